@@ -1,0 +1,81 @@
+//! The kinds that stator reads or writes, and the labels and names that mark what is stator's.
+
+/// A kind as stator uses it: one version, one plural.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Kind {
+    /// API group, empty for core.
+    pub group: &'static str,
+    /// The version that stator writes.
+    pub version: &'static str,
+    /// CamelCase singular.
+    pub kind: &'static str,
+    /// Lower-case plural, as in URLs.
+    pub plural: &'static str,
+    /// How people abbreviate it.
+    pub short: &'static str,
+}
+
+impl Kind {
+    /// `group/version`, or the version alone for the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+}
+
+/// DynamoGraphDeployment, at the version that stator writes.
+pub const GRAPH: Kind = Kind {
+    group: "nvidia.com",
+    version: "v1beta1",
+    kind: "DynamoGraphDeployment",
+    plural: "dynamographdeployments",
+    short: "dgd",
+};
+/// DynamoGraphDeploymentRequest.
+pub const REQUEST: Kind = Kind {
+    group: "nvidia.com",
+    version: "v1beta1",
+    kind: "DynamoGraphDeploymentRequest",
+    plural: "dynamographdeploymentrequests",
+    short: "dgdr",
+};
+/// DynamoModel; v1alpha1 is its only version.
+pub const ADAPTER: Kind =
+    Kind { group: "nvidia.com", version: "v1alpha1", kind: "DynamoModel", plural: "dynamomodels", short: "dm" };
+/// DynamoGraphDeploymentScalingAdapter, made by the operator.
+pub const SCALING_ADAPTER: Kind = Kind {
+    group: "nvidia.com",
+    version: "v1beta1",
+    kind: "DynamoGraphDeploymentScalingAdapter",
+    plural: "dynamographdeploymentscalingadapters",
+    short: "dgdsa",
+};
+/// PersistentVolumeClaim.
+pub const CLAIM: Kind =
+    Kind { group: "", version: "v1", kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims", short: "pvc" };
+/// stator's own record of one synced model.
+pub const RECORD: Kind =
+    Kind { group: "stator.dev", version: "v1alpha1", kind: "Model", plural: "models", short: "model" };
+
+/// Every kind, in the order they are applied.
+pub const ALL: &[Kind] = &[RECORD, CLAIM, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
+
+/// The kinds that stator renders and prunes.
+pub const MANAGED: &[Kind] = &[CLAIM, GRAPH, REQUEST, ADAPTER];
+
+/// Finds a kind by its name.
+pub fn by_name(kind: &str) -> Option<&'static Kind> {
+    ALL.iter().find(|known| known.kind == kind)
+}
+
+/// The field manager of everything stator applies.
+pub const MANAGER: &str = "stator";
+/// `app.kubernetes.io/managed-by`, always `stator`.
+pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The model that an object belongs to.
+pub const LABEL_MODEL: &str = "stator.dev/model";
+/// The repository that an object comes from.
+pub const LABEL_REPOSITORY: &str = "stator.dev/repository";
+/// The environment that an object was rendered for.
+pub const LABEL_ENVIRONMENT: &str = "stator.dev/environment";
+/// The finalizer that Dynamo's operator puts on its objects.
+pub const OPERATOR_FINALIZER: &str = "nvidia.com/finalizer";

@@ -1,0 +1,5 @@
+//! What is true of Dynamo: its kinds, its admission rules, how it shows health, and what a change disrupts.
+//!
+//! Pure. Facts carry their source; most come from release 1.2 and the recordings under `tests/data/dynamo/`.
+
+pub mod kinds;

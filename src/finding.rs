@@ -1,0 +1,114 @@
+//! A finding: one fault or warning, with its place and its fix.
+//!
+//! Every room that judges input speaks through this type, so that `validate`, `plan` and `sync` report alike.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The model cannot be rendered or applied.
+    Error,
+    /// It can, and something about it deserves a look.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// A kind of finding: a stable id (`yaml/duplicate-key`) and what it means in a sentence.
+///
+/// Each room lists its own in `rules::ALL`; `docs/rules.md` is generated from those lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// `area/name`, never renamed once released.
+    pub id: &'static str,
+    /// What the rule asks for, in one sentence.
+    pub summary: &'static str,
+}
+
+/// Where in the repository something stands. Lines and columns count from 1, columns in characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Location {
+    /// Path relative to the repository's root, with `/`.
+    pub file: String,
+    /// Line, from 1; 0 when the whole file is meant.
+    pub line: u32,
+    /// Column, from 1; 0 when the whole line or file is meant.
+    pub column: u32,
+    /// How many characters are marked, at least 1 when a column is given.
+    #[serde(skip)]
+    pub length: u32,
+}
+
+impl Location {
+    /// A whole file.
+    pub fn file(path: impl Into<String>) -> Self {
+        Self { file: path.into(), ..Self::default() }
+    }
+}
+
+/// One fault or warning.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Finding {
+    /// Where it stands.
+    #[serde(flatten)]
+    pub location: Location,
+    /// Which rule it breaks: the rule's id.
+    #[serde(serialize_with = "rule_id")]
+    pub rule: Rule,
+    /// How much it weighs.
+    pub severity: Severity,
+    /// What was found and what is allowed, in a sentence.
+    pub message: String,
+    /// The fix, in a sentence.
+    pub help: String,
+}
+
+fn rule_id<S: serde::Serializer>(rule: &Rule, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(rule.id)
+}
+
+impl Finding {
+    /// A finding that stops the model.
+    pub fn error(rule: Rule, location: Location, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { location, rule, severity: Severity::Error, message: message.into(), help: help.into() }
+    }
+
+    /// A finding that does not.
+    pub fn warning(rule: Rule, location: Location, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(rule, location, message, help) }
+    }
+
+    /// True for an error.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// Sorts findings by file, line, column and rule, and drops exact repeats: the order every face shows them in.
+pub fn sort(findings: &mut Vec<Finding>) {
+    findings.sort_by(|a, b| {
+        (&a.location, a.severity, a.rule.id, &a.message).cmp(&(&b.location, b.severity, b.rule.id, &b.message))
+    });
+    findings.dedup();
+}
+
+/// The nearest allowed word, when one is near enough to be what was meant ("did you mean `prefill`?").
+pub fn nearest<'a>(found: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = found.to_lowercase();
+    allowed
+        .into_iter()
+        .map(|word| (strsim::damerau_levenshtein(&lower, &word.to_lowercase()), word))
+        .filter(|(distance, word)| *distance <= 1.max(word.chars().count().min(found.chars().count()) / 3))
+        .min()
+        .map(|(_, word)| word)
+}

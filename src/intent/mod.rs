@@ -1,0 +1,102 @@
+//! Intents: `model.yaml` files, overlays and defaults, parsed strictly and merged, with a finding for every fault.
+//!
+//! Pure: takes bytes, gives values. Reading files and git trees is [`crate::source`]'s work.
+
+pub mod model;
+pub mod repository;
+pub mod scalar;
+
+use crate::finding::{Finding, Location};
+use model::Model;
+use repository::{Environment, Guards, PolicyRule, Prices, Repository};
+use std::collections::BTreeMap;
+
+/// One file of a repository, or why it could not be read.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Path from the repository's root, with `/`.
+    pub path: String,
+    /// Its bytes, or the reason why there are none.
+    pub content: Result<Vec<u8>, String>,
+}
+
+/// The files of a repository that stator looks at: `stator.yaml`, `model.yaml`, `model.<environment>.yaml`.
+#[derive(Clone, Debug, Default)]
+pub struct SourceTree {
+    /// Sorted by path.
+    pub files: Vec<SourceFile>,
+}
+
+/// A repository as parsed: everything that does not depend on the environment.
+#[derive(Debug)]
+pub struct Workspace {
+    /// The root file, or the one that a repository without any has.
+    pub repository: Repository,
+    /// How many files were read.
+    pub files: usize,
+    /// Faults of files, whatever the environment.
+    pub findings: Vec<Finding>,
+}
+
+/// One environment of a repository: its models, merged and checked.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Its name.
+    pub name: String,
+    /// Its settings.
+    pub environment: Environment,
+    /// The repository's name.
+    pub repository: String,
+    /// Models without errors, sorted by name.
+    pub intents: Vec<Intent>,
+    /// Models with errors: never rendered, and never pruned either.
+    pub broken: Vec<BrokenIntent>,
+    /// Findings of the environment's models, sorted, the workspace's included.
+    pub findings: Vec<Finding>,
+    /// Policy of repository and environment.
+    pub policy: Vec<PolicyRule>,
+    /// Prices.
+    pub prices: Option<Prices>,
+    /// Guards.
+    pub guards: Guards,
+}
+
+/// A model, merged from its file, its overlay and all defaults, and without errors.
+#[derive(Clone, Debug)]
+pub struct Intent {
+    /// Path of its `model.yaml` from the root.
+    pub source: String,
+    /// The merged model.
+    pub model: Model,
+    /// Where each field was written.
+    pub origins: Origins,
+}
+
+/// A model that cannot be used. Its live objects are left alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenIntent {
+    /// Path of its file from the root.
+    pub source: String,
+    /// Its name, where that much could be read.
+    pub name: Option<String>,
+}
+
+/// Where each field of a merged model was written, by dotted path (`spec.serving.decode.gpus`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Origins(pub BTreeMap<String, Location>);
+
+impl Origins {
+    /// The place of a field, or of the nearest one above it that was written.
+    pub fn locate(&self, path: &str) -> Location {
+        let mut path = path;
+        loop {
+            if let Some(location) = self.0.get(path) {
+                return location.clone();
+            }
+            match path.rfind(['.', '[']) {
+                Some(end) => path = &path[..end],
+                None => return self.0.get("").cloned().unwrap_or_default(),
+            }
+        }
+    }
+}

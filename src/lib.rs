@@ -1,0 +1,12 @@
+//! stator: GitOps for NVIDIA Dynamo.
+//!
+//! The data goes one way: a commit's files become intents, intents become desired objects, desired and live objects
+//! become a plan, and a sync carries the plan out. `docs/architecture.md` draws it.
+
+pub mod cluster;
+pub mod dynamo;
+pub mod finding;
+pub mod intent;
+pub mod object;
+pub mod plan;
+pub mod render;

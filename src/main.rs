@@ -1,0 +1,5 @@
+//! The `stator` binary.
+
+fn main() -> std::process::ExitCode {
+    std::process::ExitCode::SUCCESS
+}

@@ -1,0 +1,259 @@
+//! The plan: desired against live, as a value that carries its reasons. The executor makes no choices.
+
+mod record;
+
+pub use record::{InventoryEntry, Outcome, Record};
+
+use crate::finding::Finding;
+use crate::object::{FieldPath, Object, ObjectRef};
+use crate::render::Stage;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What would change in one environment, and what that costs. Serializes to `plan -o json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// `stator.dev/v1alpha1`.
+    pub api_version: &'static str,
+    /// `Plan`.
+    pub kind: &'static str,
+    /// The repository's name.
+    pub repository: String,
+    /// The environment's name.
+    pub environment: String,
+    /// The commit that was planned, with `-dirty` when the work tree differs; empty outside git.
+    pub revision: String,
+    /// What it was compared with: `live`, or a commit.
+    pub base: String,
+    /// SHA-256 over everything that a sync of this plan would do: `sync --plan` refuses when it differs.
+    pub digest: String,
+    /// Counts.
+    pub summary: Summary,
+    /// One line an object, sorted by model, then apply order; deletions last.
+    pub changes: Vec<Change>,
+    /// What holds the sync back until it is allowed.
+    pub holds: Vec<Hold>,
+    /// Findings of the intents and of the plan.
+    pub findings: Vec<Finding>,
+}
+
+/// Counts over all changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// Objects to create.
+    pub create: usize,
+    /// Objects to update in place.
+    pub update: usize,
+    /// Objects to delete and create again.
+    pub replace: usize,
+    /// Objects to delete.
+    pub delete: usize,
+    /// Objects that exist and are taken over.
+    pub adopt: usize,
+    /// Objects that stay as they are.
+    pub keep: usize,
+    /// Objects that cannot be touched.
+    pub blocked: usize,
+    /// GPUs of all models, the unchanged ones included.
+    pub gpus: GpuTotals,
+    /// GPUs by SKU; `unknown` where no SKU is given.
+    pub gpus_by_sku: BTreeMap<String, GpuTotals>,
+    /// Cost an hour, where prices are given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// GPUs before, after, and at most during a rollout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GpuTotals {
+    /// Now.
+    pub before: u64,
+    /// When the change is through.
+    pub after: u64,
+    /// The most at any moment of the rollout (upper bound).
+    pub peak: u64,
+}
+
+/// What the GPUs cost an hour by the repository's prices.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cost {
+    /// As the repository writes it.
+    pub currency: String,
+    /// Now.
+    pub before_hour: f64,
+    /// When the change is through.
+    pub after_hour: f64,
+    /// SKUs without a price: their GPUs are not in the sums.
+    pub unpriced: Vec<String>,
+}
+
+/// One object's line in a plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// The model's name.
+    pub model: String,
+    /// Path of its `model.yaml`, or where it was when it is gone.
+    pub source: String,
+    /// The object.
+    pub object: ObjectRef,
+    /// What happens to it.
+    pub action: Action,
+    /// What that disrupts.
+    pub disruption: Disruption,
+    /// Changed fields, sorted by path.
+    pub fields: Vec<FieldChange>,
+    /// Its GPUs.
+    pub gpus: GpuTotals,
+    /// The SKU of those GPUs, where the graph says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_sku: Option<String>,
+    /// Why: one sentence each.
+    pub reasons: Vec<String>,
+    /// What the executor does. Not part of the contract's JSON.
+    #[serde(skip)]
+    pub step: Step,
+}
+
+/// What happens to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// It is made.
+    Create,
+    /// It is changed in place.
+    Update,
+    /// It is deleted and made again: Dynamo forbids the change in place.
+    Replace,
+    /// It is deleted: its model is gone, or no longer has it.
+    Delete,
+    /// It exists and is nobody's: stator takes it over.
+    Adopt,
+    /// It is as it should be, or is left alone on purpose (a reason says so).
+    Keep,
+    /// It cannot be touched; a reason says why and what to do.
+    Blocked,
+}
+
+/// What a change disrupts, from harmless to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Disruption {
+    /// Nothing restarts.
+    None,
+    /// Adapters load or unload; nothing restarts.
+    AdapterOnly,
+    /// Replicas come or go; nothing restarts.
+    Scale,
+    /// The frontend is replaced in place.
+    FrontendRoll,
+    /// Every worker of the graph is replaced (one hash covers them all).
+    ManagedRoll,
+    /// Multinode workers are replaced by Grove or LeaderWorkerSet: capacity dips.
+    NativeRoll,
+    /// All pods stop before new ones start.
+    Recreate,
+    /// The object goes.
+    Delete,
+}
+
+/// One changed field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FieldChange {
+    /// Where.
+    pub path: FieldPath,
+    /// What the cluster (or base) holds; `null` when absent.
+    pub old: Value,
+    /// What it becomes; `null` when removed.
+    pub new: Value,
+    /// Which field manager owns it now; `stator` for fields that nobody owns yet.
+    pub owner: String,
+}
+
+/// What the executor does for a change: everything is decided here.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Nothing.
+    Nothing,
+    /// Server-side apply.
+    Apply(ApplyStep),
+    /// Delete, wait until it is gone, apply.
+    Replace {
+        /// Which object must be there to be deleted.
+        delete: DeleteStep,
+        /// What is applied then.
+        apply: ApplyStep,
+    },
+    /// Delete.
+    Delete(DeleteStep),
+}
+
+/// A server-side apply that the plan decided on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplyStep {
+    /// The object, complete with the uid that it must have when it exists.
+    pub object: Object,
+    /// When.
+    pub stage: Stage,
+    /// Whether disputed fields are taken: only those of managers that the intent named.
+    pub force: bool,
+    /// The resource version that was planned against; `None` when the object was absent.
+    pub planned_resource_version: Option<String>,
+    /// Replicas to seed under a second manager, then give up: components whose count belongs to a scaling adapter
+    /// (`stator-initial-replicas`). Empty in the steady state.
+    pub seed_replicas: BTreeMap<String, u64>,
+}
+
+/// A delete that the plan decided on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteStep {
+    /// Which object.
+    pub object: ObjectRef,
+    /// When, in reverse order.
+    pub stage: Stage,
+    /// Its uid.
+    pub uid: String,
+    /// Its resource version.
+    pub resource_version: String,
+}
+
+/// What holds a sync back.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hold {
+    /// Which.
+    pub kind: HoldKind,
+    /// Why, in a sentence, with the numbers.
+    pub message: String,
+    /// How to release it.
+    pub help: String,
+    /// Whether `--allow` released it.
+    pub allowed: bool,
+}
+
+/// The guards (rule 11 of the design), and the opt-ins of rule 6. `--allow` takes these words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HoldKind {
+    /// Something would be deleted and made again.
+    Replace,
+    /// Something would be deleted. Holds nothing back by itself; `--prune=false` leaves deletions out.
+    Delete,
+    /// Something that exists and is nobody's would be taken over.
+    Adopt,
+    /// More would be deleted than the guard lets through.
+    MassDelete,
+    /// More GPUs would be needed than the environment may have.
+    MaxGpus,
+}
+
+impl Serialize for Step {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+}
