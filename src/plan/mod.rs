@@ -7,7 +7,7 @@ pub use record::{InventoryEntry, Outcome, Record};
 use crate::finding::Finding;
 use crate::object::{FieldPath, Object, ObjectRef};
 use crate::render::Stage;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -117,6 +117,12 @@ pub struct Change {
     /// What the executor does. Not part of the contract's JSON.
     #[serde(skip)]
     pub step: Step,
+    /// The object as it is, restricted to what stator compares; `None` when absent. For unified diffs.
+    #[serde(skip)]
+    pub before: Option<Value>,
+    /// The object as it becomes, restricted alike; `None` when it goes.
+    #[serde(skip)]
+    pub after: Option<Value>,
 }
 
 /// What happens to an object.
@@ -250,10 +256,4 @@ pub enum HoldKind {
     MassDelete,
     /// More GPUs would be needed than the environment may have.
     MaxGpus,
-}
-
-impl Serialize for Step {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_unit()
-    }
 }
