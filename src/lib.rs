@@ -10,3 +10,4 @@ pub mod intent;
 pub mod object;
 pub mod plan;
 pub mod render;
+pub mod source;
