@@ -35,6 +35,10 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// What holds the sync back until it is allowed.
     pub holds: Vec<Hold>,
+    /// Models that have a record and are no longer in git: their records go last, also when none of their objects is
+    /// left (a crash between the last delete and the record's). Never a model that is broken or out of scope. Sorted.
+    #[serde(skip)]
+    pub retired: Vec<String>,
     /// Findings of the intents and of the plan.
     pub findings: Vec<Finding>,
 }
@@ -117,6 +121,11 @@ pub struct Change {
     /// What the executor does. Not part of the contract's JSON.
     #[serde(skip)]
     pub step: Step,
+    /// What the model's record has to say of the object once this change is through, with the uid and generation that
+    /// it has now; `None` for an object that is not desired (deleted, blocked as another's, or kept of a retired
+    /// model). The executor repairs a record that says otherwise, so that an interrupted sync loses nothing.
+    #[serde(skip)]
+    pub inventory: Option<InventoryEntry>,
     /// The object as it is, restricted to what stator compares; `None` when absent. For unified diffs.
     #[serde(skip)]
     pub before: Option<Value>,
