@@ -4,6 +4,7 @@ mod record;
 
 pub use record::{InventoryEntry, Outcome, Record};
 
+pub use crate::dynamo::disruption::Disruption;
 use crate::finding::Finding;
 use crate::object::{FieldPath, Object, ObjectRef};
 use crate::render::Stage;
@@ -152,28 +153,6 @@ pub enum Action {
     Keep,
     /// It cannot be touched; a reason says why and what to do.
     Blocked,
-}
-
-/// What a change disrupts, from harmless to worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Disruption {
-    /// Nothing restarts.
-    None,
-    /// Adapters load or unload; nothing restarts.
-    AdapterOnly,
-    /// Replicas come or go; nothing restarts.
-    Scale,
-    /// The frontend is replaced in place.
-    FrontendRoll,
-    /// Every worker of the graph is replaced (one hash covers them all).
-    ManagedRoll,
-    /// Multinode workers are replaced by Grove or LeaderWorkerSet: capacity dips.
-    NativeRoll,
-    /// All pods stop before new ones start.
-    Recreate,
-    /// The object goes.
-    Delete,
 }
 
 /// One changed field.

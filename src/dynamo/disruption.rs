@@ -1,0 +1,176 @@
+//! What a change of an object disrupts, from its old and its new spec, and what Dynamo forbids in place.
+//!
+//! The facts are the operator's: one hash over all worker specs decides whether every worker of a graph is replaced,
+//! and admission freezes the component set, the backend, the node topology and the topology constraints.
+
+mod frozen;
+mod graph;
+
+use crate::object::{FieldPath, Object};
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt;
+
+/// What a change disrupts, from harmless to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Disruption {
+    /// Nothing restarts.
+    None,
+    /// Adapters load or unload; nothing restarts.
+    AdapterOnly,
+    /// Replicas come or go; nothing restarts.
+    Scale,
+    /// The frontend is replaced in place.
+    FrontendRoll,
+    /// Every worker of the graph is replaced (one hash covers them all).
+    ManagedRoll,
+    /// Multinode workers are replaced by Grove or LeaderWorkerSet: capacity dips.
+    NativeRoll,
+    /// All pods stop before new ones start.
+    Recreate,
+    /// The object goes.
+    Delete,
+}
+
+impl Disruption {
+    /// Every class, from harmless to worst.
+    pub const ALL: [Self; 8] = [
+        Self::None,
+        Self::AdapterOnly,
+        Self::Scale,
+        Self::FrontendRoll,
+        Self::ManagedRoll,
+        Self::NativeRoll,
+        Self::Recreate,
+        Self::Delete,
+    ];
+}
+
+impl fmt::Display for Disruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::AdapterOnly => "adapter-only",
+            Self::Scale => "scale",
+            Self::FrontendRoll => "frontend-roll",
+            Self::ManagedRoll => "managed-roll",
+            Self::NativeRoll => "native-roll",
+            Self::Recreate => "recreate",
+            Self::Delete => "delete",
+        })
+    }
+}
+
+/// A change of an object, judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// What it disrupts when it is made in place; `Recreate` when only a replacement can make it.
+    pub disruption: Disruption,
+    /// What cannot be changed in place, sorted by path. Empty when the change is admitted.
+    pub forbidden: Vec<Forbidden>,
+    /// What is worth knowing, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Judgement {
+    fn of(disruption: Disruption) -> Self {
+        Self { disruption, forbidden: Vec::new(), notes: Vec::new() }
+    }
+
+    fn with_forbidden(mut self, forbidden: Vec<Forbidden>) -> Self {
+        self.forbidden = forbidden;
+        self.forbidden.sort();
+        if !self.forbidden.is_empty() {
+            self.disruption = Disruption::Recreate;
+        }
+        self
+    }
+
+    /// True when deleting and creating again would carry the change out.
+    pub fn replace_helps(&self) -> bool {
+        !self.forbidden.is_empty() && self.forbidden.iter().all(|one| one.remedy == Remedy::Replace)
+    }
+}
+
+/// A field that cannot be changed in place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Forbidden {
+    /// The field.
+    pub path: FieldPath,
+    /// Why, in a sentence.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: Remedy,
+}
+
+/// What makes a forbidden change possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Remedy {
+    /// Delete the object and create it again.
+    Replace,
+    /// Only another value: the object would be refused on create as well, or must not be deleted (weights).
+    Correct,
+}
+
+/// Judges a change of one object. Both must be of one kind and name.
+pub fn judge(old: &Object, new: &Object) -> Judgement {
+    match new.kind() {
+        "DynamoGraphDeployment" => graph::judge(old, new),
+        "DynamoGraphDeploymentRequest" => request(old, new),
+        "DynamoModel" => adapter(old, new),
+        "PersistentVolumeClaim" => Judgement::of(Disruption::None).with_forbidden(frozen::claim(old, new)),
+        _ => Judgement::of(Disruption::None),
+    }
+}
+
+/// What creating an object disrupts.
+pub fn of_create(object: &Object) -> Disruption {
+    if object.kind() == "DynamoModel" { Disruption::AdapterOnly } else { Disruption::None }
+}
+
+/// What deleting an object disrupts.
+pub fn of_delete(object: &Object) -> Disruption {
+    if object.kind() == "DynamoModel" { Disruption::AdapterOnly } else { Disruption::Delete }
+}
+
+/// A request is one-shot: its spec counts until profiling starts, then it is denied or ignored.
+fn request(old: &Object, new: &Object) -> Judgement {
+    let phase = old.status().get("phase").and_then(Value::as_str).unwrap_or_default();
+    if old.spec() == new.spec() || matches!(phase, "" | "Pending") {
+        return Judgement::of(Disruption::None);
+    }
+    let message = match phase {
+        "Ready" | "Failed" => format!("Dynamo ignores edits of a request that is {phase}"),
+        _ => format!("Dynamo denies edits of a request that is {phase}"),
+    };
+    let forbidden = Forbidden { path: FieldPath::of(["spec"]), message, remedy: Remedy::Replace };
+    Judgement::of(Disruption::None).with_forbidden(vec![forbidden])
+}
+
+fn adapter(old: &Object, new: &Object) -> Judgement {
+    let field = |object: &Object, name: &str| object.spec().get(name).cloned().unwrap_or(Value::Null);
+    let forbidden = [("baseModelName", ""), ("modelType", "base")]
+        .iter()
+        .filter(|(name, default)| {
+            let value = |object| match field(object, name) {
+                Value::Null => Value::from(*default),
+                value => value,
+            };
+            value(old) != value(new)
+        })
+        .map(|(name, _)| Forbidden {
+            path: FieldPath::of(["spec", name]),
+            message: format!("Dynamo forbids changing `{name}` of an adapter in place"),
+            remedy: Remedy::Replace,
+        })
+        .collect();
+    let class = if old.spec() == new.spec() { Disruption::None } else { Disruption::AdapterOnly };
+    let mut judgement = Judgement::of(class).with_forbidden(forbidden);
+    // An adapter that is made again only unloads and loads.
+    judgement.disruption = class;
+    judgement
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Changes of a graph.
+
+use super::{Disruption, Judgement, frozen};
+use crate::object::Object;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Component types whose specs the operator hashes together.
+const WORKER_TYPES: &[&str] = &["worker", "prefill", "decode"];
+
+/// Annotations of the graph's metadata that the operator copies into its pods.
+const COPIED_ANNOTATIONS: &[&str] = &[
+    "nvidia.com/vllm-distributed-executor-backend",
+    "nvidia.com/dynamo-discovery-backend",
+    "nvidia.com/dynamo-kube-discovery-mode",
+    "nvidia.com/enable-metrics",
+];
+
+/// Fields of a component that start or stop pods but change none.
+const SCALE_FIELDS: &[&str] = &["replicas", "scalingAdapter", "minAvailable"];
+
+/// Fields of the spec that are looked at one by one; all others are taken to reach the workers.
+const KNOWN_FIELDS: &[&str] = &["components", "restart", "backendFramework", "topologyConstraint"];
+
+pub(super) fn judge(old: &Object, new: &Object) -> Judgement {
+    let mut forbidden = frozen::graph(old.spec(), new.spec());
+    forbidden.extend(frozen::restart(new.spec()));
+    let (before, after) = (by_name(old.spec()), by_name(new.spec()));
+    let mut class = Disruption::None;
+    let mut notes = Vec::new();
+
+    let shared = shared(old) != shared(new);
+    let mut others_roll = shared;
+    let mut workers_roll = false;
+    for (name, component) in &after {
+        let Some(previous) = before.get(name) else { continue };
+        if without_scale(previous) != without_scale(component) || shared {
+            if is_worker(previous) || is_worker(component) {
+                workers_roll = true;
+            } else {
+                others_roll = true;
+            }
+        }
+        if scale(previous) != scale(component) {
+            class = class.max(Disruption::Scale);
+        }
+    }
+    if others_roll {
+        class = class.max(Disruption::FrontendRoll);
+    }
+    if old.spec().get("restart") != new.spec().get("restart") && new.spec().pointer("/restart/id").is_some() {
+        class = class.max(Disruption::FrontendRoll);
+        notes.push("a new restart id restarts every component in place, one after the other".to_owned());
+    }
+    if workers_roll {
+        let workers: Vec<&str> =
+            after.iter().filter(|(_, component)| is_worker(component)).map(|(name, _)| *name).collect();
+        class = class.max(roll(old, new, &after));
+        if workers.len() > 1 {
+            notes.push(format!(
+                "all {} worker components roll ({}): the operator hashes them together",
+                workers.len(),
+                workers.join(", ")
+            ));
+        }
+    }
+    let mut judgement = Judgement::of(class).with_forbidden(forbidden);
+    judgement.notes = notes;
+    judgement
+}
+
+/// How the workers are replaced: by the operator, by the thing that groups their nodes, or all at once.
+fn roll(old: &Object, new: &Object, components: &BTreeMap<&str, &Value>) -> Disruption {
+    let grouped = components.values().any(|component| component.get("multinode").is_some_and(Value::is_object));
+    let provider = [old, new]
+        .iter()
+        .any(|object| object.annotations().get("nvidia.com/workload-provider").is_some_and(|value| *value == "grove"));
+    let kinds = old.status().get("components").and_then(Value::as_object).is_some_and(|all| {
+        all.values().filter_map(|one| one.get("componentKind")?.as_str()).any(|kind| kind != "Deployment")
+    });
+    if grouped || provider || kinds {
+        return Disruption::NativeRoll;
+    }
+    let recreate = components.values().filter(|component| is_worker(component)).any(|component| {
+        let strategy = |value: &Value| {
+            value.get("nvidia.com/deployment-strategy").and_then(Value::as_str).is_some_and(|one| one == "Recreate")
+        };
+        component
+            .pointer("/podTemplate/metadata/annotations")
+            .or_else(|| new.spec().get("annotations"))
+            .is_some_and(strategy)
+    });
+    if recreate { Disruption::Recreate } else { Disruption::ManagedRoll }
+}
+
+pub(super) fn by_name(spec: &Value) -> BTreeMap<&str, &Value> {
+    spec.get("components")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|component| Some((component.get("name")?.as_str()?, component)))
+        .collect()
+}
+
+fn is_worker(component: &Value) -> bool {
+    component.get("type").and_then(Value::as_str).is_some_and(|kind| WORKER_TYPES.contains(&kind))
+}
+
+/// What makes the pods of a component.
+fn without_scale(component: &Value) -> Vec<(&str, &Value)> {
+    component
+        .as_object()
+        .map(|map| {
+            map.iter()
+                .filter(|(key, value)| !SCALE_FIELDS.contains(&key.as_str()) && !value.is_null())
+                .map(|(key, value)| (key.as_str(), value))
+                .collect()
+        })
+        .unwrap_or_default()
+}
+
+/// How many pods a component has, and who decides.
+fn scale(component: &Value) -> (u64, bool) {
+    (component.get("replicas").and_then(Value::as_u64).unwrap_or(1), component.get("scalingAdapter").is_some())
+}
+
+/// What every component's pods get from the graph.
+fn shared(object: &Object) -> (Vec<(&str, &Value)>, Vec<Option<&str>>) {
+    static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
+    let annotations = object.annotations();
+    let spec = object
+        .spec()
+        .as_object()
+        .unwrap_or(&EMPTY)
+        .iter()
+        .filter(|(key, value)| !KNOWN_FIELDS.contains(&key.as_str()) && !is_empty(value))
+        .map(|(key, value)| (key.as_str(), value))
+        .collect();
+    (spec, COPIED_ANNOTATIONS.iter().map(|name| annotations.get(name).copied()).collect())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}

@@ -1,0 +1,158 @@
+//! How many GPUs an object asks for, and how many a rollout may need at its worst moment.
+//!
+//! All sums saturate: a hostile number gives a huge count, never a wrong small one.
+
+mod peak;
+mod sku;
+
+pub use peak::peak;
+
+use crate::object::Object;
+use serde_json::{Map, Value};
+
+/// The GPUs of one component of a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComponentGpus {
+    /// The component's name.
+    pub name: String,
+    /// How many groups of pods: `replicas`, 1 when left out.
+    pub replicas: u64,
+    /// GPUs of one replica, over all its nodes.
+    pub per_replica: u64,
+}
+
+impl ComponentGpus {
+    /// GPUs of all replicas.
+    pub fn total(&self) -> u64 {
+        self.replicas.saturating_mul(self.per_replica)
+    }
+}
+
+/// The GPUs of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuUse {
+    /// By component, in the object's order.
+    pub components: Vec<ComponentGpus>,
+    /// The SKU, as Dynamo spells it where the node label is known, else the label's value.
+    pub sku: Option<String>,
+}
+
+impl GpuUse {
+    /// All GPUs.
+    pub fn total(&self) -> u64 {
+        self.components.iter().fold(0, |sum, component| sum.saturating_add(component.total()))
+    }
+}
+
+/// The GPUs that an object holds when it runs as written. A request holds none: its profiling job comes and goes, and
+/// what it deploys is a graph of its own.
+pub fn of(object: &Object) -> GpuUse {
+    match object.kind() {
+        "DynamoGraphDeployment" => {
+            GpuUse { components: components(object.spec()).map(component_gpus).collect(), sku: sku::of_graph(object) }
+        }
+        "DynamoGraphDeploymentRequest" => GpuUse { components: Vec::new(), sku: sku::of_request(object) },
+        _ => GpuUse::default(),
+    }
+}
+
+/// How many GPUs a request's profiling may plan with, for a reason's sentence.
+pub fn profiling_budget(object: &Object) -> Option<u64> {
+    object.spec().pointer("/hardware/totalGpus").and_then(Value::as_u64)
+}
+
+/// The components of a graph's spec.
+pub(super) fn components(spec: &Value) -> impl Iterator<Item = &Value> {
+    spec.get("components").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn component_gpus(component: &Value) -> ComponentGpus {
+    ComponentGpus {
+        name: component.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        replicas: replicas(component),
+        per_replica: per_pod(component).saturating_mul(nodes(component)),
+    }
+}
+
+/// `replicas`; the operator's webhook makes 1 of none.
+pub(super) fn replicas(component: &Value) -> u64 {
+    component.get("replicas").and_then(Value::as_u64).unwrap_or(1)
+}
+
+/// Nodes of one replica: 1, or `multinode.nodeCount`, which defaults to 2.
+fn nodes(component: &Value) -> u64 {
+    match component.get("multinode") {
+        Some(Value::Object(multinode)) => multinode.get("nodeCount").and_then(Value::as_u64).unwrap_or(2),
+        Some(_) | None => 1,
+    }
+}
+
+/// GPUs of one pod as the scheduler counts them: containers and sidecars together, or the largest init container.
+fn per_pod(component: &Value) -> u64 {
+    let list = |name: &str| {
+        component.pointer("/podTemplate/spec").and_then(|spec| spec.get(name)).and_then(Value::as_array).into_iter()
+    };
+    let mut running = list("containers").flatten().fold(0_u64, |sum, one| sum.saturating_add(per_container(one)));
+    let mut starting = 0;
+    for container in list("initContainers").flatten() {
+        let count = per_container(container);
+        if container.get("restartPolicy").and_then(Value::as_str) == Some("Always") {
+            running = running.saturating_add(count);
+        } else {
+            starting = starting.max(count);
+        }
+    }
+    running.max(starting)
+}
+
+fn per_container(container: &Value) -> u64 {
+    let sum = |field: &str| {
+        container
+            .pointer("/resources")
+            .and_then(|resources| resources.get(field))
+            .and_then(Value::as_object)
+            .map_or(0, gpu_sum)
+    };
+    // Limits and requests of an extended resource must be equal; whichever is written counts.
+    sum("limits").max(sum("requests"))
+}
+
+fn gpu_sum(resources: &Map<String, Value>) -> u64 {
+    resources.iter().filter(|(key, _)| is_gpu(key)).fold(0, |sum, (_, quantity)| sum.saturating_add(whole(quantity)))
+}
+
+/// `nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/xe`, `nvidia.com/gpu.shared`: whole devices. Slices
+/// (`nvidia.com/mig-…`) and shares of memory (`nvidia.com/gpumem`) are not counted.
+fn is_gpu(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((domain, name)) => {
+            name == "gpu" || name.starts_with("gpu.") || (domain.starts_with("gpu.") && !name.contains("memory"))
+        }
+        None => false,
+    }
+}
+
+/// A quantity of whole devices. Anything that is none counts as 0: the API server refuses it.
+fn whole(quantity: &Value) -> u64 {
+    match quantity {
+        Value::Number(number) => number.as_u64().unwrap_or(0),
+        Value::String(text) => {
+            let text = text.trim();
+            let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+            let factor = match text.strip_prefix(digits).unwrap_or_default() {
+                "" => 1,
+                "k" => 1_000,
+                "M" => 1_000_000,
+                _ => return 0,
+            };
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                return 0;
+            }
+            digits.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(factor)
+        }
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

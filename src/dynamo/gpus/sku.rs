@@ -1,0 +1,60 @@
+//! Which GPU a graph runs on, read from its node selectors.
+
+use super::components;
+use crate::object::Object;
+use serde_json::Value;
+
+/// Node labels that name a GPU, the most telling first.
+const LABELS: &[&str] = &[
+    "nvidia.com/gpu.product",
+    "cloud.google.com/gke-accelerator",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "gpu.nvidia.com/model",
+    "amd.com/gpu.product-name",
+];
+
+/// Parts of a product name, lower-case without punctuation, and the SKU they mean. The first that fits wins, so the
+/// more telling ones come first.
+const PRODUCTS: &[(&[&str], &str)] = &[
+    (&["gb200"], "gb200_sxm"),
+    (&["b200"], "b200_sxm"),
+    (&["h200"], "h200_sxm"),
+    (&["h100", "pcie"], "h100_pcie"),
+    (&["h100"], "h100_sxm"),
+    (&["a100", "pcie"], "a100_pcie"),
+    (&["a100"], "a100_sxm"),
+    (&["a30"], "a30"),
+    (&["l40s"], "l40s"),
+    (&["l40"], "l40"),
+    (&["v100", "pcie"], "v100_pcie"),
+    (&["v100"], "v100_sxm"),
+    (&["mi200"], "mi200"),
+    (&["mi210"], "mi200"),
+    (&["mi250"], "mi200"),
+    (&["mi300"], "mi300"),
+];
+
+/// The SKU of a request: it says so itself.
+pub(super) fn of_request(object: &Object) -> Option<String> {
+    object.spec().pointer("/hardware/gpuSku").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The SKU of a graph: the first component that selects nodes by a label that names a GPU.
+pub(super) fn of_graph(object: &Object) -> Option<String> {
+    components(object.spec()).find_map(|component| {
+        let selector = component.pointer("/podTemplate/spec/nodeSelector")?.as_object()?;
+        LABELS.iter().find_map(|label| selector.get(*label)?.as_str()).map(name)
+    })
+}
+
+/// `NVIDIA-H100-80GB-HBM3` → `h100_sxm`; a product that the table lacks keeps its own name.
+fn name(product: &str) -> String {
+    let plain: String = product.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
+    PRODUCTS
+        .iter()
+        .find(|(parts, _)| parts.iter().all(|part| plain.contains(part)))
+        .map(|(_, sku)| *sku)
+        .or_else(|| plain.ends_with("t4").then_some("t4"))
+        .or_else(|| plain.ends_with("l4").then_some("l4"))
+        .map_or_else(|| product.to_owned(), str::to_owned)
+}

@@ -1,0 +1,135 @@
+//! Whether an object serves, from its own status: what Dynamo's operator writes, read with its traps in mind.
+//!
+//! The operator writes `observedGeneration` only when a reconcile ended without error, leaves `successful` standing
+//! while a newer generation waits, and never gives up on a broken image. So nothing here is Healthy at an old
+//! generation, during a roll, or while it goes; and a wait needs a deadline of its own.
+
+mod graph;
+mod others;
+
+use crate::object::Object;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt;
+
+/// How what was applied does. Ordered from best to worst, so that the worst of several is their maximum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Health {
+    /// It serves, at the generation applied, with no rollout under way.
+    Healthy,
+    /// It is at zero replicas on purpose.
+    Suspended,
+    /// It is on its way.
+    Progressing,
+    /// Nothing can be said.
+    #[default]
+    Unknown,
+    /// It served, or serves in part.
+    Degraded,
+    /// It failed.
+    Failed,
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Healthy => "Healthy",
+            Self::Suspended => "Suspended",
+            Self::Progressing => "Progressing",
+            Self::Unknown => "Unknown",
+            Self::Degraded => "Degraded",
+            Self::Failed => "Failed",
+        })
+    }
+}
+
+/// A judgement with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The health.
+    pub health: Health,
+    /// One sentence, which names the component and the cause.
+    pub message: String,
+    /// True when waiting cannot help: the operator has given up for good (a failed request), or is done.
+    /// A Failed graph is retried by the operator for ever, so only a deadline ends that wait.
+    pub terminal: bool,
+}
+
+impl Verdict {
+    fn new(health: Health, message: impl Into<String>) -> Self {
+        let terminal = matches!(health, Health::Healthy | Health::Suspended);
+        Self { health, message: message.into(), terminal }
+    }
+
+    fn progressing(message: impl Into<String>) -> Self {
+        Self::new(Health::Progressing, message)
+    }
+
+    fn for_good(mut self) -> Self {
+        self.terminal = true;
+        self
+    }
+}
+
+/// Judges one live object. `applied_generation` is the generation that the last apply gave, where one is known: a
+/// cache that still shows an older one says nothing about what was applied.
+pub fn judge(object: &Object, applied_generation: Option<i64>) -> Verdict {
+    judge_since(object, applied_generation, None)
+}
+
+/// As [`judge`], for a caller who remembers: `healthy_at` is the last generation at which the object was Healthy. What
+/// is not ready at a generation that once was is Degraded, not Progressing.
+pub fn judge_since(object: &Object, applied_generation: Option<i64>, healthy_at: Option<i64>) -> Verdict {
+    if object.is_deleting() {
+        let finalizers = object.finalizers();
+        return Verdict::progressing(if finalizers.is_empty() {
+            "is being deleted".to_owned()
+        } else {
+            format!("is being deleted, waiting for finalizer {}", finalizers.join(", "))
+        });
+    }
+    if let (Some(applied), Some(generation)) = (applied_generation, object.generation())
+        && generation < applied
+    {
+        return Verdict::progressing(format!("the cluster shows generation {generation}, {applied} was applied"));
+    }
+    match object.kind() {
+        "DynamoGraphDeployment" => graph::judge(object, healthy_at),
+        "DynamoGraphDeploymentRequest" => others::request(object),
+        "DynamoModel" => others::adapter(object),
+        "DynamoGraphDeploymentScalingAdapter" => others::scaling_adapter(object),
+        "PersistentVolumeClaim" => others::claim(object),
+        kind => Verdict::new(Health::Unknown, format!("no health rule for {kind}")),
+    }
+}
+
+/// The sentence for a generation that the operator has not come to, `None` when it has.
+fn behind(object: &Object) -> Option<String> {
+    let generation = object.generation().unwrap_or(0);
+    match object.status().get("observedGeneration").and_then(Value::as_i64) {
+        Some(observed) if observed >= generation => None,
+        Some(observed) => Some(format!("the operator is at generation {observed}, the object at {generation}")),
+        None => Some("the operator has not seen it yet".to_owned()),
+    }
+}
+
+/// A condition of a status by its type.
+struct Condition<'a> {
+    status: &'a str,
+    reason: &'a str,
+    message: &'a str,
+    observed_generation: Option<i64>,
+}
+
+fn condition<'a>(object: &'a Object, wanted: &str) -> Option<Condition<'a>> {
+    let text = |value: &'a Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    object.status().get("conditions")?.as_array()?.iter().find(|one| text(one, "type") == wanted).map(|one| Condition {
+        status: text(one, "status"),
+        reason: text(one, "reason"),
+        message: text(one, "message"),
+        observed_generation: one.get("observedGeneration").and_then(Value::as_i64),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! The health of a DynamoGraphDeployment.
+
+use super::{Health, Verdict, behind, condition};
+use crate::object::Object;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+pub(super) fn judge(object: &Object, healthy_at: Option<i64>) -> Verdict {
+    let status = object.status();
+    let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let state = text("/state");
+    let ready = condition(object, "Ready");
+
+    if text("/rollingUpdate/phase") == "Failed" {
+        return Verdict::new(Health::Failed, "the rolling update failed").for_good();
+    }
+    // A reconcile that failed leaves `observedGeneration` behind, so failure is looked for first.
+    let failed = ready.as_ref().filter(|ready| ready.status == "False" && failure(ready.reason));
+    if state == "failed" || failed.is_some() {
+        let cause = ready.as_ref().map_or("the operator reports state failed", |ready| ready.message);
+        return Verdict::new(Health::Failed, cause);
+    }
+    if let Some(message) = behind(object) {
+        return Verdict::progressing(message);
+    }
+    if matches!(text("/rollingUpdate/phase"), "Pending" | "InProgress") {
+        return Verdict::progressing(rolling(object));
+    }
+    if matches!(text("/restart/phase"), "Pending" | "Restarting") {
+        let list: Vec<&str> = status
+            .pointer("/restart/inProgress")
+            .and_then(Value::as_array)
+            .map(|list| list.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+        let which = if list.is_empty() { "components".to_owned() } else { list.join(", ") };
+        return Verdict::progressing(format!("restarting {which}"));
+    }
+    if text("/restart/phase") == "Failed" {
+        return Verdict::new(Health::Failed, "the restart failed").for_good();
+    }
+    if let Some(topology) = condition(object, "TopologyLevelsAvailable")
+        && topology.status == "False"
+    {
+        return Verdict::new(Health::Degraded, format!("topology: {}", topology.message));
+    }
+    let is_ready = state == "successful" && ready.as_ref().is_some_and(|ready| ready.status == "True");
+    if !is_ready {
+        let message = waiting(object, ready.as_ref().map_or("", |ready| ready.message));
+        let was_healthy = healthy_at.is_some() && healthy_at == object.generation();
+        return Verdict::new(if was_healthy { Health::Degraded } else { Health::Progressing }, message);
+    }
+    if all_at_zero(object) {
+        return Verdict::new(Health::Suspended, "every component is at 0 replicas");
+    }
+    Verdict::new(Health::Healthy, "all components are ready")
+}
+
+/// Reasons of `Ready=False` with which the operator says that it failed rather than waits.
+fn failure(reason: &str) -> bool {
+    reason.starts_with("failed_to_") || reason == "rolling_update_failed"
+}
+
+fn components(object: &Object) -> impl Iterator<Item = (&str, &Value)> {
+    object
+        .spec()
+        .get("components")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|component| Some((component.get("name")?.as_str()?, component)))
+}
+
+fn all_at_zero(object: &Object) -> bool {
+    let mut any = false;
+    for (_, component) in components(object) {
+        any = true;
+        // Left out means 1: the operator's webhook says so.
+        if component.get("replicas").and_then(Value::as_u64) != Some(0) {
+            return false;
+        }
+    }
+    any
+}
+
+/// `rolling update: worker 0 of 1 updated`; components may be missing from the status while they start.
+fn rolling(object: &Object) -> String {
+    let parts: Vec<String> = components(object)
+        .filter_map(|(name, _)| {
+            let status = object.status().get("components")?.get(name)?;
+            let updated = status.get("updatedReplicas").and_then(Value::as_u64)?;
+            let replicas = status.get("replicas").and_then(Value::as_u64)?;
+            (updated < replicas).then(|| format!("{name} {updated} of {replicas} updated"))
+        })
+        .collect();
+    if parts.is_empty() {
+        "rolling update under way: workers are starting".to_owned()
+    } else {
+        format!("rolling update: {}", parts.join(", "))
+    }
+}
+
+/// Turns the operator's `Resources not ready: <graph>-<component>-<hash>: <cause>; …` into component names and counts.
+fn waiting(object: &Object, message: &str) -> String {
+    let Some(list) = message.strip_prefix("Resources not ready: ") else {
+        return if message.is_empty() { "not ready yet".to_owned() } else { message.to_owned() };
+    };
+    let names: BTreeMap<String, &str> = components(object).map(|(name, _)| (name.to_lowercase(), name)).collect();
+    let parts: Vec<String> = list
+        .split("; ")
+        .map(|part| {
+            let (resource, cause) = part.split_once(": ").unwrap_or((part, "not ready"));
+            let name = component_of(object.name(), resource, &names);
+            let count = ready_count(object, name);
+            format!("{name}{count}: {}", plain(cause))
+        })
+        .collect();
+    format!("waiting for {}", parts.join("; "))
+}
+
+/// ` (1 of 3 ready)`, where the status has the component.
+fn ready_count(object: &Object, name: &str) -> String {
+    let counted = object.status().get("components").and_then(|all| all.get(name)).and_then(|one| {
+        let number = |field: &str| one.get(field).and_then(Value::as_u64);
+        number("readyReplicas").or_else(|| number("availableReplicas"))
+    });
+    let wanted = components(object)
+        .find(|(known, _)| *known == name)
+        .map(|(_, component)| component.get("replicas").and_then(Value::as_u64).unwrap_or(1));
+    match (counted, wanted) {
+        // While a change is taken up, the status still counts the pods from before.
+        (Some(ready), Some(wanted)) if ready < wanted => format!(" ({ready} of {wanted} ready)"),
+        (Some(_) | None, _) => String::new(),
+    }
+}
+
+/// `llama-decode-fe70d00d` of graph `llama` → `decode`, when the graph has such a component.
+fn component_of<'a>(graph: &str, resource: &'a str, names: &BTreeMap<String, &'a str>) -> &'a str {
+    let Some(rest) = resource.strip_prefix(graph).and_then(|rest| rest.strip_prefix('-')) else {
+        return resource;
+    };
+    let lower = rest.to_lowercase();
+    if let Some(name) = names.get(&lower) {
+        return name;
+    }
+    match lower.rsplit_once('-') {
+        Some((name, hash)) if hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            names.get(name).copied().unwrap_or(resource)
+        }
+        Some(_) | None => resource,
+    }
+}
+
+fn plain(cause: &str) -> &str {
+    if cause.starts_with("spec not yet processed") {
+        "the operator has not processed it yet"
+    } else if cause.starts_with("Component deployment not ready") {
+        "its pods are not available yet"
+    } else {
+        cause
+    }
+}

@@ -1,0 +1,111 @@
+//! The health of requests, adapters, scaling adapters and claims.
+
+use super::{Health, Verdict, behind, condition};
+use crate::object::Object;
+use serde_json::Value;
+
+fn text<'a>(object: &'a Object, pointer: &str) -> &'a str {
+    object.status().pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A request runs once. `Failed` is for ever, and an edit after its end is ignored for ever.
+pub(super) fn request(object: &Object) -> Verdict {
+    let phase = text(object, "/phase");
+    let cause = || {
+        ["Validation", "Profiling", "DeploymentReady", "Succeeded"]
+            .iter()
+            .filter_map(|name| condition(object, name))
+            .find(|one| one.status == "False" && !one.message.is_empty())
+            .map_or(String::new(), |one| format!(": {}", one.message))
+    };
+    if phase == "Failed" {
+        return Verdict::new(Health::Failed, format!("the request failed{}", cause())).for_good();
+    }
+    if let Some(message) = behind(object) {
+        if matches!(phase, "Ready" | "Deployed") {
+            return Verdict::new(
+                Health::Degraded,
+                "was edited after its end, which Dynamo ignores: delete it, and the next sync makes it again",
+            )
+            .for_good();
+        }
+        return Verdict::progressing(message);
+    }
+    let auto_apply = object.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true);
+    match phase {
+        "Deployed" => Verdict::new(Health::Healthy, format!("deployed as {}", text(object, "/dgdName"))),
+        "Ready" if !auto_apply => Verdict::new(Health::Healthy, "a recommendation is available"),
+        "Ready" => Verdict::progressing("profiled, the graph is not made yet"),
+        "Deploying" => match condition(object, "DeploymentReady") {
+            Some(one) if one.status == "False" && one.reason == "DeploymentDegraded" => {
+                Verdict::new(Health::Degraded, one.message)
+            }
+            Some(_) | None => Verdict::progressing(format!("deploying {}", text(object, "/dgdName")).trim_end()),
+        },
+        "Profiling" => {
+            let step = text(object, "/profilingPhase");
+            Verdict::progressing(if step.is_empty() { "profiling".to_owned() } else { format!("profiling: {step}") })
+        }
+        "" | "Pending" => Verdict::progressing("waiting to be profiled"),
+        other => Verdict::new(Health::Unknown, format!("phase {other} is not known")),
+    }
+}
+
+/// An adapter is loaded on each endpoint of its base model. A base model only needs endpoints.
+pub(super) fn adapter(object: &Object) -> Verdict {
+    let generation = object.generation().unwrap_or(0);
+    let Some(ready) = condition(object, "EndpointsReady") else {
+        return Verdict::progressing("the operator has not seen it yet");
+    };
+    if ready.observed_generation.is_some_and(|observed| observed < generation) {
+        return Verdict::progressing("the operator has not seen the change yet");
+    }
+    if let Some(services) = condition(object, "ServicesFound")
+        && services.status == "False"
+    {
+        return Verdict::new(Health::Failed, services.message);
+    }
+    let count = |name: &str| object.status().get(name).and_then(Value::as_u64).unwrap_or(0);
+    let (loaded, total) = (count("readyEndpoints"), count("totalEndpoints"));
+    let kind = object.spec().get("modelType").and_then(Value::as_str).unwrap_or("base");
+    if kind == "base" {
+        return if ready.status == "True" {
+            Verdict::new(Health::Healthy, format!("{total} endpoints"))
+        } else {
+            Verdict::progressing(format!("no endpoints yet: {}", ready.message))
+        };
+    }
+    match (loaded, total) {
+        (_, 0) => Verdict::progressing("the base model has no endpoints yet"),
+        (loaded, total) if loaded >= total => {
+            Verdict::new(Health::Healthy, format!("loaded on {total} of {total} endpoints"))
+        }
+        (0, total) => Verdict::progressing(format!("loaded on 0 of {total} endpoints: {}", ready.message)),
+        (loaded, total) => {
+            Verdict::new(Health::Degraded, format!("loaded on {loaded} of {total} endpoints: {}", ready.message))
+        }
+    }
+}
+
+/// Scaling adapters report no generation: the selector shows that the operator took it up.
+pub(super) fn scaling_adapter(object: &Object) -> Verdict {
+    let count = |value: &Value| value.get("replicas").and_then(Value::as_u64).unwrap_or(0);
+    let (want, have) = (count(object.spec()), count(object.status()));
+    if text(object, "/selector").is_empty() {
+        return Verdict::progressing("the operator has not taken it up yet");
+    }
+    match (have, want) {
+        (0, 0) => Verdict::new(Health::Suspended, "at 0 replicas"),
+        (have, want) if have == want => Verdict::new(Health::Healthy, format!("{have} replicas")),
+        (have, want) => Verdict::progressing(format!("{have} of {want} replicas")),
+    }
+}
+
+pub(super) fn claim(object: &Object) -> Verdict {
+    match text(object, "/phase") {
+        "Bound" => Verdict::new(Health::Healthy, "bound"),
+        "Lost" => Verdict::new(Health::Failed, "its volume is lost").for_good(),
+        "" | "Pending" => Verdict::progressing("waits for a volume"),
+        other => Verdict::new(Health::Unknown, format!("phase {other} is not known")),
+    }
+}
