@@ -9,5 +9,6 @@ pub mod finding;
 pub mod intent;
 pub mod object;
 pub mod plan;
+pub mod present;
 pub mod render;
 pub mod source;

@@ -1,0 +1,103 @@
+//! Unified diffs of objects as YAML, as `git diff` and `kubectl diff` print them.
+
+use super::{Look, Tone, escape};
+use crate::plan::{Change, Plan};
+use serde_json::Value;
+use similar::TextDiff;
+use std::fmt::Write as _;
+
+/// Lines around a change.
+const CONTEXT: usize = 3;
+
+/// Every object that changes, as one unified diff. Empty when there is no difference.
+pub fn unified(plan: &Plan, look: &Look) -> String {
+    plan.changes.iter().map(|change| colored(&of_change(change, &plan.base, CONTEXT), look)).collect()
+}
+
+/// One object's diff with so many lines of context; empty when both sides are equal.
+pub fn of_change(change: &Change, base: &str, context: usize) -> String {
+    let body = hunks(change, context);
+    if body.is_empty() {
+        return String::new();
+    }
+    let object = &change.object;
+    let name = escape::line(&format!("{}/{}/{}.yaml", object.namespace, object.kind, object.name));
+    let base = if base.is_empty() { "live" } else { base };
+    let old = if change.before.is_some() { format!("{}/{name}", escape::line(base)) } else { "/dev/null".to_owned() };
+    let new = if change.after.is_some() { format!("desired/{name}") } else { "/dev/null".to_owned() };
+    format!("--- {old}\n+++ {new}\n{body}")
+}
+
+/// The hunks alone, without the file headers.
+pub fn hunks(change: &Change, context: usize) -> String {
+    if change.before == change.after {
+        return String::new();
+    }
+    let old = change.before.as_ref().map(yaml).unwrap_or_default();
+    let new = change.after.as_ref().map(yaml).unwrap_or_default();
+    let diff = TextDiff::from_lines(&old, &new);
+    diff.unified_diff().context_radius(context).missing_newline_hint(false).to_string()
+}
+
+/// A value as YAML. JSON, which is YAML too, where the writer refuses a value.
+fn yaml(value: &Value) -> String {
+    let text = serde_saphyr::to_string(value)
+        .or_else(|_| serde_json::to_string_pretty(value).map(|text| text + "\n"))
+        .unwrap_or_default();
+    escape::lines(&text)
+}
+
+fn colored(diff: &str, look: &Look) -> String {
+    if !look.color {
+        return diff.to_owned();
+    }
+    let mut out = String::with_capacity(diff.len() * 2);
+    for line in diff.lines() {
+        let tone = if line.starts_with("+++") || line.starts_with("---") {
+            Tone::Strong
+        } else if line.starts_with("@@") {
+            Tone::Faint
+        } else if line.starts_with('+') {
+            Tone::Good
+        } else if line.starts_with('-') {
+            Tone::Bad
+        } else {
+            Tone::Plain
+        };
+        let _ = writeln!(out, "{}", look.paint(tone, line));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::present::{Look, samples};
+
+    #[test]
+    fn each_object_is_a_file() {
+        insta::assert_snapshot!(super::unified(&samples::plan(), &Look::default()), @"
+        --- live/prod/DynamoGraphDeployment/llama-3-70b.yaml
+        +++ desired/prod/DynamoGraphDeployment/llama-3-70b.yaml
+        @@ -1,4 +1,4 @@
+         spec:
+           components:
+           - name: decode
+        -    replicas: 2
+        +    replicas: 3
+        --- /dev/null
+        +++ desired/prod/DynamoModel/qwen3-8b-sql-assist-v4.yaml
+        @@ -0,0 +1,2 @@
+        +spec:
+        +  baseModelName: Qwen/Qwen3-8B
+        --- live/prod/DynamoGraphDeployment/old.yaml
+        +++ /dev/null
+        @@ -1 +0,0 @@
+        -spec: {}
+        ");
+    }
+
+    #[test]
+    fn an_unchanged_plan_has_no_diff() {
+        assert_eq!(super::unified(&samples::unchanged(), &Look::default()), "");
+    }
+}
