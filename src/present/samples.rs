@@ -27,6 +27,7 @@ pub fn change(model: &str, kind: &str, name: &str, action: Action) -> Change {
         gpu_sku: None,
         reasons: Vec::new(),
         step: Step::Nothing,
+        inventory: None,
         before: None,
         after: None,
     }
@@ -56,6 +57,7 @@ pub fn of(changes: Vec<Change>) -> Plan {
         summary,
         changes,
         holds: Vec::new(),
+        retired: Vec::new(),
         findings: Vec::new(),
     }
 }
