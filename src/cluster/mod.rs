@@ -2,6 +2,8 @@
 //!
 //! A make behaves as a Kubernetes API server does under server-side apply; `tests/integration/cluster/` says how.
 
+pub mod embedded;
+
 use crate::dynamo::kinds::Kind;
 use crate::object::{FieldPath, Object, ObjectRef};
 use std::collections::BTreeMap;

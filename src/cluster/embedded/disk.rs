@@ -1,0 +1,72 @@
+//! Writing to the folder so that a kill at any moment leaves every object whole.
+
+use fs_err as fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Marks the temporary files of a write under way; they begin with it, so that no listing takes them for objects.
+pub(super) const TEMPORARY: &str = ".stator-write-";
+
+/// How files come and go. The one that counts is [`Atomic`]; tests put a full disk in its place.
+pub trait Disk: Send + Sync {
+    /// Puts the bytes where the path says: after a crash at any moment the file holds the old bytes or the new ones.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+
+    /// Takes the file away.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+}
+
+/// Temporary file in the same folder, fsync, rename, fsync of the folder.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Atomic;
+
+impl Disk for Atomic {
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let folder = folder(path);
+        fs::create_dir_all(folder)?;
+        // Dropped on any error below, which takes the file away again.
+        let mut temporary = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?;
+        temporary.write_all(bytes)?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(path).map_err(|fault| fault.error)?;
+        sync_folder(folder)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)?;
+        sync_folder(folder(path))
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or_else(|| Path::new("."))
+}
+
+/// Makes a rename or an unlink last through a power cut.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    fs::File::open(folder)?.sync_all()
+}
+
+/// Takes away what killed writers left behind. Called under the lock, so no live writer's file can be hit.
+pub(super) fn sweep(root: &Path) -> io::Result<()> {
+    for namespace in fs::read_dir(root)? {
+        let namespace = namespace?;
+        if !namespace.file_type()?.is_dir() {
+            continue;
+        }
+        for kind in fs::read_dir(namespace.path())? {
+            let kind = kind?;
+            if !kind.file_type()?.is_dir() {
+                continue;
+            }
+            for file in fs::read_dir(kind.path())? {
+                let file = file?;
+                if file.file_name().to_string_lossy().starts_with(TEMPORARY) {
+                    tracing::debug!(path = %file.path().display(), "taking away the rest of an interrupted write");
+                    fs::remove_file(file.path())?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! Apply, create, update and delete: what an API server does between the request and the storage.
+
+use super::layout;
+use super::store::{State, Store, impossible};
+use super::{Part, admission, engine};
+use crate::cluster::{Applied, ApplyOutcome, ApplyRequest, ClusterError, Deleted, InvalidField, Preconditions};
+use crate::dynamo::kinds::Kind;
+use crate::object::{FieldPath, Object, ObjectRef};
+use serde_json::{Map, Value, json};
+use std::sync::atomic::Ordering;
+
+/// What only the cluster writes; the values of a request are ignored.
+const SYSTEM: &[&str] = &[
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+];
+
+/// One write under way: the kind, the object as it is, and the right to change it.
+struct Write<'a> {
+    store: &'a Store,
+    state: &'a mut State,
+    lock: &'a super::lock::WriteLock,
+    kind: &'static Kind,
+    reference: ObjectRef,
+    live: Option<Object>,
+    now: jiff::Timestamp,
+}
+
+/// Runs one read-modify-write: no other process and no other task writes in between.
+fn exclusively<T>(
+    store: &Store,
+    reference: ObjectRef,
+    work: impl FnOnce(Write<'_>) -> Result<T, ClusterError>,
+) -> Result<T, ClusterError> {
+    let kind = layout::kind_of(&reference)?;
+    let path = layout::path_of(&reference)?;
+    let mut state = store.state();
+    let lock = store.lock()?;
+    store.refresh(&mut state, vec![path.clone()], Some(&lock))?;
+    let live = store.cached(&state, &path)?;
+    let now = store.options.now();
+    work(Write { store, state: &mut state, lock: &lock, kind, reference, live, now })
+}
+
+/// Server-side apply.
+pub(super) fn apply(store: &Store, request: ApplyRequest) -> Result<Applied, ClusterError> {
+    let reference = request.object.reference();
+    exclusively(store, reference, |write| write.apply(request))
+}
+
+/// A controller's or a person's update of one half of an object.
+pub(super) fn update(
+    store: &Store,
+    reference: &ObjectRef,
+    part: Part,
+    manager: &str,
+    change: impl FnOnce(&mut Value),
+) -> Result<Option<Applied>, ClusterError> {
+    exclusively(store, reference.clone(), |write| {
+        let Some(live) = write.live.clone() else { return Ok(None) };
+        let mut value = live.value().clone();
+        change(&mut value);
+        keep_other_half(&mut value, live.value(), part);
+        let tracked = engine::track(write.kind, Some(live.value()), value, manager, part, write.now)
+            .map_err(|fault| engine::error(&write.reference, fault))?;
+        write.finish(tracked, false, Some(part)).map(Some)
+    })
+}
+
+/// A controller's create.
+pub(super) fn create(store: &Store, object: Object, manager: &str) -> Result<Applied, ClusterError> {
+    exclusively(store, object.reference(), |write| {
+        if let Some(live) = write.live {
+            return Ok(Applied { object: live, outcome: ApplyOutcome::Unchanged });
+        }
+        let tracked = engine::track(write.kind, None, object.into_value(), manager, Part::Main, write.now)
+            .map_err(|fault| engine::error(&write.reference, fault))?;
+        write.finish(tracked, false, None)
+    })
+}
+
+/// Delete, in the background.
+pub(super) fn delete(
+    store: &Store,
+    reference: &ObjectRef,
+    preconditions: &Preconditions,
+) -> Result<Deleted, ClusterError> {
+    exclusively(store, reference.clone(), |write| {
+        let Some(live) = write.live else { return Ok(Deleted::Absent) };
+        must_be(reference, &live, preconditions.uid.as_deref(), preconditions.resource_version.as_deref())?;
+        if live.finalizers().is_empty() {
+            write.store.remove(write.state, write.lock, &live)?;
+            return Ok(Deleted::Gone);
+        }
+        if live.is_deleting() {
+            return Ok(Deleted::Pending(live));
+        }
+        let mut value = live.into_value();
+        let metadata = metadata(&mut value)?;
+        metadata.insert("deletionTimestamp".to_owned(), json!(engine::time(write.now)));
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
+        raise_generation(metadata);
+        let object = Object::from_value(value).map_err(impossible)?;
+        write.store.write(write.state, write.lock, object).map(Deleted::Pending)
+    })
+}
+
+impl Write<'_> {
+    fn apply(self, request: ApplyRequest) -> Result<Applied, ClusterError> {
+        let mut config = request.object.into_value();
+        let own = metadata(&mut config)?;
+        let (uid, revision) = (own.remove("uid"), own.remove("resourceVersion"));
+        let text = |value: &Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_owned);
+        let (uid, revision) = (text(&uid), text(&revision));
+        if own.contains_key("managedFields") {
+            return Err(self.invalid("managedFields", "metadata.managedFields must be nil"));
+        }
+        match &self.live {
+            Some(live) => must_be(&self.reference, live, uid.as_deref(), revision.as_deref())?,
+            None if uid.is_some() || revision.is_some() => {
+                return Err(ClusterError::Precondition {
+                    object: self.reference,
+                    message: format!(
+                        "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                        uid.unwrap_or_default()
+                    ),
+                });
+            }
+            None if request.status => {
+                return Err(ClusterError::Precondition {
+                    object: self.reference,
+                    message: "there is no such object to write the status of".to_owned(),
+                });
+            }
+            None => {}
+        }
+        let part = if request.status { Part::Status } else { Part::Main };
+        let live = self.live.as_ref().map(Object::value);
+        let merged = engine::apply(self.kind, live, config, &request.manager, request.force, part, self.now)
+            .map_err(|fault| engine::error(&self.reference, fault))?;
+        self.finish(merged, request.dry_run, Some(part))
+    }
+
+    /// From a merged object to the stored one: defaults, admission, validation, system fields, and the write, unless
+    /// nothing changed.
+    fn finish(self, mut value: Value, dry_run: bool, part: Option<Part>) -> Result<Applied, ClusterError> {
+        let operated = self.store.operators.load(Ordering::SeqCst) > 0;
+        let live = self.live.as_ref().map(Object::value);
+        if live.is_none() {
+            // A status in a create is dropped: it has a subresource of its own.
+            if part.is_some()
+                && let Some(map) = value.as_object_mut()
+            {
+                map.remove("status");
+            }
+            if operated {
+                admission::mutate(&mut value);
+            }
+        }
+        engine::default(self.kind, &mut value);
+        self.system_fields(&mut value)?;
+        if part != Some(Part::Status) {
+            admission::validate(&self.reference, live, &value, operated)?;
+        }
+        let causes = engine::validate(self.kind, &value, live);
+        if !causes.is_empty() {
+            return Err(ClusterError::Invalid { object: self.reference, causes });
+        }
+        if let Some(live) = self.live.as_ref()
+            && engine::same(live.value(), &value)
+        {
+            return Ok(Applied { object: live.clone(), outcome: ApplyOutcome::Unchanged });
+        }
+        let outcome = if self.live.is_some() { ApplyOutcome::Updated } else { ApplyOutcome::Created };
+        let object = Object::from_value(value).map_err(impossible)?;
+        if dry_run {
+            return Ok(Applied { object, outcome });
+        }
+        // The last finalizer of a deleted object takes the object along.
+        let object = if object.is_deleting() && object.finalizers().is_empty() {
+            self.store.remove(self.state, self.lock, &object)?
+        } else {
+            self.store.write(self.state, self.lock, object)?
+        };
+        Ok(Applied { object, outcome })
+    }
+
+    fn system_fields(&self, value: &mut Value) -> Result<(), ClusterError> {
+        let Some(live) = self.live.as_ref() else {
+            let has_generation = engine::has_generation(self.kind);
+            let own = metadata(value)?;
+            for field in SYSTEM {
+                own.remove(*field);
+            }
+            own.insert("uid".to_owned(), json!((self.store.options.ids)()));
+            own.insert("creationTimestamp".to_owned(), json!(engine::time(self.now)));
+            if has_generation {
+                own.insert("generation".to_owned(), json!(1));
+            }
+            return Ok(());
+        };
+        let changed = engine::main_differs(live.value(), value);
+        let old = live.value().get("metadata").and_then(Value::as_object);
+        let own = metadata(value)?;
+        for field in SYSTEM {
+            match old.and_then(|old| old.get(*field)) {
+                Some(kept) => own.insert((*field).to_owned(), kept.clone()),
+                None => own.remove(*field),
+            };
+        }
+        if changed {
+            raise_generation(own);
+        }
+        Ok(())
+    }
+
+    fn invalid(&self, field: &str, message: &str) -> ClusterError {
+        ClusterError::Invalid {
+            object: self.reference.clone(),
+            causes: vec![InvalidField { path: FieldPath::of(["metadata", field]), message: message.to_owned() }],
+        }
+    }
+}
+
+/// A write to one half of an object cannot change the other.
+fn keep_other_half(value: &mut Value, live: &Value, part: Part) {
+    let status = match part {
+        Part::Main => live.get("status").cloned(),
+        Part::Status => value.get("status").cloned(),
+    };
+    if part == Part::Status {
+        *value = live.clone();
+    }
+    if let Some(map) = value.as_object_mut() {
+        match status {
+            Some(status) => map.insert("status".to_owned(), status),
+            None => map.remove("status"),
+        };
+    }
+}
+
+fn must_be(
+    reference: &ObjectRef,
+    live: &Object,
+    uid: Option<&str>,
+    revision: Option<&str>,
+) -> Result<(), ClusterError> {
+    let failed = |message: String| ClusterError::Precondition { object: reference.clone(), message };
+    let own = live.uid().unwrap_or_default();
+    if let Some(uid) = uid
+        && uid != own
+    {
+        return Err(failed(format!(
+            "the UID in the precondition ({uid}) does not match the UID of the object ({own})"
+        )));
+    }
+    let own = live.resource_version().unwrap_or_default();
+    if let Some(revision) = revision
+        && revision != own
+    {
+        return Err(failed(format!(
+            "the object has been modified: resourceVersion {revision} was meant, it is {own}; look at it again"
+        )));
+    }
+    Ok(())
+}
+
+/// The metadata of an object, which every object has.
+fn metadata(value: &mut Value) -> Result<&mut Map<String, Value>, ClusterError> {
+    value.get_mut("metadata").and_then(Value::as_object_mut).ok_or_else(|| impossible("an object without metadata"))
+}
+
+fn raise_generation(metadata: &mut Map<String, Value>) {
+    if let Some(generation) = metadata.get_mut("generation")
+        && let Some(number) = generation.as_i64()
+    {
+        *generation = json!(number.saturating_add(1));
+    }
+}

@@ -1,0 +1,149 @@
+//! What is particular to a folder of files: people and crashes.
+
+use super::scenario::{Folder, apply, graph, live};
+use stator::cluster::{ApplyOutcome, Cluster, ClusterError, WatchEvent};
+use stator::dynamo::kinds;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_no_op_leaves_the_file_alone() {
+    let folder = Folder::new();
+    let first = apply(&folder.cluster, graph("llama", 1)).await.object;
+    let path = folder.path(&first.reference());
+    let before = std::fs::metadata(&path).unwrap().modified().unwrap();
+    folder.pass(60);
+    assert_eq!(apply(&folder.cluster, graph("llama", 1)).await.outcome, ApplyOutcome::Unchanged);
+    assert_eq!(apply(&folder.reopen(), graph("llama", 1)).await.outcome, ApplyOutcome::Unchanged);
+    assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), before);
+}
+
+#[tokio::test]
+async fn the_next_process_finds_the_same_objects_and_goes_on_counting() {
+    let folder = Folder::new();
+    let first = apply(&folder.cluster, graph("llama", 1)).await.object;
+    let next = folder.reopen();
+    assert_eq!(live(&next, &first).await, Some(first.clone()));
+    let second = apply(&next, graph("qwen", 1)).await.object;
+    let number = |object: &stator::object::Object| object.resource_version().unwrap().parse::<u64>().unwrap();
+    assert_eq!(number(&second), number(&first) + 1);
+    std::fs::remove_file(folder.dir.path().join(".revision")).unwrap();
+    let third = apply(&folder.reopen(), graph("phi", 1)).await.object;
+    assert_eq!(number(&third), number(&second) + 1, "the objects themselves know where the count stood");
+}
+
+#[tokio::test]
+async fn a_hand_edit_counts_as_a_change_and_an_apply_heals_it() {
+    let folder = Folder::new();
+    let first = apply(&folder.cluster, graph("llama", 7)).await.object;
+    folder.edit(&first.reference(), "replicas: 7", "replicas: 9");
+    let edited = live(&folder.cluster, &first).await.unwrap();
+    assert_eq!(edited.value()["spec"]["components"][1]["replicas"], 9);
+    assert_eq!(edited.generation(), Some(2));
+    assert_ne!(edited.resource_version(), first.resource_version());
+    assert_eq!(edited.value()["metadata"]["managedFields"], first.value()["metadata"]["managedFields"]);
+    assert_eq!(live(&folder.reopen(), &first).await.unwrap(), edited, "it counts once");
+    let healed = apply(&folder.cluster, graph("llama", 7)).await;
+    assert_eq!((healed.outcome, healed.object.generation()), (ApplyOutcome::Updated, Some(3)));
+    assert_eq!(healed.object.spec(), first.spec());
+}
+
+#[tokio::test]
+async fn a_hand_edit_of_a_label_leaves_the_generation() {
+    let folder = Folder::new();
+    let first = apply(&folder.cluster, graph("llama", 1)).await.object;
+    folder.edit(&first.reference(), "team: search", "team: ads");
+    let edited = live(&folder.cluster, &first).await.unwrap();
+    assert_eq!(edited.generation(), Some(1));
+    assert_ne!(edited.resource_version(), first.resource_version());
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_named_and_never_taken_for_a_missing_object() {
+    let folder = Folder::new();
+    let objects =
+        [apply(&folder.cluster, graph("a", 1)).await.object, apply(&folder.cluster, graph("b", 1)).await.object];
+    apply(&folder.cluster, graph("c", 1)).await;
+    let damages = [
+        ("kind: DynamoGraphDeployment", "kind: [", "not readable as YAML"),
+        ("kind: DynamoGraphDeployment", "kind: Model", "`kind` is `Model`"),
+        ("name: a", "name: z", "`metadata.name` is `z`, but the file's place says `a`"),
+        ("uid:", "uuid:", "`metadata.uid` is missing"),
+        ("manager: stator", "manger: stator", "`metadata.managedFields`"),
+        ("generation: 1", "generation: many", "`metadata.generation` must be a whole number above 0"),
+    ];
+    for (from, to, message) in damages {
+        let path = folder.path(&objects[0].reference());
+        let whole = std::fs::read(&path).unwrap();
+        folder.edit(&objects[0].reference(), from, to);
+        let error = folder.cluster.get(&objects[0].reference()).await.unwrap_err();
+        assert!(matches!(&error, ClusterError::Damaged { path: named, .. } if named.ends_with("a.yaml")), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
+        assert!(error.to_string().contains("mend the file, or delete it"), "{error}");
+        let error = folder.cluster.list(&kinds::GRAPH, None, &BTreeMap::new()).await.unwrap_err();
+        assert!(error.to_string().contains("a.yaml"), "{error}");
+        assert!(live(&folder.cluster, &objects[1]).await.is_some(), "the others are as they were");
+        std::fs::write(&path, whole).unwrap();
+        assert_eq!(live(&folder.cluster, &objects[0]).await.as_ref(), Some(&objects[0]), "mended");
+    }
+}
+
+#[tokio::test]
+async fn a_list_names_every_damaged_file() {
+    let folder = Folder::new();
+    for name in ["a", "b", "c"] {
+        apply(&folder.cluster, graph(name, 1)).await;
+    }
+    for name in ["a", "c"] {
+        std::fs::write(folder.path(&graph(name, 1).reference()), "\u{0}\u{1}{{{").unwrap();
+    }
+    let error = folder.cluster.list(&kinds::GRAPH, None, &BTreeMap::new()).await.unwrap_err().to_string();
+    assert!(error.contains("a.yaml") && error.contains("c.yaml") && !error.contains("b.yaml"), "{error}");
+}
+
+#[tokio::test]
+async fn a_stray_file_is_no_object() {
+    let folder = Folder::new();
+    let first = apply(&folder.cluster, graph("a", 1)).await.object;
+    std::fs::write(folder.path(&first.reference()).with_file_name("notes.txt"), "remember the milk").unwrap();
+    assert_eq!(folder.cluster.list(&kinds::GRAPH, None, &BTreeMap::new()).await.unwrap().len(), 1);
+}
+
+async fn next(events: &mut tokio::sync::mpsc::Receiver<WatchEvent>) -> WatchEvent {
+    tokio::time::timeout(Duration::from_secs(10), events.recv())
+        .await
+        .expect("an event in time")
+        .expect("a live stream")
+}
+
+#[tokio::test]
+async fn a_watcher_hears_of_writes_hand_edits_and_hand_deletes() {
+    let folder = Folder::new();
+    apply(&folder.cluster, graph("old", 1)).await;
+    let mut events = folder.cluster.watch(&[kinds::GRAPH], Some("prod")).await.unwrap();
+    let first = apply(&folder.cluster, graph("llama", 7)).await.object;
+    assert_eq!(next(&mut events).await, WatchEvent::Applied(first.clone()));
+    folder.edit(&first.reference(), "replicas: 7", "replicas: 8");
+    let WatchEvent::Applied(edited) = next(&mut events).await else { panic!("no edit") };
+    assert_eq!(edited.value()["spec"]["components"][1]["replicas"], 8);
+    let other = apply(&folder.reopen(), graph("other", 1)).await.object;
+    assert_eq!(next(&mut events).await, WatchEvent::Applied(other));
+    std::fs::remove_file(folder.path(&first.reference())).unwrap();
+    assert_eq!(next(&mut events).await, WatchEvent::Deleted(edited));
+}
+
+#[tokio::test]
+async fn a_watcher_that_falls_behind_is_told_to_list_again() {
+    let folder = Folder::new();
+    let options = stator::cluster::embedded::Options { watch_capacity: 3, ..Default::default() };
+    let cluster = stator::cluster::embedded::Embedded::open(folder.dir.path(), options).unwrap();
+    let mut events = cluster.watch(&[kinds::GRAPH], None).await.unwrap();
+    for number in 0..6 {
+        apply(&cluster, graph(&format!("g{number}"), 1)).await;
+    }
+    for _ in 0..3 {
+        assert!(matches!(next(&mut events).await, WatchEvent::Applied(_)));
+    }
+    assert_eq!(next(&mut events).await, WatchEvent::Resync);
+    assert_eq!(events.recv().await, None);
+}
