@@ -2,14 +2,24 @@
 //!
 //! Pure: takes bytes, gives values. Reading files and git trees is [`crate::source`]'s work.
 
+mod decode;
+mod environment;
+mod merge;
 pub mod model;
+mod origins;
 pub mod repository;
+pub mod rules;
 pub mod scalar;
+mod workspace;
+pub mod yaml;
 
-use crate::finding::{Finding, Location};
+pub use environment::EnvironmentError;
+pub use origins::Origins;
+pub use workspace::Workspace;
+
+use crate::finding::Finding;
 use model::Model;
-use repository::{Environment, Guards, PolicyRule, Prices, Repository};
-use std::collections::BTreeMap;
+use repository::{Environment, Guards, PolicyRule, Prices};
 
 /// One file of a repository, or why it could not be read.
 #[derive(Clone, Debug)]
@@ -25,17 +35,6 @@ pub struct SourceFile {
 pub struct SourceTree {
     /// Sorted by path.
     pub files: Vec<SourceFile>,
-}
-
-/// A repository as parsed: everything that does not depend on the environment.
-#[derive(Debug)]
-pub struct Workspace {
-    /// The root file, or the one that a repository without any has.
-    pub repository: Repository,
-    /// How many files were read.
-    pub files: usize,
-    /// Faults of files, whatever the environment.
-    pub findings: Vec<Finding>,
 }
 
 /// One environment of a repository: its models, merged and checked.
@@ -77,26 +76,9 @@ pub struct Intent {
 pub struct BrokenIntent {
     /// Path of its file from the root.
     pub source: String,
-    /// Its name, where that much could be read.
+    /// Its name, where that much could be read. `None`: any live model may be this one, so nothing may be pruned.
     pub name: Option<String>,
 }
 
-/// Where each field of a merged model was written, by dotted path (`spec.serving.decode.gpus`).
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Origins(pub BTreeMap<String, Location>);
-
-impl Origins {
-    /// The place of a field, or of the nearest one above it that was written.
-    pub fn locate(&self, path: &str) -> Location {
-        let mut path = path;
-        loop {
-            if let Some(location) = self.0.get(path) {
-                return location.clone();
-            }
-            match path.rfind(['.', '[']) {
-                Some(end) => path = &path[..end],
-                None => return self.0.get("").cloned().unwrap_or_default(),
-            }
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -89,7 +89,7 @@ pub struct Environment {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyRule {
-    /// A short name; findings carry it as `policy/<name>`.
+    /// A short name; findings carry it in their message.
     pub name: DnsName,
     /// A CEL expression over `model` (the merged intent), `environment` (its name) and `gpus` (an int) that must be true.
     #[schemars(length(min = 1, max = 4096))]
