@@ -4,9 +4,12 @@
 
 mod decode;
 mod environment;
+pub mod explain;
+pub mod format;
 mod merge;
 pub mod model;
 mod origins;
+mod outline;
 pub mod repository;
 pub mod rules;
 pub mod scalar;

@@ -1,0 +1,115 @@
+//! `stator fmt`: keys in canonical order, one style, every comment kept.
+//!
+//! Two steps, each checked: whole entries are moved as they are written, then the style is set by `pretty_yaml`. The
+//! result is read back, and it is refused when a value or a comment got lost on the way.
+
+mod order;
+mod tree;
+
+use pretty_yaml::config::{FormatOptions, LanguageOptions, LayoutOptions, LineBreak, Quotes};
+use thiserror::Error;
+use tree::Parsed;
+
+/// The widest line that a flow map or list may fill.
+const WIDTH: usize = 120;
+
+/// How often the style may be applied until it no longer changes anything.
+const PASSES: usize = 4;
+
+/// Why a file was not formatted. The file is then left as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FormatError {
+    /// The text is not YAML, or not YAML that stator reads.
+    #[error("line {line}, column {column}: {message}; run `stator validate` to see every fault")]
+    Syntax {
+        /// Line, from 1.
+        line: u32,
+        /// Column, from 1, in characters.
+        column: u32,
+        /// What is wrong.
+        message: String,
+    },
+    /// Formatting would have changed more than the looks.
+    #[error("formatting would change {what}, so the file is left as it is; write it in a plainer way")]
+    Unsafe {
+        /// What would change.
+        what: &'static str,
+    },
+}
+
+/// Formats one document: a model, an overlay or a `stator.yaml`.
+///
+/// Keys of known fields go into the order of the reference pages, unknown ones stay behind them, and comments move with
+/// the key they stand above or beside. Indentation is two spaces, a line of blanks separates groups at most once, and the
+/// text ends with one line feed. The result formats to itself.
+///
+/// # Errors
+///
+/// When the text is not YAML that stator reads, or when formatting it would change its value or lose a comment.
+pub fn format(text: &str) -> Result<String, FormatError> {
+    let text = with_line_feeds(text);
+    let text = without_trailing_blanks(&text, &tree::parse(&text)?);
+    let before = tree::parse(&text)?;
+    let Some(root) = &before.root else { return checked(&before, style(&text).trim_start_matches('\n').to_owned()) };
+    let document = order::document(root);
+    let mut formatted = style(&order::reorder(&text, &before, document));
+    // Moving entries changes which blank lines stand where, and the style changes where lines end: settle both.
+    for _ in 0..PASSES {
+        let parsed = tree::parse(&formatted)?;
+        let next = style(&order::reorder(&formatted, &parsed, document));
+        if next == formatted {
+            return checked(&before, formatted);
+        }
+        formatted = next;
+    }
+    Err(FormatError::Unsafe { what: "itself over and over" })
+}
+
+fn checked(before: &Parsed, formatted: String) -> Result<String, FormatError> {
+    let after = tree::parse(&formatted)?;
+    if before.root.as_ref().map(|root| root.value()) != after.root.as_ref().map(|root| root.value()) {
+        return Err(FormatError::Unsafe { what: "a value" });
+    }
+    if before.sorted_comments() != after.sorted_comments() {
+        return Err(FormatError::Unsafe { what: "a comment" });
+    }
+    Ok(formatted)
+}
+
+/// YAML takes all three kinds of line ends; only line feeds are written. A byte order mark goes too.
+fn with_line_feeds(text: &str) -> String {
+    text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// Takes the blanks off the end of comments. Elsewhere they may be data, or go with the style.
+fn without_trailing_blanks(text: &str, parsed: &Parsed) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for (range, _) in &parsed.comments {
+        out.push_str(text.get(from..range.end).unwrap_or_default().trim_end_matches([' ', '\t']));
+        from = range.end;
+    }
+    out.push_str(text.get(from..).unwrap_or_default());
+    out
+}
+
+fn style(text: &str) -> String {
+    let options = FormatOptions {
+        layout: LayoutOptions { print_width: WIDTH, indent_width: 2, line_break: LineBreak::Lf },
+        language: LanguageOptions {
+            quotes: Quotes::PreferDouble,
+            trailing_comma: false,
+            brace_spacing: false,
+            prefer_single_line: true,
+            indent_block_sequence_in_map: true,
+            // Blanks at the end of a line are data inside a block scalar.
+            trim_trailing_whitespaces: false,
+            ..LanguageOptions::default()
+        },
+    };
+    // What its grammar does not take is left alone; the checks afterwards see to it that nothing is lost.
+    pretty_yaml::format_text(text, &options).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests;
