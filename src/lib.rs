@@ -3,6 +3,7 @@
 //! The data goes one way: a commit's files become intents, intents become desired objects, desired and live objects
 //! become a plan, and a sync carries the plan out. `docs/architecture.md` draws it.
 
+pub mod cli;
 pub mod cluster;
 pub mod dynamo;
 pub mod finding;

@@ -1,5 +1,24 @@
 //! The `stator` binary.
 
-fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+use std::process::ExitCode;
+
+/// Plans of ten thousand models are many small allocations from all cores, which the system's allocator does slowly.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        usual(panic);
+        let note = "note: this is a bug in stator; please report it with the command and the lines above\n";
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes());
+    }));
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(stator::cli::run(std::env::args_os())).into(),
+        Err(error) => {
+            let text = format!("error: the runtime does not start: {error}\n");
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+            ExitCode::from(2)
+        }
+    }
 }

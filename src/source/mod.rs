@@ -6,6 +6,7 @@
 
 mod error;
 mod git;
+pub mod model_source;
 mod walk;
 
 #[cfg(test)]

@@ -1,0 +1,118 @@
+//! Options that several verbs share. A verb takes a group only where every option of it does something.
+
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of every verb.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Common {
+    /// Say nothing but results and errors
+    #[arg(short, long, global = true, env = "STATOR_QUIET", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more; twice for debugging, three times for everything
+    #[arg(short, long, global = true, env = "STATOR_VERBOSE", action = ArgAction::Count)]
+    pub verbose: u8,
+    /// Whether to colour; NO_COLOR and CLICOLOR_FORCE are heeded too
+    #[arg(
+        long,
+        global = true,
+        env = "STATOR_COLOR",
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = false
+    )]
+    pub color: ColorWhen,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Which part of which repository.
+#[derive(Clone, Debug, Args)]
+pub struct PathArg {
+    /// Folder of a repository, or a single model.yaml
+    #[arg(default_value = ".", env = "STATOR_PATH", hide_env = true, value_hint = ValueHint::AnyPath)]
+    pub path: PathBuf,
+}
+
+/// Which environment.
+#[derive(Clone, Debug, Args)]
+pub struct EnvironmentArgs {
+    /// Environment of the repository; may be left out where there is one
+    #[arg(short, long, env = "STATOR_ENVIRONMENT", value_name = "NAME")]
+    pub environment: Option<String>,
+    /// Namespace to use in place of the environment's own
+    #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
+    pub namespace: Option<String>,
+}
+
+/// Which cluster.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Cluster options")]
+pub struct ClusterArgs {
+    /// `embedded`, or `embedded:DIR`: live objects as files in a folder, .stator/cluster by default
+    #[arg(long, env = "STATOR_CLUSTER", value_name = "CLUSTER", conflicts_with_all = ["context", "kubeconfig"])]
+    pub cluster: Option<String>,
+    /// Context of the kubeconfig
+    #[arg(long, env = "STATOR_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
+    /// The kubeconfig
+    #[arg(long, env = "STATOR_KUBECONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Give up after this long: 90s, 5m, 1h30m
+    #[arg(long, env = "STATOR_TIMEOUT", value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
+}
+
+/// The operator's part, played by stator.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Cluster options")]
+pub struct SimulateArgs {
+    /// Play the operator's part on the embedded cluster, so that health moves
+    #[arg(long, env = "STATOR_SIMULATE_OPERATOR", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    pub simulate_operator: bool,
+    /// How many times faster than life the operator is played
+    #[arg(long, env = "STATOR_SIMULATE_SPEED", value_name = "FACTOR", default_value = "10", value_parser = speed, requires = "simulate_operator")]
+    pub simulate_speed: f64,
+}
+
+/// Reads a duration as people write it: `90s`, `5m`, `1h30m`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let help = || format!("`{text}` is no duration; write 90s, 5m or 1h30m");
+    let friendly: jiff::SignedDuration = text.parse().map_err(|_| help())?;
+    let duration = Duration::try_from(friendly).map_err(|_| help())?;
+    if duration.is_zero() { Err(format!("`{text}` is no time at all; write 90s, 5m or 1h30m")) } else { Ok(duration) }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if factor.is_finite() && factor > 0.0 && factor <= 1e6 => Ok(factor),
+        Ok(_) | Err(_) => Err("write a number above 0, at most 1000000".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        for bad in ["", "5", "-5m", "0s", "tomorrow", "99999999999999999999h"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! `stator completions`.
+
+use super::error::{CliError, Exit};
+use super::output::Output;
+use clap::Args;
+use clap_complete::Shell;
+
+/// Write the completions of a shell to standard output
+#[derive(Debug, Args)]
+#[command(after_help = "Example: stator completions bash > /etc/bash_completion.d/stator")]
+pub struct Arguments {
+    /// The shell
+    shell: Shell,
+}
+
+pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    let mut text = Vec::new();
+    clap_complete::generate(arguments.shell, &mut super::command(), "stator", &mut text);
+    output.result(&String::from_utf8_lossy(&text))?;
+    Ok(Exit::Success)
+}

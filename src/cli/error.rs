@@ -1,0 +1,159 @@
+//! Errors at the edge: what is said, what to do next, and the exit code.
+
+use std::fmt;
+
+/// How a command ended, as a process exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// All is well.
+    Success = 0,
+    /// An expected "no": findings, differences, a wait that ended in failure.
+    No = 1,
+    /// Bad usage, unreadable input, an unreachable cluster, or a bug.
+    Error = 2,
+    /// The time ran out.
+    Timeout = 124,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Whose fault it is, which decides the tone and the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The command line asks for something that cannot be.
+    Usage,
+    /// Files cannot be read, or say something that stops the whole command.
+    Input,
+    /// The cluster said no or did not answer.
+    Cluster,
+    /// An expected "no" that stops a command half-way.
+    Refused,
+    /// The time ran out.
+    Timeout,
+    /// Ctrl-C.
+    Interrupted,
+    /// The reader of our output went away.
+    BrokenPipe,
+    /// Our own fault.
+    Bug,
+}
+
+/// An error as the user sees it.
+#[derive(Clone, Debug)]
+pub struct CliError {
+    kind: ErrorKind,
+    message: String,
+    hints: Vec<String>,
+}
+
+impl CliError {
+    /// An error of a kind.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hints: Vec::new() }
+    }
+
+    /// With one more sentence about what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        let hint = hint.into();
+        if !hint.is_empty() {
+            self.hints.push(hint);
+        }
+        self
+    }
+
+    /// Bad usage.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, message)
+    }
+
+    /// Unreadable or unusable input.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Input, message)
+    }
+
+    /// Whose fault it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The sentences about what to do next.
+    pub fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
+    /// The exit code that follows from the kind.
+    pub fn exit(&self) -> Exit {
+        match self.kind {
+            // `stator validate | head` is no failure.
+            ErrorKind::BrokenPipe => Exit::Success,
+            ErrorKind::Refused => Exit::No,
+            ErrorKind::Usage | ErrorKind::Input | ErrorKind::Cluster | ErrorKind::Bug => Exit::Error,
+            ErrorKind::Timeout => Exit::Timeout,
+            ErrorKind::Interrupted => Exit::Interrupted,
+        }
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CliError {}
+
+impl From<std::io::Error> for CliError {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::new(ErrorKind::BrokenPipe, "the reader of the output went away");
+        }
+        let full = error.kind() == std::io::ErrorKind::StorageFull;
+        let error = Self::input(error.to_string());
+        if full {
+            error.hint("make room on the disk and run the command again; nothing half-written is left")
+        } else {
+            error
+        }
+    }
+}
+
+impl From<serde_json::Error> for CliError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::new(ErrorKind::Bug, format!("a report cannot be written as JSON: {error}"))
+    }
+}
+
+impl From<crate::source::SourceError> for CliError {
+    fn from(error: crate::source::SourceError) -> Self {
+        Self::input(error.to_string()).hint(error.help())
+    }
+}
+
+impl From<crate::cluster::ClusterError> for CliError {
+    fn from(error: crate::cluster::ClusterError) -> Self {
+        use crate::cluster::ClusterError;
+        let hint = match &error {
+            ClusterError::Conflict { .. } => {
+                "name the manager in `spec.takeOver` to take its fields back, or drop them from the intent"
+            }
+            ClusterError::Precondition { .. } => "the object changed meanwhile: run the command again",
+            ClusterError::Invalid { .. } => "the cluster's schema refuses the object: `stator render` shows it in full",
+            ClusterError::Denied { .. } => "ask whoever runs the cluster for the permission",
+            ClusterError::UnknownKind { .. } => "install Dynamo's custom resource definitions first",
+            ClusterError::Damaged { .. } => {
+                "mend the file, or take it away: a missing file counts as an object that was deleted"
+            }
+            ClusterError::Storage { .. } => "check the permissions and the free space of that folder",
+            ClusterError::Transient { .. } => "run the command again in a moment",
+        };
+        Self::new(ErrorKind::Cluster, error.to_string()).hint(hint)
+    }
+}

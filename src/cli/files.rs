@@ -1,0 +1,51 @@
+//! Writing files so that a reader, or a kill at any moment, never meets half of one.
+
+use super::error::CliError;
+use std::io::Write as _;
+use std::path::Path;
+
+/// Writes a file whole: into a temporary one beside it, flushed to the disk, then renamed over it. Folders are made.
+///
+/// # Errors
+/// When the folder or the file cannot be written; the old file is then untouched.
+pub fn write(path: &Path, content: &[u8]) -> Result<(), CliError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs_err::create_dir_all(folder)?;
+    let fail = |error: std::io::Error| {
+        CliError::from(std::io::Error::new(error.kind(), format!("{} cannot be written: {error}", path.display())))
+    };
+    let mut file = tempfile::Builder::new().prefix(".stator-").tempfile_in(folder).map_err(fail)?;
+    file.write_all(content).map_err(fail)?;
+    file.as_file().sync_all().map_err(fail)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // A temporary file is private; a file that exists keeps its mode, a new one gets the usual one.
+        let mode = fs_err::metadata(path).map_or(0o644, |old| old.permissions().mode() & 0o777);
+        file.as_file().set_permissions(std::fs::Permissions::from_mode(mode)).map_err(fail)?;
+    }
+    file.persist(path).map_err(|error| fail(error.error))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b.yaml");
+        write(&path, b"one").unwrap();
+        write(&path, b"two").unwrap();
+        assert_eq!(fs_err::read(&path).unwrap(), b"two");
+        assert_eq!(fs_err::read_dir(folder.path().join("a")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_in_the_way_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = write(folder.path(), b"x").unwrap_err();
+        assert!(error.to_string().contains("cannot be written"), "{error}");
+    }
+}

@@ -1,0 +1,98 @@
+//! The command line: one file a verb. Each parses, calls the rooms, and prints.
+
+mod args;
+mod error;
+mod output;
+
+mod completions;
+mod files;
+mod man;
+
+pub use error::{CliError, ErrorKind, Exit};
+
+use args::Common;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use output::Output;
+use std::ffi::OsString;
+
+/// GitOps for NVIDIA Dynamo: models declared in git become synced, healthy Dynamo objects.
+#[derive(Debug, Parser)]
+#[command(
+    name = "stator",
+    version,
+    max_term_width = 100,
+    propagate_version = false,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Completions(completions::Arguments),
+    Man(man::Arguments),
+}
+
+/// The whole command line, as help, completions and manual pages show it.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Parses the arguments and carries them out.
+pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let cli =
+        match command().try_get_matches_from(arguments).and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
+        {
+            Ok(cli) => cli,
+            Err(error) => {
+                // Help and version are results; a reader of either that went away is no failure.
+                let _ = error.print();
+                return if error.exit_code() == 0 { Exit::Success } else { Exit::Error };
+            }
+        };
+    let output = Output::new(&cli.common);
+    tracing_to_stderr(&cli.common, &output);
+    match carry_out(cli.verb, &output).await {
+        Ok(exit) => exit,
+        Err(error) => {
+            if error.kind() != ErrorKind::BrokenPipe {
+                output.error(&error);
+            }
+            error.exit()
+        }
+    }
+}
+
+async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
+    match verb {
+        Verb::Completions(arguments) => completions::run(&arguments, output),
+        Verb::Man(arguments) => man::run(&arguments, output),
+    }
+}
+
+/// Logs go to standard error: warnings by default, more with each `-v`. `STATOR_LOG` takes filters
+/// (`stator::sync=debug`), `STATOR_LOG_FORMAT=json` makes each line JSON.
+fn tracing_to_stderr(common: &Common, output: &Output) {
+    use tracing_subscriber::EnvFilter;
+    let level = match (common.quiet, common.verbose) {
+        (true, _) => "error",
+        (false, 0) => "warn",
+        (false, 1) => "info",
+        (false, 2) => "debug",
+        (false, _) => "trace",
+    };
+    let filter = EnvFilter::try_from_env("STATOR_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A second call in one process, as tests make it, keeps the first subscriber.
+    let _ = if std::env::var("STATOR_LOG_FORMAT").is_ok_and(|format| format == "json") {
+        builder.json().try_init()
+    } else {
+        builder.with_ansi(output.notes.color).without_time().try_init()
+    };
+}

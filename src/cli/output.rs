@@ -1,0 +1,91 @@
+//! Where text goes: results to standard output, everything else to standard error.
+
+use super::args::{ColorWhen, Common};
+use super::error::CliError;
+use crate::present::{Look, Tone, escape};
+use std::io::{IsTerminal as _, Write as _};
+
+/// The two streams, and how each looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    /// How standard output looks.
+    pub look: Look,
+    /// How standard error looks.
+    pub notes: Look,
+    quiet: bool,
+}
+
+impl Output {
+    /// Streams of this process, with the options of the command line.
+    pub fn new(common: &Common) -> Self {
+        let out = std::io::stdout();
+        let err = std::io::stderr();
+        let look = |color: bool, terminal: bool| Look {
+            color,
+            width: if terminal { width() } else { None },
+            verbose: common.verbose > 0,
+        };
+        Self {
+            look: look(colored(common.color, anstream::AutoStream::choice(&out)), out.is_terminal()),
+            notes: look(colored(common.color, anstream::AutoStream::choice(&err)), err.is_terminal()),
+            quiet: common.quiet,
+        }
+    }
+
+    /// Writes a result.
+    ///
+    /// # Errors
+    /// When the stream cannot be written; a reader that went away is an error of its own kind.
+    pub fn result(&self, text: &str) -> Result<(), CliError> {
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Says something on standard error, unless `--quiet`. One line; the text is made harmless.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            self.warn(text);
+        }
+    }
+
+    /// Says something on standard error in any case.
+    pub fn warn(&self, text: &str) {
+        self.block(&(escape::line(text) + "\n"));
+    }
+
+    /// Writes text that is already made for a terminal to standard error. A standard error that is closed is no reason
+    /// to stop.
+    pub fn block(&self, text: &str) {
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    }
+
+    /// Says an error and what to do about it.
+    pub fn error(&self, error: &CliError) {
+        let mut text = format!("{}: {}\n", self.notes.paint(Tone::Bad, "error"), escape::lines(&error.to_string()));
+        for hint in error.hints() {
+            text.push_str(&format!("{}: {}\n", self.notes.paint(Tone::Strong, "hint"), escape::lines(hint)));
+        }
+        self.block(&text);
+    }
+
+    /// True with `--quiet`.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+}
+
+fn colored(when: ColorWhen, automatic: anstream::ColorChoice) -> bool {
+    match when {
+        ColorWhen::Always => true,
+        ColorWhen::Never => false,
+        ColorWhen::Auto => automatic != anstream::ColorChoice::Never,
+    }
+}
+
+/// The terminal's width: `COLUMNS` where it is set, as in every other program, else what the terminal says.
+fn width() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns > 0);
+    columns.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
+}

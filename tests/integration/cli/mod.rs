@@ -1,0 +1,3 @@
+//! What a user of the command line sees.
+
+mod usage;

@@ -1,0 +1,206 @@
+//! A hermetic place to run stator in: a temporary folder, a cleared environment, and output that is the same each time.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+/// A temporary repository (in the folder `work`) and the built binary.
+pub struct Workbench {
+    folder: tempfile::TempDir,
+}
+
+impl Workbench {
+    /// An empty folder: a repository of one environment, `default`.
+    pub fn empty() -> Self {
+        let folder = tempfile::Builder::new().prefix("stator-test-").tempdir().expect("a temporary folder");
+        std::fs::create_dir_all(folder.path().join("work")).expect("a folder");
+        std::fs::create_dir_all(folder.path().join("home")).expect("a folder");
+        Self { folder }
+    }
+
+    /// A repository with these files.
+    pub fn with(files: &[(&str, &str)]) -> Self {
+        let bench = Self::empty();
+        for (path, text) in files {
+            bench.write(path, text);
+        }
+        bench
+    }
+
+    /// The repository's root.
+    pub fn root(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    /// A path in the repository.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root().join(path)
+    }
+
+    /// Writes a file, making its folders.
+    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        std::fs::write(&path, text).expect("a file");
+    }
+
+    /// Reads a file.
+    pub fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Changes a file: every `old` becomes `new`, and there must be one.
+    pub fn replace(&self, path: &str, old: &str, new: &str) {
+        let text = self.read(path);
+        assert!(text.contains(old), "{path} does not contain {old:?}:\n{text}");
+        self.write(path, text.replace(old, new));
+    }
+
+    /// Removes a file or a folder.
+    pub fn remove(&self, path: &str) {
+        let path = self.path(path);
+        if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
+            .expect("something to remove");
+    }
+
+    /// Every file below a folder, sorted, by its path from the root; the lock and counter files are left out.
+    pub fn files(&self, folder: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut todo = vec![self.path(folder)];
+        while let Some(next) = todo.pop() {
+            let Ok(entries) = std::fs::read_dir(&next) else { continue };
+            for entry in entries.flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    todo.push(path);
+                } else if let Ok(path) = path.strip_prefix(self.root()) {
+                    found.push(path.to_string_lossy().into_owned());
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// Commits everything, and gives the commit.
+    pub fn commit(&self, message: &str) -> String {
+        let repository =
+            git2::Repository::open(self.root()).or_else(|_| git2::Repository::init(self.root())).expect("git");
+        let mut index = repository.index().expect("an index");
+        index
+            .add_all(["*"], git2::IndexAddOption::DEFAULT, Some(&mut |path, _| i32::from(path.starts_with(".stator"))))
+            .expect("add");
+        index.update_all(["*"], None).expect("removed files");
+        index.write().expect("the index");
+        let tree = repository.find_tree(index.write_tree().expect("a tree")).expect("the tree");
+        // A fixed time makes commits, and with them their ids, the same in every run.
+        let who = git2::Signature::new("test", "test@example.com", &git2::Time::new(1_700_000_000, 0)).expect("a name");
+        let parent = repository.head().ok().and_then(|head| head.peel_to_commit().ok());
+        let parents: Vec<&git2::Commit<'_>> = parent.iter().collect();
+        repository.commit(Some("HEAD"), &who, &who, message, &tree, &parents).expect("a commit").to_string()
+    }
+
+    /// The command, hermetic, in the repository's root.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("stator"));
+        command
+            .current_dir(self.root())
+            .env_clear()
+            .env("HOME", self.folder.path().join("home"))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("TMPDIR", self.folder.path())
+            .env("NO_COLOR", "1")
+            .env("COLUMNS", "100")
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs stator to its end.
+    pub fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Output {
+        self.finish(self.command().args(args))
+    }
+
+    /// Runs a command that [`Self::command`] gave, and reads what it said.
+    pub fn finish(&self, command: &mut Command) -> Output {
+        let output = command.output().expect("the binary runs");
+        Output {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+            root: self.folder.path().canonicalize().expect("the folder"),
+        }
+    }
+}
+
+/// What a run said, and how it ended. `Display` shows both streams, with everything that changes from run to run masked.
+#[must_use = "either take a snapshot of the output, or assert how the run ended"]
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The exit code; `None` after a signal.
+    pub code: Option<i32>,
+    /// Standard output, as it is.
+    pub stdout: String,
+    /// Standard error, as it is.
+    pub stderr: String,
+    root: PathBuf,
+}
+
+impl Output {
+    /// Asserts the exit code.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self}");
+        self
+    }
+
+    /// Asserts success.
+    #[track_caller]
+    pub fn success(self) -> Self {
+        self.exits(0)
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{self}"))
+    }
+
+    /// Standard output, masked: for snapshots of results alone.
+    pub fn result(&self) -> String {
+        mask(&self.stdout, &self.root)
+    }
+
+    /// Standard error, masked.
+    pub fn notes(&self) -> String {
+        mask(&self.stderr, &self.root)
+    }
+}
+
+impl fmt::Display for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = self.code.map_or("signal".to_owned(), |code| code.to_string());
+        write!(f, "exit {code}\n----- stdout -----\n{}----- stderr -----\n{}", self.result(), self.notes())
+    }
+}
+
+/// Replaces what changes from run to run: the folder, uids, times, digests, commits.
+pub fn mask(text: &str, root: &Path) -> String {
+    static PATTERNS: LazyLock<Vec<(regex::Regex, &str)>> = LazyLock::new(|| {
+        [
+            (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "[UID]"),
+            (r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z", "[TIME]"),
+            (r"\b[0-9a-f]{64}\b", "[DIGEST]"),
+        ]
+        .into_iter()
+        .map(|(pattern, name)| (regex::Regex::new(pattern).expect("a pattern"), name))
+        .collect()
+    });
+    let mut text = text.replace(&root.to_string_lossy().into_owned(), "[TMP]");
+    for (pattern, name) in PATTERNS.iter() {
+        text = pattern.replace_all(&text, *name).into_owned();
+    }
+    text
+}
