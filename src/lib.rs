@@ -6,6 +6,7 @@
 pub mod cli;
 pub mod cluster;
 pub mod dynamo;
+pub mod fields;
 pub mod finding;
 pub mod intent;
 pub mod object;

@@ -1,0 +1,377 @@
+//! Server-side apply and plain updates: what becomes of an object, and of who owns its fields.
+//!
+//! The reference is sigs.k8s.io/structured-merge-diff 6.4.2 below k8s.io/apimachinery's `managedfields`. Conversion
+//! between versions is not done here: entries that were written at another version are compared path by path.
+
+use super::compare::Comparison;
+use super::defaults::default;
+use super::managers::{MalformedManagers, Manager, Operation, read_managers, write_managers};
+use super::merge::merge;
+use super::remove::remove;
+use super::schema::Schema;
+use super::set::FieldSet;
+use super::typed::{Type, same, too_deep};
+use super::typing::{TypingFault, TypingFaultKind, typing_faults};
+use crate::object::FieldPath;
+use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
+
+/// One server-side apply.
+pub struct ApplyInput<'a> {
+    /// The schema of the kind, at the version of `config`.
+    pub schema: &'a Schema,
+    /// The object as it is, with its `managedFields`; `None` when there is none yet.
+    pub live: Option<&'a Value>,
+    /// What the manager wants, and nothing else.
+    pub config: &'a Value,
+    /// The field manager.
+    pub manager: &'a str,
+    /// Take disputed fields from every other manager.
+    pub force: bool,
+    /// Write `status` and nothing else, in place of everything but `status`.
+    pub status: bool,
+    /// The time to record, RFC 3339 with seconds.
+    pub now: &'a str,
+}
+
+/// What came of an apply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplyResult {
+    /// The object, with defaults and `managedFields`. It is not validated yet.
+    pub object: Value,
+    /// False when there is nothing to write: the object is the live one, times included.
+    pub changed: bool,
+}
+
+/// Why an apply did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyFault {
+    /// Other managers own fields that would change: manager and field, sorted. Leave the fields out, agree on the
+    /// value, or force.
+    #[error("{} would change and other managers own them: {}", count(.0.len()), conflict_list(.0))]
+    Conflicts(Vec<(String, FieldPath)>),
+    /// What is applied does not fit the schema. Correct it.
+    #[error("failed to create typed patch object: {}", typing_list(.0))]
+    Untyped(Vec<TypingFault>),
+    /// The live object's ownership records cannot be read. Correct them, or remove `metadata.managedFields`.
+    #[error(transparent)]
+    Damaged(#[from] MalformedManagers),
+    /// There is no object whose status could be written. Create it first.
+    #[error("there is no object to write the status of")]
+    Absent,
+}
+
+fn count(fields: usize) -> String {
+    if fields == 1 { "1 field".to_owned() } else { format!("{fields} fields") }
+}
+
+fn conflict_list(conflicts: &[(String, FieldPath)]) -> String {
+    conflicts.iter().map(|(manager, path)| format!("{path} ({manager})")).collect::<Vec<_>>().join(", ")
+}
+
+fn typing_list(faults: &[TypingFault]) -> String {
+    faults.iter().map(|fault| format!("{}: {}", fault.path, fault.message)).collect::<Vec<_>>().join("; ")
+}
+
+/// The manager that gets everything of an object that nobody has owned before the first apply.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// The manager that the oldest of more than [`MAX_UPDATERS`] Update entries are folded into.
+const ANCIENT: &str = "ancient-changes";
+/// How many Update entries an object keeps apart.
+const MAX_UPDATERS: usize = 10;
+
+/// Fields that nobody ever owns: they name the object or are the server's.
+static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+    let metadata = [
+        "name",
+        "namespace",
+        "uid",
+        "generation",
+        "resourceVersion",
+        "creationTimestamp",
+        "selfLink",
+        "clusterName",
+        "managedFields",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ];
+    let paths = metadata.iter().map(|name| FieldPath::of(["metadata", name]));
+    FieldSet::from_paths(paths.chain(["apiVersion", "kind", "metadata"].map(|name| FieldPath::of([name]))))
+});
+
+/// What a write through one endpoint cannot touch.
+fn out_of_reach(schema: &Schema, status: bool) -> FieldSet {
+    let names: &[&str] = match (status, schema.status_subresource) {
+        (true, _) => &["metadata", "spec"],
+        (false, true) => &["status"],
+        (false, false) => &[],
+    };
+    FieldSet::from_paths(names.iter().map(|name| FieldPath::of([*name])))
+}
+
+/// Applies a configuration: merges it, removes what the manager gave up, and settles who owns what.
+pub fn apply(input: &ApplyInput<'_>) -> Result<ApplyResult, ApplyFault> {
+    let root = Type::Declared(&input.schema.root);
+    let faults = config_faults(input);
+    if !faults.is_empty() {
+        return Err(ApplyFault::Untyped(faults));
+    }
+    if input.status && input.live.is_none() {
+        return Err(ApplyFault::Absent);
+    }
+    let live = input.live.map(without_managers);
+    let mut managers = input.live.map_or(Ok(Vec::new()), read_managers)?;
+    let ignored = out_of_reach(input.schema, input.status);
+    for manager in &mut managers {
+        manager.fields = manager.fields.reconciled(root);
+    }
+    if managers.is_empty()
+        && let Some(live) = &live
+    {
+        let empty = shell(live);
+        let compared = Comparison::of(root, Some(&empty), Some(live)).without(&ignored);
+        let entry = entry(input, BEFORE_FIRST_APPLY, Operation::Update);
+        record_update(&mut managers, entry, &compared, input.now);
+    }
+
+    let start = live.clone().unwrap_or_else(|| shell(input.config));
+    let merged = merge(root, Some(&start), Some(input.config), 0).unwrap_or(Value::Null);
+    let mut mine = entry(input, input.manager, Operation::Apply);
+    mine.fields = FieldSet::of(input.schema, input.config).without(&ignored);
+    let last = managers.iter().position(|manager| manager.identity() == mine.identity()).map(|at| managers.remove(at));
+    let (last_fields, last_time) = last.map_or((None, None), |last| (Some(last.fields), last.time));
+    let pruned = match &last_fields {
+        Some(last) if !last.is_empty() => prune(root, &merged, last, &mine.fields, &managers),
+        Some(_) | None => merged,
+    };
+
+    let compared = Comparison::of(root, Some(&start), Some(&pruned)).without(&ignored);
+    evict(&mut managers, &compared, input.force)?;
+    let moved = !same(&start, &pruned);
+    mine.time = if moved || input.live.is_none() { Some(input.now.to_owned()) } else { last_time };
+    mine.fields = mine.fields.difference(&NEVER_OWNED);
+    if !mine.fields.is_empty() {
+        managers.push(mine);
+    }
+
+    let mut object = reset(input.schema, input.status, live.as_ref(), pruned);
+    default(input.schema, &mut object);
+    Ok(finish(input.live, object, managers))
+}
+
+/// Records a plain write of a whole object (a PUT or PATCH that is no apply): whoever owned a field that changed loses
+/// it, and the writer owns it. `old` is `null` for a create. Damaged `managedFields` are dropped, as an API server
+/// does for such writes.
+pub fn update(schema: &Schema, old: &Value, new: Value, manager: &str, status: bool, now: &str) -> Value {
+    let root = Type::Declared(&schema.root);
+    let mut managers = read_managers(old).unwrap_or_default();
+    let exists = old.is_object();
+    let live = exists.then(|| without_managers(old));
+    let mut object = reset(schema, status, live.as_ref(), without_managers(&new));
+    default(schema, &mut object);
+    // An object whose fields nobody tracks stays so until the first apply.
+    if !exists || !managers.is_empty() {
+        for manager in &mut managers {
+            manager.fields = manager.fields.reconciled(root);
+        }
+        let ignored = out_of_reach(schema, status);
+        let start = live.unwrap_or_else(|| shell(&object));
+        let compared = Comparison::of(root, Some(&start), Some(&object)).without(&ignored);
+        let entry = Manager {
+            name: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
+            operation: Operation::Update,
+            subresource: status.then(|| "status".to_owned()),
+            api_version: schema.api_version.clone(),
+            time: None,
+            fields: FieldSet::new(),
+        };
+        strip(&mut managers, &compared);
+        record_update(&mut managers, entry, &compared, now);
+        fold_ancient(&mut managers);
+    }
+    finish(exists.then_some(old), object, managers).object
+}
+
+fn config_faults(input: &ApplyInput<'_>) -> Vec<TypingFault> {
+    let unfit = |path: FieldPath, message: String| TypingFault { path, message, kind: TypingFaultKind::Unfit };
+    if !input.config.is_object() {
+        let found = crate::object::json_type(input.config);
+        return vec![unfit(FieldPath::root(), format!("expected map, got {found}"))];
+    }
+    if input.config.pointer("/metadata/managedFields").is_some_and(|value| !value.is_null()) {
+        let message = "metadata.managedFields must be nil".to_owned();
+        return vec![unfit(FieldPath::of(["metadata", "managedFields"]), message)];
+    }
+    if input.live.is_some_and(too_deep) {
+        return vec![unfit(FieldPath::root(), "the live object is nested too deep".to_owned())];
+    }
+    typing_faults(input.schema, input.config)
+}
+
+fn entry(input: &ApplyInput<'_>, name: &str, operation: Operation) -> Manager {
+    Manager {
+        name: name.to_owned(),
+        operation,
+        subresource: input.status.then(|| "status".to_owned()),
+        api_version: input.schema.api_version.clone(),
+        time: None,
+        fields: FieldSet::new(),
+    }
+}
+
+/// What remains after the manager gave up fields: gone is what it applied last time, does not apply now, and nobody
+/// else claims.
+fn prune(root: Type<'_>, merged: &Value, last: &FieldSet, mine: &FieldSet, others: &[Manager]) -> Value {
+    let last = last.with_named_containers(root);
+    let pruned = remove(root, merged, &last, 0);
+    let fields = |value: &Value| FieldSet::of_type(root, value).with_named_containers(root);
+    let merged_fields = fields(merged);
+
+    let claimed = others.iter().fold(mine.clone(), |all, manager| all.union(&manager.fields));
+    let keep = fields(&pruned).union(&claimed.with_named_containers(root));
+    let pruned = remove(root, merged, &merged_fields.difference(&keep), 0);
+
+    let gone = merged_fields.difference(&fields(&pruned)).intersection(&last);
+    remove(root, merged, &gone, 0)
+}
+
+/// Takes changed fields from every other manager, or says who would lose what.
+fn evict(managers: &mut Vec<Manager>, compared: &Comparison, force: bool) -> Result<(), ApplyFault> {
+    let touched = compared.modified.union(&compared.added);
+    if !force {
+        let mut conflicts: Vec<(String, FieldPath)> = Vec::new();
+        for manager in managers.iter() {
+            let disputed = manager.fields.intersection(&touched);
+            conflicts.extend(disputed.iter().map(|path| (manager.name.clone(), path)));
+        }
+        if !conflicts.is_empty() {
+            conflicts.sort();
+            conflicts.dedup();
+            return Err(ApplyFault::Conflicts(conflicts));
+        }
+    }
+    strip(managers, compared);
+    Ok(())
+}
+
+fn strip(managers: &mut Vec<Manager>, compared: &Comparison) {
+    let lost = compared.modified.union(&compared.added).union(&compared.removed);
+    if !lost.is_empty() {
+        for manager in managers.iter_mut() {
+            manager.fields = manager.fields.difference(&lost);
+        }
+    }
+    managers.retain(|manager| !manager.fields.is_empty());
+}
+
+/// Gives what changed to the writer, together with what it owned before.
+fn record_update(managers: &mut Vec<Manager>, mut entry: Manager, compared: &Comparison, now: &str) {
+    entry.fields = compared.modified.union(&compared.added).difference(&NEVER_OWNED);
+    if entry.fields.is_empty() {
+        return;
+    }
+    if let Some(at) = managers.iter().position(|manager| manager.identity() == entry.identity()) {
+        let before = managers.remove(at);
+        entry.fields = entry.fields.union(&before.fields);
+    }
+    entry.time = Some(now.to_owned());
+    managers.push(entry);
+}
+
+/// Folds the oldest Update entries of each version into one, until there are few enough.
+fn fold_ancient(managers: &mut Vec<Manager>) {
+    let updaters = |managers: &[Manager]| managers.iter().filter(|m| m.operation == Operation::Update).count();
+    while updaters(managers) > MAX_UPDATERS {
+        let mut oldest: Vec<usize> = (0..managers.len()).collect();
+        oldest.retain(|at| managers.get(*at).is_some_and(|m| m.operation == Operation::Update));
+        oldest.sort_by(|a, b| {
+            let key = |at: &usize| managers.get(*at).map(|m| (m.time.clone(), m.name.clone()));
+            key(a).cmp(&key(b))
+        });
+        // The oldest two of one version become one entry, with the time of the younger.
+        let pair = oldest.iter().enumerate().find_map(|(position, first)| {
+            let version = &managers.get(*first)?.api_version;
+            let second = oldest
+                .iter()
+                .skip(position + 1)
+                .find(|at| managers.get(**at).is_some_and(|manager| manager.api_version == *version))?;
+            Some((*first, *second))
+        });
+        let Some((first, second)) = pair else { return };
+        let Some(first_fields) = managers.get(first).map(|manager| manager.fields.clone()) else { return };
+        if let Some(kept) = managers.get_mut(second) {
+            kept.fields = kept.fields.union(&first_fields);
+            kept.name = ANCIENT.to_owned();
+            kept.subresource = None;
+        }
+        managers.remove(first);
+    }
+}
+
+/// Puts back what the endpoint cannot write.
+fn reset(schema: &Schema, status: bool, live: Option<&Value>, mut object: Value) -> Value {
+    let live_status = live.and_then(|live| live.get("status"));
+    if status {
+        let written = object.get("status").cloned();
+        let mut kept = live.cloned().unwrap_or_else(|| object.clone());
+        set_status(&mut kept, written);
+        return kept;
+    }
+    if schema.status_subresource {
+        set_status(&mut object, live_status.cloned());
+    }
+    object
+}
+
+fn set_status(object: &mut Value, status: Option<Value>) {
+    if let Some(map) = object.as_object_mut() {
+        match status {
+            Some(status) => drop(map.insert("status".to_owned(), status)),
+            None => drop(map.remove("status")),
+        }
+    }
+}
+
+/// Adds `managedFields`, or gives back the live object when nothing but times would differ.
+fn finish(live: Option<&Value>, mut object: Value, managers: Vec<Manager>) -> ApplyResult {
+    if let Some(live) = live {
+        let same_owners = read_managers(live).is_ok_and(|before| same_but_times(before, &managers));
+        if same_owners && same(&without_managers(live), &object) {
+            return ApplyResult { object: live.clone(), changed: false };
+        }
+    }
+    if !managers.is_empty()
+        && let Some(map) = object.as_object_mut()
+        && let Some(metadata) = map.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
+    {
+        metadata.insert("managedFields".to_owned(), write_managers(managers));
+    }
+    ApplyResult { object, changed: true }
+}
+
+fn same_but_times(mut before: Vec<Manager>, after: &[Manager]) -> bool {
+    let mut after = after.to_vec();
+    for manager in before.iter_mut().chain(&mut after) {
+        manager.time = None;
+    }
+    let order = |a: &Manager, b: &Manager| (a.identity(), &a.fields).cmp(&(b.identity(), &b.fields));
+    before.sort_by(order);
+    after.sort_by(order);
+    before == after
+}
+
+fn without_managers(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+/// An object of the same kind with nothing in it.
+fn shell(object: &Value) -> Value {
+    let named = ["apiVersion", "kind"].into_iter();
+    let fields: Map<String, Value> =
+        named.filter_map(|name| Some((name.to_owned(), object.get(name)?.clone()))).collect();
+    Value::Object(fields)
+}

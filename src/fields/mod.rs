@@ -1,0 +1,37 @@
+//! Field sets and server-side apply, as pure functions over JSON values.
+//!
+//! A Kubernetes API server remembers for every field of an object who set it (`metadata.managedFields`), and merges what
+//! is applied by that record. This room does the same without a server: the embedded cluster stores objects through
+//! [`apply`] and [`update`], and the plan reads owners and differences with [`managers`], [`owner_of`] and [`diff`].
+//!
+//! How fields merge follows from the kind's structural schema ([`schema_of`]): which lists are keyed, which containers
+//! are atomic. [`validate`] judges an object as the schema and its rules do.
+
+mod apply;
+mod bundle;
+mod compare;
+mod defaults;
+mod diff;
+mod managers;
+mod merge;
+mod owned;
+mod remove;
+mod schema;
+mod set;
+mod typed;
+mod typing;
+mod validate;
+
+pub use apply::{ApplyFault, ApplyInput, ApplyResult, apply, update};
+pub use bundle::{bundled, schema_of};
+pub use defaults::default;
+pub use diff::{Difference, diff};
+pub use managers::{MalformedManagers, Manager, Operation, managers, owner_of};
+pub use remove::restrict;
+pub use schema::Schema;
+pub use set::{FieldSet, MalformedFields};
+pub use typing::{TypingFault, TypingFaultKind, typing_faults, undeclared};
+pub use validate::validate;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,334 @@
+//! Structural schemas: what an OpenAPI v3 schema of a CRD says, in the form the other files of this room walk.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, OnceLock};
+
+/// The structural schema of one kind at one version.
+pub struct Schema {
+    /// `group/version`, or the version alone for the core group.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// True when `status` is written through its own endpoint only.
+    pub status_subresource: bool,
+    pub(super) root: Node,
+}
+
+/// The JSON type that a schema asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JsonType {
+    /// No type, or `x-kubernetes-int-or-string`.
+    Any,
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+impl JsonType {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ListType {
+    /// Owned and replaced as one.
+    Atomic,
+    /// Items are told apart by value.
+    Set,
+    /// Items are told apart by these fields.
+    Map(Vec<String>),
+}
+
+/// A rule in CEL (`x-kubernetes-validations`).
+pub(super) struct CelRule {
+    pub(super) rule: String,
+    pub(super) message: Option<String>,
+    /// Compiled on first use; the error text when it cannot be.
+    pub(super) program: OnceLock<Result<cel::Program, String>>,
+}
+
+/// A pattern, compiled on first use.
+pub(super) struct Pattern {
+    pub(super) text: String,
+    compiled: OnceLock<Option<regex::Regex>>,
+}
+
+impl Pattern {
+    /// `None` when the pattern itself is no regular expression.
+    pub(super) fn regex(&self) -> Option<&regex::Regex> {
+        self.compiled.get_or_init(|| regex::Regex::new(&self.text).ok()).as_ref()
+    }
+}
+
+/// One level of a schema.
+pub(super) struct Node {
+    pub(super) kind: JsonType,
+    pub(super) int_or_string: bool,
+    pub(super) nullable: bool,
+    pub(super) embedded: bool,
+    pub(super) properties: BTreeMap<String, Node>,
+    pub(super) additional: Option<Box<Node>>,
+    /// Keys that are neither a property nor covered by `additional` are kept, and typed by what they hold.
+    pub(super) open: bool,
+    pub(super) items: Option<Box<Node>>,
+    pub(super) list_type: ListType,
+    pub(super) map_atomic: bool,
+    pub(super) default: Option<Value>,
+    pub(super) limits: Option<Box<Limits>>,
+    pub(super) rules: Vec<CelRule>,
+}
+
+/// What a schema says beyond structure.
+#[derive(Default)]
+pub(super) struct Limits {
+    pub(super) format: Option<String>,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) one_of_values: Vec<Value>,
+    pub(super) required: Vec<String>,
+    pub(super) minimum: Option<serde_json::Number>,
+    pub(super) maximum: Option<serde_json::Number>,
+    pub(super) exclusive_minimum: bool,
+    pub(super) exclusive_maximum: bool,
+    pub(super) multiple_of: Option<f64>,
+    pub(super) min_length: Option<u64>,
+    pub(super) max_length: Option<u64>,
+    pub(super) min_items: Option<u64>,
+    pub(super) max_items: Option<u64>,
+    pub(super) min_properties: Option<u64>,
+    pub(super) max_properties: Option<u64>,
+    pub(super) unique_items: bool,
+    pub(super) all_of: Vec<Node>,
+    pub(super) any_of: Vec<Node>,
+    pub(super) one_of: Vec<Node>,
+    pub(super) not: Option<Node>,
+}
+
+impl Schema {
+    /// Reads an `openAPIV3Schema`. Parts that are not understood are taken as absent, as an API server's own schema
+    /// was checked before it got here.
+    pub fn new(api_version: &str, kind: &str, schema: &Value, status_subresource: bool) -> Self {
+        let mut root = Node::parse(schema, false, 0);
+        root.make_resource();
+        Self { api_version: api_version.to_owned(), kind: kind.to_owned(), status_subresource, root }
+    }
+}
+
+/// Schemas nest a few dozen levels; a deeper one is cut there, so that reading it always ends.
+const MAX_SCHEMA_DEPTH: usize = 128;
+
+impl Node {
+    fn parse(schema: &Value, inherited_open: bool, depth: usize) -> Self {
+        let flag = |name: &str| schema[name].as_bool().unwrap_or_default();
+        // As in the published OpenAPI, the mark also opens every object below it.
+        let preserve = inherited_open || flag("x-kubernetes-preserve-unknown-fields");
+        let child = |value: &Value| Self::parse(value, preserve, depth + 1);
+        let int_or_string = flag("x-kubernetes-int-or-string");
+        let kind = match schema["type"].as_str() {
+            _ if int_or_string => JsonType::Any,
+            Some("object") => JsonType::Object,
+            Some("array") => JsonType::Array,
+            Some("string") => JsonType::String,
+            Some("integer") => JsonType::Integer,
+            Some("number") => JsonType::Number,
+            Some("boolean") => JsonType::Boolean,
+            Some(_) | None => JsonType::Any,
+        };
+        let deep = depth >= MAX_SCHEMA_DEPTH;
+        let properties: BTreeMap<String, Node> = match schema["properties"].as_object() {
+            Some(map) if !deep => map.iter().map(|(name, value)| (name.clone(), child(value))).collect(),
+            Some(_) | None => BTreeMap::new(),
+        };
+        let additional = schema.get("additionalProperties");
+        let list_type = match schema["x-kubernetes-list-type"].as_str() {
+            Some("set") => ListType::Set,
+            Some("map") => ListType::Map(texts(&schema["x-kubernetes-list-map-keys"])),
+            Some(_) | None => ListType::Atomic,
+        };
+        let open = match additional {
+            None => preserve || properties.is_empty(),
+            Some(value) => value.as_bool().unwrap_or_default(),
+        };
+        let rules = schema["x-kubernetes-validations"].as_array().map_or(&[][..], Vec::as_slice);
+        Self {
+            kind,
+            int_or_string,
+            nullable: flag("nullable"),
+            embedded: false,
+            open,
+            additional: additional.filter(|value| value.is_object() && !deep).map(|value| Box::new(child(value))),
+            items: schema.get("items").filter(|_| !deep).map(|value| Box::new(child(value))),
+            list_type,
+            map_atomic: schema["x-kubernetes-map-type"] == "atomic",
+            default: schema.get("default").filter(|value| !value.is_null()).cloned(),
+            limits: (!deep).then(|| Limits::parse(schema, depth)).flatten().map(Box::new),
+            rules: rules.iter().filter_map(CelRule::parse).collect(),
+            properties,
+        }
+        .with_embedded(flag("x-kubernetes-embedded-resource"))
+    }
+
+    fn with_embedded(mut self, embedded: bool) -> Self {
+        if embedded {
+            self.make_resource();
+        }
+        self
+    }
+
+    /// Gives the fields that every object has their fixed schema.
+    fn make_resource(&mut self) {
+        static METADATA: LazyLock<Value> = LazyLock::new(object_meta);
+        self.embedded = true;
+        for name in ["apiVersion", "kind"] {
+            self.properties.insert(name.to_owned(), Self::parse(&json!({"type": "string"}), false, 0));
+        }
+        self.properties.insert("metadata".to_owned(), Self::parse(&METADATA, false, 0));
+    }
+}
+
+impl CelRule {
+    fn parse(value: &Value) -> Option<Self> {
+        Some(Self {
+            rule: value["rule"].as_str()?.to_owned(),
+            message: value["message"].as_str().map(|message| message.trim().to_owned()),
+            program: OnceLock::new(),
+        })
+    }
+}
+
+impl Limits {
+    fn parse(schema: &Value, depth: usize) -> Option<Self> {
+        let number = |name: &str| schema[name].as_u64();
+        let flag = |name: &str| schema[name].as_bool().unwrap_or_default();
+        // Below `allOf` and its like only values are judged; structure is the outer schema's, so nothing is closed.
+        let list = |name: &str| -> Vec<Node> {
+            let list = schema[name].as_array().map_or(&[][..], Vec::as_slice);
+            list.iter().map(|value| Node::parse(value, true, depth + 1)).collect()
+        };
+        const KEYWORDS: &[&str] = &[
+            "format",
+            "pattern",
+            "enum",
+            "required",
+            "minimum",
+            "maximum",
+            "multipleOf",
+            "minLength",
+            "maxLength",
+            "minItems",
+            "maxItems",
+            "minProperties",
+            "maxProperties",
+            "uniqueItems",
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "not",
+        ];
+        if !KEYWORDS.iter().any(|keyword| schema.get(keyword).is_some()) {
+            return None;
+        }
+        Some(Self {
+            format: schema["format"].as_str().map(str::to_owned),
+            pattern: schema["pattern"]
+                .as_str()
+                .map(|text| Pattern { text: text.to_owned(), compiled: OnceLock::new() }),
+            one_of_values: schema["enum"].as_array().cloned().unwrap_or_default(),
+            required: texts(&schema["required"]),
+            minimum: schema["minimum"].as_number().cloned(),
+            maximum: schema["maximum"].as_number().cloned(),
+            exclusive_minimum: flag("exclusiveMinimum"),
+            exclusive_maximum: flag("exclusiveMaximum"),
+            multiple_of: schema["multipleOf"].as_f64().filter(|factor| *factor > 0.0),
+            min_length: number("minLength"),
+            max_length: number("maxLength"),
+            min_items: number("minItems"),
+            max_items: number("maxItems"),
+            min_properties: number("minProperties"),
+            max_properties: number("maxProperties"),
+            unique_items: flag("uniqueItems"),
+            all_of: list("allOf"),
+            any_of: list("anyOf"),
+            one_of: list("oneOf"),
+            not: schema.get("not").filter(|not| not.is_object()).map(|not| Node::parse(not, true, depth + 1)),
+        })
+    }
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    let list = value.as_array().map_or(&[][..], Vec::as_slice);
+    list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+}
+
+/// `ObjectMeta` as Kubernetes' OpenAPI has it (`io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta`).
+fn object_meta() -> Value {
+    let text = json!({"type": "string"});
+    let time = json!({"type": "string", "format": "date-time"});
+    let text_map = json!({"type": "object", "additionalProperties": text});
+    let whole = json!({"type": "integer", "format": "int64"});
+    json!({
+        "type": "object",
+        "properties": {
+            "annotations": text_map,
+            "creationTimestamp": {"type": "string", "format": "date-time", "nullable": true},
+            "deletionGracePeriodSeconds": whole,
+            "deletionTimestamp": time,
+            "finalizers": {"type": "array", "items": text, "x-kubernetes-list-type": "set"},
+            "generateName": text,
+            "generation": whole,
+            "labels": text_map,
+            "managedFields": {
+                "type": "array",
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "apiVersion": text,
+                        "fieldsType": text,
+                        "fieldsV1": {"type": "object"},
+                        "manager": text,
+                        "operation": text,
+                        "subresource": text,
+                        "time": time,
+                    },
+                },
+            },
+            "name": text,
+            "namespace": text,
+            "ownerReferences": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["uid"],
+                "items": {
+                    "type": "object",
+                    "x-kubernetes-map-type": "atomic",
+                    "required": ["apiVersion", "kind", "name", "uid"],
+                    "properties": {
+                        "apiVersion": text,
+                        "blockOwnerDeletion": {"type": "boolean"},
+                        "controller": {"type": "boolean"},
+                        "kind": text,
+                        "name": text,
+                        "uid": text,
+                    },
+                },
+            },
+            "resourceVersion": text,
+            "selfLink": text,
+            "uid": text,
+        },
+    })
+}

@@ -1,0 +1,55 @@
+//! What a real API server said of 296 objects on create, against what the bundled schemas say.
+
+use crate::fields::{default, schema_of, typing_faults, validate};
+use serde_json::Value;
+
+struct Verdict {
+    name: String,
+    denied: Option<String>,
+    faults: Vec<String>,
+}
+
+fn verdicts() -> Vec<Verdict> {
+    let lines = include_str!("../../../tests/data/dynamo/creates.jsonl").lines();
+    lines
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).expect("every line is JSON");
+            let mut object = line["object"].clone();
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let schema = schema_of(&text(&object["apiVersion"]), &text(&object["kind"])).expect("a bundled kind");
+            let mut faults: Vec<String> = typing_faults(schema, &object)
+                .iter()
+                .map(|fault| format!("{}: {}", fault.path, fault.message))
+                .collect();
+            if faults.is_empty() {
+                default(schema, &mut object);
+                let found = validate(schema, &object, None);
+                faults.extend(found.iter().map(|(path, message)| format!("{path}: {message}")));
+            }
+            let admitted = line["admitted"].as_bool().expect("a verdict");
+            Verdict { name: text(&line["name"]), denied: (!admitted).then(|| text(&line["denied"])), faults }
+        })
+        .collect()
+}
+
+#[test]
+fn what_an_api_server_takes_is_taken() {
+    let wrong: Vec<String> = verdicts()
+        .into_iter()
+        .filter(|verdict| verdict.denied.is_none() && !verdict.faults.is_empty())
+        .map(|verdict| format!("{}: {:?}", verdict.name, verdict.faults))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn what_the_schema_refuses_is_refused() {
+    let judged_elsewhere = |denied: &str| denied.contains("admission webhook") || denied.contains("conversion webhook");
+    let refused =
+        verdicts().into_iter().filter(|v| v.denied.as_deref().is_some_and(|denied| !judged_elsewhere(denied)));
+    let missed: Vec<String> = refused
+        .filter(|verdict| verdict.faults.is_empty())
+        .map(|verdict| format!("{}: {:?}", verdict.name, verdict.denied))
+        .collect();
+    assert!(missed.is_empty(), "{missed:#?}");
+}

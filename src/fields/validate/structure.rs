@@ -1,0 +1,232 @@
+//! The structural schema: types, lengths, ranges, patterns, required fields. Messages are those of apiextensions.
+
+use super::Fault;
+use super::quantity::is_date_time;
+use crate::fields::schema::{JsonType, Limits, ListType, Node};
+use crate::fields::typed::{Type, same};
+use crate::object::{FieldPath, Segment};
+use serde_json::{Number, Value};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+/// Judges a value and everything in it.
+pub(super) fn check(node: &Node, value: &Value, path: &mut Vec<Segment>, faults: &mut Vec<Fault>) {
+    if value.is_null() && node.nullable {
+        return;
+    }
+    if let Some(expected) = wrong_type(node, value) {
+        let found = type_of(value);
+        let reason = format!("{} must be of type {expected}: \"{found}\"", place(path));
+        faults.push(Fault::plain(path, format!("Invalid value: \"{found}\": {reason}")).blocking());
+        return;
+    }
+    if let Some(limits) = node.limits.as_deref() {
+        check_limits(limits, value, path, faults);
+    }
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                if let Some(field) = node.properties.get(name).or(node.additional.as_deref()) {
+                    path.push(Segment::Field(name.clone()));
+                    check(field, value, path, faults);
+                    path.pop();
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(node) = node.items.as_deref() {
+                for (index, item) in items.iter().enumerate() {
+                    path.push(Segment::Index(index));
+                    check(node, item, path, faults);
+                    path.pop();
+                }
+            }
+            check_duplicates(node, items, path, faults);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn check_duplicates(node: &Node, items: &[Value], path: &[Segment], faults: &mut Vec<Fault>) {
+    if node.list_type == ListType::Atomic {
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    for (index, item) in items.iter().enumerate() {
+        let Ok(identity) = Type::Declared(node).identify(item) else { continue };
+        let shown = match &identity {
+            Segment::Key(keys) => {
+                Value::Object(keys.iter().map(|(name, value)| (name.clone(), value.value())).collect())
+            }
+            Segment::Item(value) => value.value(),
+            Segment::Field(_) | Segment::Index(_) => Value::Null,
+        };
+        if !seen.insert(identity) {
+            let at = FieldPath(path.to_vec()).join(Segment::Index(index));
+            faults.push(Fault::plain(&at.0, format!("Duplicate value: {shown}")));
+        }
+    }
+}
+
+/// The type that was asked for, when the value has another.
+fn wrong_type(node: &Node, value: &Value) -> Option<&'static str> {
+    let fits = match node.kind {
+        JsonType::Any if node.int_or_string => value.is_string() || is_whole(value),
+        JsonType::Any => true,
+        JsonType::Object => value.is_object(),
+        JsonType::Array => value.is_array(),
+        JsonType::String => value.is_string(),
+        JsonType::Integer => is_whole(value),
+        JsonType::Number => value.is_number(),
+        JsonType::Boolean => value.is_boolean(),
+    };
+    let expected = if node.int_or_string { "integer,string" } else { node.kind.name() };
+    (!fits).then_some(expected)
+}
+
+fn is_whole(value: &Value) -> bool {
+    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|float| float.is_finite() && float.fract() == 0.0)
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn place(path: &[Segment]) -> String {
+    format!("{} in body", FieldPath(path.to_vec()))
+}
+
+fn check_limits(limits: &Limits, value: &Value, path: &mut Vec<Segment>, faults: &mut Vec<Fault>) {
+    let invalid = |reason: String| Fault::invalid(path, value, &format!("{} {reason}", place(path)));
+    match value {
+        Value::String(text) => {
+            let chars = text.chars().count() as u64;
+            if let Some(max) = limits.max_length.filter(|max| chars > *max) {
+                faults.push(Fault::plain(path, format!("Too long: may not be more than {max} bytes")).blocking());
+            }
+            if let Some(min) = limits.min_length.filter(|min| chars < *min) {
+                faults.push(invalid(format!("should be at least {min} chars long")));
+            }
+            if let Some(pattern) = &limits.pattern
+                && pattern.regex().is_some_and(|regex| !regex.is_match(text))
+            {
+                faults.push(invalid(format!("should match '{}'", pattern.text)));
+            }
+            if limits.format.as_deref() == Some("date-time") && !is_date_time(text) {
+                faults.push(invalid(format!("must be of type date-time: {value}")).blocking());
+            }
+        }
+        Value::Number(number) => check_number(limits, number, &invalid, faults),
+        Value::Array(items) => {
+            let count = items.len() as u64;
+            if let Some(max) = limits.max_items.filter(|max| count > *max) {
+                faults.push(Fault::plain(path, format!("Too many: {count}: must have at most {max} items")).blocking());
+            }
+            if let Some(min) = limits.min_items.filter(|min| count < *min) {
+                faults.push(invalid(format!("should have at least {min} items")));
+            }
+            let twice = |(index, item): (usize, &Value)| items.iter().take(index).any(|other| same(other, item));
+            if limits.unique_items && items.iter().enumerate().any(twice) {
+                faults.push(invalid("shouldn't contain duplicates".to_owned()));
+            }
+        }
+        Value::Object(map) => {
+            let count = map.len() as u64;
+            if let Some(max) = limits.max_properties.filter(|max| count > *max) {
+                faults.push(Fault::plain(path, format!("Too many: {count}: must have at most {max} items")).blocking());
+            }
+            if let Some(min) = limits.min_properties.filter(|min| count < *min) {
+                faults.push(invalid(format!("should have at least {min} properties")));
+            }
+            for name in limits.required.iter().filter(|name| !map.contains_key(*name)) {
+                let judged = FieldPath(path.clone());
+                let mut fault = Fault::plain(&judged.field(name).0, "Required value".to_owned()).blocking();
+                fault.judged = judged;
+                faults.push(fault);
+            }
+        }
+        Value::Null | Value::Bool(_) => {}
+    }
+    if !limits.one_of_values.is_empty() && !limits.one_of_values.iter().any(|allowed| same(allowed, value)) {
+        let allowed: Vec<String> = limits
+            .one_of_values
+            .iter()
+            .map(|allowed| if allowed.is_string() { allowed.to_string() } else { format!("\"{allowed}\"") })
+            .collect();
+        let message = format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
+        faults.push(Fault::plain(path, message).blocking());
+    }
+    check_combinations(limits, value, path, faults);
+}
+
+fn check_number(limits: &Limits, number: &Number, invalid: &dyn Fn(String) -> Fault, faults: &mut Vec<Fault>) {
+    let wide = |max: i64| number.as_i64().is_none_or(|value| value > max || value < -max - 1) && !number.is_f64();
+    let format = limits.format.as_deref();
+    if (format == Some("int32") && wide(i64::from(i32::MAX))) || (format == Some("int64") && wide(i64::MAX)) {
+        let format = format.unwrap_or_default();
+        faults.push(invalid(format!("must be of type integer with format {format}")));
+    }
+    if let Some(minimum) = &limits.minimum {
+        let order = compare(number, minimum);
+        if limits.exclusive_minimum && order != Some(Ordering::Greater) {
+            faults.push(invalid(format!("should be greater than {minimum}")));
+        } else if order == Some(Ordering::Less) {
+            faults.push(invalid(format!("should be greater than or equal to {minimum}")));
+        }
+    }
+    if let Some(maximum) = &limits.maximum {
+        let order = compare(number, maximum);
+        if limits.exclusive_maximum && order != Some(Ordering::Less) {
+            faults.push(invalid(format!("should be less than {maximum}")));
+        } else if order == Some(Ordering::Greater) {
+            faults.push(invalid(format!("should be less than or equal to {maximum}")));
+        }
+    }
+    if let (Some(factor), Some(value)) = (limits.multiple_of, number.as_f64())
+        && (value / factor).fract() != 0.0
+    {
+        faults.push(invalid(format!("should be a multiple of {factor}")));
+    }
+}
+
+fn compare(a: &Number, b: &Number) -> Option<Ordering> {
+    match (a.as_i64(), b.as_i64()) {
+        (Some(a), Some(b)) => Some(a.cmp(&b)),
+        _ => a.as_f64()?.partial_cmp(&b.as_f64()?),
+    }
+}
+
+fn check_combinations(limits: &Limits, value: &Value, path: &mut Vec<Segment>, faults: &mut Vec<Fault>) {
+    for part in &limits.all_of {
+        check(part, value, path, faults);
+    }
+    let mut passes = |node: &Node| {
+        let mut found = Vec::new();
+        check(node, value, path, &mut found);
+        found.is_empty()
+    };
+    let any = limits.any_of.is_empty() || limits.any_of.iter().any(&mut passes);
+    let one = limits.one_of.is_empty() || limits.one_of.iter().filter(|node| passes(node)).count() == 1;
+    let not = limits.not.as_ref().is_some_and(&mut passes);
+    let name = FieldPath(path.clone());
+    if !any {
+        let reason = format!("\"{name}\" must validate at least one schema (anyOf)");
+        faults.push(Fault::invalid(path, value, &reason));
+    }
+    if !one {
+        let reason = format!("\"{name}\" must validate one and only one schema (oneOf)");
+        faults.push(Fault::invalid(path, value, &reason));
+    }
+    if not {
+        let reason = format!("\"{name}\" must not validate the schema (not)");
+        faults.push(Fault::invalid(path, value, &reason));
+    }
+}
