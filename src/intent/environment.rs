@@ -1,11 +1,12 @@
 //! One environment of a workspace: which models belong to it, each merged, decoded and checked.
 
+use super::check::check_merged;
 use super::decode::decode;
 use super::merge::{MapPlace, merge};
 use super::model::Model;
 use super::repository::Environment;
 use super::workspace::{Document, ModelFiles, Workspace, name_of, refused};
-use super::yaml::{Content, Entry, Node};
+use super::yaml::{Content, Entry, FileId, Node};
 use super::{BrokenIntent, Intent, Origins, Selection, rules};
 use crate::finding::{self, Finding, Location};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -247,10 +248,13 @@ impl<'a> Resolver<'a> {
         let model: Model = match decode(&merged) {
             Ok(model) => model,
             Err(error) => {
-                let span = error.span.unwrap_or(merged.span);
-                let file = usize::try_from(span.file).ok().and_then(|file| self.workspace.names.get(file));
-                let file: &str = file.map_or(source, |file| file);
-                findings.push(refused(span.location(file), &error.message));
+                let file_name = |file| self.file_name(file).unwrap_or(source).to_owned();
+                let before = findings.len();
+                check_merged(&merged, &file_name, &mut findings);
+                if findings.len() == before {
+                    let span = error.span.unwrap_or(merged.span);
+                    findings.push(refused(span.location(&file_name(span.file)), &error.message));
+                }
                 return broken(findings);
             }
         };
@@ -259,6 +263,10 @@ impl<'a> Resolver<'a> {
             return broken(findings);
         }
         Resolved::Whole(Box::new(Intent { source: source.clone(), model, origins }), findings)
+    }
+
+    fn file_name(&self, file: FileId) -> Option<&str> {
+        usize::try_from(file).ok().and_then(|file| self.workspace.names.get(file)).map(|name| &**name)
     }
 
     /// Root defaults, folder defaults from the top down, environment defaults, intent, overlay: weakest first.

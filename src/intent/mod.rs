@@ -2,17 +2,19 @@
 //!
 //! Pure: takes bytes, gives values. Reading files and git trees is [`crate::source`]'s work.
 
+pub mod check;
 mod decode;
 mod environment;
 pub mod explain;
 pub mod format;
 mod merge;
 pub mod model;
-mod origins;
+pub mod origins;
 mod outline;
 pub mod repository;
 pub mod rules;
 pub mod scalar;
+pub mod schema;
 mod workspace;
 pub mod yaml;
 

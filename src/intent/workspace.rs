@@ -1,9 +1,11 @@
 //! A repository's files → documents, each checked on its own; what depends on an environment comes later.
 
+use super::check::check;
 use super::decode::decode;
 use super::origins::FileNames;
 use super::repository::{Defaults, Environment, Repository, RepositoryKind, RepositoryMetadata, RepositorySpec};
 use super::scalar::{DnsName, ModelName};
+use super::schema::SchemaKind;
 use super::yaml::{FileId, Node, parse};
 use super::{BrokenIntent, SourceFile, SourceTree, rules};
 use crate::finding::{self, Finding, Location};
@@ -82,18 +84,9 @@ fn role(path: &str) -> Role {
     }
 }
 
-/// Which schema a document is held against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DocumentKind {
-    Intent,
-    Overlay,
-    Repository,
-    Defaults,
-}
-
 struct Loaded {
     role: Role,
-    kind: Option<DocumentKind>,
+    kind: Option<SchemaKind>,
     document: Document,
     findings: Vec<Finding>,
 }
@@ -115,12 +108,23 @@ fn load(position: usize, file: &SourceFile) -> Loaded {
             let parsed = parse(bytes, FileId::try_from(position).unwrap_or(FileId::MAX), &file.path);
             findings = parsed.findings;
             kind = match &role {
-                Role::Intent => Some(DocumentKind::Intent),
-                Role::Overlay(_) => Some(DocumentKind::Overlay),
+                Role::Intent => Some(SchemaKind::Intent),
+                Role::Overlay(_) => Some(SchemaKind::Overlay),
                 Role::Settings => Some(settings_kind(&file.path, parsed.root.as_ref())),
                 Role::Other => None,
             };
             node = parsed.root;
+            let nested = role == Role::Settings && file.path != SETTINGS;
+            match (&node, kind) {
+                (Some(node), Some(_)) if nested && says(node, "Repository") => findings.push(Finding::error(
+                    rules::SCHEMA_KIND,
+                    node.get("kind").map_or(node.span, |kind| kind.span).location(&file.path),
+                    "a repository inside a repository: this `stator.yaml` is below the root one",
+                    "Write `kind: Defaults` and a `spec` for the models of this folder, or move the file to the root.",
+                )),
+                (Some(node), Some(kind)) => check(kind, node, &file.path, &mut findings),
+                (_, _) => {}
+            }
         }
     }
     let broken = findings.iter().any(Finding::is_error);
@@ -128,9 +132,16 @@ fn load(position: usize, file: &SourceFile) -> Loaded {
 }
 
 /// Below the root a settings file holds defaults, at the root it says itself what it is.
-fn settings_kind(path: &str, node: Option<&Node>) -> DocumentKind {
-    let says_defaults = node.and_then(|node| node.get("kind")).and_then(Node::as_str) == Some("Defaults");
-    if path == SETTINGS && !says_defaults { DocumentKind::Repository } else { DocumentKind::Defaults }
+fn settings_kind(path: &str, node: Option<&Node>) -> SchemaKind {
+    if path == SETTINGS && !node.is_some_and(|node| says(node, "Defaults")) {
+        SchemaKind::Repository
+    } else {
+        SchemaKind::Defaults
+    }
+}
+
+fn says(node: &Node, kind: &str) -> bool {
+    node.get("kind").and_then(Node::as_str) == Some(kind)
 }
 
 impl Workspace {
@@ -157,7 +168,7 @@ impl Workspace {
             let document = file.document;
             let folder = split(&document.path).0.to_owned();
             match file.role {
-                Role::Settings if file.kind == Some(DocumentKind::Repository) => workspace.root = Some(document),
+                Role::Settings if file.kind == Some(SchemaKind::Repository) => workspace.root = Some(document),
                 // Unreadable at the root: it may have been the repository's.
                 Role::Settings if file.kind.is_none() && folder.is_empty() => workspace.root = Some(document),
                 Role::Settings => {

@@ -1,0 +1,166 @@
+use super::*;
+use crate::intent::tests::{ROOT, report, workspace};
+use crate::intent::yaml::parse;
+
+const HEAD: &str =
+    "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: qwen}\nspec:\n  model: Qwen/Qwen3-0.6B\n";
+
+/// The faults of a model whose `spec` goes on like this.
+fn faults(spec: &str) -> String {
+    let text = format!("{HEAD}{spec}");
+    let parsed = parse(text.as_bytes(), 0, "model.yaml");
+    let mut findings = parsed.findings;
+    check(SchemaKind::Intent, &parsed.root.unwrap(), "model.yaml", &mut findings);
+    report(&findings)
+}
+
+#[test]
+fn a_misspelt_field_names_the_one_that_was_meant() {
+    insta::assert_snapshot!(faults("  serving:\n    prefil: {gpus: 2}\n    decode: {tensorParalel: 4, gups: 1}\n  colour: red\n"), @r#"
+    model.yaml:7:5 error schema/unknown-field: unknown field `prefil` in `spec.serving`; allowed are `decode`, `frontend`, `prefill`, `worker`
+      help: Did you mean `prefill`?
+    model.yaml:8:14 error schema/unknown-field: unknown field `tensorParalel` in `spec.serving.decode`; allowed are `args`, `blockSize`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `nodes`, `pipelineParallel`, `replicas`, `resources`, `rollout`, `scaling`, `sharedMemory`, `template`, `tensorParallel`
+      help: Did you mean `tensorParallel`?
+    model.yaml:8:32 error schema/unknown-field: unknown field `gups` in `spec.serving.decode`; allowed are `args`, `blockSize`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `nodes`, `pipelineParallel`, `replicas`, `resources`, `rollout`, `scaling`, `sharedMemory`, `template`, `tensorParallel`
+      help: Did you mean `gpus`?
+    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed are `adapters`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
+      help: Remove it, or move it to where it belongs: check the indentation.
+    "#);
+}
+
+#[test]
+fn a_wrong_type_says_what_was_found_and_how_to_fix_it() {
+    insta::assert_snapshot!(faults("  runtime: 1.2\n  env: {PORT: 8000, DEBUG: true, LIST: [a], NAME: {secret: s}, OTHER: {configmap: c, key: k}}\n  serving:\n    frontend: 3\n    worker: {replicas: '2', gpus: 1.0, args: --flag, memoryFraction: half}\n  sla: {autoApply: yes}\n"), @r#"
+    model.yaml:6:12 error schema/type: `spec.runtime` is the number `1.2`; expected a version such as `1.2.0`
+      help: Correct the value.
+    model.yaml:7:15 error schema/type: `spec.env.PORT` is the number `8000`; expected text, or `{secret, key}`, or `{configMap, key}`
+      help: Put the value in quotes.
+    model.yaml:7:28 error schema/type: `spec.env.DEBUG` is the boolean `true`; expected text, or `{secret, key}`, or `{configMap, key}`
+      help: Put the value in quotes.
+    model.yaml:7:34 error schema/type: `spec.env.LIST` is a list; expected text, or `{secret, key}`, or `{configMap, key}`
+      help: Write one of these forms.
+    model.yaml:7:45 error schema/missing-field: `spec.env.NAME` lacks `key`
+      help: Add `key`: text.
+    model.yaml:7:72 error schema/unknown-field: unknown field `configmap` in `spec.env.OTHER`; allowed are `configMap`, `key`
+      help: Did you mean `configMap`?
+    model.yaml:7:64 error schema/missing-field: `spec.env.OTHER` lacks `configMap`
+      help: Add `configMap`: lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit, at most 253 characters.
+    model.yaml:9:15 error schema/type: `spec.serving.frontend` is the number `3`; expected a map
+      help: Write a map: `{name: value}`, or one field a line, indented.
+    model.yaml:10:24 error schema/type: `spec.serving.worker.replicas` is the text `2`; expected a whole number from 0 to 10000
+      help: Remove the quotes.
+    model.yaml:10:35 error schema/type: `spec.serving.worker.gpus` is the number `1.0`; expected a whole number from 0 to 1024
+      help: Correct the value.
+    model.yaml:10:46 error schema/type: `spec.serving.worker.args` is the text `--flag`; expected a list of texts
+      help: Write a list: `[…]`, or one item a line after `- `.
+    model.yaml:10:70 error schema/type: `spec.serving.worker.memoryFraction` is the text `half`; expected a number from 0.01 to 1
+      help: Correct the value.
+    model.yaml:11:20 error schema/type: `spec.sla.autoApply` is the text `yes`; expected `true` or `false`
+      help: Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as text.
+    "#);
+}
+
+#[test]
+fn a_wrong_word_lists_the_right_ones() {
+    insta::assert_snapshot!(faults("  engine: vlm\n  hardware: {gpu: H200-SXM}\n  serving:\n    frontend: {router: round_robin}\n    worker: {scaling: extrenal}\n"), @r#"
+    model.yaml:6:11 error schema/unknown-word: `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `auto`
+      help: Did you mean `vllm`?
+    model.yaml:7:19 error schema/unknown-word: `spec.hardware.gpu` is `H200-SXM`; expected one of `gb200_sxm`, `b200_sxm`, `h200_sxm`, `h100_sxm`, `h100_pcie`, `a100_sxm`, `a100_pcie`, `a30`, `l40s`, `l40`, `l4`, `v100_sxm`, `v100_pcie`, `t4`, `mi200`, `mi300`
+      help: Did you mean `h200_sxm`?
+    model.yaml:9:24 error schema/unknown-word: `spec.serving.frontend.router` is `round_robin`; expected one of `round-robin`, `random`, `power-of-two`, `kv`, `direct`, `least-loaded`, `device-aware-weighted`
+      help: Did you mean `round-robin`?
+    model.yaml:10:23 error schema/unknown-word: `spec.serving.worker.scaling` is `extrenal`; expected `external`
+      help: Did you mean `external`?
+    "#);
+}
+
+#[test]
+fn ranges_lengths_and_forms_are_checked() {
+    insta::assert_snapshot!(faults("  servedName: ''\n  image: vllm-runtime\n  cache: {claim: Model_Cache, size: 5 GB}\n  serving:\n    worker: {replicas: 20000, gpus: -1, memoryFraction: 1.5, maxLength: 0}\n  rollout: {maxSurge: 120%, maxUnavailable: one}\n  sla: {ttft: 300}\n  env: {1BAD: x}\n  components: {a_b: {}}\n  adapters: [{name: a}, {name: b, source: /tmp/x}]\n"), @r#"
+    model.yaml:6:15 error schema/length: `spec.servedName` has 0 characters; at least 1 are allowed
+      help: Give a value, or leave the field out.
+    model.yaml:7:10 error schema/format: `spec.image` is `vllm-runtime`; expected an image with a tag or a digest, such as `nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0`
+      help: Correct the value.
+    model.yaml:8:18 error schema/format: `spec.cache.claim` is `Model_Cache`; expected lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit, at most 253 characters
+      help: Correct the value.
+    model.yaml:8:37 error schema/format: `spec.cache.size` is `5 GB`; expected a quantity such as `500Gi`, `2` or `500m`
+      help: Correct the value.
+    model.yaml:10:24 error schema/range: `spec.serving.worker.replicas` is 20000; expected a whole number from 0 to 10000
+      help: Choose a number in this range.
+    model.yaml:10:37 error schema/range: `spec.serving.worker.gpus` is -1; expected a whole number from 0 to 1024
+      help: Choose a number in this range.
+    model.yaml:10:57 error schema/range: `spec.serving.worker.memoryFraction` is 1.5; expected a number from 0.01 to 1
+      help: Choose a number in this range.
+    model.yaml:10:73 error schema/range: `spec.serving.worker.maxLength` is 0; expected a whole number from 1
+      help: Choose a number in this range.
+    model.yaml:11:23 error schema/format: `spec.rollout.maxSurge` is `120%`; expected a count such as `1` or a share such as `25%`
+      help: Correct the value.
+    model.yaml:11:45 error schema/format: `spec.rollout.maxUnavailable` is `one`; expected a count such as `1` or a share such as `25%`
+      help: Correct the value.
+    model.yaml:12:15 error schema/type: `spec.sla.ttft` is the number `300`; expected a duration such as `300ms`, `1.5s` or `2m`, in whole milliseconds above 0
+      help: Correct the value.
+    model.yaml:13:9 error schema/format: `1BAD` is not a name for `spec.env`: expected letters, digits, `_`, `.` and `-`, not starting with a digit
+      help: Rename it.
+    model.yaml:14:16 error schema/format: `a_b` is not a name for `spec.components`: expected letters, digits and `-`, starting and ending with a letter or digit, at most 63 characters
+      help: Rename it.
+    model.yaml:15:14 error schema/missing-field: `spec.adapters[0]` lacks `source`
+      help: Add `source`: `s3://…` or `hf://…`.
+    model.yaml:15:43 error schema/format: `spec.adapters[1].source` is `/tmp/x`; expected `s3://…` or `hf://…`
+      help: Correct the value.
+    "#);
+}
+
+#[test]
+fn the_head_of_a_file_is_checked() {
+    let files = [
+        ("a/model.yaml", "apiVersion: stator.dev/v1\nkind: Modell\nmetadata: {}\nspec: []\n"),
+        ("b/model.yaml", "just text\n"),
+        ("c/model.yaml", "spec: {}\n"),
+        ("d/stator.yaml", "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {name: x}\n"),
+        ("e/stator.yaml", "apiVersion: stator.dev/v1alpha1\nkind: Defaults\nspec: {engin: vllm}\n"),
+        ("stator.yaml", ROOT),
+    ];
+    insta::assert_snapshot!(report(&workspace(&files).findings), @r#"
+    a/model.yaml:1:13 error schema/unknown-word: `apiVersion` is `stator.dev/v1`; expected `stator.dev/v1alpha1`
+      help: Use one of these words.
+    a/model.yaml:2:7 error schema/unknown-word: `kind` is `Modell`; expected `Model`
+      help: Did you mean `Model`?
+    a/model.yaml:3:1 error schema/missing-field: `metadata` lacks `name`
+      help: Add `name`: lower-case letters, digits and `-`, starting with a letter, at most 63 characters.
+    a/model.yaml:4:1 error schema/type: `spec` is a list; expected a map
+      help: Write a map: `{name: value}`, or one field a line, indented.
+    b/model.yaml:1:1 error schema/type: the document is the text `just text`; expected a map
+      help: Write a map: `{name: value}`, or one field a line, indented.
+    c/model.yaml:1:1 error schema/missing-field: the document lacks `apiVersion`
+      help: Add `apiVersion`: `stator.dev/v1alpha1`.
+    c/model.yaml:1:1 error schema/missing-field: the document lacks `kind`
+      help: Add `kind`: `Model`.
+    c/model.yaml:1:1 error schema/missing-field: the document lacks `metadata`
+      help: Add `metadata`: `{name}`.
+    d/stator.yaml:2:7 error schema/kind: a repository inside a repository: this `stator.yaml` is below the root one
+      help: Write `kind: Defaults` and a `spec` for the models of this folder, or move the file to the root.
+    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed are `adapters`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
+      help: Did you mean `engine`?
+    "#);
+}
+
+#[test]
+fn a_field_that_no_file_gives_is_missing_from_the_merged_model() {
+    let files = [
+        ("stator.yaml", ROOT),
+        (
+            "m/model.yaml",
+            "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: m}\nspec:\n  cache: {size: 1Gi}\n",
+        ),
+    ];
+    let selection = workspace(&files).environment(Some("prod")).unwrap();
+    insta::assert_snapshot!(report(&selection.findings), @r#"
+    m/model.yaml:4:1 error schema/missing-field: `spec` lacks `engine`
+      help: Add `engine`: one of `vllm`, `sglang`, `trtllm`, `mocker`, `auto`.
+    m/model.yaml:4:1 error schema/missing-field: `spec` lacks `model`
+      help: Add `model`: text.
+    m/model.yaml:5:3 error schema/missing-field: `spec.cache` lacks `claim`
+      help: Add `claim`: lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit, at most 253 characters.
+    "#);
+    assert_eq!(selection.broken[0].name.as_deref(), Some("m"));
+}
