@@ -51,7 +51,7 @@ fn component_path(context: &Context<'_>, path: &FieldPath, below: &[&str]) -> Op
         ["podTemplate", .., "image"] => {
             // The image is the component's own, or the model's.
             let own = format!("{base}.image");
-            if context.intent.origins.0.contains_key(&own) {
+            if context.intent.origins.written(&own).is_some() {
                 return Some(own);
             }
             return Some(if spec.image.is_some() { "spec.image" } else { "spec.runtime" }.to_owned());
