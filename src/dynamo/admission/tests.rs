@@ -1,1 +1,0 @@
-//! Verdicts of a real API server against [`super::check`].
