@@ -42,7 +42,7 @@ pub enum ColorWhen {
 #[derive(Clone, Debug, Args)]
 pub struct PathArg {
     /// Folder of a repository, or a single model.yaml
-    #[arg(default_value = ".", env = "STATOR_PATH", hide_env = true, value_hint = ValueHint::AnyPath)]
+    #[arg(default_value = ".", value_hint = ValueHint::AnyPath)]
     pub path: PathBuf,
 }
 

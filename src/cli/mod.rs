@@ -5,8 +5,15 @@ mod error;
 mod output;
 
 mod completions;
+mod connect;
+mod explain;
 mod files;
+mod fmt;
 mod man;
+mod render;
+mod repository;
+mod schema;
+mod validate;
 
 pub use error::{CliError, ErrorKind, Exit};
 
@@ -35,6 +42,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Validate(validate::Arguments),
+    Fmt(fmt::Arguments),
+    Render(render::Arguments),
+    Schema(schema::Arguments),
+    Explain(explain::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -71,6 +83,11 @@ pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 
 async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
     match verb {
+        Verb::Validate(arguments) => validate::run(&arguments, output),
+        Verb::Fmt(arguments) => fmt::run(&arguments, output),
+        Verb::Render(arguments) => render::run(&arguments, output),
+        Verb::Schema(arguments) => schema::run(&arguments, output),
+        Verb::Explain(arguments) => explain::run(&arguments, output),
         Verb::Completions(arguments) => completions::run(&arguments, output),
         Verb::Man(arguments) => man::run(&arguments, output),
     }

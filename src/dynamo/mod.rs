@@ -2,7 +2,10 @@
 //!
 //! Pure. Facts carry their source; most come from release 1.2 and the recordings under `tests/data/dynamo/`.
 
+pub mod admission;
 pub mod disruption;
 pub mod gpus;
 pub mod health;
 pub mod kinds;
+pub mod registry;
+pub mod v1beta1;

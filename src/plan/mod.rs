@@ -1,19 +1,7 @@
 //! The plan: desired against live, as a value that carries its reasons. The executor makes no choices.
 
-mod build;
-mod decide;
-mod guard;
-mod input;
-mod merge;
-mod prune;
 mod record;
-pub mod rules;
-mod totals;
-mod world;
 
-pub use build::plan;
-pub use input::{Damaged, PlanInput, Scope};
-pub use merge::{SEED_MANAGER, replicas_only, with_replicas};
 pub use record::{InventoryEntry, Outcome, Record};
 
 pub use crate::dynamo::disruption::Disruption;

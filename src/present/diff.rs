@@ -41,7 +41,9 @@ pub fn hunks(change: &Change, context: usize) -> String {
 
 /// A value as YAML. JSON, which is YAML too, where the writer refuses a value.
 fn yaml(value: &Value) -> String {
-    let text = serde_saphyr::to_string(value)
+    // Folded text would hide which word of a long line changed.
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    let text = serde_saphyr::to_string_with_options(value, options)
         .or_else(|_| serde_json::to_string_pretty(value).map(|text| text + "\n"))
         .unwrap_or_default();
     escape::lines(&text)

@@ -1,8 +1,32 @@
 //! `Model` → desired objects. Pure and deterministic to the byte; v1beta1 only.
 
-use crate::finding::Finding;
+mod adapter;
+mod cache;
+mod component;
+pub mod emit;
+pub mod engine;
+mod graph;
+pub mod hardware;
+mod judge;
+pub mod merge;
+mod metadata;
+mod overrides;
+mod planner;
+mod pod;
+mod request;
+pub mod rules;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::dynamo::kinds;
+use crate::dynamo::v1beta1::{GraphSpec, to_value};
+use crate::finding::{self, Finding, Rule};
+use crate::intent::Intent;
+use crate::intent::model::Engine;
 use crate::object::Object;
+use rayon::prelude::*;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// When an object is applied; pruning goes the other way.
@@ -31,6 +55,21 @@ pub struct Desired {
     pub initial_replicas: BTreeMap<String, u64>,
 }
 
+impl Desired {
+    /// The object as it is first created: with the initial replicas put in.
+    pub fn seeded(&self) -> Object {
+        let mut value = self.object.value().clone();
+        let components = value.pointer_mut("/spec/components").and_then(Value::as_array_mut);
+        for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let start = component.get("name").and_then(Value::as_str).and_then(|name| self.initial_replicas.get(name));
+            if let Some(start) = start {
+                component.insert("replicas".to_owned(), (*start).into());
+            }
+        }
+        Object::from_value(value).unwrap_or_else(|_| self.object.clone())
+    }
+}
+
 /// What one model renders to.
 #[derive(Clone, Debug)]
 pub struct Rendered {
@@ -38,7 +77,7 @@ pub struct Rendered {
     pub model: String,
     /// Path of its `model.yaml` from the root.
     pub source: String,
-    /// Its objects in apply order.
+    /// Its objects in apply order. Empty when there is an error.
     pub objects: Vec<Desired>,
     /// Errors (nothing may be applied) and warnings.
     pub findings: Vec<Finding>,
@@ -55,4 +94,148 @@ pub struct Target {
     pub environment: String,
     /// The namespace.
     pub namespace: String,
+}
+
+/// What rendering one model carries along: the intent, where it goes, what was found on the way.
+pub(crate) struct Context<'a> {
+    pub(crate) intent: &'a Intent,
+    pub(crate) target: &'a Target,
+    findings: Vec<Finding>,
+}
+
+impl Context<'_> {
+    fn error(&mut self, rule: Rule, path: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.push(Finding::error(rule, self.intent.origins.locate(path), message, help));
+    }
+
+    fn warning(&mut self, rule: Rule, path: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.push(Finding::warning(rule, self.intent.origins.locate(path), message, help));
+    }
+}
+
+/// Renders one model. With an error among the findings there are no objects: half a model is never applied.
+pub fn render(intent: &Intent, target: &Target) -> Rendered {
+    let mut context = Context { intent, target, findings: Vec::new() };
+    let mut objects = objects(&mut context);
+    objects.sort_by_key(|desired| desired.stage);
+    let mut findings = context.findings;
+    finding::sort(&mut findings);
+    if findings.iter().any(Finding::is_error) {
+        objects.clear();
+    }
+    Rendered {
+        model: intent.model.metadata.name.to_string(),
+        source: intent.source.clone(),
+        objects,
+        findings,
+        take_over: intent.model.spec.take_over.clone(),
+    }
+}
+
+/// Renders many models on all cores, in the order given.
+pub fn render_all(intents: &[Intent], target: &Target) -> Vec<Rendered> {
+    intents.par_iter().map(|intent| render(intent, target)).collect()
+}
+
+fn objects(context: &mut Context<'_>) -> Vec<Desired> {
+    let intent = context.intent;
+    let model = &intent.model.spec;
+    let mut drafts = Vec::with_capacity(2 + model.adapters.len());
+    if let Some(claim) = cache::draft(context) {
+        drafts.push(claim);
+    }
+    match (&model.serving, &model.sla) {
+        (Some(_), Some(_)) => context.error(
+            rules::SERVING_OR_SLA,
+            "spec.sla",
+            "both `serving` and `sla` are given: one says how the model runs, the other asks Dynamo to find out",
+            "keep one of them",
+        ),
+        (None, Some(sla)) => drafts.push(request::draft(context, sla)),
+        (Some(serving), None) => {
+            let spec = graph::spec(context, serving);
+            drafts.push(graph_draft(context, spec));
+        }
+        (None, None) if !model.components.is_empty() && model.engine != Engine::Auto => {
+            let serving = crate::intent::model::Serving::default();
+            let spec = graph::spec(context, &serving);
+            drafts.push(graph_draft(context, spec));
+        }
+        (None, None) => context.error(
+            rules::SERVING_OR_SLA,
+            "spec",
+            "neither `serving` nor `sla` is given, so there is nothing to run",
+            "add `serving: {worker: {}}`, or targets under `sla`",
+        ),
+    }
+    adapter::drafts(context, &mut drafts);
+    overrides::apply(context, &mut drafts);
+    drafts.into_iter().filter_map(|draft| finish(context, draft)).collect()
+}
+
+/// An object on its way: overrides and checks come before it is [`Desired`].
+#[derive(Debug)]
+pub(crate) struct Draft {
+    /// Which kind.
+    pub(crate) kind: kinds::Kind,
+    /// The whole object.
+    pub(crate) value: Map<String, Value>,
+    /// Where in the intent it comes from, for findings.
+    pub(crate) path: String,
+    stage: Stage,
+    prune: bool,
+}
+
+fn graph_draft(context: &Context<'_>, spec: GraphSpec) -> Draft {
+    let name = context.intent.model.metadata.name.as_str();
+    Draft {
+        kind: kinds::GRAPH,
+        value: metadata::object(context, kinds::GRAPH, name, to_value(&spec), true),
+        path: "spec".to_owned(),
+        stage: Stage::Graph,
+        prune: true,
+    }
+}
+
+/// Judges a draft as Dynamo's admission would, and takes out the replicas that are somebody else's.
+fn finish(context: &mut Context<'_>, draft: Draft) -> Option<Desired> {
+    let Draft { kind, mut value, path, stage, prune } = draft;
+    let initial_replicas = if kind == kinds::GRAPH { take_replicas(&mut value) } else { BTreeMap::new() };
+    match Object::from_value(Value::Object(value)) {
+        Ok(object) => {
+            judge::judge(context, &object, &path);
+            Some(Desired { object, stage, prune, initial_replicas })
+        }
+        Err(reason) => {
+            context.error(
+                rules::OVERRIDE,
+                "spec.overrides",
+                format!("the {} is no object any more: {reason}", kind.kind),
+                "remove the override of `apiVersion`, `kind` or `metadata`",
+            );
+            None
+        }
+    }
+}
+
+/// Removes `replicas` of every component that a scaling adapter or a planner scales, and returns them.
+fn take_replicas(value: &mut Map<String, Value>) -> BTreeMap<String, u64> {
+    let mut taken = BTreeMap::new();
+    let Some(spec) = value.get_mut("spec") else { return taken };
+    // An override may have made a spec that cannot be read; admission's findings say so.
+    let Ok(read) = GraphSpec::read(spec) else { return taken };
+    let delegated = read.delegated();
+    if delegated.is_empty() {
+        return taken;
+    }
+    let components = spec.get_mut("components").and_then(Value::as_array_mut);
+    for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let name = component.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if delegated.contains(name.as_str())
+            && let Some(replicas) = component.remove("replicas").as_ref().and_then(Value::as_u64)
+        {
+            taken.insert(name, replicas);
+        }
+    }
+    taken
 }

@@ -1,0 +1,87 @@
+//! `stator explain`.
+
+use super::error::{CliError, Exit};
+use super::output::Output;
+use crate::intent::explain::{ExplainError, Explanation, explain};
+use crate::present::{Look, Tone, escape};
+use clap::{Args, ValueEnum};
+use std::fmt::Write as _;
+
+/// Say what a field means, which values it takes, and what stands below it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  stator explain serving.decode.gpus\n  stator explain repository.spec.environments"
+)]
+pub struct Arguments {
+    /// The field, by its dotted path
+    #[arg(value_name = "FIELD.PATH", default_value = "model", hide_default_value = true)]
+    field: String,
+    /// Text, or JSON
+    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    output: Format,
+}
+
+/// The forms of an explanation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Text
+    Text,
+    /// JSON
+    Json,
+}
+
+pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    let explanation = explain(&arguments.field)?;
+    output.result(&match arguments.output {
+        Format::Text => text(&explanation, &output.look),
+        Format::Json => crate::present::json(&explanation)?,
+    })?;
+    Ok(Exit::Success)
+}
+
+impl From<ExplainError> for CliError {
+    fn from(error: ExplainError) -> Self {
+        Self::usage(error.to_string()).hint("`stator explain` alone lists the fields at the top")
+    }
+}
+
+fn text(explanation: &Explanation, look: &Look) -> String {
+    let heading = |text: &str| look.paint(Tone::Strong, text);
+    let mut out = format!("{}   {}\n", heading("KIND:"), explanation.kind);
+    if !explanation.path.is_empty() {
+        let required = if explanation.required { ", required" } else { "" };
+        let _ = writeln!(out, "{}  {} <{}>{required}", heading("FIELD:"), explanation.path, explanation.type_name);
+    }
+    let _ = writeln!(out, "\n{}", indented(&explanation.description));
+    if !explanation.rules.is_empty() {
+        let _ = writeln!(out, "{}", heading("RULES:"));
+        for rule in &explanation.rules {
+            let _ = writeln!(out, "  {}", escape::line(rule));
+        }
+        out.push('\n');
+    }
+    if !explanation.values.is_empty() {
+        let _ = writeln!(out, "{}", heading("VALUES:"));
+        let column = explanation.values.iter().map(|value| escape::width(&value.value)).max().unwrap_or(0);
+        for value in &explanation.values {
+            let line = format!("  {:column$}  {}", value.value, value.description);
+            let _ = writeln!(out, "{}", line.trim_end());
+        }
+        out.push('\n');
+    }
+    if !explanation.fields.is_empty() {
+        let _ = writeln!(out, "{}", heading("FIELDS:"));
+        for field in &explanation.fields {
+            let required = if field.required { ", required" } else { "" };
+            let _ = writeln!(out, "  {} <{}>{required}", heading(&field.name), field.type_name);
+            let _ = writeln!(out, "{}", indented(&indented(&field.description)));
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}

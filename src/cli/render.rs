@@ -1,0 +1,101 @@
+//! `stator render`.
+
+use super::args::{EnvironmentArgs, PathArg};
+use super::error::{CliError, ErrorKind, Exit};
+use super::files;
+use super::output::Output;
+use super::repository;
+use crate::object::Object;
+use crate::present::{count, findings};
+use crate::render::emit;
+use clap::{Args, ValueEnum, ValueHint};
+use std::path::PathBuf;
+
+/// Show the desired objects of an environment, in apply order. No cluster is needed
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 all rendered; 1 some models have faults, the others are rendered; 2 the repository cannot be read."
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    path: PathArg,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
+    /// YAML documents, or a JSON List
+    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "yaml")]
+    output: Format,
+    /// Write one file an object into this folder, as MODEL/KIND-NAME.yaml
+    #[arg(long, env = "STATOR_OUT", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+}
+
+/// The forms of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// YAML documents
+    Yaml,
+    /// A JSON List
+    Json,
+}
+
+pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    let opened = repository::open(&arguments.path.path, output)?;
+    opened.note_when_empty(output);
+    let desired = repository::desired(&opened.workspace, &arguments.environment)?;
+    let scope = &opened.checkout.scope;
+    let mut objects: Vec<_> = desired
+        .rendered
+        .iter()
+        .filter(|model| scope.contains(&model.source))
+        .flat_map(|model| model.objects.iter().map(|object| (object.stage, model.model.as_str(), &object.object)))
+        .collect();
+    // The sort is stable: within a stage, models stay in their order.
+    objects.sort_by_key(|(stage, _, _)| *stage);
+    match &arguments.out {
+        Some(folder) => {
+            for (_, model, object) in &objects {
+                let name = format!("{}-{}", object.kind().to_lowercase(), object.name());
+                let (extension, text) = match arguments.output {
+                    Format::Yaml => ("yaml", text(arguments.output, &[object])?),
+                    Format::Json => ("json", crate::present::json(object)?),
+                };
+                let path = folder.join(file_name(model)).join(format!("{}.{extension}", file_name(&name)));
+                files::write(&path, text.as_bytes())?;
+            }
+            output.note(&format!("{} written to {}", count(objects.len(), "object", "objects"), folder.display()));
+        }
+        None => {
+            let objects: Vec<&Object> = objects.iter().map(|(_, _, object)| *object).collect();
+            output.result(&text(arguments.output, &objects)?)?;
+        }
+    }
+    let found = repository::in_scope(desired.findings, scope);
+    if !found.is_empty() && (!output.is_quiet() || found.iter().any(crate::finding::Finding::is_error)) {
+        output.block(&findings::full(&found, &|file| opened.text(file), &output.notes));
+    }
+    Ok(if found.iter().any(crate::finding::Finding::is_error) { Exit::No } else { Exit::Success })
+}
+
+fn text(format: Format, objects: &[&Object]) -> Result<String, CliError> {
+    match format {
+        Format::Yaml => emit::yaml_documents(objects).map_err(|error| CliError::new(ErrorKind::Bug, error.to_string())),
+        Format::Json => Ok(emit::json_list(objects)),
+    }
+}
+
+/// A name as one part of a path. Overrides may name an object anything; nothing leaves the folder.
+fn file_name(name: &str) -> String {
+    let safe: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' }).collect();
+    if safe.starts_with('.') { format!("_{safe}") } else { safe }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_name_leads_out_of_the_folder() {
+        assert_eq!(super::file_name("../../etc/passwd"), "_.._.._etc_passwd");
+        assert_eq!(super::file_name(".."), "_..");
+        assert_eq!(super::file_name("llama-3.1"), "llama-3.1");
+    }
+}

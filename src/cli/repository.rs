@@ -1,0 +1,160 @@
+//! From a path on the command line to models, and from there to desired objects.
+
+use super::args::EnvironmentArgs;
+use super::error::CliError;
+use super::output::Output;
+use crate::finding::{self, Finding};
+use crate::intent::scalar::DnsName;
+use crate::intent::{EnvironmentError, Selection, Workspace};
+use crate::render::{self, Rendered, Target};
+use crate::source::{self, Checkout, Scope};
+use std::path::Path;
+
+/// A repository, read and parsed.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its files.
+    pub checkout: Checkout,
+    /// What they say, whatever the environment.
+    pub workspace: Workspace,
+}
+
+/// Reads and parses the repository that a path lies in, and says what is worth a word.
+pub fn open(path: &Path, output: &Output) -> Result<Opened, CliError> {
+    let checkout = source::open(path)?;
+    for note in &checkout.notes {
+        output.note(&format!("note: {note}"));
+    }
+    let workspace = Workspace::parse(&checkout.tree);
+    Ok(Opened { checkout, workspace })
+}
+
+impl Opened {
+    /// Says so when there is nothing to work on.
+    pub fn note_when_empty(&self, output: &Output) {
+        let scope = &self.checkout.scope;
+        let any = self.checkout.tree.files.iter().any(|file| is_intent(&file.path) && scope.contains(&file.path));
+        if !any {
+            output.note(&format!(
+                "note: there is no model.yaml in {}; `stator init` writes a small repository to start from",
+                self.checkout.root.display()
+            ));
+        }
+    }
+
+    /// The text of a file, for showing the line that a finding is about.
+    pub fn text(&self, file: &str) -> Option<String> {
+        let files = &self.checkout.tree.files;
+        let at = files.binary_search_by(|known| known.path.as_str().cmp(file)).ok()?;
+        let content = files.get(at)?.content.as_ref().ok()?;
+        Some(String::from_utf8_lossy(content).into_owned())
+    }
+}
+
+/// One environment, rendered.
+#[derive(Debug)]
+pub struct Desired {
+    /// Its models.
+    pub selection: Selection,
+    /// Where they go.
+    pub target: Target,
+    /// What they render to, the models without errors only.
+    pub rendered: Vec<Rendered>,
+    /// Findings of files, models, policy and rendering, sorted.
+    pub findings: Vec<Finding>,
+}
+
+impl Desired {
+    /// True when something keeps a model from being used.
+    pub fn has_errors(&self) -> bool {
+        self.findings.iter().any(Finding::is_error)
+    }
+}
+
+/// Renders one environment of a workspace.
+pub fn desired(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<Desired, CliError> {
+    let mut selection = workspace.environment(arguments.environment.as_deref())?;
+    if let Some(namespace) = &arguments.namespace {
+        selection.environment.namespace = namespace
+            .parse::<DnsName>()
+            .map_err(|error| CliError::usage(format!("`{namespace}` is no name of a namespace: {error}")))?;
+    }
+    Ok(render_selection(selection))
+}
+
+/// Renders an environment that is chosen already.
+pub fn render_selection(selection: Selection) -> Desired {
+    let target = Target {
+        repository: selection.repository.clone(),
+        environment: selection.name.clone(),
+        namespace: selection.environment.namespace.to_string(),
+    };
+    let rendered = render::render_all(&selection.intents, &target);
+    let mut findings = selection.findings.clone();
+    findings.extend(rendered.iter().flat_map(|model| model.findings.iter().cloned()));
+    finding::sort(&mut findings);
+    Desired { selection, target, rendered, findings }
+}
+
+/// Findings that a scope is about: those of its files, and those of the settings that hold for it.
+pub fn in_scope(findings: Vec<Finding>, scope: &Scope) -> Vec<Finding> {
+    findings.into_iter().filter(|finding| about(&finding.location.file, scope)).collect()
+}
+
+fn about(file: &str, scope: &Scope) -> bool {
+    if scope.contains(file) || file.is_empty() {
+        return true;
+    }
+    let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
+    let (Scope::Folder(below) | Scope::Intent(below)) = scope;
+    if name == "stator.yaml" {
+        // Settings hold for everything below their folder.
+        return folder.is_empty() || below.starts_with(&format!("{folder}/")) || below == folder;
+    }
+    match scope {
+        // An overlay lies beside its intent.
+        Scope::Intent(intent) => intent.rsplit_once('/').map_or("", |(folder, _)| folder) == folder,
+        Scope::Folder(_) => false,
+    }
+}
+
+fn is_intent(path: &str) -> bool {
+    path.rsplit('/').next() == Some("model.yaml")
+}
+
+impl From<EnvironmentError> for CliError {
+    fn from(error: EnvironmentError) -> Self {
+        let hint = match &error {
+            EnvironmentError::Unknown { .. } => {
+                "environments are named in the root stator.yaml, under `spec.environments`"
+            }
+            EnvironmentError::Ambiguous { .. } => "or set STATOR_ENVIRONMENT",
+            EnvironmentError::Unreadable { .. } => "mend the root stator.yaml first",
+        };
+        Self::input(error.to_string()).hint(hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_about_its_files_and_the_settings_above_them() {
+        let intent = Scope::Intent("models/a/model.yaml".into());
+        let folder = Scope::Folder("models".into());
+        for (file, of_intent, of_folder) in [
+            ("models/a/model.yaml", true, true),
+            ("models/a/model.prod.yaml", true, true),
+            ("models/b/model.yaml", false, true),
+            ("models/stator.yaml", true, true),
+            ("stator.yaml", true, true),
+            ("other/stator.yaml", false, false),
+            ("other/model.yaml", false, false),
+            ("modelsish/stator.yaml", false, false),
+        ] {
+            assert_eq!(about(file, &intent), of_intent, "{file} for the intent");
+            assert_eq!(about(file, &folder), of_folder, "{file} for the folder");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `stator schema`.
+
+use super::error::{CliError, Exit};
+use super::output::Output;
+use crate::intent::schema::{SchemaKind, schema};
+use crate::source::model_source::ModelSource;
+use clap::{Args, ValueEnum};
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+/// Print the JSON Schema of a document that stator reads or writes
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: stator schema intent > schemas/intent.json, and in a model.yaml:\n  # yaml-language-server: $schema=../schemas/intent.json"
+)]
+pub struct Arguments {
+    /// The document
+    document: Document,
+}
+
+/// The documents that have a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Document {
+    /// A model.yaml
+    Intent,
+    /// A model.<environment>.yaml
+    Overlay,
+    /// The root stator.yaml
+    Repository,
+    /// A stator.yaml below the root
+    Defaults,
+    /// A ModelSource
+    Source,
+}
+
+pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    let document = match arguments.document {
+        Document::Intent => schema(SchemaKind::Intent),
+        Document::Overlay => schema(SchemaKind::Overlay),
+        Document::Repository => schema(SchemaKind::Repository),
+        Document::Defaults => schema(SchemaKind::Defaults),
+        Document::Source => source(),
+    };
+    output.result(&crate::present::json(&document)?)?;
+    Ok(Exit::Success)
+}
+
+/// Draft 7, which every editor's YAML support understands.
+fn source() -> Value {
+    SchemaSettings::draft07().into_generator().into_root_schema_for::<ModelSource>().to_value()
+}

@@ -1,0 +1,147 @@
+//! DynamoGraphDeployment: rules about one component's pod.
+
+use super::graph::is_version;
+use super::{Faults, component_path, named, rules};
+use crate::dynamo::registry::{MAIN_CONTAINER, env};
+use crate::dynamo::v1beta1::{Component, GraphSpec};
+use crate::object::FieldPath;
+use serde_json::Value;
+
+pub(super) fn check(spec: &GraphSpec, component: &Component, faults: &mut Faults) {
+    let path = component_path(&component.name);
+    if component.replicas.is_some_and(|replicas| replicas < 0) {
+        faults.refused(rules::NEGATIVE_REPLICAS, path.field("replicas"), "replicas are negative", "give 0 or more");
+    }
+    if component.shared_memory_size.as_ref().and_then(Value::as_str).is_some_and(|size| size.starts_with('-')) {
+        faults.would_fail(
+            rules::SHARED_MEMORY,
+            path.field("sharedMemorySize"),
+            "the size of shared memory is negative",
+            "give a size such as `16Gi`, or `\"0\"` for none",
+        );
+    }
+    image(component, faults);
+    main(spec, component, faults);
+    if let Some(sidecar) = &component.frontend_sidecar {
+        let exists = component
+            .containers()
+            .any(|container| container.get("name").and_then(Value::as_str) == Some(sidecar.as_str()));
+        if !exists || sidecar == MAIN_CONTAINER {
+            faults.would_fail(
+                rules::SIDECAR,
+                path.field("frontendSidecar"),
+                format!("`{sidecar}` is not the name of a second container of the pod"),
+                "name a container under `template.spec.containers` other than `main`",
+            );
+        }
+    }
+}
+
+fn main_path(component: &Component) -> FieldPath {
+    component_path(&component.name).field("podTemplate").field("spec").field("containers").join(named(MAIN_CONTAINER))
+}
+
+fn image(component: &Component, faults: &mut Faults) {
+    let path = main_path(component).field("image");
+    let image = component.main_container().and_then(|main| main.get("image")).and_then(Value::as_str);
+    let Some(image) = image.filter(|image| !image.is_empty()) else {
+        faults.would_fail(
+            rules::IMAGE_MISSING,
+            path,
+            format!("`{}` has no image; Dynamo takes it and no pod can start", component.name),
+            "give `runtime` or `image`",
+        );
+        return;
+    };
+    if component.rest.contains_key("runtimeVersionOverride") {
+        return;
+    }
+    let tag = tag(image);
+    if !tag.is_some_and(is_version) {
+        let found = match tag {
+            Some(tag) => format!("tag `{tag}` is no version"),
+            None => "there is no tag".to_owned(),
+        };
+        faults.would_fail(
+            rules::IMAGE_VERSION,
+            path,
+            format!("`{image}`: {found}; Dynamo 1.4 and later read the runtime's version from it and refuse others"),
+            "use a tag such as `1.2.0`",
+        );
+    }
+}
+
+/// The tag of an image reference, none with a digest alone or no tag.
+fn tag(image: &str) -> Option<&str> {
+    let name = image.split_once('@').map_or(image, |(name, _)| name);
+    // A colon before the last slash belongs to the registry's port.
+    let last = name.rsplit_once('/').map_or(name, |(_, last)| last);
+    last.split_once(':').map(|(_, tag)| tag).filter(|tag| !tag.is_empty())
+}
+
+fn main(spec: &GraphSpec, component: &Component, faults: &mut Faults) {
+    let Some(main) = component.main_container() else { return };
+    let path = main_path(component);
+    let names = |field: &str| -> Vec<&str> {
+        main.get(field)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(|item| item.get("name").and_then(Value::as_str))
+            .collect()
+    };
+    for name in names("env").into_iter().filter(|name| env::INJECTED.contains(name)) {
+        faults.would_fail(
+            rules::INJECTED_ENV,
+            path.field("env").join(named(name)),
+            format!("the operator sets `{name}` itself"),
+            format!("remove `{name}`"),
+        );
+    }
+    let is_worker = matches!(component.component_type.as_deref(), Some("worker" | "prefill" | "decode"));
+    let has_ports = main.get("ports").and_then(Value::as_array).is_some_and(|ports| !ports.is_empty());
+    if is_worker && has_ports && !names("ports").contains(&"system") {
+        faults.would_fail(
+            rules::SYSTEM_PORT,
+            path.field("ports"),
+            "the list replaces the operator's own, and probes look for a port named `system`",
+            "add `{name: system, containerPort: 9090}`, or leave `ports` out",
+        );
+    }
+    if let (Some(framework), Some(found)) = (spec.backend_framework.as_deref(), module(main))
+        && framework != found
+    {
+        faults.would_fail(
+            rules::BACKEND,
+            path.field("command"),
+            format!("the graph's framework is {framework} and `{}` runs dynamo.{found}", component.name),
+            "one graph runs one engine: split the model in two, or change the command",
+        );
+    }
+}
+
+/// The engine that a container's command line runs as `-m dynamo.<engine>`.
+fn module(main: &serde_json::Map<String, Value>) -> Option<&str> {
+    let words: Vec<&str> = ["command", "args"]
+        .into_iter()
+        .filter_map(|field| main.get(field).and_then(Value::as_array))
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let program = words.iter().position(|word| *word == "-m").and_then(|position| words.get(position + 1))?;
+    program.strip_prefix("dynamo.").filter(|engine| ["vllm", "sglang", "trtllm"].contains(engine))
+}
+
+/// GPUs of one pod of a component, by any resource named `…/gpu`; 0 where none is readable.
+pub(super) fn gpus(component: &Component) -> u64 {
+    component
+        .main_container()
+        .and_then(|main| main.get("resources"))
+        .and_then(|resources| resources.get("limits"))
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| name.ends_with("/gpu"))
+        .filter_map(|(_, count)| count.as_u64().or_else(|| count.as_str().and_then(|text| text.parse().ok())))
+        .fold(0, u64::saturating_add)
+}

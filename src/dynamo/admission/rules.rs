@@ -1,0 +1,58 @@
+//! The rules of Dynamo's admission, and those that stator adds.
+
+use crate::finding::Rule;
+
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident = $id:literal, $summary:literal;)*) => {
+        $($(#[$doc])* pub const $name: Rule = Rule { id: $id, summary: $summary };)*
+        /// Every rule of this room.
+        pub const ALL: &[Rule] = &[$($name),*];
+    };
+}
+
+rules! {
+    /// Source: `sharedspec`/DGD webhook, "spec.services must have at least one service".
+    NO_COMPONENTS = "dynamo/no-components", "A graph has at least one component.";
+    /// Source: CEL rule of the CRD.
+    COMPONENT_TWICE = "dynamo/component-twice", "The components of a graph have different names, upper and lower case alike.";
+    /// Source: DGD webhook.
+    NEGATIVE_REPLICAS = "dynamo/negative-replicas", "Replicas are 0 or more.";
+    /// Source: DGD webhook, `validateRestart`.
+    RESTART_ORDER = "dynamo/restart-order", "A restart order names every component once, and only a sequential restart has one.";
+    /// Source: DGD webhook, `validateTopologyConstraints`.
+    TOPOLOGY = "dynamo/topology", "A component's topology constraint needs one of the graph.";
+    /// Source: DGD webhook, `validateAnnotations`.
+    ANNOTATION = "dynamo/annotation-value", "Annotations that Dynamo reads have a value that it knows.";
+    /// Source: DGD webhook, `validateFailover`.
+    FAILOVER = "dynamo/failover", "Failover inside a pod needs container discovery and a GPU memory service of the same mode.";
+    /// Source: DGD webhook.
+    MEMORY_SERVICE = "dynamo/gpu-memory-service", "A GPU memory service stands on a worker with GPUs.";
+    /// Source: DGD webhook and CEL rules of the CRD.
+    ENDPOINT_PICKER = "dynamo/endpoint-picker", "A graph has at most one endpoint picker: one replica, one node, one source of settings.";
+    /// Source: DynamoModel webhook.
+    ADAPTER_SOURCE = "dynamo/adapter-source", "A LoRA adapter comes from s3:// or hf://.";
+    /// Source: DynamoModel webhook.
+    ADAPTER_NAMES = "dynamo/adapter-names", "An adapter names itself and its base model.";
+    /// Source: DGDR webhook.
+    THOROUGH_AUTO = "dynamo/thorough-auto", "A thorough search needs a named engine.";
+    /// Source: DGDR webhook of later releases.
+    WORKLOAD = "dynamo/workload", "A workload has a concurrency or a request rate.";
+    /// Source: Kubernetes' limits on names of jobs, services and labels, and Grove's on pods.
+    NAME_BUDGET = "dynamo/name-budget", "Names leave room for what the operator derives from them.";
+    /// stator's own: admitted, and the pod cannot be made.
+    IMAGE_MISSING = "dynamo/image-missing", "Every component's main container has an image.";
+    /// stator's own; Dynamo's admission asks for it from release 1.4 on.
+    IMAGE_VERSION = "dynamo/image-version", "An image's tag is a version, which Dynamo 1.4 and later read.";
+    /// stator's own: admitted, and requests are spread over both at random.
+    TWO_FRONTENDS = "dynamo/two-frontends", "A graph has one frontend.";
+    /// stator's own: admitted, and no pod can be made.
+    SHARED_MEMORY = "dynamo/shared-memory", "The size of shared memory is not negative.";
+    /// stator's own: the operator's value and the intent's fight.
+    INJECTED_ENV = "dynamo/injected-env", "Variables that the operator injects are left to it.";
+    /// stator's own: probes look for the port by its name.
+    SYSTEM_PORT = "dynamo/system-port", "A worker that lists ports has one named `system`.";
+    /// stator's own: admitted, and the operator looks for the container in vain.
+    SIDECAR = "dynamo/frontend-sidecar", "The frontend sidecar is a container of the pod other than `main`.";
+    /// Source: the operator's reconciler, "backend framework mismatch".
+    BACKEND = "dynamo/backend-mismatch", "Every worker runs the graph's backend framework.";
+}

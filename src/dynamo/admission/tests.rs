@@ -1,0 +1,1 @@
+//! Verdicts of a real API server against [`super::check`].

@@ -1,0 +1,285 @@
+//! Typed `nvidia.com/v1beta1` kinds (and `DynamoModel`, whose only version is v1alpha1): what stator writes, and reads
+//! back from a cluster.
+//!
+//! Source: the bundled CRDs of release 1.2 (`crds/dynamo/`). Fields that stator does not know survive in `rest`, so
+//! that an object of a later release reads too. Enumerations of Dynamo's are strings here for the same reason.
+
+use super::registry::MAIN_CONTAINER;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// `DynamoGraphDeployment.spec`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GraphSpec {
+    /// `vllm`, `sglang` or `trtllm`; immutable. Absent for the mocker, which is none of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend_framework: Option<String>,
+    /// A list-map by `name`, at most 25; the set of names is immutable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<Component>,
+    /// A new `id` restarts the graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Restart>,
+    /// `{clusterTopologyName, packDomain}`; immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_constraint: Option<Value>,
+    /// Every other field.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// `spec.restart`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Restart {
+    /// At least one character.
+    #[serde(default)]
+    pub id: String,
+    /// In which order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<RestartStrategy>,
+    /// Every other field.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// `spec.restart.strategy`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartStrategy {
+    /// `Sequential` (default) or `Parallel`.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub strategy_type: Option<String>,
+    /// Every component once; only with `Sequential`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<String>,
+    /// Every other field.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// `spec.components[]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Component {
+    /// Unique ignoring case, 1 to 63 characters.
+    #[serde(default)]
+    pub name: String,
+    /// `frontend`, `worker`, `prefill`, `decode`, `planner` or `epp`; absent for one without Dynamo's defaults.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub component_type: Option<String>,
+    /// Absent where an adapter or a planner decides; the operator's webhook makes it 1 on create.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i64>,
+    /// Several nodes a replica; cannot be switched on or off later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multinode: Option<Multinode>,
+    /// Size of `/dev/shm`; `"0"` for none, 8Gi when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_memory_size: Option<Value>,
+    /// The base model, which adapters refer to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_ref: Option<ModelRef>,
+    /// Its presence hands `replicas` to a scaling adapter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling_adapter: Option<Map<String, Value>>,
+    /// Settings of an endpoint picker: exactly one of `config` and `configMapRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epp_config: Option<Map<String, Value>>,
+    /// The container that is a frontend beside the worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frontend_sidecar: Option<String>,
+    /// A core/v1 PodTemplateSpec whose container `main` is Dynamo's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_template: Option<Value>,
+    /// Every other field.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// `components[].multinode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Multinode {
+    /// Nodes of one replica, at least 2.
+    #[serde(default = "two")]
+    pub node_count: i64,
+}
+
+fn two() -> i64 {
+    2
+}
+
+/// `components[].modelRef`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelRef {
+    /// What a `DynamoModel.spec.baseModelName` must equal byte for byte.
+    #[serde(default)]
+    pub name: String,
+    /// Every other field.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+impl GraphSpec {
+    /// Reads a graph's `spec`.
+    pub fn read(spec: &Value) -> Result<Self, serde_json::Error> {
+        if spec.is_null() { Ok(Self::default()) } else { Self::deserialize(spec) }
+    }
+
+    /// The components whose `replicas` somebody else decides: those with a scaling adapter, and the workers of a
+    /// graph whose planner scales them. A desired object never carries their `replicas`.
+    pub fn delegated(&self) -> BTreeSet<&str> {
+        let modes: Vec<PlannerScope> = self.components.iter().filter_map(Component::planner_scope).collect();
+        self.components
+            .iter()
+            .filter(|component| {
+                component.scaling_adapter.is_some() || modes.iter().any(|scope| scope.covers(component))
+            })
+            .map(|component| component.name.as_str())
+            .collect()
+    }
+}
+
+/// The workers that a planner scales, by its `mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PlannerScope {
+    Prefill,
+    Decode,
+    All,
+}
+
+impl PlannerScope {
+    fn covers(self, component: &Component) -> bool {
+        match component.component_type.as_deref() {
+            Some("prefill") => matches!(self, Self::Prefill | Self::All),
+            Some("decode") => matches!(self, Self::Decode | Self::All),
+            Some("worker") => self == Self::All,
+            Some(_) | None => false,
+        }
+    }
+}
+
+impl Component {
+    /// The container `main` of the pod template.
+    pub fn main_container(&self) -> Option<&Map<String, Value>> {
+        self.containers().find(|container| container.get("name").and_then(Value::as_str) == Some(MAIN_CONTAINER))
+    }
+
+    /// All containers of the pod template.
+    pub fn containers(&self) -> impl Iterator<Item = &Map<String, Value>> {
+        self.pod_template
+            .as_ref()
+            .and_then(|template| template.pointer("/spec/containers"))
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_object)
+    }
+
+    /// Which workers this component scales, when it is a planner that does.
+    ///
+    /// A planner scales when its settings say `environment: kubernetes` and not `advisory`
+    /// (`components/src/dynamo/planner/config`); settings that cannot be read count as none.
+    fn planner_scope(&self) -> Option<PlannerScope> {
+        if self.component_type.as_deref() != Some("planner") {
+            return None;
+        }
+        let args = self.main_container()?.get("args")?.as_array()?;
+        let position = args.iter().position(|argument| argument.as_str() == Some("--config"))?;
+        let config: Map<String, Value> = serde_json::from_str(args.get(position + 1)?.as_str()?).ok()?;
+        let kubernetes = config.get("environment").and_then(Value::as_str) == Some("kubernetes");
+        let advisory = config.get("advisory").and_then(Value::as_bool) == Some(true);
+        if !kubernetes || advisory {
+            return None;
+        }
+        Some(match config.get("mode").and_then(Value::as_str) {
+            Some("prefill") => PlannerScope::Prefill,
+            Some("decode") => PlannerScope::Decode,
+            Some(_) | None => PlannerScope::All,
+        })
+    }
+}
+
+/// `DynamoGraphDeploymentRequest.spec`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestSpec {
+    /// The model, at least one character.
+    #[serde(default)]
+    pub model: String,
+    /// `auto`, `vllm`, `sglang` or `trtllm`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// Image of the profiler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Whether Dynamo deploys what it found; Dynamo's default is true, so stator always says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_apply: Option<bool>,
+    /// `rapid` or `thorough`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search_strategy: Option<String>,
+    /// `{gpuSku, vramMb, totalGpus, numGpusPerNode, interconnect, rdma}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hardware: BTreeMap<String, Value>,
+    /// `{isl, osl, concurrency, requestRate}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workload: BTreeMap<String, Value>,
+    /// `{ttft, itl, e2eLatency}` in milliseconds, `optimizationType`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sla: BTreeMap<String, Value>,
+    /// `{pvcName, pvcModelPath, pvcMountPath}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub model_cache: BTreeMap<String, Value>,
+    /// `{planner, mocker}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub features: BTreeMap<String, Value>,
+    /// `{profilingJob, dgd}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub overrides: BTreeMap<String, Value>,
+    /// Every other field.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// `DynamoModel.spec` (v1alpha1).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdapterSpec {
+    /// The name that clients ask for.
+    #[serde(default)]
+    pub model_name: String,
+    /// `modelRef.name` of the graph's workers, byte for byte; immutable.
+    #[serde(default)]
+    pub base_model_name: String,
+    /// `base` (default), `lora` or `adapter`; immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_type: Option<String>,
+    /// Where the weights are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ModelSource>,
+    /// Every other field.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// `DynamoModel.spec.source`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelSource {
+    /// `s3://…` or `hf://…`.
+    #[serde(default)]
+    pub uri: String,
+    /// Every other field.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// A spec as JSON. Serializing these types cannot fail: every key is a string and no value has its own serializer.
+pub fn to_value(spec: &impl Serialize) -> Value {
+    serde_json::to_value(spec).unwrap_or_default()
+}

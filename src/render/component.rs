@@ -1,0 +1,329 @@
+//! One component of a graph: the frontend, a worker, or a further one.
+
+use super::engine::{Inputs, Role};
+use super::graph::{Graph, named};
+use super::hardware;
+use super::pod::{self, Container, Environment, PodTemplate};
+use super::{Context, planner, rules};
+use crate::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, env as names};
+use crate::dynamo::v1beta1::{Component, ModelRef, Multinode};
+use crate::intent::model::{self, ComponentType, Hardware, RouterMode, Scaling, Worker};
+use serde_json::{Map, Value};
+
+/// The rank that engines reserve room for when no adapter says more (upstream's LoRA example).
+const DEFAULT_RANK: u32 = 64;
+
+/// GPUs and nodes of one replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Over all nodes.
+    pub(super) gpus: u32,
+    /// At least 1.
+    pub(super) nodes: u32,
+}
+
+impl Shape {
+    pub(super) fn new(gpus: u32, nodes: Option<u32>, hardware: Option<&Hardware>) -> Self {
+        let per_node = hardware.and_then(|hardware| hardware.gpus_per_node).filter(|count| *count > 0);
+        let implied = per_node.map_or(1, |per_node| gpus.div_ceil(per_node));
+        Self { gpus, nodes: nodes.unwrap_or(implied).max(1) }
+    }
+
+    /// GPUs of one pod.
+    pub(super) fn per_pod(self) -> u32 {
+        self.gpus.div_ceil(self.nodes)
+    }
+
+    fn multinode(self) -> Option<Multinode> {
+        (self.nodes > 1).then(|| Multinode { node_count: i64::from(self.nodes) })
+    }
+
+    fn check(self, context: &mut Context<'_>, path: &str) {
+        if !self.gpus.is_multiple_of(self.nodes) {
+            context.error(
+                rules::GPUS_PER_NODE,
+                &format!("{path}.gpus"),
+                format!("{} GPUs do not divide over {} nodes: every pod has the same number", self.gpus, self.nodes),
+                "choose `gpus` as a multiple of `nodes`",
+            );
+        }
+    }
+}
+
+/// The frontend.
+pub(super) fn frontend(context: &mut Context<'_>, graph: &Graph<'_>) -> Component {
+    let default = model::Frontend::default();
+    let written = graph.serving.frontend.as_ref().unwrap_or(&default);
+    let mut env = Environment::default();
+    if let Some(mode) = written.router {
+        env.set(names::ROUTER_MODE, router_mode(mode));
+        if mode == RouterMode::Kv
+            && let Some(size) = graph.block_size()
+        {
+            env.set(names::KV_BLOCK_SIZE, size.to_string());
+        }
+    }
+    env.layer(&written.env);
+    let image = written.image.as_ref().map(ToString::to_string).or_else(|| engine_image(graph));
+    require_image(context, "spec.serving.frontend", image.as_deref());
+    let mut pod = PodTemplate::of(Container {
+        image,
+        // Given arguments replace the operator's command line, whose program they need: `python3 -m dynamo.frontend`.
+        command: if written.args.is_empty() { Vec::new() } else { vec!["python3".to_owned()] },
+        args: written.args.clone(),
+        env: env.items(),
+        resources: pod::resources(written.resources.as_ref(), 0, ""),
+        ..Container::default()
+    });
+    pod.pull_with(graph.spec.secrets.as_ref());
+    Component {
+        replicas: Some(i64::from(written.replicas.unwrap_or(1))),
+        pod_template: Some(pod.finish(written.template.as_ref())),
+        ..named("frontend", Some("frontend"))
+    }
+}
+
+/// A worker of `serving`.
+pub(super) fn worker(
+    context: &mut Context<'_>,
+    graph: &Graph<'_>,
+    name: &'static str,
+    role: Role,
+    worker: &Worker,
+) -> Component {
+    let spec = graph.spec;
+    let path = format!("spec.serving.{name}");
+    let shape = graph.shape(worker);
+    shape.check(context, &path);
+
+    let adapters = !spec.adapters.is_empty();
+    let inputs = Inputs {
+        model: &spec.model,
+        served_name: spec.served_name.as_deref(),
+        worker,
+        role,
+        kv_events: graph.kv_events,
+        adapter_rank: adapters.then(|| {
+            spec.adapters.iter().map(|adapter| adapter.max_rank.unwrap_or(DEFAULT_RANK)).max().unwrap_or(DEFAULT_RANK)
+        }),
+    };
+    for field in graph.table.ignored(&inputs) {
+        context.warning(
+            rules::SETTING_IGNORED,
+            &format!("{path}.{field}"),
+            format!("`{field}` does nothing: the engine has no such setting"),
+            "remove it, or write the engine's own flag under `args`",
+        );
+    }
+    if adapters && graph.table.adapter_env.is_empty() {
+        context.warning(
+            rules::ADAPTERS_ENGINE,
+            "spec.adapters",
+            "Dynamo loads adapters only into vLLM; this engine will not answer for them",
+            "use `engine: vllm`, or remove `adapters`",
+        );
+    }
+
+    let mut env = Environment::default();
+    env.cache(spec.cache.as_ref());
+    if adapters {
+        for (name, value) in graph.table.adapter_env {
+            env.set(name, *value);
+        }
+    }
+    env.layer(&spec.env);
+    env.layer(&worker.env);
+
+    let image = worker.image.as_ref().map(ToString::to_string).or_else(|| engine_image(graph));
+    require_image(context, &path, image.as_deref());
+    let gpu = spec.hardware.as_ref().and_then(|hardware| hardware.gpu);
+    let mut pod = PodTemplate::of(Container {
+        image: image.clone(),
+        command: ["python3", "-m", graph.table.module].map(str::to_owned).to_vec(),
+        args: graph.table.args(&inputs),
+        working_dir: graph.table.working_dir,
+        env: env.items(),
+        env_from: pod::env_from(spec.secrets.as_ref()),
+        resources: pod::resources(worker.resources.as_ref(), shape.per_pod(), hardware::gpu_resource(gpu)),
+        ..Container::default()
+    });
+    if let Some(cache) = &spec.cache {
+        pod.mount_cache(cache);
+    }
+    if graph.picker {
+        pod.spec.containers.push(sidecar(graph, image));
+    }
+    pod.pull_with(spec.secrets.as_ref());
+    pod.place(spec.hardware.as_ref(), shape.gpus > 0);
+    pod.roll(worker.rollout.as_ref().or(spec.rollout.as_ref()));
+
+    Component {
+        replicas: Some(replicas(worker.replicas, worker.scaling)),
+        multinode: shape.multinode(),
+        shared_memory_size: worker.shared_memory.as_ref().map(|size| size.as_str().into()),
+        model_ref: adapters.then(|| ModelRef { name: spec.model.clone(), ..ModelRef::default() }),
+        scaling_adapter: worker.scaling.map(|_| Map::new()),
+        frontend_sidecar: graph.picker.then(|| SIDECAR_FRONTEND.to_owned()),
+        pod_template: Some(pod.finish(worker.template.as_ref())),
+        ..named(name, Some(graph.table.component_type(role)))
+    }
+}
+
+/// A further component of `components`.
+pub(super) fn further(
+    context: &mut Context<'_>,
+    graph: &Graph<'_>,
+    name: &str,
+    written: &model::Component,
+) -> Component {
+    let spec = graph.spec;
+    let path = format!("spec.components.{name}");
+    let shape = Shape::new(written.gpus.unwrap_or(0), written.nodes, spec.hardware.as_ref());
+    shape.check(context, &path);
+
+    let mut command = written.command.clone();
+    let mut args = Vec::new();
+    let mut epp_config = None;
+    let mut env = Environment::default();
+    match written.component_type {
+        Some(ComponentType::Planner) => {
+            if let Some(config) = planner::config(graph, written) {
+                if command.is_empty() {
+                    command = ["python3", "-m", "dynamo.planner"].map(str::to_owned).to_vec();
+                }
+                args = vec!["--config".to_owned(), config];
+            }
+        }
+        Some(ComponentType::Epp) => {
+            epp_config = written.config.as_ref().map(|config| {
+                let mut wrapped = Map::new();
+                wrapped.insert("config".to_owned(), Value::Object(config.clone()));
+                wrapped
+            });
+            env.set(names::MODEL_NAME, spec.served_name.as_deref().unwrap_or(&spec.model));
+            env.set(names::ENFORCE_DISAGG, if graph.serving.prefill.is_some() { "true" } else { "false" });
+            if let Some(size) = graph.block_size() {
+                env.set(names::KV_BLOCK_SIZE, size.to_string());
+            }
+        }
+        Some(ComponentType::Frontend | ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode)
+        | None => {
+            if written.config.is_some() {
+                context.warning(
+                    rules::SETTING_IGNORED,
+                    &format!("{path}.config"),
+                    "`config` does nothing here: only a planner and an endpoint picker take one",
+                    "remove it, or pass settings under `args`",
+                );
+            }
+        }
+    }
+    args.extend(written.args.iter().cloned());
+    env.layer(&spec.env);
+    env.layer(&written.env);
+
+    let image = written.image.as_ref().map(ToString::to_string).or_else(|| component_image(graph, written));
+    require_image(context, &path, image.as_deref());
+    let gpu = spec.hardware.as_ref().and_then(|hardware| hardware.gpu);
+    let mut pod = PodTemplate::of(Container {
+        image,
+        command,
+        args,
+        env: env.items(),
+        env_from: pod::env_from(spec.secrets.as_ref().filter(|_| takes_secrets(written.component_type))),
+        resources: pod::resources(written.resources.as_ref(), shape.per_pod(), hardware::gpu_resource(gpu)),
+        ..Container::default()
+    });
+    pod.pull_with(spec.secrets.as_ref());
+    pod.place(spec.hardware.as_ref().filter(|_| shape.gpus > 0), shape.gpus > 0);
+    pod.roll(written.rollout.as_ref());
+
+    Component {
+        replicas: Some(replicas(written.replicas, written.scaling)),
+        multinode: shape.multinode(),
+        shared_memory_size: written.shared_memory.as_ref().map(|size| size.as_str().into()),
+        scaling_adapter: written.scaling.map(|_| Map::new()),
+        epp_config,
+        pod_template: Some(pod.finish(written.template.as_ref())),
+        ..named(name, written.component_type.map(type_name))
+    }
+}
+
+/// How many replicas, or, with `scaling`, how many to start with.
+fn replicas(written: Option<u32>, scaling: Option<Scaling>) -> i64 {
+    let start = match scaling {
+        Some(Scaling::Bounds(bounds)) => written.unwrap_or(bounds.min).clamp(bounds.min, bounds.max.max(bounds.min)),
+        Some(Scaling::External(_)) | None => written.unwrap_or(1),
+    };
+    i64::from(start)
+}
+
+/// The frontend that an endpoint picker finds beside each worker (upstream's `gaie` examples).
+fn sidecar(graph: &Graph<'_>, image: Option<String>) -> Container {
+    Container {
+        name: SIDECAR_FRONTEND,
+        image,
+        args: ["-m", "dynamo.frontend", "--router-mode", "direct"].map(str::to_owned).to_vec(),
+        env_from: pod::env_from(graph.spec.secrets.as_ref()),
+        ..Container::default()
+    }
+}
+
+/// Workers load weights and an endpoint picker a tokenizer; nobody else needs the token.
+fn takes_secrets(component_type: Option<ComponentType>) -> bool {
+    match component_type {
+        Some(ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode | ComponentType::Epp) => true,
+        Some(ComponentType::Frontend | ComponentType::Planner) | None => false,
+    }
+}
+
+/// The image of workers and frontend: the intent's own, else NVIDIA's for the engine.
+fn engine_image(graph: &Graph<'_>) -> Option<String> {
+    let runtime = || graph.spec.runtime.as_ref().map(|version| registry::image(graph.table.image, version.as_str()));
+    graph.spec.image.as_ref().map(ToString::to_string).or_else(runtime)
+}
+
+/// The image of a further component: a planner and an endpoint picker have their own.
+fn component_image(graph: &Graph<'_>, component: &model::Component) -> Option<String> {
+    let of_runtime = |name| graph.spec.runtime.as_ref().map(|version| registry::image(name, version.as_str()));
+    match component.component_type {
+        Some(ComponentType::Planner) => of_runtime(PLANNER_IMAGE),
+        Some(ComponentType::Epp) => of_runtime(EPP_IMAGE),
+        Some(ComponentType::Frontend | ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode)
+        | None => engine_image(graph),
+    }
+}
+
+fn require_image(context: &mut Context<'_>, path: &str, image: Option<&str>) {
+    if image.is_none() {
+        context.error(
+            rules::NO_IMAGE,
+            path,
+            "no image: neither the component nor the model names one, and `runtime` is not given",
+            "give `spec.runtime`, such as `1.2.0`, or an `image` with a tag",
+        );
+    }
+}
+
+fn router_mode(mode: RouterMode) -> &'static str {
+    match mode {
+        RouterMode::RoundRobin => "round-robin",
+        RouterMode::Random => "random",
+        RouterMode::PowerOfTwo => "power-of-two",
+        RouterMode::Kv => "kv",
+        RouterMode::Direct => "direct",
+        RouterMode::LeastLoaded => "least-loaded",
+        RouterMode::DeviceAwareWeighted => "device-aware-weighted",
+    }
+}
+
+fn type_name(component_type: ComponentType) -> &'static str {
+    match component_type {
+        ComponentType::Frontend => "frontend",
+        ComponentType::Worker => "worker",
+        ComponentType::Prefill => "prefill",
+        ComponentType::Decode => "decode",
+        ComponentType::Planner => "planner",
+        ComponentType::Epp => "epp",
+    }
+}

@@ -1,0 +1,288 @@
+//! Engines as tables: which flag carries which setting. No engine has a branch in the code; a difference is a row.
+//!
+//! Source: each backend's argument parser in Dynamo 1.2 and upstream's examples.
+
+mod mocker;
+mod sglang;
+mod trtllm;
+mod vllm;
+
+use crate::intent::model::{Engine, Worker};
+use serde_json::{Map, Value};
+
+/// A setting of the intent that some engine takes as a flag or an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Setting {
+    /// `spec.model`.
+    Model,
+    /// `spec.servedName`.
+    ServedName,
+    /// `tensorParallel`.
+    TensorParallel,
+    /// `pipelineParallel`.
+    PipelineParallel,
+    /// `dataParallel`.
+    DataParallel,
+    /// `expertParallel`.
+    ExpertParallel,
+    /// `dtype`.
+    Dtype,
+    /// `maxSequences`.
+    MaxSequences,
+    /// `maxLength`.
+    MaxLength,
+    /// `memoryFraction`.
+    MemoryFraction,
+    /// `blockSize`.
+    BlockSize,
+    /// `prefill` or `decode`, only where the two are apart.
+    DisaggregationMode,
+    /// The largest `maxRank` of the adapters, only where there are any.
+    AdapterRank,
+}
+
+impl Setting {
+    /// The intent's word for settings of a worker; none for those that every engine has.
+    pub fn worker_field(self) -> Option<&'static str> {
+        match self {
+            Self::TensorParallel => Some("tensorParallel"),
+            Self::PipelineParallel => Some("pipelineParallel"),
+            Self::DataParallel => Some("dataParallel"),
+            Self::ExpertParallel => Some("expertParallel"),
+            Self::Dtype => Some("dtype"),
+            Self::MaxSequences => Some("maxSequences"),
+            Self::MaxLength => Some("maxLength"),
+            Self::MemoryFraction => Some("memoryFraction"),
+            Self::BlockSize => Some("blockSize"),
+            Self::Model | Self::ServedName | Self::DisaggregationMode | Self::AdapterRank => None,
+        }
+    }
+
+    /// Every setting that a worker may carry.
+    const OF_WORKERS: &'static [Self] = &[
+        Self::TensorParallel,
+        Self::PipelineParallel,
+        Self::DataParallel,
+        Self::ExpertParallel,
+        Self::Dtype,
+        Self::MaxSequences,
+        Self::MaxLength,
+        Self::MemoryFraction,
+        Self::BlockSize,
+    ];
+}
+
+/// What a worker does in its graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Prefill and decode together.
+    Aggregated,
+    /// The prefill half.
+    Prefill,
+    /// The decode half.
+    Decode,
+}
+
+/// When a fixed row of a table holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// For every worker.
+    Always,
+    /// For the prefill half.
+    Prefill,
+    /// For both halves.
+    Disaggregated,
+    /// Where a router follows KV events: aggregated and prefill workers behind router `kv` or an endpoint picker.
+    KvEvents,
+    /// Where the model has adapters.
+    Adapters,
+}
+
+/// One row of an engine's table. Rows are rendered in the table's order.
+#[derive(Clone, Copy, Debug)]
+pub enum Row {
+    /// A setting as a flag and its value: two list items, since the operator reads parallel sizes from separate items.
+    Flag(Setting, &'static str),
+    /// A setting as a switch that is on when the setting is above 1.
+    Switch(Setting, &'static str),
+    /// A setting as an engine option, a field of the options' JSON.
+    OptionField(Setting, &'static str),
+    /// Fixed arguments.
+    Fixed(When, &'static [&'static str]),
+    /// Fixed engine options, as a JSON map.
+    FixedOptions(When, &'static str),
+}
+
+/// All that stator knows of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// `spec.backendFramework`, where Dynamo has a word for it.
+    pub framework: Option<&'static str>,
+    /// The Python module that `python3 -m` runs.
+    pub module: &'static str,
+    /// NVIDIA's image, without registry and tag.
+    pub image: &'static str,
+    /// The directory that upstream's manifests start it in, where relative paths matter.
+    pub working_dir: Option<&'static str>,
+    /// The component type of an aggregated worker.
+    pub aggregated_type: &'static str,
+    /// Whether it runs on GPUs.
+    pub gpus: bool,
+    /// Whether data parallel ranks have GPUs of their own.
+    pub data_parallel_multiplies: bool,
+    /// Environment variables where the model has adapters; empty when the engine loads none.
+    pub adapter_env: &'static [(&'static str, &'static str)],
+    /// The flag that takes engine options as one JSON map.
+    pub options_flag: Option<&'static str>,
+    /// The rows.
+    pub rows: &'static [Row],
+}
+
+/// The table of an engine; none for `auto`, which only a request may carry.
+pub fn table(engine: Engine) -> Option<&'static Table> {
+    match engine {
+        Engine::Vllm => Some(&vllm::TABLE),
+        Engine::Sglang => Some(&sglang::TABLE),
+        Engine::Trtllm => Some(&trtllm::TABLE),
+        Engine::Mocker => Some(&mocker::TABLE),
+        Engine::Auto => None,
+    }
+}
+
+/// What a worker's arguments are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// `spec.model`.
+    pub model: &'a str,
+    /// `spec.servedName`.
+    pub served_name: Option<&'a str>,
+    /// The worker.
+    pub worker: &'a Worker,
+    /// Its role.
+    pub role: Role,
+    /// Whether a router follows its KV events.
+    pub kv_events: bool,
+    /// The largest rank of the adapters, when there are any.
+    pub adapter_rank: Option<u32>,
+}
+
+impl Inputs<'_> {
+    fn value(&self, setting: Setting) -> Option<Value> {
+        let worker = self.worker;
+        match setting {
+            Setting::Model => Some(self.model.into()),
+            Setting::ServedName => self.served_name.map(Value::from),
+            Setting::TensorParallel => worker.tensor_parallel.map(Value::from),
+            Setting::PipelineParallel => worker.pipeline_parallel.map(Value::from),
+            Setting::DataParallel => worker.data_parallel.map(Value::from),
+            Setting::ExpertParallel => worker.expert_parallel.map(Value::from),
+            Setting::Dtype => worker.dtype.as_deref().map(Value::from),
+            Setting::MaxSequences => worker.max_sequences.map(Value::from),
+            Setting::MaxLength => worker.max_length.map(Value::from),
+            Setting::MemoryFraction => worker.memory_fraction.map(Value::from),
+            Setting::BlockSize => worker.block_size.map(Value::from),
+            Setting::DisaggregationMode => match self.role {
+                Role::Aggregated => None,
+                Role::Prefill => Some("prefill".into()),
+                Role::Decode => Some("decode".into()),
+            },
+            Setting::AdapterRank => self.adapter_rank.map(Value::from),
+        }
+    }
+
+    fn holds(&self, when: When) -> bool {
+        match when {
+            When::Always => true,
+            When::Prefill => self.role == Role::Prefill,
+            When::Disaggregated => self.role != Role::Aggregated,
+            When::KvEvents => self.kv_events && self.role != Role::Decode,
+            When::Adapters => self.adapter_rank.is_some(),
+        }
+    }
+}
+
+impl Table {
+    /// The component type of a role.
+    pub fn component_type(&self, role: Role) -> &'static str {
+        match role {
+            Role::Aggregated => self.aggregated_type,
+            Role::Prefill => "prefill",
+            Role::Decode => "decode",
+        }
+    }
+
+    /// The arguments of a worker: table rows, then engine options, then what the intent appends.
+    pub fn args(&self, inputs: &Inputs<'_>) -> Vec<String> {
+        let mut args = Vec::new();
+        let mut options = Map::new();
+        for row in self.rows {
+            match *row {
+                Row::Flag(setting, flag) => {
+                    if let Some(value) = inputs.value(setting) {
+                        args.push(flag.to_owned());
+                        args.push(argument(&value));
+                    }
+                }
+                Row::Switch(setting, flag) => {
+                    if inputs.value(setting).and_then(|value| value.as_u64()).is_some_and(|size| size > 1) {
+                        args.push(flag.to_owned());
+                    }
+                }
+                Row::OptionField(setting, field) => {
+                    if let Some(value) = inputs.value(setting) {
+                        options.insert(field.to_owned(), value);
+                    }
+                }
+                Row::Fixed(when, fixed) => {
+                    if inputs.holds(when) {
+                        args.extend(fixed.iter().map(|&argument| argument.to_owned()));
+                    }
+                }
+                Row::FixedOptions(when, json) => {
+                    if inputs.holds(when)
+                        && let Ok(Value::Object(fixed)) = serde_json::from_str(json)
+                    {
+                        options.extend(fixed);
+                    }
+                }
+            }
+        }
+        if let Some(flag) = self.options_flag {
+            super::merge::maps(&mut options, inputs.worker.engine_options.as_ref());
+            if !options.is_empty() {
+                args.push(flag.to_owned());
+                args.push(Value::Object(options).to_string());
+            }
+        }
+        args.extend(inputs.worker.args.iter().cloned());
+        args
+    }
+
+    /// Settings of a worker that this engine has no way to take.
+    pub fn ignored(&self, inputs: &Inputs<'_>) -> Vec<&'static str> {
+        let mut ignored: Vec<&'static str> = Setting::OF_WORKERS
+            .iter()
+            .filter(|&&setting| inputs.value(setting).is_some() && !self.takes(setting))
+            .filter_map(|setting| setting.worker_field())
+            .collect();
+        if self.options_flag.is_none() && inputs.worker.engine_options.is_some() {
+            ignored.push("engineOptions");
+        }
+        ignored
+    }
+
+    fn takes(&self, wanted: Setting) -> bool {
+        self.rows.iter().any(|row| match row {
+            Row::Flag(setting, _) | Row::Switch(setting, _) | Row::OptionField(setting, _) => *setting == wanted,
+            Row::Fixed(..) | Row::FixedOptions(..) => false,
+        })
+    }
+}
+
+/// A value as a command-line argument: text as it is, numbers as JSON writes them.
+fn argument(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}

@@ -1,0 +1,65 @@
+//! Dynamo's admission, judged before anything is sent, and pointed at the line of the intent.
+
+use super::Context;
+use crate::dynamo::admission::{self, Weight};
+use crate::object::{FieldPath, Object, Segment};
+
+/// Turns each refusal into a finding at the field of the intent that made it.
+pub(super) fn judge(context: &mut Context<'_>, object: &Object, origin: &str) {
+    for refusal in admission::check(object) {
+        let path = intent_path(context, &refusal.path, origin);
+        match refusal.weight {
+            Weight::Refused => context.error(refusal.rule, &path, refusal.message, refusal.help),
+            Weight::WouldFail => context.warning(refusal.rule, &path, refusal.message, refusal.help),
+        }
+    }
+}
+
+/// The dotted path in the intent that a field of a rendered object comes from; `origin` where no closer one is known.
+fn intent_path(context: &Context<'_>, path: &FieldPath, origin: &str) -> String {
+    let fields: Vec<&str> = path
+        .0
+        .iter()
+        .filter_map(|step| match step {
+            Segment::Field(name) => Some(name.as_str()),
+            Segment::Key(_) | Segment::Item(_) | Segment::Index(_) => None,
+        })
+        .collect();
+    match fields.as_slice() {
+        ["metadata", "name", ..] => "metadata.name".to_owned(),
+        ["metadata", "annotations", name] => format!("metadata.annotations.{name}"),
+        ["spec", "restart", ..] => "spec.restart".to_owned(),
+        ["spec", "components", below @ ..] => component_path(context, path, below).unwrap_or_else(|| origin.to_owned()),
+        _ => origin.to_owned(),
+    }
+}
+
+fn component_path(context: &Context<'_>, path: &FieldPath, below: &[&str]) -> Option<String> {
+    let spec = &context.intent.model.spec;
+    let name = path.0.get(2).and_then(|step| match step {
+        Segment::Key(keys) => keys.get("name").map(ToString::to_string),
+        Segment::Field(_) | Segment::Item(_) | Segment::Index(_) => None,
+    })?;
+    let written = spec.components.keys().any(|component| component.as_str() == name);
+    let base = if written { format!("spec.components.{name}") } else { format!("spec.serving.{name}") };
+    let field = match below {
+        ["sharedMemorySize", ..] => "sharedMemory",
+        ["multinode", ..] => "nodes",
+        ["eppConfig", ..] => "config",
+        ["replicas"] => "replicas",
+        ["type"] => "type",
+        ["podTemplate", .., "image"] => {
+            // The image is the component's own, or the model's.
+            let own = format!("{base}.image");
+            if context.intent.origins.written(&own).is_some() {
+                return Some(own);
+            }
+            return Some(if spec.image.is_some() { "spec.image" } else { "spec.runtime" }.to_owned());
+        }
+        ["podTemplate", .., "env"] => "env",
+        ["podTemplate", .., "command"] => "command",
+        ["podTemplate", ..] => "template",
+        _ => return Some(base),
+    };
+    Some(format!("{base}.{field}"))
+}

@@ -1,0 +1,82 @@
+//! Merging partial maps over rendered ones.
+//!
+//! A list whose items have a key merges by that key, as Kubernetes merges it under server-side apply: `containers`,
+//! `volumes` and `env` by `name`, `ports` by `containerPort` and `protocol`, `volumeMounts` by `mountPath`, and so on.
+//! Every other list is replaced. An item of `env` or `volumes` is replaced whole, because its fields exclude each
+//! other (`value` and `valueFrom`, two kinds of volume).
+
+use serde_json::{Map, Value};
+
+/// How the items of one list are told apart.
+struct ListKeys {
+    /// The list's field.
+    field: &'static str,
+    /// The fields of an item that together are its key, with the value that stands for an absent one.
+    keys: &'static [(&'static str, &'static str)],
+    /// Whether an item of the same key is replaced rather than merged.
+    whole: bool,
+}
+
+/// Lists with keys in a pod template and in Dynamo's own kinds (`x-kubernetes-list-map-keys` of the bundled CRDs).
+const LISTS: &[ListKeys] = &[
+    ListKeys { field: "components", keys: &[("name", "")], whole: false },
+    ListKeys { field: "containers", keys: &[("name", "")], whole: false },
+    ListKeys { field: "initContainers", keys: &[("name", "")], whole: false },
+    ListKeys { field: "ephemeralContainers", keys: &[("name", "")], whole: false },
+    ListKeys { field: "env", keys: &[("name", "")], whole: true },
+    ListKeys { field: "volumes", keys: &[("name", "")], whole: true },
+    ListKeys { field: "volumeMounts", keys: &[("mountPath", "")], whole: false },
+    ListKeys { field: "volumeDevices", keys: &[("devicePath", "")], whole: false },
+    ListKeys { field: "imagePullSecrets", keys: &[("name", "")], whole: false },
+    ListKeys { field: "ports", keys: &[("containerPort", ""), ("protocol", "TCP")], whole: false },
+    ListKeys { field: "hostAliases", keys: &[("ip", "")], whole: true },
+    ListKeys { field: "resourceClaims", keys: &[("name", "")], whole: true },
+    ListKeys { field: "claims", keys: &[("name", "")], whole: false },
+    ListKeys { field: "schedulingGates", keys: &[("name", "")], whole: false },
+    ListKeys {
+        field: "topologySpreadConstraints",
+        keys: &[("topologyKey", ""), ("whenUnsatisfiable", "")],
+        whole: false,
+    },
+];
+
+/// Merges `over` over `base`, maps by key and lists as the module says.
+pub fn maps(base: &mut Map<String, Value>, over: Option<&Map<String, Value>>) {
+    for (field, value) in over.into_iter().flatten() {
+        match (base.get_mut(field), value) {
+            (Some(Value::Object(below)), Value::Object(above)) => maps(below, Some(above)),
+            (Some(Value::Array(below)), Value::Array(above)) => match LISTS.iter().find(|list| list.field == field) {
+                Some(list) => items(below, above, list),
+                None => below.clone_from(above),
+            },
+            (Some(below), _) => below.clone_from(value),
+            (None, _) => {
+                base.insert(field.clone(), value.clone());
+            }
+        }
+    }
+}
+
+fn items(base: &mut Vec<Value>, over: &[Value], list: &ListKeys) {
+    for item in over {
+        let key = key_of(item, list);
+        let below = base.iter_mut().find(|candidate| key.is_some() && key_of(candidate, list) == key);
+        match (below, item) {
+            (Some(Value::Object(below)), Value::Object(above)) if !list.whole => maps(below, Some(above)),
+            (Some(below), _) => below.clone_from(item),
+            (None, _) => base.push(item.clone()),
+        }
+    }
+}
+
+/// The key of an item, `None` when it lacks a part that has no default.
+fn key_of(item: &Value, list: &ListKeys) -> Option<Vec<String>> {
+    list.keys
+        .iter()
+        .map(|(field, default)| match item.get(field) {
+            Some(value) => Some(value.to_string()),
+            None if default.is_empty() => None,
+            None => Some(Value::from(*default).to_string()),
+        })
+        .collect()
+}

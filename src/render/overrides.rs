@@ -1,0 +1,70 @@
+//! `spec.overrides`: maps merged over rendered objects, at the very end. They may change anything but what identifies
+//! an object and stator's labels.
+
+use super::{Context, Draft, merge, rules};
+use crate::dynamo::kinds::{self, Kind};
+use crate::intent::model::OverrideKind;
+use serde_json::Value;
+
+pub(super) fn apply(context: &mut Context<'_>, drafts: &mut [Draft]) {
+    let intent = context.intent;
+    for (index, change) in intent.model.spec.overrides.iter().enumerate() {
+        let path = format!("spec.overrides[{index}]");
+        let kind = kind_of(change.target.kind);
+        for forbidden in ["/apiVersion", "/kind", "/status", "/metadata/name", "/metadata/namespace"] {
+            if pointer(&change.merge, forbidden).is_some() {
+                let field = forbidden[1..].replace('/', ".");
+                context.error(
+                    rules::OVERRIDE,
+                    &format!("{path}.merge.{field}"),
+                    format!("an override cannot set `{field}`: it says which object this is, or is not the user's"),
+                    "remove it from `merge`",
+                );
+            }
+        }
+        let stator_labels =
+            [kinds::LABEL_MANAGED_BY, kinds::LABEL_MODEL, kinds::LABEL_REPOSITORY, kinds::LABEL_ENVIRONMENT];
+        if let Some(labels) = pointer(&change.merge, "/metadata/labels").and_then(Value::as_object)
+            && let Some(label) = stator_labels.into_iter().find(|label| labels.contains_key(*label))
+        {
+            context.error(
+                rules::OVERRIDE,
+                &format!("{path}.merge.metadata.labels"),
+                format!("an override cannot set label `{label}`: stator finds its objects by it"),
+                "remove it from `merge`",
+            );
+        }
+        let mut hit = false;
+        for draft in drafts.iter_mut().filter(|draft| draft.kind == kind) {
+            let name = draft.value.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
+            if change.target.name.as_deref().is_none_or(|wanted| Some(wanted) == name) {
+                merge::maps(&mut draft.value, Some(&change.merge));
+                hit = true;
+            }
+        }
+        if !hit {
+            let named = change.target.name.as_ref().map(|name| format!(" named `{name}`")).unwrap_or_default();
+            context.error(
+                rules::OVERRIDE,
+                &format!("{path}.target"),
+                format!("this model renders no {}{named}", kind.kind),
+                "run `stator render` to see what it renders",
+            );
+        }
+    }
+}
+
+fn pointer<'a>(map: &'a serde_json::Map<String, Value>, path: &str) -> Option<&'a Value> {
+    let mut steps = path.split('/').skip(1);
+    let first = map.get(steps.next()?)?;
+    steps.try_fold(first, |value, step| value.get(step))
+}
+
+fn kind_of(kind: OverrideKind) -> Kind {
+    match kind {
+        OverrideKind::DynamoGraphDeployment => kinds::GRAPH,
+        OverrideKind::DynamoGraphDeploymentRequest => kinds::REQUEST,
+        OverrideKind::DynamoModel => kinds::ADAPTER,
+        OverrideKind::PersistentVolumeClaim => kinds::CLAIM,
+    }
+}

@@ -1,0 +1,71 @@
+//! The planner's settings: what the intent leaves out and the graph already says.
+
+use super::graph::Graph;
+use super::{Context, rules};
+use crate::intent::model::{Component, ComponentType, Scaling, ScalingBounds, Worker};
+use serde_json::{Map, Value};
+
+/// The planner's `--config`, as JSON with sorted keys; none for a component that brings its own command line.
+///
+/// Defaults that the user's own `config` overrides: `environment: kubernetes`, `backend`, `mode: agg` for aggregated
+/// serving (the planner's own default is disaggregated), and the bounds of `scaling` as `min_endpoint` and
+/// `max_gpu_budget` (`components/src/dynamo/planner/config`).
+pub(super) fn config(graph: &Graph<'_>, planner: &Component) -> Option<String> {
+    let own_command_line = !planner.command.is_empty() || !planner.args.is_empty();
+    if planner.config.is_none() && own_command_line {
+        return None;
+    }
+    let mut config = Map::new();
+    config.insert("environment".to_owned(), "kubernetes".into());
+    config.insert("backend".to_owned(), graph.table.framework.unwrap_or("mocker").into());
+    if graph.serving.worker.is_some() {
+        config.insert("mode".to_owned(), "agg".into());
+    }
+    let bounded: Vec<(&Worker, ScalingBounds)> = graph
+        .workers()
+        .into_iter()
+        .filter_map(|(_, _, worker)| bounds(worker).map(|bounds| (worker, bounds)))
+        .collect();
+    if let Some(min) = bounded.iter().map(|(_, bounds)| bounds.min).min() {
+        config.insert("min_endpoint".to_owned(), min.into());
+    }
+    if !bounded.is_empty() && bounded.len() == graph.workers().len() {
+        let most: u64 = bounded
+            .iter()
+            .map(|(worker, bounds)| u64::from(bounds.max) * u64::from(graph.shape(worker).gpus))
+            .fold(0, u64::saturating_add);
+        if most > 0 {
+            config.insert("max_gpu_budget".to_owned(), most.into());
+        }
+    }
+    super::merge::maps(&mut config, planner.config.as_ref());
+    Some(Value::Object(config).to_string())
+}
+
+fn bounds(worker: &Worker) -> Option<ScalingBounds> {
+    match worker.scaling {
+        Some(Scaling::Bounds(bounds)) => Some(bounds),
+        Some(Scaling::External(_)) | None => None,
+    }
+}
+
+/// A worker that a planner scales should say so: later releases of the planner only scale through an adapter.
+pub(super) fn check(context: &mut Context<'_>, graph: &Graph<'_>) {
+    let planned = graph.spec.components.values().any(|component| {
+        component.component_type == Some(ComponentType::Planner)
+            && config(graph, component).is_some_and(|text| text.contains(r#""environment":"kubernetes""#))
+    });
+    if !planned {
+        return;
+    }
+    for (name, _, worker) in graph.workers() {
+        if worker.scaling.is_none() {
+            context.warning(
+                rules::PLANNER_SCALING,
+                &format!("spec.serving.{name}"),
+                format!("a planner decides how many `{name}` run, and nothing says how many it may start"),
+                "add `scaling: {min: 1, max: 4}`, or remove the planner",
+            );
+        }
+    }
+}
