@@ -5,6 +5,7 @@ use super::decode::decode;
 use super::merge::{MapPlace, merge};
 use super::model::Model;
 use super::repository::Environment;
+use super::validate::validate;
 use super::workspace::{Document, ModelFiles, Workspace, name_of, refused};
 use super::yaml::{Content, Entry, FileId, Node};
 use super::{BrokenIntent, Intent, Origins, Selection, rules};
@@ -259,6 +260,7 @@ impl<'a> Resolver<'a> {
             }
         };
         let origins = Origins::new(self.workspace.names.clone(), merged);
+        findings.extend(validate(&model, &origins));
         if findings.iter().any(Finding::is_error) {
             return broken(findings);
         }
@@ -276,14 +278,39 @@ impl<'a> Resolver<'a> {
         let mut merged = intent.clone();
         if let Some(first) = defaults.next() {
             let mut spec = first.clone();
-            defaults.for_each(|next| merge(&mut spec, next, MapPlace::Over));
+            defaults.for_each(|next| merge_spec(&mut spec, next));
             put_spec(&mut merged, spec);
         }
         if let Some(overlay) = overlay {
+            if let (Some(spec), Some(change)) = (spec_of(&mut merged), overlay.get("spec")) {
+                drop_replaced(spec, change);
+            }
             merge(&mut merged, overlay, MapPlace::Base);
         }
         merged
     }
+}
+
+/// Merges one layer of `spec` over the weaker ones.
+fn merge_spec(base: &mut Node, over: &Node) {
+    drop_replaced(base, over);
+    merge(base, over, MapPlace::Over);
+}
+
+/// `image` stands in place of `runtime`: the stronger layer that gives one of them takes the other away, or a default
+/// could never be replaced.
+fn drop_replaced(base: &mut Node, over: &Node) {
+    let Content::Map(entries) = &mut base.value else { return };
+    for (given, replaced) in [("image", "runtime"), ("runtime", "image")] {
+        if over.get(given).is_some() && over.get(replaced).is_none() {
+            entries.retain(|entry| &*entry.key != replaced);
+        }
+    }
+}
+
+fn spec_of(document: &mut Node) -> Option<&mut Node> {
+    let Content::Map(entries) = &mut document.value else { return None };
+    entries.iter_mut().find(|entry| &*entry.key == "spec").map(|entry| &mut entry.value)
 }
 
 /// Puts defaults under a document's `spec`.
@@ -292,7 +319,7 @@ fn put_spec(document: &mut Node, mut defaults: Node) {
     let Content::Map(entries) = &mut document.value else { return };
     match entries.iter_mut().find(|entry| &*entry.key == "spec") {
         Some(entry) => {
-            merge(&mut defaults, &entry.value, MapPlace::Over);
+            merge_spec(&mut defaults, &entry.value);
             entry.value = defaults;
         }
         None => entries.push(Entry { key: "spec".into(), key_span: span, value: defaults }),

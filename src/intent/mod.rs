@@ -15,6 +15,7 @@ pub mod repository;
 pub mod rules;
 pub mod scalar;
 pub mod schema;
+pub mod validate;
 mod workspace;
 pub mod yaml;
 

@@ -46,6 +46,25 @@ rules! {
     LAYOUT_OVERLAY_NAME = "layout/overlay-name", "An overlay has no name, or its intent's.";
     LAYOUT_OVERLAY_ORPHAN = "layout/overlay-orphan", "An overlay stands beside the `model.yaml` that it changes.";
 
+    MODEL_ADAPTER_ENGINE = "model/adapter-engine", "Adapters need `serving` and an engine that can load them: vLLM.";
+    MODEL_ADAPTER_NAME = "model/adapter-name", "Adapters have different names, and clients can tell them apart.";
+    MODEL_ARGS = "model/args", "Flags that the operator reads are two items of `args`, flag and value.";
+    MODEL_COMPONENTS = "model/components", "A graph has at most 25 components, with names that differ, and at most one endpoint picker.";
+    MODEL_ENGINE = "model/engine", "The engine fits the way the model is served.";
+    MODEL_ENV_INJECTED = "model/env-injected", "Variables that Dynamo's operator sets are left to it.";
+    MODEL_ENV_SECRET = "model/env-secret", "Secrets are named, not written out.";
+    MODEL_GPUS = "model/gpus", "GPUs, nodes and parallel sizes fit each other.";
+    MODEL_IGNORED = "model/ignored", "Every field given has an effect.";
+    MODEL_IMAGE = "model/image", "Every component has one image, from `runtime` or `image`.";
+    MODEL_IMAGE_LATEST = "model/image-latest", "Images have a tag that stays what it is.";
+    MODEL_KEY = "model/metadata-key", "Label and annotation keys are valid, and not those of stator or the operator.";
+    MODEL_NAME_BUDGET = "model/name-budget", "Model and component names together are short enough for the objects made from them.";
+    MODEL_OVERRIDE = "model/override", "An override changes an object that is rendered, and not its identity.";
+    MODEL_ROLLOUT = "model/rollout", "A rollout can make progress.";
+    MODEL_SCALING = "model/scaling", "Replicas, bounds and the planner's settings agree.";
+    MODEL_SHAPE = "model/shape", "A model has `serving` or `sla`, and `serving` has one worker or prefill and decode.";
+    MODEL_WORKLOAD = "model/workload", "A workload is given by concurrency or by request rate.";
+
     POLICY_COMPILE = "policy/compile", "A policy is a valid CEL expression.";
     POLICY_FAILED = "policy/failed", "A policy gives true or false for every model.";
     POLICY_VIOLATED = "policy/violated", "A model keeps the policies of its repository and environment.";

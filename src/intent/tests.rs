@@ -147,3 +147,111 @@ fn an_environment_must_be_named_where_there_are_several() {
     insta::assert_snapshot!(workspace.environment(None).unwrap_err(), @"the repository has several environments: `prod`, `staging`; choose one with --environment");
     insta::assert_snapshot!(workspace.environment(Some("prdo")).unwrap_err(), @"unknown environment `prdo`; there are `prod`, `staging`; did you mean `prod`?");
 }
+
+#[test]
+fn two_models_of_one_name_are_both_broken_and_name_each_other() {
+    let workspace = workspace(&[("stator.yaml", ROOT), ("a/model.yaml", QWEN), ("b/model.yaml", QWEN)]);
+    let selection = workspace.environment(Some("prod")).unwrap();
+    insta::assert_snapshot!(report(&selection.findings), @r#"
+    a/model.yaml:4:9 error layout/duplicate-name: the name `qwen` is also given by `b/model.yaml`
+      help: Rename one of them, or leave one out of the environment with `exclude`.
+    b/model.yaml:4:9 error layout/duplicate-name: the name `qwen` is also given by `a/model.yaml`
+      help: Rename one of them, or leave one out of the environment with `exclude`.
+    "#);
+    assert!(selection.intents.is_empty());
+    let names: Vec<_> =
+        selection.broken.iter().map(|broken| (broken.name.as_deref(), broken.source.as_str())).collect();
+    assert_eq!(names, [(Some("qwen"), "a/model.yaml"), (Some("qwen"), "b/model.yaml")]);
+}
+
+#[test]
+fn overlays_need_an_intent_and_an_environment() {
+    let overlay = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: other}\n";
+    let workspace = workspace(&[
+        ("stator.yaml", ROOT),
+        ("a/model.prod.yaml", overlay),
+        ("b/model.yaml", QWEN),
+        ("b/model.prdo.yaml", overlay),
+        ("c/model.yaml", &QWEN.replace("qwen", "named")),
+        ("c/model.prod.yaml", overlay),
+    ]);
+    let selection = workspace.environment(Some("prod")).unwrap();
+    insta::assert_snapshot!(report(&selection.findings), @r#"
+    a/model.prod.yaml:0:0 error layout/overlay-orphan: an overlay without its intent: there is no `model.yaml` beside it
+      help: Add the `model.yaml`, or remove the overlay with the model.
+    b/model.prdo.yaml:0:0 error layout/overlay-environment: an overlay for `prdo`, which is no environment; there are `prod`, `staging`
+      help: Did you mean `prod`? Rename the file to `b/model.prod.yaml`.
+    c/model.prod.yaml:3:18 error layout/overlay-name: the overlay is named `other`, its intent `named`
+      help: Remove the name from the overlay; a model has one name in all environments.
+    "#);
+    assert!(selection.intents.is_empty(), "which overlay was meant is unknown");
+    let names: Vec<_> = selection.broken.iter().map(|broken| broken.name.as_deref()).collect();
+    assert_eq!(names, [Some("named"), Some("other"), Some("qwen")]);
+}
+
+#[test]
+fn one_bad_file_never_stops_another() {
+    let whole = format!("{QWEN}  runtime: 1.2.0\n");
+    let mut files: Vec<SourceFile> = [("a/model.yaml", "spec: [\n"), ("b/model.yaml", whole.as_str())]
+        .map(|(path, text)| SourceFile { path: path.to_owned(), content: Ok(text.as_bytes().to_vec()) })
+        .into();
+    files.push(SourceFile { path: "c/model.yaml".to_owned(), content: Err("permission denied".to_owned()) });
+    let selection = Workspace::parse(&SourceTree { files }).environment(None).unwrap();
+    insta::assert_snapshot!(report(&selection.findings), @r#"
+    a/model.yaml:1:7 error yaml/syntax: not valid YAML: unclosed bracket '['
+      help: Fix the syntax here or just above.
+    c/model.yaml:0:0 error file/unreadable: the file cannot be read: permission denied
+      help: Make it readable, or remove it.
+    "#);
+    assert_eq!(selection.intents.len(), 1);
+    assert_eq!(selection.broken.iter().map(|broken| broken.name.clone()).collect::<Vec<_>>(), [None, None]);
+}
+
+#[test]
+fn broken_settings_break_everything_under_them() {
+    let workspace = workspace(&[
+        ("stator.yaml", ROOT),
+        ("a/stator.yaml", "apiVersion: stator.dev/v1alpha1\nkind: Defaults\nspec: {engine: vlm}\n"),
+        ("a/deep/model.yaml", QWEN),
+        ("b/model.yaml", &QWEN.replace("qwen", "fine")),
+    ]);
+    let selection = workspace.environment(Some("prod")).unwrap();
+    assert_eq!(selection.intents.len(), 1);
+    assert_eq!(selection.broken, [BrokenIntent { source: "a/deep/model.yaml".into(), name: Some("qwen".into()) }]);
+
+    let root = ROOT.replace("runtime: 1.2.0", "runtim: 1.2.0");
+    let workspace = self::workspace(&[("stator.yaml", &root), ("b/model.yaml", QWEN)]);
+    let selection = workspace.environment(Some("prod")).unwrap();
+    assert_eq!(selection.environment.namespace.as_str(), "prod");
+    let names: Vec<_> = selection.broken.iter().map(|broken| broken.name.as_deref()).collect();
+    assert_eq!(names, [None, Some("qwen")], "a nameless one holds back all pruning");
+
+    let workspace =
+        self::workspace(&[("stator.yaml", "kind: Repository\nspec: {environments: 3}\n"), ("model.yaml", QWEN)]);
+    insta::assert_snapshot!(workspace.environment(None).unwrap_err(), @"the environments cannot be read from stator.yaml, which has faults; `stator validate` lists them");
+}
+
+#[test]
+fn the_example_repository_has_no_faults() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/repo-layout");
+    let mut files = Vec::new();
+    let mut open = vec![std::path::PathBuf::from(root)];
+    while let Some(folder) = open.pop() {
+        for entry in fs_err::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+                files.push(SourceFile { path: name, content: Ok(fs_err::read(&path).unwrap()) });
+            }
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let workspace = Workspace::parse(&SourceTree { files });
+    for name in workspace.environments() {
+        let selection = workspace.environment(Some(&name)).unwrap();
+        assert_eq!(report(&selection.findings), "");
+        assert!(selection.intents.len() >= 5);
+    }
+}

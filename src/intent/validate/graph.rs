@@ -1,0 +1,212 @@
+//! The graph as a whole: its components, their names, adapters, overrides.
+
+use super::{Judge, components, workers};
+use crate::intent::model::{ComponentType, Engine, OverrideKind};
+use crate::intent::rules;
+use std::collections::BTreeMap;
+
+/// The most components of a graph (Dynamo's CRD, `spec.components.maxItems`).
+const MOST_COMPONENTS: usize = 25;
+/// The most characters of a graph's and a component's name together, under Grove (Dynamo's admission).
+const NAME_BUDGET: usize = 45;
+
+pub(super) fn judge(judge: &mut Judge<'_>) {
+    adapters(judge);
+    overrides(judge);
+    if judge.model.spec.serving.is_some() {
+        names(judge);
+        pickers(judge);
+        budget(judge);
+    }
+}
+
+fn adapters(judge: &mut Judge<'_>) {
+    let spec = &judge.model.spec;
+    if spec.adapters.is_empty() {
+        return;
+    }
+    if spec.sla.is_some() {
+        judge.error(
+            rules::MODEL_ADAPTER_ENGINE,
+            "spec.adapters",
+            "adapters with `sla`: the graph that they load into does not exist yet",
+            "Use `serving`, with the shape that the profiler recommended.",
+        );
+    } else if spec.engine != Engine::Vllm {
+        judge.error(
+            rules::MODEL_ADAPTER_ENGINE,
+            "spec.adapters",
+            "adapters need engine `vllm`: Dynamo loads LoRA adapters into no other",
+            "Use `engine: vllm`, or merge the adapter into the weights.",
+        );
+    }
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut served: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, adapter) in spec.adapters.iter().enumerate() {
+        let name = adapter.name.as_str();
+        if let Some(first) = names.insert(name, index) {
+            judge.error(
+                rules::MODEL_ADAPTER_NAME,
+                &format!("spec.adapters[{index}].name"),
+                format!("adapter `{name}` is given twice; the first is item {first}"),
+                "Rename one of them, or remove it.",
+            );
+        } else if let Some(first) = served.insert(adapter.served_name.as_deref().unwrap_or(name), index) {
+            judge.error(
+                rules::MODEL_ADAPTER_NAME,
+                &format!("spec.adapters[{index}]"),
+                format!("clients cannot tell adapter `{name}` from item {first}: both are served under one name"),
+                "Give one of them another `servedName`.",
+            );
+        }
+    }
+}
+
+/// Every component of the graph: name, path, nodes.
+fn all(judge: &Judge<'_>) -> Vec<(String, String, bool)> {
+    let spec = &judge.model.spec;
+    let per_node = spec.hardware.as_ref().and_then(|hardware| hardware.gpus_per_node);
+    let spread = |nodes: Option<u32>, gpus: Option<u32>| {
+        nodes.map_or_else(|| gpus.zip(per_node).is_some_and(|(gpus, most)| gpus > most), |nodes| nodes > 1)
+    };
+    let mut all = vec![("frontend".to_owned(), "spec.serving.frontend".to_owned(), false)];
+    for (name, path, worker) in workers(spec.serving.as_ref()) {
+        all.push((name.to_owned(), path, spread(worker.nodes, worker.gpus)));
+    }
+    for (name, path, component) in components(judge.model) {
+        all.push((name.to_owned(), path, spread(component.nodes, component.gpus)));
+    }
+    all
+}
+
+fn names(judge: &mut Judge<'_>) {
+    let all = all(judge);
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    for (name, path, _) in &all {
+        if let Some(first) = seen.insert(name.to_lowercase(), name.clone()) {
+            judge.error(
+                rules::MODEL_COMPONENTS,
+                path,
+                format!("component `{name}` clashes with `{first}`; names differ in more than case"),
+                "Rename it.",
+            );
+        }
+    }
+    if all.len() > MOST_COMPONENTS {
+        judge.error(
+            rules::MODEL_COMPONENTS,
+            "spec.components",
+            format!("{} components; a graph has at most {MOST_COMPONENTS}", all.len()),
+            "Remove some, or split the graph in two.",
+        );
+    }
+}
+
+/// Endpoint pickers: at most one, with one replica, on one node (Dynamo's admission).
+fn pickers(judge: &mut Judge<'_>) {
+    let model = judge.model;
+    let pickers = components(model).filter(|(_, _, c)| c.component_type == Some(ComponentType::Epp));
+    for (position, (name, path, picker)) in pickers.enumerate() {
+        if position > 0 {
+            judge.error(
+                rules::MODEL_COMPONENTS,
+                &format!("{path}.type"),
+                format!("`{name}` is a second endpoint picker; a graph has at most one"),
+                "Remove one of them.",
+            );
+        }
+        if let Some(replicas) = picker.replicas.filter(|replicas| *replicas != 1) {
+            judge.error(
+                rules::MODEL_COMPONENTS,
+                &format!("{path}.replicas"),
+                format!("an endpoint picker has exactly 1 replica, not {replicas}"),
+                "Remove `replicas`.",
+            );
+        }
+        if let Some(nodes) = picker.nodes.filter(|nodes| *nodes > 1) {
+            judge.error(
+                rules::MODEL_COMPONENTS,
+                &format!("{path}.nodes"),
+                format!("an endpoint picker runs on one node, not {nodes}"),
+                "Remove `nodes`.",
+            );
+        }
+    }
+}
+
+/// Grove names pods after graph and component; on several nodes after the component twice and `-ldr`.
+fn budget(judge: &mut Judge<'_>) {
+    if judge.model.metadata.annotations.get("nvidia.com/enable-grove").is_some_and(|value| value == "false") {
+        return;
+    }
+    let name = judge.model.metadata.name.as_str().len();
+    for (component, _, multinode) in all(judge) {
+        let part = component.len();
+        let (length, how) =
+            if multinode { (name + 2 * part + 4, " twice and `-ldr`, as it spans nodes") } else { (name + part, "") };
+        if length > NAME_BUDGET {
+            judge.error(
+                rules::MODEL_NAME_BUDGET,
+                "metadata.name",
+                format!(
+                    "the name has {name} characters; with component `{component}`{how} that makes {length}, and at \
+                     most {NAME_BUDGET} are allowed"
+                ),
+                format!("Shorten the model's name by {} characters.", length - NAME_BUDGET),
+            );
+        }
+    }
+}
+
+fn overrides(judge: &mut Judge<'_>) {
+    let spec = &judge.model.spec;
+    let name = judge.model.metadata.name.as_str();
+    for (index, change) in spec.overrides.iter().enumerate() {
+        let path = format!("spec.overrides[{index}]");
+        let (rendered, why, only_name) = match change.target.kind {
+            OverrideKind::DynamoGraphDeployment => (spec.serving.is_some(), "it has no `serving`", Some(name)),
+            OverrideKind::DynamoGraphDeploymentRequest => (spec.sla.is_some(), "it has no `sla`", None),
+            OverrideKind::DynamoModel => (!spec.adapters.is_empty(), "it has no `adapters`", None),
+            OverrideKind::PersistentVolumeClaim => {
+                let cache = spec.cache.as_ref().filter(|cache| cache.size.is_some());
+                (cache.is_some(), "it has no `cache` with a `size`", cache.map(|cache| cache.claim.as_str()))
+            }
+        };
+        if !rendered {
+            judge.error(
+                rules::MODEL_OVERRIDE,
+                &format!("{path}.target.kind"),
+                format!("nothing of kind `{:?}` is rendered for this model: {why}", change.target.kind),
+                "Correct the kind, or remove the override.",
+            );
+        } else if let (Some(given), Some(only)) = (&change.target.name, only_name)
+            && given != only
+        {
+            judge.error(
+                rules::MODEL_OVERRIDE,
+                &format!("{path}.target.name"),
+                format!("no object of this kind is named `{given}`; there is `{only}`"),
+                format!("Write `name: {only}`, or leave the name out."),
+            );
+        }
+        let metadata = change.merge.get("metadata").and_then(serde_json::Value::as_object);
+        let identity = ["apiVersion", "kind", "status"]
+            .into_iter()
+            .filter(|field| change.merge.contains_key(*field))
+            .map(str::to_owned)
+            .chain(
+                ["name", "namespace"]
+                    .into_iter()
+                    .filter(|field| metadata.is_some_and(|metadata| metadata.contains_key(*field)))
+                    .map(|field| format!("metadata.{field}")),
+            );
+        for field in identity {
+            judge.error(
+                rules::MODEL_OVERRIDE,
+                &format!("{path}.merge.{field}"),
+                format!("an override may not change `{field}`: it is not the intent's to choose"),
+                "Remove it.",
+            );
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Names that other parties own: label and annotation keys, environment variables.
+
+use super::{Judge, components, workers};
+use crate::intent::model::EnvValue;
+use crate::intent::rules;
+use crate::intent::scalar::EnvName;
+use regex::Regex;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+pub(super) fn judge(judge: &mut Judge<'_>) {
+    let model = judge.model;
+    for key in model.metadata.labels.keys() {
+        metadata_key(judge, "label", &format!("metadata.labels.{key}"), key);
+    }
+    for key in model.metadata.annotations.keys() {
+        metadata_key(judge, "annotation", &format!("metadata.annotations.{key}"), key);
+    }
+    environment(judge, "spec", &model.spec.env);
+    if let Some(frontend) = model.spec.serving.as_ref().and_then(|serving| serving.frontend.as_ref()) {
+        environment(judge, "spec.serving.frontend", &frontend.env);
+    }
+    for (_, path, worker) in workers(model.spec.serving.as_ref()) {
+        environment(judge, &path, &worker.env);
+    }
+    for (_, path, component) in components(model) {
+        environment(judge, &path, &component.env);
+    }
+}
+
+/// A qualified name, as Kubernetes asks of label and annotation keys.
+static QUALIFIED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
+    )
+    .ok()
+});
+
+/// Keys that Dynamo's operator writes, without their prefix `nvidia.com/`.
+const OPERATOR_KEYS: [&str; 16] = [
+    "confirmed-dgd-uid",
+    "current-worker-hash",
+    "current-worker-hash-v2",
+    "dynamo-base-model-hash",
+    "dynamo-component",
+    "dynamo-component-class",
+    "dynamo-component-pod",
+    "dynamo-component-type",
+    "dynamo-graph-deployment-name",
+    "dynamo-namespace",
+    "dynamo-operator-origin-version",
+    "dynamo-worker-hash",
+    "generated-dgd-spec",
+    "last-applied-generation",
+    "last-applied-hash",
+    "restartAt",
+];
+
+fn metadata_key(judge: &mut Judge<'_>, what: &str, path: &str, key: &str) {
+    if !QUALIFIED.as_ref().is_none_or(|form| form.is_match(key)) {
+        judge.error(
+            rules::MODEL_KEY,
+            path,
+            format!("`{key}` is not a valid {what} key"),
+            "Use letters, digits, `-`, `_` and `.`, if need be after a domain and `/`, as in `example.com/team`.",
+        );
+    } else if key.starts_with("stator.dev/") || key == "app.kubernetes.io/managed-by" {
+        judge.error(
+            rules::MODEL_KEY,
+            path,
+            format!("{what} `{key}` is how stator marks its own objects"),
+            "Choose another key.",
+        );
+    } else if key.strip_prefix("nvidia.com/").is_some_and(|key| OPERATOR_KEYS.contains(&key)) {
+        judge.error(rules::MODEL_KEY, path, format!("{what} `{key}` is written by Dynamo's operator"), "Remove it.");
+    }
+}
+
+/// Variables by which Dynamo's operator tells a pod who it is: another value breaks discovery.
+const IDENTITY: [&str; 9] = [
+    "DYN_COMPONENT",
+    "DYN_NAMESPACE",
+    "DYN_NAMESPACE_PREFIX",
+    "DYN_NAMESPACE_WORKER_SUFFIX",
+    "DYN_PARENT_DGD_K8S_NAME",
+    "DYN_PARENT_DGD_K8S_NAMESPACE",
+    "POD_NAME",
+    "POD_NAMESPACE",
+    "POD_UID",
+];
+/// Further variables that the operator sets, and that a value here replaces.
+const INJECTED: [&str; 10] = [
+    "DYNAMO_PORT",
+    "DYN_DISCOVERY_BACKEND",
+    "DYN_FORWARDPASS_METRIC_PORT",
+    "DYN_HEALTH_CHECK_ENABLED",
+    "DYN_HTTP_PORT",
+    "ETCD_ENDPOINTS",
+    "MODEL_EXPRESS_URL",
+    "NATS_SERVER",
+    "PLANNER_PROMETHEUS_PORT",
+    "PROMETHEUS_ENDPOINT",
+];
+/// Beginnings of those that come in families.
+const INJECTED_PREFIXES: [&str; 2] = ["DYN_SYSTEM_", "NIXL_TELEMETRY_"];
+
+/// Words of a name that promise a secret.
+const SECRET_WORDS: [&str; 7] = ["APIKEY", "CREDENTIALS", "KEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN"];
+
+fn environment(judge: &mut Judge<'_>, path: &str, env: &BTreeMap<EnvName, EnvValue>) {
+    for (name, value) in env {
+        let name = name.as_str();
+        let place = format!("{path}.env.{name}");
+        if IDENTITY.contains(&name) {
+            judge.error(
+                rules::MODEL_ENV_INJECTED,
+                &place,
+                format!("`{name}` is how Dynamo's operator tells a pod who it is"),
+                "Remove it.",
+            );
+        } else if INJECTED.contains(&name) || INJECTED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+            judge.warning(
+                rules::MODEL_ENV_INJECTED,
+                &place,
+                format!("`{name}` is set by Dynamo's operator; this value replaces the operator's"),
+                "Remove it, unless the operator's value is known to be wrong.",
+            );
+        }
+        let EnvValue::Literal(text) = value else { continue };
+        let secret = name.to_uppercase().split(['_', '-', '.']).any(|word| SECRET_WORDS.contains(&word));
+        // Switches, numbers and paths are settings about a secret, not one.
+        let setting =
+            text.is_empty() || text.starts_with('/') || text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok();
+        if secret && !setting {
+            judge.warning(
+                rules::MODEL_ENV_SECRET,
+                &place,
+                format!("`{name}` looks like a secret, written out in git"),
+                format!("Put it into a Secret, and write `{name}: {{secret: NAME, key: KEY}}`."),
+            );
+        }
+    }
+}

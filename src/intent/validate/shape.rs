@@ -1,0 +1,171 @@
+//! How a model is served: by components or by target, with which engine and image.
+
+use super::{Judge, components, workers};
+use crate::intent::model::{ComponentType, Engine, Search, Sla};
+use crate::intent::rules;
+use crate::intent::scalar::ImageReference;
+
+pub(super) fn judge(judge: &mut Judge<'_>) {
+    one_shape(judge);
+    halves(judge);
+    if let Some(sla) = &judge.model.spec.sla {
+        by_target(judge, sla);
+    } else {
+        by_components(judge);
+    }
+    images(judge);
+}
+
+fn one_shape(judge: &mut Judge<'_>) {
+    let spec = &judge.model.spec;
+    match (&spec.serving, &spec.sla) {
+        (Some(_), Some(_)) => judge.error(
+            rules::MODEL_SHAPE,
+            "spec.sla",
+            "both `serving` and `sla` are given; a model has one of them",
+            "Keep `serving` to say how the model runs, or `sla` to have Dynamo find out. Mind what defaults give.",
+        ),
+        (None, None) => judge.error(
+            rules::MODEL_SHAPE,
+            "spec",
+            "neither `serving` nor `sla` is given",
+            "Add `serving` with a `worker`, or with `prefill` and `decode`; or `sla` with a target such as `ttft: 300ms`.",
+        ),
+        (Some(_), None) | (None, Some(_)) => {}
+    }
+}
+
+/// One worker, or both halves. Further components of a worker's type can stand in for what is missing.
+fn halves(judge: &mut Judge<'_>) {
+    let spec = &judge.model.spec;
+    let Some(serving) = &spec.serving else { return };
+    let has = |wanted: ComponentType| spec.components.values().any(|c| c.component_type == Some(wanted));
+    let stand_in = |half: ComponentType| has(half) || has(ComponentType::Worker);
+    match (&serving.worker, &serving.prefill, &serving.decode) {
+        (Some(_), None, None) | (None, Some(_), Some(_)) => {}
+        (Some(_), prefill, _) => {
+            let half = if prefill.is_some() { "prefill" } else { "decode" };
+            judge.error(
+                rules::MODEL_SHAPE,
+                &format!("spec.serving.{half}"),
+                format!("`worker` and `{half}` are both given; a worker does both halves"),
+                "Keep `worker`, or `prefill` with `decode`. Mind what defaults give.",
+            );
+        }
+        (None, Some(_), None) if !stand_in(ComponentType::Decode) => judge.error(
+            rules::MODEL_SHAPE,
+            "spec.serving.prefill",
+            "`prefill` is given without `decode`",
+            "Add `serving.decode`, or rename `prefill` to `worker`.",
+        ),
+        (None, None, Some(_)) if !stand_in(ComponentType::Prefill) => judge.error(
+            rules::MODEL_SHAPE,
+            "spec.serving.decode",
+            "`decode` is given without `prefill`",
+            "Add `serving.prefill`, or rename `decode` to `worker`.",
+        ),
+        (None, None, None) if spec.components.is_empty() => judge.error(
+            rules::MODEL_SHAPE,
+            "spec.serving",
+            "`serving` has no workers",
+            "Add `worker`, or `prefill` and `decode`.",
+        ),
+        (None, _, _) => {}
+    }
+}
+
+fn by_target(judge: &mut Judge<'_>, sla: &Sla) {
+    match (judge.model.spec.engine, sla.search) {
+        // Dynamo's admission: searchStrategy "thorough" is incompatible with backend "auto".
+        (Engine::Auto, Some(Search::Thorough)) => judge.error(
+            rules::MODEL_ENGINE,
+            "spec.sla.search",
+            "a thorough search needs a named engine; the engine is `auto`",
+            "Name the engine: `vllm`, `sglang` or `trtllm`; or use `search: rapid`.",
+        ),
+        (Engine::Mocker, _) => judge.error(
+            rules::MODEL_ENGINE,
+            "spec.engine",
+            "engine `mocker` has no profile; with `sla` the engine is `vllm`, `sglang`, `trtllm` or `auto`",
+            "Name the engine to profile, and set `sla.mocker: true` to profile it without GPUs.",
+        ),
+        (Engine::Auto | Engine::Vllm | Engine::Sglang | Engine::Trtllm, _) => {}
+    }
+    if let Some(workload) = &sla.workload
+        && workload.concurrency.is_some()
+        && workload.request_rate.is_some()
+    {
+        judge.error(
+            rules::MODEL_WORKLOAD,
+            "spec.sla.workload.requestRate",
+            "both `concurrency` and `requestRate` are given; one follows from the other",
+            "Keep one of them.",
+        );
+    }
+}
+
+fn by_components(judge: &mut Judge<'_>) {
+    let spec = &judge.model.spec;
+    if spec.engine == Engine::Auto && spec.serving.is_some() {
+        judge.error(
+            rules::MODEL_ENGINE,
+            "spec.engine",
+            "engine `auto` lets the profiler choose, and `serving` has no profiler",
+            "Name the engine: `vllm`, `sglang`, `trtllm` or `mocker`.",
+        );
+    }
+    if let Some(hardware) = &spec.hardware {
+        let profiled = [
+            ("totalGpus", hardware.total_gpus.is_some()),
+            ("vramMib", hardware.vram_mib.is_some()),
+            ("interconnect", hardware.interconnect.is_some()),
+            ("rdma", hardware.rdma.is_some()),
+        ];
+        for (field, _) in profiled.into_iter().filter(|(_, given)| *given) {
+            judge.warning(
+                rules::MODEL_IGNORED,
+                &format!("spec.hardware.{field}"),
+                format!("`hardware.{field}` tells the profiler something; `serving` has none"),
+                "Remove it, or use `sla`.",
+            );
+        }
+    }
+}
+
+fn images(judge: &mut Judge<'_>) {
+    let spec = &judge.model.spec;
+    let mut images: Vec<(String, Option<&ImageReference>)> = Vec::new();
+    if let Some(serving) = &spec.serving {
+        let own = serving.frontend.as_ref().and_then(|frontend| frontend.image.as_ref());
+        images.push(("spec.serving.frontend".to_owned(), own));
+    }
+    images.extend(workers(spec.serving.as_ref()).into_iter().map(|(_, path, worker)| (path, worker.image.as_ref())));
+    images.extend(components(judge.model).map(|(_, path, component)| (path, component.image.as_ref())));
+    match (&spec.runtime, &spec.image) {
+        (Some(_), Some(_)) => judge.error(
+            rules::MODEL_IMAGE,
+            "spec.image",
+            "both `runtime` and `image` are given; `image` stands in place of `runtime`",
+            "Keep one of them.",
+        ),
+        // A request's image is filled in by Dynamo.
+        (None, None) if spec.sla.is_none() && images.iter().any(|(_, image)| image.is_none()) => judge.error(
+            rules::MODEL_IMAGE,
+            "spec",
+            "neither `runtime` nor `image` is given, and not every component has an image of its own",
+            "Add `runtime: 1.2.0` for NVIDIA's images of that version, or `image` for one of yours.",
+        ),
+        (Some(_), None) | (None, Some(_) | None) => {}
+    }
+    images.push(("spec".to_owned(), spec.image.as_ref()));
+    for (path, image) in images {
+        if image.is_some_and(|image| image.as_str().ends_with(":latest")) {
+            judge.warning(
+                rules::MODEL_IMAGE_LATEST,
+                &format!("{path}.image"),
+                "tag `latest` can change under a running graph, and Dynamo 1.4 refuses it without a runtime version",
+                "Name a version, or a digest.",
+            );
+        }
+    }
+}

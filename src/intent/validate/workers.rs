@@ -1,0 +1,217 @@
+//! Workers: GPUs and parallel sizes, scaling, rollouts, arguments.
+
+use super::{Judge, components, workers};
+use crate::intent::model::{
+    ComponentType, CountOrPercent, Engine, Rollout, RolloutStrategy, Scaling, ScalingBounds, Worker,
+};
+use crate::intent::rules;
+use serde_json::Value;
+
+pub(super) fn judge(judge: &mut Judge<'_>) {
+    let model = judge.model;
+    for (_, path, worker) in workers(model.spec.serving.as_ref()) {
+        parallel(judge, &path, worker);
+        nodes(judge, &path, worker.gpus.or_else(|| given_product(worker)), worker.nodes);
+        scaling(judge, &path, worker.scaling, worker.replicas);
+        rollout(judge, &format!("{path}.rollout"), worker.rollout.as_ref());
+        arguments(judge, &path, &worker.args);
+        if model.spec.engine == Engine::Mocker && worker.gpus.is_some_and(|gpus| gpus > 0) {
+            judge.warning(
+                rules::MODEL_GPUS,
+                &format!("{path}.gpus"),
+                "the mocker runs on CPU; its GPUs would stand idle",
+                "Remove `gpus`.",
+            );
+        }
+    }
+    for (_, path, component) in components(model) {
+        nodes(judge, &path, component.gpus, component.nodes);
+        scaling(judge, &path, component.scaling, component.replicas);
+        rollout(judge, &format!("{path}.rollout"), component.rollout.as_ref());
+        arguments(judge, &path, &component.args);
+    }
+    rollout(judge, "spec.rollout", model.spec.rollout.as_ref());
+    planner(judge);
+}
+
+/// Flags of the parallel sizes, in every engine's spelling. The operator reads them from the arguments of a worker on
+/// several nodes, flag and value as separate items.
+const PARALLEL_FLAGS: [&str; 10] = [
+    "--tensor-parallel-size",
+    "--tp-size",
+    "--tp",
+    "--pipeline-parallel-size",
+    "--pp-size",
+    "--pp",
+    "--data-parallel-size",
+    "--dp-size",
+    "--dp",
+    "--ep-size",
+];
+
+fn flag(argument: &str) -> &str {
+    argument.split_once('=').map_or(argument, |(flag, _)| flag)
+}
+
+fn arguments(judge: &mut Judge<'_>, path: &str, args: &[String]) {
+    for (index, argument) in args.iter().enumerate() {
+        if let Some((flag, value)) = argument.split_once('=')
+            && PARALLEL_FLAGS.contains(&flag)
+        {
+            judge.warning(
+                rules::MODEL_ARGS,
+                &format!("{path}.args[{index}]"),
+                format!("`{argument}` is one item; Dynamo's operator reads flag and value as two"),
+                format!("Write two items: `{flag}`, `\"{value}\"`; or use the field for it, such as `tensorParallel`."),
+            );
+        }
+    }
+}
+
+/// Tensor × pipeline × data parallel, when at least one of them is given.
+fn given_product(worker: &Worker) -> Option<u32> {
+    let sizes = [worker.tensor_parallel, worker.pipeline_parallel, worker.data_parallel];
+    sizes.iter().any(Option::is_some).then(|| product(worker, true))
+}
+
+fn product(worker: &Worker, with_data: bool) -> u32 {
+    let data = if with_data { worker.data_parallel.unwrap_or(1) } else { 1 };
+    worker.tensor_parallel.unwrap_or(1).saturating_mul(worker.pipeline_parallel.unwrap_or(1)).saturating_mul(data)
+}
+
+fn parallel(judge: &mut Judge<'_>, path: &str, worker: &Worker) {
+    // Sizes given as raw arguments are the writer's own business.
+    if worker.args.iter().any(|argument| PARALLEL_FLAGS.contains(&flag(argument))) {
+        return;
+    }
+    let Some(all) = given_product(worker) else { return };
+    // Data parallel attention (SGLang, TensorRT-LLM) shares the tensor parallel GPUs, so both counts are right.
+    let without_data = product(worker, false);
+    if let Some(gpus) = worker.gpus
+        && gpus != all
+        && gpus != without_data
+    {
+        let sizes: Vec<String> = [
+            ("tensorParallel", worker.tensor_parallel),
+            ("pipelineParallel", worker.pipeline_parallel),
+            ("dataParallel", worker.data_parallel),
+        ]
+        .into_iter()
+        .filter_map(|(name, size)| size.map(|size| format!("{name} {size}")))
+        .collect();
+        judge.error(
+            rules::MODEL_GPUS,
+            &format!("{path}.gpus"),
+            format!("{gpus} GPUs, but {} need {all}", sizes.join(" × ")),
+            format!("Set `gpus: {all}`, remove `gpus`, or change the parallel sizes."),
+        );
+    }
+    if let Some(experts) = worker.expert_parallel
+        && all % experts.max(1) != 0
+    {
+        judge.error(
+            rules::MODEL_GPUS,
+            &format!("{path}.expertParallel"),
+            format!("expertParallel {experts} does not divide the {all} GPUs of the other parallel sizes"),
+            format!("Choose a divisor of {all}."),
+        );
+    }
+}
+
+fn nodes(judge: &mut Judge<'_>, path: &str, gpus: Option<u32>, nodes: Option<u32>) {
+    let per_node = judge.model.spec.hardware.as_ref().and_then(|hardware| hardware.gpus_per_node);
+    let Some(gpus) = gpus else { return };
+    let (count, place) = match (nodes, per_node) {
+        (Some(nodes), _) => (nodes, format!("{path}.nodes")),
+        (None, Some(per_node)) => (gpus.div_ceil(per_node.max(1)), format!("{path}.gpus")),
+        (None, None) => return,
+    };
+    if count > 1 && gpus % count != 0 {
+        judge.error(
+            rules::MODEL_GPUS,
+            &place,
+            format!("{gpus} GPUs cannot be spread evenly over {count} nodes"),
+            format!("Every node of a replica has the same number of GPUs: choose a multiple of {count}."),
+        );
+    } else if let (Some(nodes), Some(per_node)) = (nodes, per_node)
+        && gpus.div_ceil(nodes.max(1)) > per_node
+    {
+        judge.error(
+            rules::MODEL_GPUS,
+            &place,
+            format!("{gpus} GPUs on {nodes} nodes are {} a node; a node has {per_node}", gpus.div_ceil(nodes.max(1))),
+            format!("Use at least {} nodes, or correct `hardware.gpusPerNode`.", gpus.div_ceil(per_node.max(1))),
+        );
+    }
+}
+
+fn scaling(judge: &mut Judge<'_>, path: &str, scaling: Option<Scaling>, replicas: Option<u32>) {
+    let Some(Scaling::Bounds(ScalingBounds { min, max })) = scaling else { return };
+    if min > max {
+        judge.error(
+            rules::MODEL_SCALING,
+            &format!("{path}.scaling.min"),
+            format!("min {min} is above max {max}"),
+            "Swap them, or correct one.",
+        );
+    } else if let Some(replicas) = replicas.filter(|replicas| !(min..=max).contains(replicas)) {
+        judge.warning(
+            rules::MODEL_SCALING,
+            &format!("{path}.replicas"),
+            format!("{replicas} replicas to start with are outside {min} to {max}"),
+            "Start within the bounds, or leave `replicas` out.",
+        );
+    }
+}
+
+/// A planner's own floor must fit the bounds of the workers it scales.
+fn planner(judge: &mut Judge<'_>) {
+    let model = judge.model;
+    let planners = components(model).filter(|(_, _, c)| c.component_type == Some(ComponentType::Planner));
+    for (_, path, planner) in planners {
+        let floor = planner.config.as_ref().and_then(|config| config.get("min_endpoint")).and_then(Value::as_u64);
+        let Some(floor) = floor else { continue };
+        for (name, _, worker) in workers(model.spec.serving.as_ref()) {
+            let Some(Scaling::Bounds(ScalingBounds { min, max })) = worker.scaling else { continue };
+            let place = format!("{path}.config.min_endpoint");
+            if floor > u64::from(max) {
+                judge.error(
+                    rules::MODEL_SCALING,
+                    &place,
+                    format!("the planner keeps at least {floor} replicas; `{name}` may have at most {max}"),
+                    format!("Lower `min_endpoint` to at most {max}, or raise `scaling.max`."),
+                );
+            } else if floor < u64::from(min) {
+                judge.warning(
+                    rules::MODEL_SCALING,
+                    &place,
+                    format!("the planner may go down to {floor} replicas; `{name}` asks for at least {min}"),
+                    format!("Set `min_endpoint: {min}`."),
+                );
+            }
+        }
+    }
+}
+
+fn rollout(judge: &mut Judge<'_>, path: &str, rollout: Option<&Rollout>) {
+    let Some(rollout) = rollout else { return };
+    let none =
+        |value: Option<CountOrPercent>| matches!(value, Some(CountOrPercent::Count(0) | CountOrPercent::Percent(0)));
+    let recreate = rollout.strategy == Some(RolloutStrategy::Recreate);
+    if recreate && (rollout.max_surge.is_some() || rollout.max_unavailable.is_some()) {
+        let field = if rollout.max_surge.is_some() { "maxSurge" } else { "maxUnavailable" };
+        judge.warning(
+            rules::MODEL_IGNORED,
+            &format!("{path}.{field}"),
+            format!("`{field}` has no meaning with strategy `recreate`, which stops all pods first"),
+            "Remove it, or use strategy `rolling`.",
+        );
+    } else if none(rollout.max_surge) && none(rollout.max_unavailable) {
+        judge.error(
+            rules::MODEL_ROLLOUT,
+            &format!("{path}.maxUnavailable"),
+            "maxSurge 0 and maxUnavailable 0: no pod may start before one stops, and none may stop",
+            "Allow one of them; without spare GPUs, `maxUnavailable: 1`.",
+        );
+    }
+}
