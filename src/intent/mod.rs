@@ -13,6 +13,7 @@ pub mod origins;
 mod outline;
 pub mod repository;
 pub mod rules;
+pub mod scaffold;
 pub mod scalar;
 pub mod schema;
 pub mod validate;

@@ -1,0 +1,92 @@
+//! The example repository is what the README and the docs run on: it must be without fault, and show everything.
+
+use stator::finding::Finding;
+use stator::intent::model::{ComponentType, Engine, ModelSpec, Scaling};
+use stator::intent::{Selection, Workspace, format};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/repo-layout"))
+}
+
+fn workspace() -> Workspace {
+    Workspace::parse(&stator::source::open(root()).unwrap().tree)
+}
+
+fn environment(name: &str) -> Selection {
+    workspace().environment(Some(name)).unwrap()
+}
+
+#[test]
+fn both_environments_are_without_findings() {
+    assert_eq!(workspace().environments(), ["prod", "staging"]);
+    for name in ["staging", "prod"] {
+        let environment = environment(name);
+        assert_eq!(environment.findings, Vec::<Finding>::new(), "{name}");
+        assert!(environment.broken.is_empty(), "{name}");
+        assert!(environment.intents.len() >= 12, "{name}: {}", environment.intents.len());
+    }
+}
+
+#[test]
+fn every_engine_and_every_shape_is_there() {
+    let staging = environment("staging");
+    let engines: BTreeSet<Engine> = staging.intents.iter().map(|intent| intent.model.spec.engine).collect();
+    assert_eq!(
+        engines.into_iter().collect::<Vec<_>>(),
+        [Engine::Vllm, Engine::Sglang, Engine::Trtllm, Engine::Mocker, Engine::Auto]
+    );
+    let shown = |what: &str, test: &dyn Fn(&ModelSpec) -> bool| {
+        assert!(staging.intents.iter().any(|intent| test(&intent.model.spec)), "no model shows {what}");
+    };
+    for engine in [Engine::Vllm, Engine::Sglang, Engine::Trtllm] {
+        let aggregated = |spec: &ModelSpec| spec.serving.as_ref().is_some_and(|serving| serving.worker.is_some());
+        let disaggregated = |spec: &ModelSpec| {
+            spec.serving.as_ref().is_some_and(|serving| serving.prefill.is_some() && serving.decode.is_some())
+        };
+        shown("an aggregated graph of each engine", &|spec| spec.engine == engine && aggregated(spec));
+        shown("a disaggregated graph of each engine", &|spec| spec.engine == engine && disaggregated(spec));
+    }
+    let worker = |spec: &ModelSpec| {
+        let serving = spec.serving.clone().unwrap_or_default();
+        serving.worker.or(serving.decode).unwrap_or_default()
+    };
+    let component = |spec: &ModelSpec, kind| spec.components.values().any(|it| it.component_type == Some(kind));
+    shown("a model over several nodes", &|spec| worker(spec).nodes.is_some_and(|nodes| nodes > 1));
+    shown("a model by SLA", &|spec| spec.sla.is_some());
+    shown("two adapters", &|spec| spec.adapters.len() == 2);
+    shown("a planner", &|spec| component(spec, ComponentType::Planner));
+    shown("an endpoint picker", &|spec| component(spec, ComponentType::Epp));
+    shown("bounds of scaling", &|spec| matches!(worker(spec).scaling, Some(Scaling::Bounds(_))));
+    shown("scaling from outside", &|spec| matches!(worker(spec).scaling, Some(Scaling::External(_))));
+    shown("a pod template", &|spec| worker(spec).template.is_some());
+    shown("overrides", &|spec| !spec.overrides.is_empty());
+    shown("a volume of its own", &|spec| spec.cache.as_ref().is_some_and(|cache| cache.size.is_some()));
+}
+
+#[test]
+fn prod_is_larger_than_staging_by_its_overlays_alone() {
+    let decode = |environment: &str| {
+        let selection = self::environment(environment);
+        let intent = selection.intents.iter().find(|intent| intent.model.metadata.name.as_str() == "llama-3-70b");
+        intent.unwrap().model.spec.serving.clone().unwrap().decode.unwrap().replicas
+    };
+    assert_eq!((decode("staging"), decode("prod")), (Some(1), Some(3)));
+    assert!(environment("prod").intents.iter().all(|intent| intent.model.spec.engine != Engine::Mocker));
+}
+
+#[test]
+fn the_files_are_formatted_and_say_which_schema_they_follow() {
+    let mut files = 0;
+    for file in stator::source::open(root()).unwrap().tree.files {
+        let text = String::from_utf8(file.content.unwrap()).unwrap();
+        assert_eq!(format::format(&text).as_deref(), Ok(text.as_str()), "{}", file.path);
+        let schema = text.lines().next().and_then(|line| line.strip_prefix("# yaml-language-server: $schema=")).unwrap();
+        let folder = root().join(&file.path);
+        let schema = folder.parent().unwrap().join(schema);
+        assert!(schema.exists(), "{}: {} is not there", file.path, schema.display());
+        files += 1;
+    }
+    assert!(files >= 20, "{files}");
+}
