@@ -1,5 +1,7 @@
 //! The example repository is what the README and the docs run on: it must be without fault, and show everything.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use stator::finding::Finding;
 use stator::intent::model::{ComponentType, Engine, ModelSpec, Scaling};
 use stator::intent::{Selection, Workspace, format};
@@ -82,7 +84,8 @@ fn the_files_are_formatted_and_say_which_schema_they_follow() {
     for file in stator::source::open(root()).unwrap().tree.files {
         let text = String::from_utf8(file.content.unwrap()).unwrap();
         assert_eq!(format::format(&text).as_deref(), Ok(text.as_str()), "{}", file.path);
-        let schema = text.lines().next().and_then(|line| line.strip_prefix("# yaml-language-server: $schema=")).unwrap();
+        let schema =
+            text.lines().next().and_then(|line| line.strip_prefix("# yaml-language-server: $schema=")).unwrap();
         let folder = root().join(&file.path);
         let schema = folder.parent().unwrap().join(schema);
         assert!(schema.exists(), "{}: {} is not there", file.path, schema.display());

@@ -179,7 +179,7 @@ fn document() -> impl Strategy<Value = String> {
                 Tree::Map(entries.into_iter().filter(|(_, key, _, _)| seen.insert(*key)).collect())
             }),
             prop::collection::vec((noise, inner), 1..4).prop_map(Tree::List),
-            prop::sample::select(vec!["|", ">-"]).prop_map(|style| Tree::Block(style)),
+            prop::sample::select(vec!["|", ">-"]).prop_map(Tree::Block),
         ]
     });
     (tree, 1..5_usize, prop::sample::select(vec!["", "# end\n", "\n\n"])).prop_map(|(tree, step, end)| {
