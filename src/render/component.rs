@@ -115,6 +115,14 @@ pub(super) fn worker(
             "remove it, or write the engine's own flag under `args`",
         );
     }
+    for (field, written, implied) in graph.table.misfits(&inputs) {
+        context.warning(
+            rules::PARALLEL_SIZE,
+            &format!("{path}.{field}"),
+            format!("`{field}` is {written}, and this engine can only switch it on: its size will be {implied}"),
+            format!("write {implied}, or change the parallel sizes that it follows from"),
+        );
+    }
     if adapters && graph.table.adapter_env.is_empty() {
         context.warning(
             rules::ADAPTERS_ENGINE,

@@ -1,6 +1,7 @@
 //! Desired objects as text: YAML documents that every reader reads alike, or a JSON `List`.
 
 use crate::object::Object;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 /// Why objects could not be written.
@@ -33,7 +34,7 @@ pub fn yaml_documents(objects: &[&Object]) -> Result<String, EmitError> {
 pub fn yaml(object: &Object) -> Result<String, EmitError> {
     // Folded scalars hide how long a line of arguments is, and a folded JSON text no longer reads as JSON.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    serde_saphyr::to_string_with_options(&sorted(object), options)
+    serde_saphyr::to_string_with_options(&Ordered(object.value()), options)
         .map_err(|reason| EmitError::Yaml { object: object.reference().to_string(), reason: reason.to_string() })
 }
 
@@ -44,28 +45,30 @@ pub fn json_list(objects: &[&Object]) -> String {
     format!("{list:#}\n")
 }
 
-/// An object whose fields come in the order that people read manifests in: `apiVersion`, `kind`, `metadata`, the rest
-/// by name.
-struct Sorted<'a>(&'a Object);
+/// Fields that come first wherever they stand, in this order; the others follow by name. So a manifest reads from what
+/// a thing is to what it has.
+const FIRST: [&str; 10] =
+    ["apiVersion", "kind", "metadata", "name", "namespace", "type", "image", "command", "args", "replicas"];
 
-fn sorted(object: &Object) -> Sorted<'_> {
-    Sorted(object)
-}
+/// A value that is written in reading order.
+struct Ordered<'a>(&'a Value);
 
-impl serde::Serialize for Sorted<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap;
-        const FIRST: [&str; 3] = ["apiVersion", "kind", "metadata"];
-        let fields = self.0.fields();
-        let mut map = serializer.serialize_map(Some(fields.len()))?;
-        for name in FIRST {
-            if let Some(value) = fields.get(name) {
-                map.serialize_entry(name, value)?;
+impl Serialize for Ordered<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(fields) => {
+                let mut map = serializer.serialize_map(Some(fields.len()))?;
+                let first = FIRST.iter().filter_map(|name| fields.get_key_value(*name));
+                let others = fields.iter().filter(|(name, _)| !FIRST.contains(&name.as_str()));
+                for (name, value) in first.chain(others) {
+                    map.serialize_entry(name, &Ordered(value))?;
+                }
+                map.end()
+            }
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Ordered)),
+            scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+                scalar.serialize(serializer)
             }
         }
-        for (name, value) in fields.iter().filter(|(name, _)| !FIRST.contains(&name.as_str())) {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
     }
 }

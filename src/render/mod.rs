@@ -222,6 +222,14 @@ fn finish(context: &mut Context<'_>, draft: Draft) -> Option<Desired> {
 fn take_replicas(value: &mut Map<String, Value>) -> BTreeMap<String, u64> {
     let mut taken = BTreeMap::new();
     let Some(spec) = value.get_mut("spec") else { return taken };
+    // Most graphs have neither an adapter nor a planner: they need not be read again.
+    let components = spec.get("components").and_then(Value::as_array);
+    let may_delegate = |component: &Value| {
+        component.get("scalingAdapter").is_some() || component.get("type").is_some_and(|kind| kind == "planner")
+    };
+    if !components.into_iter().flatten().any(may_delegate) {
+        return taken;
+    }
     // An override may have made a spec that cannot be read; admission's findings say so.
     let Ok(read) = GraphSpec::read(spec) else { return taken };
     let delegated = read.delegated();

@@ -57,7 +57,9 @@ fn not_with_sla(context: &mut Context<'_>, model: &ModelSpec) {
         ("env", !model.env.is_empty()),
     ];
     for (field, present) in written {
-        if present {
+        // Defaults of a folder are for all its models, and need not fit each of them.
+        let by_default = context.intent.origins.locate(&format!("spec.{field}")).file.ends_with("stator.yaml");
+        if present && !by_default {
             context.warning(
                 rules::NOT_WITH_SLA,
                 &format!("spec.{field}"),

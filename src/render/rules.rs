@@ -19,6 +19,11 @@ pub const BLOCK_SIZE: Rule = Rule { id: "render/block-size", summary: "Prefill a
 /// A setting that the engine does not have.
 pub const SETTING_IGNORED: Rule =
     Rule { id: "render/setting-ignored", summary: "A setting is one that its engine or component takes." };
+/// A switch has the size that the engine gives it.
+pub const PARALLEL_SIZE: Rule = Rule {
+    id: "render/parallel-size",
+    summary: "A parallel size that an engine only switches on has the size that follows from the others.",
+};
 /// Adapters need vLLM.
 pub const ADAPTERS_ENGINE: Rule =
     Rule { id: "render/adapters-engine", summary: "Adapters need an engine that Dynamo loads them into." };
@@ -52,6 +57,7 @@ pub const ALL: &[Rule] = &[
     NOT_WITH_SLA,
     NO_IMAGE,
     OVERRIDE,
+    PARALLEL_SIZE,
     PLANNER_SCALING,
     SERVING_OR_SLA,
     SETTING_IGNORED,

@@ -103,8 +103,8 @@ pub enum When {
 pub enum Row {
     /// A setting as a flag and its value: two list items, since the operator reads parallel sizes from separate items.
     Flag(Setting, &'static str),
-    /// A setting as a switch that is on when the setting is above 1.
-    Switch(Setting, &'static str),
+    /// A setting as a switch that is on when the setting is above 1. Its size is then the product of other settings.
+    Switch(Setting, &'static str, &'static [Setting]),
     /// A setting as an engine option, a field of the options' JSON.
     OptionField(Setting, &'static str),
     /// Fixed arguments.
@@ -223,7 +223,7 @@ impl Table {
                         args.push(argument(&value));
                     }
                 }
-                Row::Switch(setting, flag) => {
+                Row::Switch(setting, flag, _) => {
                     if inputs.value(setting).and_then(|value| value.as_u64()).is_some_and(|size| size > 1) {
                         args.push(flag.to_owned());
                     }
@@ -271,9 +271,27 @@ impl Table {
         ignored
     }
 
+    /// Settings that this engine takes as a switch, and whose size is not the one that the switch stands for: the
+    /// field, the size written, the size it will have.
+    pub fn misfits(&self, inputs: &Inputs<'_>) -> Vec<(&'static str, u64, u64)> {
+        let size = |setting| inputs.value(setting).and_then(|value| value.as_u64()).unwrap_or(1);
+        self.rows
+            .iter()
+            .filter_map(|row| match row {
+                Row::Switch(setting, _, factors) => {
+                    let implied = factors.iter().map(|factor| size(*factor)).fold(1, u64::saturating_mul);
+                    let written = size(*setting);
+                    let field = setting.worker_field()?;
+                    (written > 1 && written != implied).then_some((field, written, implied))
+                }
+                Row::Flag(..) | Row::OptionField(..) | Row::Fixed(..) | Row::FixedOptions(..) => None,
+            })
+            .collect()
+    }
+
     fn takes(&self, wanted: Setting) -> bool {
         self.rows.iter().any(|row| match row {
-            Row::Flag(setting, _) | Row::Switch(setting, _) | Row::OptionField(setting, _) => *setting == wanted,
+            Row::Flag(setting, _) | Row::Switch(setting, _, _) | Row::OptionField(setting, _) => *setting == wanted,
             Row::Fixed(..) | Row::FixedOptions(..) => false,
         })
     }

@@ -19,7 +19,7 @@ pub(super) const TABLE: Table = Table {
         Row::Flag(Setting::ServedName, "--served-model-name"),
         Row::Flag(Setting::TensorParallel, "--tensor-parallel-size"),
         Row::Flag(Setting::PipelineParallel, "--pipeline-parallel-size"),
-        Row::Switch(Setting::DataParallel, "--enable-attention-dp"),
+        Row::Switch(Setting::DataParallel, "--enable-attention-dp", &[Setting::TensorParallel]),
         Row::Flag(Setting::ExpertParallel, "--expert-parallel-size"),
         // `--torch-dtype` is for diffusion models only.
         Row::OptionField(Setting::Dtype, "dtype"),

@@ -20,8 +20,11 @@ pub(super) const TABLE: Table = Table {
         Row::Flag(Setting::TensorParallel, "--tensor-parallel-size"),
         Row::Flag(Setting::PipelineParallel, "--pipeline-parallel-size"),
         Row::Flag(Setting::DataParallel, "--data-parallel-size"),
-        // A switch: the expert parallel size is tensor × data parallel size.
-        Row::Switch(Setting::ExpertParallel, "--enable-expert-parallel"),
+        Row::Switch(
+            Setting::ExpertParallel,
+            "--enable-expert-parallel",
+            &[Setting::TensorParallel, Setting::DataParallel],
+        ),
         Row::Flag(Setting::Dtype, "--dtype"),
         Row::Flag(Setting::MaxSequences, "--max-num-seqs"),
         Row::Flag(Setting::MaxLength, "--max-model-len"),

@@ -1,6 +1,10 @@
 //! Tests of rendering: goldens against upstream-shaped manifests, scenarios, laws.
 
 mod canonical;
+mod emission;
+mod laws;
+mod scenarios;
+pub(crate) mod strategy;
 
 use super::{Rendered, Target, render};
 use crate::intent::model::Model;
@@ -33,7 +37,6 @@ pub(crate) fn rendered(name: &str, spec: &str) -> Rendered {
 }
 
 /// The findings of an intent as a user reads them: rule, severity, message, help.
-#[expect(dead_code, reason = "scenarios follow")]
 pub(crate) fn findings(name: &str, spec: &str) -> String {
     let lines: Vec<String> = render(&intent(name, spec), &target())
         .findings

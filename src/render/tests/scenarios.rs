@@ -1,0 +1,559 @@
+//! What users write, and what comes of it.
+
+use super::{findings, intent, rendered, target};
+use crate::dynamo::kinds;
+use crate::intent::{SourceFile, SourceTree, Workspace};
+use crate::render::{Rendered, render};
+use serde_json::Value;
+
+/// The graph of a rendered model.
+fn graph(rendered: &Rendered) -> &Value {
+    let desired = rendered.objects.iter().find(|desired| desired.object.kind() == kinds::GRAPH.kind).unwrap();
+    desired.object.value()
+}
+
+/// A component of the graph.
+fn component<'a>(rendered: &'a Rendered, name: &str) -> &'a Value {
+    graph(rendered)["spec"]["components"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()
+}
+
+/// `main` of a component.
+fn main<'a>(rendered: &'a Rendered, name: &str) -> &'a Value {
+    &component(rendered, name)["podTemplate"]["spec"]["containers"][0]
+}
+
+/// A container's arguments in one line.
+fn args(rendered: &Rendered, name: &str) -> String {
+    let list = main(rendered, name)["args"].as_array().cloned().unwrap_or_default();
+    list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_replica_larger_than_a_node_runs_on_several() {
+    let model = rendered(
+        "deepseek",
+        "
+model: deepseek-ai/DeepSeek-R1
+engine: sglang
+runtime: 1.2.0
+hardware: {gpu: h200_sxm, gpusPerNode: 8}
+serving: {worker: {tensorParallel: 16, expertParallel: 16, sharedMemory: 80Gi, memoryFraction: 0.82}}",
+    );
+    let worker = component(&model, "worker");
+    assert_eq!(worker["multinode"]["nodeCount"], 2);
+    assert_eq!(worker["sharedMemorySize"], "80Gi");
+    assert_eq!(main(&model, "worker")["resources"]["limits"]["nvidia.com/gpu"], "8");
+    assert_eq!(worker["podTemplate"]["spec"]["nodeSelector"]["nvidia.com/gpu.product"], "NVIDIA-H200");
+    insta::assert_snapshot!(args(&model, "worker"), @"--model-path deepseek-ai/DeepSeek-R1 --tp-size 16 --ep-size 16 --mem-fraction-static 0.82 --skip-tokenizer-init");
+}
+
+#[test]
+fn gpus_that_do_not_divide_over_the_nodes_are_a_fault() {
+    let spec = "
+model: m
+engine: vllm
+runtime: 1.2.0
+serving: {worker: {gpus: 8, nodes: 3, tensorParallel: 8}}";
+    insta::assert_snapshot!(findings("odd", spec), @"error render/gpus-per-node: 8 GPUs do not divide over 3 nodes: every pod has the same number; choose `gpus` as a multiple of `nodes`");
+}
+
+#[test]
+fn every_setting_reaches_each_engine_as_its_own_flag() {
+    let of = |engine: &str| {
+        let spec = format!(
+            "
+model: org/model
+servedName: chat
+engine: {engine}
+runtime: 1.2.0
+serving:
+  frontend: {{router: kv}}
+  worker:
+    tensorParallel: 4
+    pipelineParallel: 2
+    dataParallel: 2
+    expertParallel: 8
+    dtype: bfloat16
+    maxSequences: 64
+    maxLength: 32768
+    memoryFraction: 0.85
+    blockSize: 32
+    args: [--extra, 'a b']"
+        );
+        let model = rendered("all", &spec);
+        let env = &main(&model, "frontend")["env"];
+        assert_eq!(env[0]["name"], "DYN_KV_CACHE_BLOCK_SIZE");
+        assert_eq!(env[0]["value"], "32");
+        assert_eq!(env[1]["value"], "kv");
+        args(&model, "worker")
+    };
+    insta::assert_snapshot!(of("vllm"), @r#"--model org/model --served-model-name chat --tensor-parallel-size 4 --pipeline-parallel-size 2 --data-parallel-size 2 --enable-expert-parallel --dtype bfloat16 --max-num-seqs 64 --max-model-len 32768 --gpu-memory-utilization 0.85 --block-size 32 --kv-events-config {"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:20080","enable_kv_cache_events":true} --extra a b"#);
+    insta::assert_snapshot!(of("sglang"), @r#"--model-path org/model --served-model-name chat --tp-size 4 --pp-size 2 --dp-size 2 --ep-size 8 --dtype bfloat16 --max-running-requests 64 --context-length 32768 --mem-fraction-static 0.85 --page-size 32 --skip-tokenizer-init --kv-events-config {"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:5557"} --extra a b"#);
+    insta::assert_snapshot!(of("trtllm"), @r#"--model org/model --served-model-name chat --tensor-parallel-size 4 --pipeline-parallel-size 2 --enable-attention-dp --expert-parallel-size 8 --max-batch-size 64 --max-seq-len 32768 --free-gpu-memory-fraction 0.85 --kv-block-size 32 --publish-events-and-metrics --override-engine-args {"backend":"pytorch","dtype":"bfloat16"} --extra a b"#);
+    insta::assert_snapshot!(of("mocker"), @"--model-path org/model --model-name chat --data-parallel-size 2 --max-num-seqs 64 --block-size 32 --extra a b");
+}
+
+#[test]
+fn a_parallel_size_that_the_engine_will_not_have_is_pointed_out() {
+    let spec = "
+model: m
+engine: vllm
+runtime: 1.2.0
+serving: {worker: {tensorParallel: 4, dataParallel: 2, expertParallel: 4}}";
+    insta::assert_snapshot!(findings("moe", spec), @"warning render/parallel-size: `expertParallel` is 4, and this engine can only switch it on: its size will be 8; write 8, or change the parallel sizes that it follows from");
+}
+
+#[test]
+fn a_setting_that_an_engine_lacks_is_named() {
+    let spec = "
+model: m
+engine: mocker
+runtime: 1.2.0
+serving: {worker: {tensorParallel: 2, dtype: auto, engineOptions: {a: 1}}}";
+    insta::assert_snapshot!(findings("mock", spec), @r#"
+        warning render/setting-ignored: `dtype` does nothing: the engine has no such setting; remove it, or write the engine's own flag under `args`
+        warning render/setting-ignored: `engineOptions` does nothing: the engine has no such setting; remove it, or write the engine's own flag under `args`
+        warning render/setting-ignored: `tensorParallel` does nothing: the engine has no such setting; remove it, or write the engine's own flag under `args`
+        "#);
+}
+
+#[test]
+fn adapters_follow_their_graph_and_name_its_model_byte_for_byte() {
+    let model = rendered(
+        "qwen",
+        "
+model: Qwen/Qwen3-8B
+servedName: chat
+engine: vllm
+runtime: 1.2.0
+serving: {worker: {}}
+adapters:
+- {name: sql, source: 's3://adapters/sql', maxRank: 16}
+- {name: sum.v2, source: 'hf://acme/sum', servedName: summarise, maxRank: 128}",
+    );
+    let names: Vec<&str> = model.objects.iter().map(|desired| desired.object.name()).collect();
+    assert_eq!(names, ["qwen", "qwen-sql", "qwen-sum.v2"]);
+    let worker = component(&model, "worker");
+    for adapter in &model.objects[1..] {
+        assert_eq!(adapter.object.spec()["baseModelName"], worker["modelRef"]["name"]);
+    }
+    assert_eq!(model.objects[1].object.spec()["modelName"], "sql");
+    assert_eq!(model.objects[2].object.spec()["modelName"], "summarise");
+    insta::assert_snapshot!(args(&model, "worker"), @"--model Qwen/Qwen3-8B --served-model-name chat --enable-lora --max-lora-rank 128");
+    insta::assert_snapshot!(main(&model, "worker")["env"], @r#"[{"name":"DYN_LORA_ENABLED","value":"true"},{"name":"DYN_LORA_PATH","value":"/tmp/dynamo_loras"}]"#);
+}
+
+#[test]
+fn a_planner_learns_the_bounds_and_takes_the_replicas() {
+    let model = rendered(
+        "planned",
+        "
+model: m
+engine: vllm
+runtime: 1.2.0
+serving:
+  prefill: {tensorParallel: 2, scaling: {min: 2, max: 4}}
+  decode: {tensorParallel: 4, replicas: 3, scaling: {min: 1, max: 5}}
+components:
+  planner: {type: planner, config: {ttft_ms: 300, min_endpoint: 3}}",
+    );
+    insta::assert_snapshot!(args(&model, "planner"), @r#"--config {"backend":"vllm","environment":"kubernetes","max_gpu_budget":28,"min_endpoint":3,"ttft_ms":300}"#);
+    assert_eq!(main(&model, "planner")["image"], "nvcr.io/nvidia/ai-dynamo/dynamo-planner:1.2.0");
+    assert!(component(&model, "decode").get("replicas").is_none());
+    assert_eq!(component(&model, "decode")["scalingAdapter"], serde_json::json!({}));
+    assert_eq!(component(&model, "planner")["replicas"], 1);
+    let starts: Vec<(&str, u64)> =
+        model.objects[0].initial_replicas.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    assert_eq!(starts, [("decode", 3), ("prefill", 2)]);
+    assert_eq!(model.objects[0].seeded().spec()["components"][2]["replicas"], 3);
+}
+
+#[test]
+fn workers_without_bounds_beside_a_planner_are_pointed_out_and_left_to_it() {
+    let spec = "
+model: m
+engine: mocker
+runtime: 1.2.0
+serving: {worker: {replicas: 2}}
+components: {planner: {type: planner}}";
+    insta::assert_snapshot!(findings("planned", spec), @"warning render/planner-scaling: a planner decides how many `worker` run, and nothing says how many it may start; add `scaling: {min: 1, max: 4}`, or remove the planner");
+    let model = rendered("planned", spec);
+    assert!(component(&model, "worker").get("replicas").is_none());
+    assert_eq!(model.objects[0].initial_replicas.get("worker"), Some(&2));
+    let advisory = spec.replace("type: planner", "type: planner, config: {advisory: true}");
+    assert_eq!(component(&rendered("planned", &advisory), "worker")["replicas"], 2);
+}
+
+#[test]
+fn an_endpoint_picker_finds_a_frontend_beside_every_worker() {
+    let model = rendered(
+        "gaie",
+        "
+model: Qwen/Qwen3-0.6B
+engine: vllm
+runtime: 1.2.0
+serving: {worker: {blockSize: 128}}
+components:
+  epp: {type: epp, config: {plugins: [{type: max-score-picker}]}}
+secrets: {huggingFace: hf-token-secret}",
+    );
+    let names: Vec<&Value> =
+        graph(&model)["spec"]["components"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["worker", "epp"], "requests come through the gateway, so there is no frontend");
+    insta::assert_snapshot!(format!("{:#}", component(&model, "epp")), @r#"
+        {
+          "eppConfig": {
+            "config": {
+              "plugins": [
+                {
+                  "type": "max-score-picker"
+                }
+              ]
+            }
+          },
+          "name": "epp",
+          "podTemplate": {
+            "spec": {
+              "containers": [
+                {
+                  "env": [
+                    {
+                      "name": "DYN_ENFORCE_DISAGG",
+                      "value": "false"
+                    },
+                    {
+                      "name": "DYN_KV_CACHE_BLOCK_SIZE",
+                      "value": "128"
+                    },
+                    {
+                      "name": "DYN_MODEL_NAME",
+                      "value": "Qwen/Qwen3-0.6B"
+                    }
+                  ],
+                  "envFrom": [
+                    {
+                      "secretRef": {
+                        "name": "hf-token-secret"
+                      }
+                    }
+                  ],
+                  "image": "nvcr.io/nvidia/ai-dynamo/epp-image:1.2.0",
+                  "name": "main"
+                }
+              ]
+            }
+          },
+          "replicas": 1,
+          "type": "epp"
+        }
+        "#);
+    assert_eq!(component(&model, "worker")["frontendSidecar"], "sidecar-frontend");
+    insta::assert_snapshot!(component(&model, "worker")["podTemplate"]["spec"]["containers"][1], @r#"{"args":["-m","dynamo.frontend","--router-mode","direct"],"envFrom":[{"secretRef":{"name":"hf-token-secret"}}],"image":"nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0","name":"sidecar-frontend"}"#);
+}
+
+#[test]
+fn rollout_placement_and_secrets_go_where_the_operator_reads_them() {
+    let model = rendered(
+        "placed",
+        "
+model: m
+engine: vllm
+image: registry.example.com:5000/vllm:1.2.0
+hardware: {gpu: a100_sxm}
+rollout: {strategy: recreate, maxSurge: 25%, maxUnavailable: 1}
+secrets: {huggingFace: hf, imagePull: [nvcr], env: [bucket]}
+env: {A: model, B: model}
+serving:
+  worker: {env: {B: worker, C: {secret: s, key: k}}, resources: {requests: {cpu: '4'}}}",
+    );
+    insta::assert_snapshot!(format!("{:#}", component(&model, "worker")["podTemplate"]), @r#"
+        {
+          "metadata": {
+            "annotations": {
+              "nvidia.com/deployment-rolling-update-max-surge": "25%",
+              "nvidia.com/deployment-rolling-update-max-unavailable": "1",
+              "nvidia.com/deployment-strategy": "Recreate"
+            }
+          },
+          "spec": {
+            "affinity": {
+              "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                  "nodeSelectorTerms": [
+                    {
+                      "matchExpressions": [
+                        {
+                          "key": "nvidia.com/gpu.product",
+                          "operator": "In",
+                          "values": [
+                            "NVIDIA-A100-SXM4-40GB",
+                            "NVIDIA-A100-SXM4-80GB"
+                          ]
+                        }
+                      ]
+                    }
+                  ]
+                }
+              }
+            },
+            "containers": [
+              {
+                "args": [
+                  "--model",
+                  "m"
+                ],
+                "command": [
+                  "python3",
+                  "-m",
+                  "dynamo.vllm"
+                ],
+                "env": [
+                  {
+                    "name": "A",
+                    "value": "model"
+                  },
+                  {
+                    "name": "B",
+                    "value": "worker"
+                  },
+                  {
+                    "name": "C",
+                    "valueFrom": {
+                      "secretKeyRef": {
+                        "key": "k",
+                        "name": "s"
+                      }
+                    }
+                  }
+                ],
+                "envFrom": [
+                  {
+                    "secretRef": {
+                      "name": "hf"
+                    }
+                  },
+                  {
+                    "secretRef": {
+                      "name": "bucket"
+                    }
+                  }
+                ],
+                "image": "registry.example.com:5000/vllm:1.2.0",
+                "name": "main",
+                "resources": {
+                  "limits": {
+                    "nvidia.com/gpu": "1"
+                  },
+                  "requests": {
+                    "cpu": "4"
+                  }
+                }
+              }
+            ],
+            "imagePullSecrets": [
+              {
+                "name": "nvcr"
+              }
+            ]
+          }
+        }
+        "#);
+}
+
+#[test]
+fn a_template_is_merged_by_key_and_overrides_come_last() {
+    let model = rendered(
+        "bent",
+        "
+model: m
+engine: mocker
+runtime: 1.2.0
+restart: 2026-01-01
+cache: {claim: weights}
+serving:
+  worker:
+    template:
+      spec:
+        tolerations: [{operator: Exists}]
+        containers:
+        - {name: main, workingDir: /work, volumeMounts: [{mountPath: /opt/model-cache, readOnly: true}]}
+        - {name: side, image: 'side:1.0.0'}
+overrides:
+- target: {kind: DynamoGraphDeployment}
+  merge:
+    metadata: {annotations: {nvidia.com/kai-scheduler-queue: batch}}
+    spec: {components: [{name: worker, replicas: 5}]}",
+    );
+    let worker = component(&model, "worker");
+    assert_eq!(worker["replicas"], 5);
+    assert_eq!(graph(&model)["spec"]["restart"]["id"], "2026-01-01");
+    assert_eq!(graph(&model)["metadata"]["annotations"]["nvidia.com/kai-scheduler-queue"], "batch");
+    insta::assert_snapshot!(worker["podTemplate"]["spec"], @r#"{"containers":[{"args":["--model-path","m"],"command":["python3","-m","dynamo.mocker"],"env":[{"name":"HF_HOME","value":"/opt/model-cache"}],"image":"nvcr.io/nvidia/ai-dynamo/dynamo-planner:1.2.0","name":"main","volumeMounts":[{"mountPath":"/opt/model-cache","name":"model-cache","readOnly":true}],"workingDir":"/work"},{"image":"side:1.0.0","name":"side"}],"tolerations":[{"operator":"Exists"}],"volumes":[{"name":"model-cache","persistentVolumeClaim":{"claimName":"weights"}}]}"#);
+}
+
+#[test]
+fn an_override_can_neither_miss_nor_rename() {
+    let spec = "
+model: m
+engine: mocker
+runtime: 1.2.0
+serving: {worker: {}}
+overrides:
+- {target: {kind: DynamoModel}, merge: {spec: {}}}
+- {target: {kind: DynamoGraphDeployment}, merge: {metadata: {name: other, labels: {stator.dev/model: x}}}}";
+    insta::assert_snapshot!(findings("bent", spec), @r#"
+        error render/override: an override cannot set `metadata.name`: it says which object this is, or is not the user's; remove it from `merge`
+        error render/override: an override cannot set label `stator.dev/model`: stator finds its objects by it; remove it from `merge`
+        error render/override: this model renders no DynamoModel; run `stator render` to see what it renders
+        "#);
+}
+
+#[test]
+fn a_request_is_named_after_its_spec_and_only_recommends() {
+    let spec = "
+model: Qwen/Qwen3-32B
+engine: vllm
+runtime: 1.2.0
+hardware: {gpu: h200_sxm, gpusPerNode: 8, totalGpus: 16}
+sla:
+  ttft: 300ms
+  itl: 20ms
+  e2e: 10s
+  optimize: latency
+  workload: {isl: 4000, osl: 1000, concurrency: 8}
+  search: thorough
+  planner: {}
+  mocker: false
+cache: {claim: weights, modelPath: qwen}
+secrets: {huggingFace: hf, imagePull: [nvcr]}";
+    let first = rendered("coder", spec);
+    insta::assert_snapshot!(format!("{} {:#}", first.objects[0].object.name(), first.objects[0].object.spec()), @r#"
+        coder-2052e184 {
+          "autoApply": false,
+          "backend": "vllm",
+          "features": {
+            "mocker": {
+              "enabled": false
+            },
+            "planner": {}
+          },
+          "hardware": {
+            "gpuSku": "h200_sxm",
+            "numGpusPerNode": 8,
+            "totalGpus": 16
+          },
+          "image": "nvcr.io/nvidia/ai-dynamo/dynamo-planner:1.2.0",
+          "model": "Qwen/Qwen3-32B",
+          "modelCache": {
+            "pvcModelPath": "qwen",
+            "pvcName": "weights"
+          },
+          "overrides": {
+            "profilingJob": {
+              "template": {
+                "spec": {
+                  "containers": [
+                    {
+                      "envFrom": [
+                        {
+                          "secretRef": {
+                            "name": "hf"
+                          }
+                        }
+                      ],
+                      "name": "profiler"
+                    }
+                  ],
+                  "imagePullSecrets": [
+                    {
+                      "name": "nvcr"
+                    }
+                  ]
+                }
+              }
+            }
+          },
+          "searchStrategy": "thorough",
+          "sla": {
+            "e2eLatency": 10000,
+            "itl": 20,
+            "optimizationType": "latency",
+            "ttft": 300
+          },
+          "workload": {
+            "concurrency": 8,
+            "isl": 4000,
+            "osl": 1000
+          }
+        }
+        "#);
+    let second = rendered("coder", &spec.replace("300ms", "400ms"));
+    assert_ne!(first.objects[0].object.name(), second.objects[0].object.name());
+    let long = "a-model-with-a-name-that-is-as-long-as-a-name-may-be-in-here-xx";
+    let name = rendered(long, spec).objects[0].object.name().to_owned();
+    assert!(name.len() <= 55, "{name}");
+    assert_ne!(name, rendered(&long.replace("xx", "yy"), spec).objects[0].object.name());
+}
+
+#[test]
+fn what_admission_would_refuse_is_a_finding_and_nothing_is_rendered() {
+    let spec = "
+model: m
+engine: auto
+runtime: 1.2.0
+sla: {search: thorough}";
+    insta::assert_snapshot!(findings("thorough", spec), @"error dynamo/thorough-auto: a thorough search runs one engine on real GPUs, and the engine is left open; name the engine: vllm, sglang or trtllm; or search `rapid`");
+    assert!(render(&intent("thorough", spec), &target()).objects.is_empty());
+    let names = "
+model: m
+engine: mocker
+runtime: 1.2.0
+serving: {worker: {}}
+components: {Worker: {type: decode}, epp: {type: epp, replicas: 2, image: 'epp:1.2.0'}}";
+    insta::assert_snapshot!(findings("names", names), @r#"
+        error dynamo/component-twice: `Worker` has the name of another component, `worker`; rename one of them
+        error dynamo/endpoint-picker: an endpoint picker has exactly one replica; set `replicas: 1`, or leave it out
+        error dynamo/endpoint-picker: an endpoint picker has exactly one source of settings, and this one has 0; give `config` with its plugins
+        "#);
+}
+
+#[test]
+fn a_finding_points_at_the_line_that_made_it() {
+    let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), content: Ok(text.as_bytes().to_vec()) };
+    let tree = SourceTree {
+        files: vec![file(
+            "qwen/model.yaml",
+            "\
+apiVersion: stator.dev/v1alpha1
+kind: Model
+metadata:
+  name: qwen
+  annotations:
+    nvidia.com/vllm-distributed-executor-backend: rey
+spec:
+  model: Qwen/Qwen3-0.6B
+  engine: vllm
+  image: registry/vllm:nightly
+  serving:
+    worker:
+      gpus: 3
+      nodes: 2
+",
+        )],
+    };
+    let selection = Workspace::parse(&tree).environment(None).unwrap();
+    let rendered = render(&selection.intents[0], &target());
+    let lines: Vec<String> = rendered
+        .findings
+        .iter()
+        .map(|finding| {
+            let at = &finding.location;
+            format!("{}:{}:{} {} {}", at.file, at.line, at.column, finding.severity, finding.rule.id)
+        })
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+        qwen/model.yaml:6:51 error dynamo/annotation-value
+        qwen/model.yaml:10:10 warning dynamo/image-version
+        qwen/model.yaml:13:13 error render/gpus-per-node
+        "#);
+}
