@@ -64,3 +64,81 @@ fn merge_entry(entry: &mut Entry, change: &Entry, whole: Whole, maps: MapPlace) 
         merge_values(&mut entry.value, &change.value, whole, maps);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intent::yaml::Span;
+    use proptest::prelude::*;
+
+    fn node(value: Content) -> Node {
+        Node { value, span: Span::default() }
+    }
+
+    /// Trees of few keys, so that they meet.
+    fn trees() -> impl Strategy<Value = Node> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(|flag| node(Content::Bool(flag))),
+            "[ab]{1,2}".prop_map(|text| node(Content::Text(text.into()))),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(|items| node(Content::List(items))),
+                prop::collection::btree_map(prop_oneof!["[a-c]", Just("env".to_owned())], inner, 0..4).prop_map(map),
+            ]
+        })
+    }
+
+    fn map(fields: std::collections::BTreeMap<String, Node>) -> Node {
+        let entry = |(key, value): (String, Node)| Entry { key: key.into(), key_span: Span::default(), value };
+        node(Content::Map(fields.into_iter().map(entry).collect()))
+    }
+
+    /// Layers are maps of maps all the way down; a leaf in the middle is what breaks associativity for any merge.
+    fn layers() -> impl Strategy<Value = Node> {
+        prop::collection::btree_map("[a-c]", trees(), 0..4).prop_map(map)
+    }
+
+    fn merged(base: &Node, over: &Node) -> Node {
+        let mut base = base.clone();
+        merge(&mut base, over, MapPlace::Over);
+        base
+    }
+
+    proptest! {
+        #[test]
+        fn an_empty_overlay_changes_nothing(base in layers()) {
+            prop_assert_eq!(merged(&base, &node(Content::Map(Vec::new()))).to_json(), base.to_json());
+        }
+
+        #[test]
+        fn a_layer_over_itself_is_itself(base in layers()) {
+            prop_assert_eq!(merged(&base, &base).to_json(), base.to_json());
+        }
+
+        #[test]
+        fn the_stronger_layer_wins_every_leaf(base in layers(), over in layers()) {
+            let result = merged(&base, &over);
+            prop_assert_eq!(merged(&result, &over).to_json(), result.to_json());
+        }
+
+        #[test]
+        fn layers_of_one_form_merge_in_any_grouping(a in same_form(), b in same_form(), c in same_form()) {
+            prop_assert_eq!(
+                merged(&merged(&a, &b), &c).to_json(),
+                merged(&a, &merged(&b, &c)).to_json()
+            );
+        }
+    }
+
+    /// Layers that agree on which keys hold maps, as all layers of one schema do.
+    fn same_form() -> impl Strategy<Value = Node> {
+        let leaf = || "[xyz]".prop_map(|text| node(Content::Text(text.into())));
+        let inner = prop::collection::btree_map("[k-n]", leaf(), 0..4).prop_map(map);
+        let env = prop::collection::btree_map("[K-N]", prop_oneof![leaf(), inner.clone()], 0..3).prop_map(map);
+        (prop::option::of(inner), prop::option::of(env), prop::option::of(leaf())).prop_map(|(inner, env, leaf)| {
+            let fields = [("map", inner), ("env", env), ("leaf", leaf)];
+            map(fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
+        })
+    }
+}

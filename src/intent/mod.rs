@@ -11,6 +11,7 @@ mod merge;
 pub mod model;
 pub mod origins;
 mod outline;
+pub mod policy;
 pub mod repository;
 pub mod rules;
 pub mod scaffold;

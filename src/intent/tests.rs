@@ -255,3 +255,62 @@ fn the_example_repository_has_no_faults() {
         assert!(selection.intents.len() >= 5);
     }
 }
+
+proptest::proptest! {
+    /// Whatever a slip of the hand does to good files, they end as intents or as findings, and no model is lost.
+    #[test]
+    fn no_edit_of_a_good_repository_makes_it_panic(
+        file in 0_usize..3,
+        at in 0_usize..400,
+        cut in 0_usize..12,
+        put in "[a-z0-9:{}\\[\\]*&!<,.'\" \n-]{0,8}",
+    ) {
+        let overlay = "apiVersion: stator.dev/v1alpha1\nkind: Model\nspec:\n  env: {A: {secret: s, key: k}}\n";
+        let mut texts = [ROOT.to_owned(), QWEN.to_owned(), overlay.to_owned()];
+        let text = &mut texts[file];
+        let at = at.min(text.len());
+        let end = (at + cut).min(text.len());
+        text.replace_range(at..end, &put);
+        let workspace = workspace(&[
+            ("stator.yaml", &texts[0]),
+            ("m/model.yaml", &texts[1]),
+            ("m/model.prod.yaml", &texts[2]),
+        ]);
+        match workspace.environment(Some("prod")) {
+            Ok(selection) => {
+                let models = selection.intents.len() + selection.broken.len();
+                let left_out = !selection.environment.include.is_empty() || !selection.environment.exclude.is_empty();
+                proptest::prop_assert!(models >= 1 || left_out);
+                let stops = selection.findings.iter().any(Finding::is_error);
+                proptest::prop_assert!(stops || selection.broken.is_empty(), "what is broken has a finding");
+            }
+            Err(error) => proptest::prop_assert!(error.to_string().len() > 10),
+        }
+    }
+}
+
+#[test]
+fn include_and_exclude_name_folders_files_or_globs() {
+    let root = "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {name: r}\nspec:\n  defaults: {runtime: 1.2.0}\n  environments:\n    a: {namespace: a, include: [chat, 'code/*/model.yaml']}\n    b: {namespace: b, exclude: [chat/]}\n    c: {namespace: c, include: ['[']}\n";
+    let model = |name: &str| QWEN.replace("qwen", name);
+    let files = |root: &str| {
+        workspace(&[
+            ("stator.yaml", root),
+            ("chat/big/model.yaml", &model("big")),
+            ("chat/small/model.yaml", &model("small")),
+            ("code/x/model.yaml", &model("x")),
+            ("code/x/y/model.yaml", &model("y")),
+        ])
+    };
+    insta::assert_snapshot!(report(&files(root).findings), @r#"
+    stator.yaml:9:33 error layout/glob: not a glob: unclosed character class; missing ']'
+      help: Correct it: `*` matches within a folder, `**` over folders.
+    "#);
+    let workspace = files(&root.replace("'['", "'*'"));
+    let names = |environment: &str| {
+        let selection = workspace.environment(Some(environment)).unwrap();
+        selection.intents.iter().map(|intent| intent.model.metadata.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("a"), ["big", "small", "x"]);
+    assert_eq!(names("b"), ["x", "y"]);
+}

@@ -3,10 +3,11 @@
 use super::check::check;
 use super::decode::decode;
 use super::origins::FileNames;
+use super::policy::compile;
 use super::repository::{Defaults, Environment, Repository, RepositoryKind, RepositoryMetadata, RepositorySpec};
 use super::scalar::{DnsName, ModelName};
 use super::schema::SchemaKind;
-use super::yaml::{FileId, Node, parse};
+use super::yaml::{Content, FileId, Node, parse};
 use super::{BrokenIntent, SourceFile, SourceTree, rules};
 use crate::finding::{self, Finding, Location};
 use rayon::prelude::*;
@@ -191,6 +192,7 @@ impl Workspace {
             }
         }
         workspace.read_repository();
+        workspace.check_root();
         workspace.check_folders();
         for (environment, overlay) in overlays {
             workspace.place_overlay(&mut models, environment, overlay);
@@ -223,6 +225,38 @@ impl Workspace {
         if self.repository.spec.environments.is_empty() && !self.root.as_ref().is_some_and(|root| root.broken) {
             self.repository.spec.environments = fallback_environments();
         }
+    }
+
+    /// Policies and globs of the root file, which only look like text to the schema.
+    fn check_root(&mut self) {
+        let Some(root) = &mut self.root else { return };
+        let Some(spec) = root.node.as_ref().and_then(|node| node.get("spec")) else { return };
+        let before = self.findings.len();
+        let environments = spec.get("environments").map(Node::entries).unwrap_or_default();
+        for holder in std::iter::once(spec).chain(environments.iter().map(|entry| &entry.value)) {
+            for rule in items(holder.get("policy")) {
+                let Some(expression) = rule.get("expression") else { continue };
+                if let Err(reason) = compile(expression.as_str().unwrap_or_default()) {
+                    self.findings.push(Finding::error(
+                        rules::POLICY_COMPILE,
+                        expression.span.location(&root.path),
+                        format!("not a CEL expression: {reason}"),
+                        "Correct it; `stator explain policy` shows what an expression sees.",
+                    ));
+                }
+            }
+            for pattern in items(holder.get("include")).iter().chain(items(holder.get("exclude"))) {
+                if let Err(error) = globset::Glob::new(pattern.as_str().unwrap_or_default()) {
+                    self.findings.push(Finding::error(
+                        rules::LAYOUT_GLOB,
+                        pattern.span.location(&root.path),
+                        format!("not a glob: {}", error.kind()),
+                        "Correct it: `*` matches within a folder, `**` over folders.",
+                    ));
+                }
+            }
+        }
+        root.broken |= self.findings.len() > before;
     }
 
     fn check_folders(&mut self) {
@@ -289,6 +323,15 @@ pub(super) fn refused(location: Location, message: &str) -> Finding {
 /// `metadata.name`, as far as it can be read.
 pub(super) fn name_of(document: &Document) -> Option<String> {
     document.node.as_ref()?.get("metadata")?.get("name")?.as_str().map(str::to_owned)
+}
+
+fn items(node: Option<&Node>) -> &[Node] {
+    match node.map(|node| &node.value) {
+        Some(Content::List(items)) => items,
+        Some(Content::Refused | Content::Bool(_) | Content::Number(_) | Content::Text(_) | Content::Map(_)) | None => {
+            &[]
+        }
+    }
 }
 
 fn named<T: std::str::FromStr>(text: &str) -> Option<T> {
