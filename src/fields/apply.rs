@@ -144,6 +144,8 @@ pub fn apply(input: &ApplyInput<'_>) -> Result<ApplyResult, ApplyFault> {
         Some(last) if !last.is_empty() => prune(root, &merged, last, &mine.fields, &managers),
         Some(_) | None => merged,
     };
+    // An object of which nothing is left is still an object.
+    let pruned = if pruned.is_object() { pruned } else { shell(input.config) };
 
     let compared = Comparison::of(root, Some(&start), Some(&pruned)).without(&ignored);
     evict(&mut managers, &compared, input.force)?;

@@ -1,1 +1,8 @@
+//! What this room promises, told by scenario, by law, and against what the reference implementations did.
+
+mod differential;
+mod laws;
 mod oracle;
+mod small;
+mod stories;
+mod validation;
