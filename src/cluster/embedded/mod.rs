@@ -14,6 +14,7 @@ mod engine;
 mod hub;
 mod layout;
 mod lock;
+pub mod operator;
 mod store;
 mod text;
 mod watching;
