@@ -80,11 +80,11 @@ fn component(value: &Value, shared: &str) -> Option<Component> {
     })
 }
 
-/// Images that the simulated nodes cannot pull: a tag with `broken` or `does-not-exist` in it, or the registry
-/// `broken.invalid`.
+/// Images that the simulated nodes cannot pull: with `broken` or `does-not-exist` in their name or tag, or from the
+/// registry `broken.invalid`.
 fn is_broken(image: &str) -> bool {
-    let tag = image.rsplit_once('/').map_or(image, |(_, name)| name).split_once([':', '@']).map_or("", |(_, tag)| tag);
-    image.starts_with("broken.invalid/") || tag.contains("broken") || tag.contains("does-not-exist")
+    let last = image.rsplit_once('/').map_or(image, |(_, last)| last);
+    image.starts_with("broken.invalid/") || last.contains("broken") || last.contains("does-not-exist")
 }
 
 /// The hash over all workers, and the salted second one: what `nvidia.com/current-worker-hash` and `-v2` hold. Not the
@@ -106,10 +106,10 @@ mod tests {
 
     #[test]
     fn only_the_named_images_are_broken() {
-        for image in ["a/b:broken", "host:5000/b:1-does-not-exist", "broken.invalid/x:1"] {
+        for image in ["a/b:broken", "host:5000/b:1-does-not-exist", "broken.invalid/x:1", "example.com/broken:1.0.0"] {
             assert!(is_broken(image), "{image}");
         }
-        for image in ["nvcr.io/broken/x:1.2.0", "broken", "host:5000/x", "x@sha256:00"] {
+        for image in ["nvcr.io/broken/x:1.2.0", "host:5000/x", "x@sha256:00"] {
             assert!(!is_broken(image), "{image}");
         }
     }

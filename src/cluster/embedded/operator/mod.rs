@@ -3,8 +3,8 @@
 //! It moves status as the recordings under `tests/data/dynamo/recordings/` show the real one doing it, puts its
 //! finalizer and annotations on, makes scaling adapters, and lets go of what is deleted. What a person can do with it:
 //!
-//! - an image whose tag contains `broken` or `does-not-exist`, or whose registry is `broken.invalid`, never becomes
-//!   ready, and is never called failed;
+//! - an image with `broken` or `does-not-exist` in its name or tag, or from the registry `broken.invalid`, never
+//!   becomes ready, and is never called failed;
 //! - a request whose `sla.ttft` is below one millisecond fails in profiling;
 //! - editing the replicas of a scaling adapter scales its component.
 //!
