@@ -2,13 +2,8 @@
 //! the operator is simulated, those of its webhooks.
 
 use crate::cluster::ClusterError;
-use crate::object::{Object, ObjectRef};
+use crate::object::ObjectRef;
 use serde_json::Value;
-
-/// Whether an object that a person edited may count as live; the error says what is wrong.
-pub(super) fn by_hand(_object: &Object) -> Result<(), String> {
-    Ok(())
-}
 
 /// The operator's mutating webhook, on create.
 pub(super) fn mutate(_value: &mut Value) {}

@@ -1,16 +1,32 @@
-//! The pure parts of an API server, as this room uses them.
+//! The field room's apply, update, defaults and validation, in this room's errors.
 
-use super::Part;
-use crate::cluster::{ClusterError, InvalidField};
+use super::{Part, layout};
+use crate::cluster::{ClusterError, FieldConflict, InvalidField};
 use crate::dynamo::kinds::{CLAIM, Kind};
-use crate::object::ObjectRef;
-use serde_json::{Map, Value};
+use crate::fields::{self, ApplyFault, ApplyInput, Schema};
+use crate::object::{FieldPath, Object, ObjectRef};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::LazyLock;
 
-/// Why a merge failed.
-pub(super) type Fault = Vec<InvalidField>;
+/// The schema of a kind that comes without a bundled one: anything goes, and status is a subresource.
+static OPEN: LazyLock<Schema> = LazyLock::new(|| {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        },
+    });
+    let kind = crate::dynamo::kinds::RECORD;
+    Schema::new(&kind.api_version(), kind.kind, &schema, true)
+});
 
-pub(super) fn error(object: &ObjectRef, fault: Fault) -> ClusterError {
-    ClusterError::Invalid { object: object.clone(), causes: fault }
+fn schema_of(kind: &Kind) -> &'static Schema {
+    fields::schema_of(&kind.api_version(), kind.kind).unwrap_or(&OPEN)
 }
 
 /// RFC 3339 with whole seconds, as the API server writes times.
@@ -23,55 +39,90 @@ pub(super) fn has_generation(kind: &Kind) -> bool {
     *kind != CLAIM
 }
 
-pub(super) fn apply(
-    _kind: &Kind,
-    live: Option<&Value>,
-    config: Value,
-    _manager: &str,
-    _force: bool,
-    part: Part,
-    _now: jiff::Timestamp,
-) -> Result<Value, Fault> {
-    let mut merged = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
-    for (key, value) in config.as_object().into_iter().flatten() {
-        if (key == "status") == (part == Part::Status) || key == "metadata" {
-            merge(&mut merged[key], value);
-        }
-    }
-    Ok(merged)
+/// One server-side apply, as it reaches the field room.
+pub(super) struct Apply<'a> {
+    pub(super) kind: &'a Kind,
+    pub(super) live: Option<&'a Value>,
+    pub(super) config: &'a Value,
+    pub(super) manager: &'a str,
+    pub(super) force: bool,
+    pub(super) part: Part,
+    pub(super) now: jiff::Timestamp,
 }
 
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key.clone()).or_insert(Value::Null), value);
-            }
+/// Merges, and settles who owns what. An object that comes back equal to the live one is unchanged.
+pub(super) fn apply(apply: &Apply<'_>) -> Result<Value, ApplyFault> {
+    let now = time(apply.now);
+    let input = ApplyInput {
+        schema: schema_of(apply.kind),
+        live: apply.live,
+        config: apply.config,
+        manager: apply.manager,
+        force: apply.force,
+        status: apply.part == Part::Status,
+        now: &now,
+    };
+    fields::apply(&input).map(|result| result.object)
+}
+
+/// The cluster's error for an apply that did not happen.
+pub(super) fn error(root: &Path, object: &ObjectRef, fault: ApplyFault) -> ClusterError {
+    let object = object.clone();
+    match fault {
+        ApplyFault::Conflicts(list) => ClusterError::Conflict {
+            object,
+            conflicts: list.into_iter().map(|(manager, path)| FieldConflict { manager, path }).collect(),
+        },
+        ApplyFault::Untyped(faults) => {
+            let cause = |fault: fields::TypingFault| InvalidField { path: fault.path, message: fault.message };
+            ClusterError::Invalid { object, causes: faults.into_iter().map(cause).collect() }
         }
-        (into, from) => *into = from.clone(),
+        ApplyFault::Damaged(fault) => ClusterError::Damaged {
+            path: layout::path_of(&object)
+                .map_or_else(|_| object.to_string(), |at| root.join(at).display().to_string()),
+            message: fault.to_string(),
+        },
+        ApplyFault::Absent => {
+            ClusterError::Precondition { object, message: "there is no such object to write the status of".to_owned() }
+        }
     }
 }
 
+/// Records a plain write.
 pub(super) fn track(
-    _kind: &Kind,
-    _old: Option<&Value>,
+    kind: &Kind,
+    old: Option<&Value>,
     new: Value,
-    _manager: &str,
-    _part: Part,
-    _now: jiff::Timestamp,
-) -> Result<Value, Fault> {
-    Ok(new)
+    manager: &str,
+    part: Part,
+    now: jiff::Timestamp,
+) -> Value {
+    fields::update(schema_of(kind), old.unwrap_or(&Value::Null), new, manager, part == Part::Status, &time(now))
 }
 
-pub(super) fn default(_kind: &Kind, _value: &mut Value) {}
-
-pub(super) fn validate(_kind: &Kind, _value: &Value, _old: Option<&Value>) -> Vec<InvalidField> {
-    Vec::new()
+/// Fills in what the schema says.
+pub(super) fn default(kind: &Kind, value: &mut Value) {
+    fields::default(schema_of(kind), value);
 }
 
-/// Whether two states of an object differ in nothing but the times in `managedFields`.
-pub(super) fn same(old: &Value, new: &Value) -> bool {
-    old == new
+/// What the schema and its rules refuse.
+pub(super) fn validate(kind: &Kind, value: &Value, old: Option<&Value>) -> Vec<InvalidField> {
+    let faults = fields::validate(schema_of(kind), value, old);
+    faults.into_iter().map(|(path, message)| InvalidField { path, message }).collect()
+}
+
+/// Whether an object that a person edited may count as live; the error says what is wrong.
+pub(super) fn by_hand(kind: &Kind, object: &Object) -> Result<(), String> {
+    fields::managers(object).map_err(|fault| format!("`metadata.managedFields` is damaged: {fault}"))?;
+    let undeclared = fields::undeclared(schema_of(kind), object.value()).into_iter();
+    let mut faults: Vec<(FieldPath, String)> =
+        undeclared.map(|path| (path, "field not declared in schema".to_owned())).collect();
+    faults.extend(fields::validate(schema_of(kind), object.value(), None));
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = faults.into_iter().map(|(path, message)| format!("{path}: {message}")).collect();
+    Err(format!("was edited into something that the schema refuses: {}", list.join("; ")))
 }
 
 /// Whether anything outside `metadata` and `status` differs.

@@ -5,7 +5,7 @@ use super::hub::Hub;
 use super::layout;
 use super::lock::WriteLock;
 use super::text::{self, Edit};
-use super::{Options, admission};
+use super::{Options, engine};
 use crate::cluster::ClusterError;
 use crate::dynamo::kinds::{self, Kind};
 use crate::object::{Object, ObjectRef};
@@ -285,7 +285,7 @@ impl Store {
             return Ok(());
         };
         let object = parse(text)?;
-        if let Err(fault) = admission::by_hand(&object) {
+        if let Err(fault) = engine::by_hand(layout::kind_of(&object.reference())?, &object) {
             state.learn(path, Entry { body: Body::Damaged(fault), ..entry });
             return Ok(());
         }

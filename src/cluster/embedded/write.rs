@@ -66,8 +66,7 @@ pub(super) fn update(
         let mut value = live.value().clone();
         change(&mut value);
         keep_other_half(&mut value, live.value(), part);
-        let tracked = engine::track(write.kind, Some(live.value()), value, manager, part, write.now)
-            .map_err(|fault| engine::error(&write.reference, fault))?;
+        let tracked = engine::track(write.kind, Some(live.value()), value, manager, part, write.now);
         write.finish(tracked, false, Some(part)).map(Some)
     })
 }
@@ -78,8 +77,7 @@ pub(super) fn create(store: &Store, object: Object, manager: &str) -> Result<App
         if let Some(live) = write.live {
             return Ok(Applied { object: live, outcome: ApplyOutcome::Unchanged });
         }
-        let tracked = engine::track(write.kind, None, object.into_value(), manager, Part::Main, write.now)
-            .map_err(|fault| engine::error(&write.reference, fault))?;
+        let tracked = engine::track(write.kind, None, object.into_value(), manager, Part::Main, write.now);
         write.finish(tracked, false, None)
     })
 }
@@ -117,9 +115,6 @@ impl Write<'_> {
         let (uid, revision) = (own.remove("uid"), own.remove("resourceVersion"));
         let text = |value: &Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_owned);
         let (uid, revision) = (text(&uid), text(&revision));
-        if own.contains_key("managedFields") {
-            return Err(self.invalid("managedFields", "metadata.managedFields must be nil"));
-        }
         match &self.live {
             Some(live) => must_be(&self.reference, live, uid.as_deref(), revision.as_deref())?,
             None if uid.is_some() || revision.is_some() => {
@@ -131,18 +126,20 @@ impl Write<'_> {
                     ),
                 });
             }
-            None if request.status => {
-                return Err(ClusterError::Precondition {
-                    object: self.reference,
-                    message: "there is no such object to write the status of".to_owned(),
-                });
-            }
             None => {}
         }
         let part = if request.status { Part::Status } else { Part::Main };
         let live = self.live.as_ref().map(Object::value);
-        let merged = engine::apply(self.kind, live, config, &request.manager, request.force, part, self.now)
-            .map_err(|fault| engine::error(&self.reference, fault))?;
+        let merged = engine::apply(&engine::Apply {
+            kind: self.kind,
+            live,
+            config: &config,
+            manager: &request.manager,
+            force: request.force,
+            part,
+            now: self.now,
+        })
+        .map_err(|fault| engine::error(&self.store.root, &self.reference, fault))?;
         self.finish(merged, request.dry_run, Some(part))
     }
 
@@ -163,6 +160,7 @@ impl Write<'_> {
             }
         }
         engine::default(self.kind, &mut value);
+        self.no_new_finalizers(&value)?;
         self.system_fields(&mut value)?;
         if part != Some(Part::Status) {
             admission::validate(&self.reference, live, &value, operated)?;
@@ -172,7 +170,7 @@ impl Write<'_> {
             return Err(ClusterError::Invalid { object: self.reference, causes });
         }
         if let Some(live) = self.live.as_ref()
-            && engine::same(live.value(), &value)
+            && *live.value() == value
         {
             return Ok(Applied { object: live.clone(), outcome: ApplyOutcome::Unchanged });
         }
@@ -188,6 +186,26 @@ impl Write<'_> {
             self.store.write(self.state, self.lock, object)?
         };
         Ok(Applied { object, outcome })
+    }
+
+    /// An object on its way out takes no more finalizers.
+    fn no_new_finalizers(&self, value: &Value) -> Result<(), ClusterError> {
+        let Some(live) = self.live.as_ref().filter(|live| live.is_deleting()) else { return Ok(()) };
+        let wanted = value.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
+        let new: Vec<&str> =
+            wanted.filter_map(Value::as_str).filter(|name| !live.finalizers().contains(name)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        Err(ClusterError::Invalid {
+            object: self.reference.clone(),
+            causes: vec![InvalidField {
+                path: FieldPath::of(["metadata", "finalizers"]),
+                message: format!(
+                    "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
+                ),
+            }],
+        })
     }
 
     fn system_fields(&self, value: &mut Value) -> Result<(), ClusterError> {
@@ -217,13 +235,6 @@ impl Write<'_> {
             raise_generation(own);
         }
         Ok(())
-    }
-
-    fn invalid(&self, field: &str, message: &str) -> ClusterError {
-        ClusterError::Invalid {
-            object: self.reference.clone(),
-            causes: vec![InvalidField { path: FieldPath::of(["metadata", field]), message: message.to_owned() }],
-        }
     }
 }
 
