@@ -67,7 +67,7 @@ pub(super) fn update(
         change(&mut value);
         keep_other_half(&mut value, live.value(), part);
         let tracked = engine::track(write.kind, Some(live.value()), value, manager, part, write.now);
-        write.finish(tracked, false, Some(part)).map(Some)
+        write.finish(tracked, manager, false, Some(part)).map(Some)
     })
 }
 
@@ -78,7 +78,7 @@ pub(super) fn create(store: &Store, object: Object, manager: &str) -> Result<App
             return Ok(Applied { object: live, outcome: ApplyOutcome::Unchanged });
         }
         let tracked = engine::track(write.kind, None, object.into_value(), manager, Part::Main, write.now);
-        write.finish(tracked, false, None)
+        write.finish(tracked, manager, false, None)
     })
 }
 
@@ -140,12 +140,12 @@ impl Write<'_> {
             now: self.now,
         })
         .map_err(|fault| engine::error(&self.store.root, &self.reference, fault))?;
-        self.finish(merged, request.dry_run, Some(part))
+        self.finish(merged, &request.manager, request.dry_run, Some(part))
     }
 
     /// From a merged object to the stored one: defaults, admission, validation, system fields, and the write, unless
     /// nothing changed.
-    fn finish(self, mut value: Value, dry_run: bool, part: Option<Part>) -> Result<Applied, ClusterError> {
+    fn finish(self, mut value: Value, manager: &str, dry_run: bool, part: Option<Part>) -> Result<Applied, ClusterError> {
         let operated = self.store.operators.load(Ordering::SeqCst) > 0;
         let live = self.live.as_ref().map(Object::value);
         if live.is_none() {
@@ -156,14 +156,14 @@ impl Write<'_> {
                 map.remove("status");
             }
             if operated {
-                admission::mutate(&mut value);
+                admission::mutate(self.kind.kind, &mut value);
             }
         }
         engine::default(self.kind, &mut value);
         self.no_new_finalizers(&value)?;
         self.system_fields(&mut value)?;
         if part != Some(Part::Status) {
-            admission::validate(&self.reference, live, &value, operated)?;
+            admission::validate(&self.reference, live, &value, manager, operated)?;
         }
         let causes = engine::validate(self.kind, &value, live);
         if !causes.is_empty() {
