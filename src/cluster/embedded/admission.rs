@@ -79,7 +79,7 @@ fn claim(object: &ObjectRef, old: &Value, new: &Value) -> Result<(), ClusterErro
     };
     let size = |value: &Value| {
         let text = value.pointer("/spec/resources/requests/storage")?.as_str()?;
-        crate::dynamo::quantity::bytes(text)
+        amount(text)
     };
     let invalid = |path: &[&str], message: &str| {
         let path = crate::object::FieldPath::of(path.iter().copied());
@@ -94,9 +94,30 @@ fn claim(object: &ObjectRef, old: &Value, new: &Value) -> Result<(), ClusterErro
     if let (Some(old), Some(new)) = (size(old), size(new))
         && new < old
     {
-        return invalid(&["spec", "resources", "requests", "storage"], "Forbidden: field can not be less than status.capacity");
+        let path = ["spec", "resources", "requests", "storage"];
+        return invalid(&path, "Forbidden: field can not be less than status.capacity");
     }
     Ok(())
+}
+
+/// A quantity as a number, near enough to tell which of two is less.
+fn amount(text: &str) -> Option<f64> {
+    const SUFFIXES: &[(&str, f64)] = &[
+        ("Ki", 1024.0),
+        ("Mi", 1_048_576.0),
+        ("Gi", 1_073_741_824.0),
+        ("Ti", 1_099_511_627_776.0),
+        ("Pi", 1_125_899_906_842_624.0),
+        ("m", 0.001),
+        ("k", 1e3),
+        ("M", 1e6),
+        ("G", 1e9),
+        ("T", 1e12),
+        ("P", 1e15),
+    ];
+    let found = SUFFIXES.iter().find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, *factor)));
+    let (number, factor) = found.unwrap_or((text, 1.0));
+    number.parse::<f64>().ok().map(|number| number * factor)
 }
 
 type Components<'a> = BTreeMap<&'a str, &'a Value>;
@@ -261,4 +282,108 @@ fn model(old: Option<&Value>, new: &Value) -> Vec<String> {
         }
     }
     faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Object;
+
+    fn lines(name: &str) -> Vec<Value> {
+        let path = format!("{}/tests/data/dynamo/oracle/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+        let text = fs_err::read_to_string(path).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn verdict(old: Option<&Value>, new: &Value) -> Option<String> {
+        let reference = Object::from_value(new.clone()).unwrap().reference();
+        validate(&reference, old, new, "stator", true).err().map(|error| match error {
+            ClusterError::Denied { message, .. } => message,
+            other => panic!("{other}"),
+        })
+    }
+
+    #[test]
+    fn updates_are_judged_as_the_operators_admission_judges_them() {
+        let mut judged = 0;
+        for case in lines("updates") {
+            let found = verdict(Some(&case["old"]), &case["new"]);
+            let want = case["denied"].as_str();
+            let prefix = "admission webhook \"vdynamographdeployment.kb.io\" denied the request: ";
+            let found = found.as_deref().map(|text| text.trim_start_matches(prefix));
+            assert_eq!(found, want, "{}", case["name"]);
+            judged += 1;
+        }
+        assert_eq!(judged, 168);
+    }
+
+    #[test]
+    fn creates_are_denied_in_the_same_words_but_for_what_is_left_out() {
+        let left_out = ["EPP", "failover", "topology", "gpuMemoryService", "GMS", "gpu memory"];
+        let mut denied = 0;
+        for case in lines("creates") {
+            let Some(want) = case["denied"].as_str().filter(|text| text.starts_with("admission webhook")) else {
+                continue;
+            };
+            if left_out.iter().any(|word| want.contains(word)) {
+                continue;
+            }
+            assert_eq!(verdict(None, &case["object"]).as_deref(), Some(want), "{}", case["name"]);
+            denied += 1;
+        }
+        assert!(denied > 20, "{denied}");
+        for case in lines("creates").iter().filter(|case| case["admitted"] == true) {
+            let named = ["apiVersion", "kind"].iter().all(|field| case["object"][field].is_string());
+            if named && case["object"]["metadata"]["namespace"].is_string() {
+                assert_eq!(verdict(None, &case["object"]), None, "{}", case["name"]);
+            }
+        }
+    }
+
+    fn claim_of(size: &str, class: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "cache", "namespace": "prod"},
+            "spec": {"storageClassName": class, "resources": {"requests": {"storage": size}}},
+        })
+    }
+
+    #[test]
+    fn a_claim_may_grow_and_nothing_else() {
+        let judge = |new: Value| {
+            let old = claim_of("500Gi", "fast");
+            let reference = Object::from_value(new.clone()).unwrap().reference();
+            validate(&reference, Some(&old), &new, "stator", false).map_err(|error| error.to_string())
+        };
+        assert_eq!(judge(claim_of("1Ti", "fast")), Ok(()));
+        assert!(judge(claim_of("100Gi", "fast")).unwrap_err().contains("can not be less"));
+        assert!(judge(claim_of("500Gi", "slow")).unwrap_err().contains("immutable after creation"));
+    }
+
+    #[test]
+    fn replicas_under_a_scaling_adapter_belong_to_it() {
+        let graph = |replicas: i64| {
+            json!({"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+                "metadata": {"name": "g", "namespace": "prod"},
+                "spec": {"components": [{"name": "worker", "replicas": replicas, "scalingAdapter": {}}]}})
+        };
+        let denied = verdict(Some(&graph(1)), &graph(2)).unwrap();
+        assert!(denied.contains("replicas cannot be modified directly when scaling adapter is enabled"), "{denied}");
+        let reference = Object::from_value(graph(2)).unwrap().reference();
+        assert_eq!(validate(&reference, Some(&graph(1)), &graph(2), OPERATOR, true), Ok(()));
+    }
+
+    #[test]
+    fn a_request_is_frozen_while_it_works() {
+        let request = |phase: &str, isl: i64| {
+            json!({"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentRequest",
+                "metadata": {"name": "r", "namespace": "prod"},
+                "spec": {"model": "m", "backend": "vllm", "workload": {"isl": isl}}, "status": {"phase": phase}})
+        };
+        for phase in ["Profiling", "Deploying", "Deployed"] {
+            assert!(verdict(Some(&request(phase, 1)), &request(phase, 2)).unwrap().contains(phase));
+        }
+        for phase in ["Pending", "Ready", "Failed"] {
+            assert_eq!(verdict(Some(&request(phase, 1)), &request(phase, 2)), None, "{phase}");
+        }
+    }
 }

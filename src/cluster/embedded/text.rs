@@ -133,3 +133,92 @@ fn main_digest(value: &Value) -> String {
     }
     hex::encode(hasher.finalize())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn object(spec: Value) -> Object {
+        Object::from_value(json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+            "metadata": {"name": "llama", "namespace": "prod", "uid": "u-1", "resourceVersion": "7", "generation": 1},
+            "spec": spec,
+        }))
+        .unwrap()
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let scalar = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            // Text that YAML could take for something else, and any other.
+            prop::sample::select(vec![
+                "no",
+                "on",
+                "~",
+                "null",
+                "1.0",
+                "0o17",
+                "1e3",
+                "- a",
+                "a: b",
+                "# c",
+                "",
+                " x ",
+                "\t",
+                "&a",
+                "*a",
+                "!t",
+                "|",
+                "=",
+                "<<",
+                "2026-11-21",
+                "a\nb\n\n",
+                "\u{feff}",
+                "\u{85}",
+                "{{x}}"
+            ])
+            .prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        scalar.prop_recursive(5, 40, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::btree_map(any::<String>(), inner, 0..5)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_the_same(spec in any_value()) {
+            let object = object(spec);
+            let text = encode(&object).unwrap();
+            prop_assert_eq!(decode(text.as_bytes(), &object.reference()), Ok(Content { object, edit: None }));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = decode(&bytes, &object(json!({})).reference());
+        }
+    }
+
+    #[test]
+    fn a_hand_edit_is_told_from_our_own_writing() {
+        let object = object(json!({"replicas": 2}));
+        let text = encode(&object).unwrap();
+        let edit = |from: &str, to: &str| {
+            let edited = text.replace(from, to);
+            assert_ne!(edited, text);
+            decode(edited.as_bytes(), &object.reference()).unwrap().edit
+        };
+        assert_eq!(edit("replicas: 2", "replicas: 3"), Some(Edit::Main));
+        assert_eq!(edit("uid: u-1", "uid: u-1\n  labels: {a: b}"), Some(Edit::Beside));
+        assert_eq!(edit("replicas: 2", "replicas: 2 # two"), Some(Edit::Beside));
+        assert_eq!(edit(MARK, "# gone: "), Some(Edit::Main));
+    }
+}

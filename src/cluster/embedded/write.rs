@@ -145,7 +145,13 @@ impl Write<'_> {
 
     /// From a merged object to the stored one: defaults, admission, validation, system fields, and the write, unless
     /// nothing changed.
-    fn finish(self, mut value: Value, manager: &str, dry_run: bool, part: Option<Part>) -> Result<Applied, ClusterError> {
+    fn finish(
+        self,
+        mut value: Value,
+        manager: &str,
+        dry_run: bool,
+        part: Option<Part>,
+    ) -> Result<Applied, ClusterError> {
         let operated = self.store.operators.load(Ordering::SeqCst) > 0;
         let live = self.live.as_ref().map(Object::value);
         if live.is_none() {

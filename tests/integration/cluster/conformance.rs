@@ -157,3 +157,126 @@ async fn list(cluster: &impl Cluster) {
     assert!(names(Some("nowhere"), &[]).await.is_empty());
     assert!(cluster.list(&stator::dynamo::kinds::CLAIM, None, &BTreeMap::new()).await.unwrap().is_empty());
 }
+
+fn worker_field(object: &stator::object::Object, field: &str) -> serde_json::Value {
+    object.spec()["components"].as_array().unwrap().iter().find(|own| own["name"] == "worker").unwrap()[field].clone()
+}
+
+/// Another manager's claim to the worker's replicas, and nothing else.
+fn only_replicas(name: &str, replicas: i64) -> stator::object::Object {
+    super::scenario::object(json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+        "metadata": {"name": name, "namespace": "prod"},
+        "spec": {"components": [{"name": "worker", "replicas": replicas}]},
+    }))
+}
+
+#[tokio::test]
+async fn another_managers_field_is_a_conflict_that_names_both() {
+    conflict(&Folder::new().cluster).await;
+}
+
+async fn conflict(cluster: &impl Cluster) {
+    let first = apply(cluster, graph("llama", 1)).await.object;
+    let error = try_apply(cluster, only_replicas("llama", 5), "kubectl-edit").await.unwrap_err();
+    assert!(matches!(error, ClusterError::Conflict { .. }));
+    insta::assert_snapshot!(error, @"DynamoGraphDeployment prod/llama: spec.components[name=worker].replicas is owned by stator");
+    assert_eq!(live(cluster, &first).await, Some(first), "nothing was written");
+
+    let request = ApplyRequest { force: true, ..ApplyRequest::new(only_replicas("llama", 5), "kubectl-edit") };
+    assert_eq!(worker_field(&cluster.apply(&request).await.unwrap().object, "replicas"), 5);
+    let error = try_apply(cluster, graph("llama", 1), "stator").await.unwrap_err();
+    insta::assert_snapshot!(error, @"DynamoGraphDeployment prod/llama: spec.components[name=worker].replicas is owned by kubectl-edit");
+}
+
+#[tokio::test]
+async fn a_field_that_is_left_out_goes_unless_somebody_else_wants_it() {
+    omission(&Folder::new().cluster).await;
+}
+
+async fn omission(cluster: &impl Cluster) {
+    let labelled =
+        |labels: serde_json::Value| with(graph("llama", 1), move |value| value["metadata"]["labels"] = labels);
+    apply(cluster, labelled(json!({"team": "search", "tier": "gold"}))).await;
+    let shared = super::scenario::object(json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+        "metadata": {"name": "llama", "namespace": "prod", "labels": {"tier": "gold"}},
+    }));
+    try_apply(cluster, shared, "billing").await.unwrap();
+    let after = apply(cluster, labelled(json!({}))).await.object;
+    assert_eq!(after.labels(), BTreeMap::from([("tier", "gold")]));
+}
+
+#[tokio::test]
+async fn the_same_value_is_shared_and_so_an_object_is_adopted() {
+    adoption(&Folder::new().cluster).await;
+}
+
+async fn adoption(cluster: &impl Cluster) {
+    let theirs = try_apply(cluster, graph("llama", 1), "helm").await.unwrap().object;
+    let ours = try_apply(cluster, graph("llama", 1), "stator").await.unwrap();
+    assert_eq!((ours.outcome, ours.object.generation()), (ApplyOutcome::Updated, Some(1)), "only the owners changed");
+    assert_eq!(ours.object.uid(), theirs.uid());
+    let managers: Vec<&str> = ours.object.value()["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["manager"].as_str().unwrap())
+        .collect();
+    assert_eq!(managers, ["helm", "stator"]);
+}
+
+#[tokio::test]
+async fn what_the_schema_fills_in_is_no_drift() {
+    defaulting(&Folder::new().cluster).await;
+}
+
+async fn defaulting(cluster: &impl Cluster) {
+    let request = super::scenario::object(json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentRequest",
+        "metadata": {"name": "llama", "namespace": "prod"},
+        "spec": {"model": "Qwen/Qwen3-0.6B", "image": "nvcr.io/nvidia/ai-dynamo/dynamo-planner:1.2.0"},
+    }));
+    let first = apply(cluster, request.clone()).await.object;
+    assert_eq!((&first.spec()["backend"], &first.spec()["autoApply"]), (&json!("auto"), &json!(true)));
+    assert_eq!(apply(cluster, request).await.outcome, ApplyOutcome::Unchanged);
+}
+
+#[tokio::test]
+async fn what_the_schema_refuses_is_named_field_by_field() {
+    refusals(&Folder::new().cluster).await;
+}
+
+async fn refusals(cluster: &impl Cluster) {
+    let misspelt = with(graph("llama", 1), |value| value["spec"]["components"][1]["replica"] = json!(2));
+    let error = try_apply(cluster, misspelt, "stator").await.unwrap_err();
+    assert!(matches!(error, ClusterError::Invalid { .. }));
+    insta::assert_snapshot!(error, @"DynamoGraphDeployment prod/llama is invalid: spec.components[name=worker].replica: field not declared in schema");
+    let wrong = with(graph("llama", -1), |value| value["spec"]["backendFramework"] = json!("tgi"));
+    let error = try_apply(cluster, wrong, "stator").await.unwrap_err().to_string();
+    assert!(error.contains("backendFramework") && error.contains("\"tgi\""), "{error}");
+    assert!(error.contains("greater than or equal to 0"), "{error}");
+    let rule = with(graph("llama", 1), |value| value["spec"]["components"][1]["name"] = json!("FRONTEND"));
+    let error = try_apply(cluster, rule, "stator").await.unwrap_err().to_string();
+    assert!(error.contains("component names must be unique case-insensitively"), "{error}");
+    assert_eq!(live(cluster, &graph("llama", 1)).await, None);
+}
+
+#[tokio::test]
+async fn status_and_spec_are_written_apart() {
+    status(&Folder::new().cluster).await;
+}
+
+async fn status(cluster: &impl Cluster) {
+    let first = apply(cluster, with(graph("llama", 1), |v| v["status"] = json!({"state": "failed"}))).await.object;
+    assert_ne!(first.status()["state"], "failed", "a create has no say about the status");
+    let both = super::scenario::object(json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+        "metadata": {"name": "llama", "namespace": "prod"}, "status": {"state": "pending"},
+    }));
+    let request = ApplyRequest { status: true, ..ApplyRequest::new(both, "manager") };
+    let written = cluster.apply(&request).await.unwrap().object;
+    assert_eq!((written.status()["state"].as_str(), written.generation()), (Some("pending"), Some(1)));
+    assert_eq!(written.spec(), first.spec());
+    assert_eq!(apply(cluster, graph("llama", 1)).await.outcome, ApplyOutcome::Unchanged);
+}

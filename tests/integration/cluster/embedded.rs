@@ -147,3 +147,97 @@ async fn a_watcher_that_falls_behind_is_told_to_list_again() {
     assert_eq!(next(&mut events).await, WatchEvent::Resync);
     assert_eq!(events.recv().await, None);
 }
+
+/// The child of the next test: writes until it is killed.
+#[tokio::test]
+#[ignore = "run by a_kill_at_any_moment_leaves_every_object_whole"]
+async fn a_writer_that_never_stops() {
+    let Some(dir) = std::env::var_os("STATOR_TEST_WRITER") else { return };
+    let cluster = stator::cluster::embedded::Embedded::open(dir.as_ref(), Default::default()).unwrap();
+    for round in 0.. {
+        apply(&cluster, graph(&format!("g{}", round % 7), round)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_kill_at_any_moment_leaves_every_object_whole() {
+    let folder = Folder::new();
+    let mut highest = 0;
+    for round in 0..8_u64 {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "cluster::embedded::a_writer_that_never_stops"])
+            .env("STATOR_TEST_WRITER", folder.dir.path())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // Kill only a writer that writes: wait for its first object of this round.
+        let revision = || std::fs::read_to_string(folder.dir.path().join(".revision")).unwrap_or_default();
+        let before = revision();
+        let start = std::time::Instant::now();
+        while revision() == before && start.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(Duration::from_millis(3 + round * 7));
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let cluster = folder.reopen();
+        let objects = cluster.list(&kinds::GRAPH, None, &BTreeMap::new()).await.unwrap();
+        assert!(!objects.is_empty());
+        let newest = objects.iter().map(|o| o.resource_version().unwrap().parse::<u64>().unwrap()).max().unwrap();
+        assert!(newest > highest, "it wrote, and nothing went back");
+        highest = newest;
+        let kinds = folder.path(&objects[0].reference());
+        let left: Vec<_> = std::fs::read_dir(kinds.parent().unwrap())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| !name.ends_with(".yaml"))
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+/// A disk that is full after so many more writes.
+struct Full(std::sync::atomic::AtomicI64);
+
+impl stator::cluster::embedded::Disk for Full {
+    fn replace(&self, path: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
+        if self.0.fetch_sub(1, std::sync::atomic::Ordering::SeqCst) > 0 {
+            return stator::cluster::embedded::Atomic.replace(path, bytes);
+        }
+        // As far as a real one comes: half a temporary file.
+        let half = path.with_file_name(".stator-write-half");
+        std::fs::write(half, &bytes[..bytes.len() / 2])?;
+        Err(std::io::Error::from(std::io::ErrorKind::StorageFull))
+    }
+
+    fn remove(&self, path: &std::path::Path) -> std::io::Result<()> {
+        stator::cluster::embedded::Atomic.remove(path)
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_said_and_loses_nothing() {
+    let folder = Folder::new();
+    let disk = std::sync::Arc::new(Full(1.into()));
+    let options = stator::cluster::embedded::Options { disk, ..Default::default() };
+    let cluster = stator::cluster::embedded::Embedded::open(folder.dir.path(), options).unwrap();
+    let first = apply(&cluster, graph("llama", 1)).await.object;
+    let error = super::scenario::try_apply(&cluster, graph("llama", 2), "stator").await.unwrap_err();
+    let ClusterError::Storage { message } = error else { panic!("{error}") };
+    assert!(message.contains("llama.yaml") && message.contains("no storage space"), "{message}");
+    assert_eq!(live(&cluster, &first).await, Some(first.clone()));
+    let next = folder.reopen();
+    assert_eq!(live(&next, &first).await, Some(first.clone()));
+    assert_eq!(next.list(&kinds::GRAPH, None, &BTreeMap::new()).await.unwrap(), [first]);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_read_is_an_error_and_not_an_empty_list() {
+    let folder = Folder::new();
+    apply(&folder.cluster, graph("llama", 1)).await;
+    std::fs::write(folder.dir.path().join("prod").join(kinds::CLAIM.plural), "not a folder").unwrap();
+    let error = folder.cluster.list(&kinds::CLAIM, None, &BTreeMap::new()).await.unwrap_err();
+    assert!(matches!(&error, ClusterError::Storage { message } if message.contains(kinds::CLAIM.plural)), "{error}");
+}

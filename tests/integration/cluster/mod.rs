@@ -3,4 +3,5 @@
 
 mod conformance;
 mod embedded;
+mod operator;
 mod scenario;
