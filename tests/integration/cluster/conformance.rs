@@ -217,12 +217,13 @@ async fn adoption(cluster: &impl Cluster) {
     let ours = try_apply(cluster, graph("llama", 1), "stator").await.unwrap();
     assert_eq!((ours.outcome, ours.object.generation()), (ApplyOutcome::Updated, Some(1)), "only the owners changed");
     assert_eq!(ours.object.uid(), theirs.uid());
-    let managers: Vec<&str> = ours.object.value()["metadata"]["managedFields"]
+    let mut managers: Vec<&str> = ours.object.value()["metadata"]["managedFields"]
         .as_array()
         .unwrap()
         .iter()
         .map(|entry| entry["manager"].as_str().unwrap())
         .collect();
+    managers.sort_unstable();
     assert_eq!(managers, ["helm", "stator"]);
 }
 
