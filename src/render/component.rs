@@ -75,6 +75,10 @@ pub(super) fn frontend(context: &mut Context<'_>, graph: &Graph<'_>) -> Componen
         resources: pod::resources(written.resources.as_ref(), 0, ""),
         ..Container::default()
     });
+    if let Some(cache) = graph.spec.cache.as_ref().filter(|_| graph.spec.model.starts_with('/')) {
+        // The frontend reads the tokenizer from where the model is.
+        pod.mount_cache(cache);
+    }
     pod.pull_with(graph.spec.secrets.as_ref());
     Component {
         replicas: Some(i64::from(written.replicas.unwrap_or(1))),
@@ -123,15 +127,6 @@ pub(super) fn worker(
             format!("write {implied}, or change the parallel sizes that it follows from"),
         );
     }
-    if adapters && graph.table.adapter_env.is_empty() {
-        context.warning(
-            rules::ADAPTERS_ENGINE,
-            "spec.adapters",
-            "Dynamo loads adapters only into vLLM; this engine will not answer for them",
-            "use `engine: vllm`, or remove `adapters`",
-        );
-    }
-
     let mut env = Environment::default();
     env.cache(spec.cache.as_ref());
     if adapters {
@@ -304,11 +299,16 @@ fn component_image(graph: &Graph<'_>, component: &model::Component) -> Option<St
 
 fn require_image(context: &mut Context<'_>, path: &str, image: Option<&str>) {
     if image.is_none() {
+        let help = if context.intent.model.spec.image.is_some() {
+            "give the component its own `image`: that of the model is the engine's"
+        } else {
+            "give `spec.runtime`, such as `1.2.0`, or the component its own `image`"
+        };
         context.error(
             rules::NO_IMAGE,
             path,
-            "no image: neither the component nor the model names one, and `runtime` is not given",
-            "give `spec.runtime`, such as `1.2.0`, or an `image` with a tag",
+            "no image: the component names none, and none follows from `runtime`",
+            help,
         );
     }
 }

@@ -1,18 +1,37 @@
 //! Dynamo's admission, judged before anything is sent, and pointed at the line of the intent.
 
 use super::Context;
-use crate::dynamo::admission::{self, Weight};
+use crate::dynamo::admission::{self, Refusal, Weight, rules};
 use crate::object::{FieldPath, Object, Segment};
 
 /// Turns each refusal into a finding at the field of the intent that made it.
 pub(super) fn judge(context: &mut Context<'_>, object: &Object, origin: &str) {
     for refusal in admission::check(object) {
         let path = intent_path(context, &refusal.path, origin);
+        if told(context, &refusal, &path) {
+            continue;
+        }
         match refusal.weight {
             Weight::Refused => context.error(refusal.rule, &path, refusal.message, refusal.help),
             Weight::WouldFail => context.warning(refusal.rule, &path, refusal.message, refusal.help),
         }
     }
+}
+
+/// Whether the same has been said already: by the intent's own rules, of the same line, or by rendering.
+fn told(context: &Context<'_>, refusal: &Refusal, path: &str) -> bool {
+    let written = |path: &str| context.intent.origins.written(path).is_some();
+    if refusal.rule == rules::INJECTED_ENV {
+        let name = match refusal.path.0.last() {
+            Some(Segment::Key(keys)) => keys.get("name").map(ToString::to_string).unwrap_or_default(),
+            Some(Segment::Field(_) | Segment::Item(_) | Segment::Index(_)) | None => String::new(),
+        };
+        return written(&format!("{path}.{name}")) || written(&format!("spec.env.{name}"));
+    }
+    if refusal.rule == rules::IMAGE_MISSING {
+        return context.findings.iter().any(|finding| finding.rule == super::rules::NO_IMAGE);
+    }
+    refusal.rule == rules::IMAGE_VERSION && refusal.message.contains(":latest`") && written(path)
 }
 
 /// The dotted path in the intent that a field of a rendered object comes from; `origin` where no closer one is known.

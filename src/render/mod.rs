@@ -22,7 +22,6 @@ use crate::dynamo::kinds;
 use crate::dynamo::v1beta1::{GraphSpec, to_value};
 use crate::finding::{self, Finding, Rule};
 use crate::intent::Intent;
-use crate::intent::model::Engine;
 use crate::object::Object;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -154,11 +153,6 @@ fn objects(context: &mut Context<'_>) -> Vec<Desired> {
         (None, Some(sla)) => drafts.push(request::draft(context, sla)),
         (Some(serving), None) => {
             let spec = graph::spec(context, serving);
-            drafts.push(graph_draft(context, spec));
-        }
-        (None, None) if !model.components.is_empty() && model.engine != Engine::Auto => {
-            let serving = crate::intent::model::Serving::default();
-            let spec = graph::spec(context, &serving);
             drafts.push(graph_draft(context, spec));
         }
         (None, None) => context.error(

@@ -3,7 +3,7 @@
 use super::hardware;
 use crate::dynamo::registry::{MAIN_CONTAINER, annotation, env as names, label};
 use crate::dynamo::v1beta1::to_value;
-use crate::intent::model::{Cache, CountOrPercent, EnvValue, Hardware, Resources, Rollout, RolloutStrategy, Secrets};
+use crate::intent::model::{Cache, EnvValue, Hardware, Resources, Rollout, RolloutStrategy, Secrets};
 use crate::intent::scalar::EnvName;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -131,18 +131,18 @@ impl PodTemplate {
     pub(super) fn roll(&mut self, rollout: Option<&Rollout>) {
         let Some(rollout) = rollout else { return };
         let annotations = &mut self.metadata.annotations;
-        let text = |value: CountOrPercent| value.to_string();
         match rollout.strategy {
+            // All pods stop first: surge and unavailability have no meaning.
             Some(RolloutStrategy::Recreate) => {
                 annotations.insert(annotation::STRATEGY, "Recreate".to_owned());
             }
-            Some(RolloutStrategy::Rolling) | None => {}
-        }
-        if let Some(surge) = rollout.max_surge.map(text) {
-            annotations.insert(annotation::MAX_SURGE, surge);
-        }
-        if let Some(unavailable) = rollout.max_unavailable.map(text) {
-            annotations.insert(annotation::MAX_UNAVAILABLE, unavailable);
+            Some(RolloutStrategy::Rolling) | None => {
+                let amounts = [
+                    (annotation::MAX_SURGE, rollout.max_surge),
+                    (annotation::MAX_UNAVAILABLE, rollout.max_unavailable),
+                ];
+                annotations.extend(amounts.into_iter().filter_map(|(name, amount)| Some((name, amount?.to_string()))));
+            }
         }
     }
 }

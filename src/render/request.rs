@@ -20,7 +20,7 @@ pub(super) fn draft(context: &mut Context<'_>, sla: &Sla) -> Draft {
     let spec = to_value(&RequestSpec {
         model: model.model.clone(),
         backend: Some(backend(context, model.engine).to_owned()),
-        image: image(context, model),
+        image: image(model),
         auto_apply: Some(sla.auto_apply.unwrap_or(false)),
         search_strategy: sla.search.map(|search| {
             match search {
@@ -88,18 +88,10 @@ fn backend(context: &mut Context<'_>, engine: Engine) -> &'static str {
     }
 }
 
-fn image(context: &mut Context<'_>, model: &ModelSpec) -> Option<String> {
-    let runtime = model.runtime.as_ref().map(|version| registry::image(PLANNER_IMAGE, version.as_str()));
-    let image = model.image.as_ref().map(ToString::to_string).or(runtime);
-    if image.is_none() {
-        context.error(
-            rules::NO_IMAGE,
-            "spec",
-            "no image for the profiler: neither `runtime` nor `image` is given",
-            "give `spec.runtime`, such as `1.2.0`",
-        );
-    }
-    image
+/// The profiler's image; without one, Dynamo's webhook fills in its own.
+fn image(model: &ModelSpec) -> Option<String> {
+    let runtime = || model.runtime.as_ref().map(|version| registry::image(PLANNER_IMAGE, version.as_str()));
+    model.image.as_ref().map(ToString::to_string).or_else(runtime)
 }
 
 /// Collects the entries that have a value.

@@ -24,9 +24,6 @@ pub const PARALLEL_SIZE: Rule = Rule {
     id: "render/parallel-size",
     summary: "A parallel size that an engine only switches on has the size that follows from the others.",
 };
-/// Adapters need vLLM.
-pub const ADAPTERS_ENGINE: Rule =
-    Rule { id: "render/adapters-engine", summary: "Adapters need an engine that Dynamo loads them into." };
 /// Adapters need `serving`.
 pub const ADAPTERS_SERVING: Rule =
     Rule { id: "render/adapters-serving", summary: "Adapters need `serving`, whose workers they load into." };
@@ -47,7 +44,6 @@ pub const OVERRIDE: Rule =
 
 /// Every rule of this room; those of Dynamo's admission are in [`crate::dynamo::admission::rules::ALL`].
 pub const ALL: &[Rule] = &[
-    ADAPTERS_ENGINE,
     ADAPTERS_SERVING,
     ADAPTER_TWICE,
     BLOCK_SIZE,

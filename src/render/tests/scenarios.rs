@@ -260,7 +260,7 @@ model: m
 engine: vllm
 image: registry.example.com:5000/vllm:1.2.0
 hardware: {gpu: a100_sxm}
-rollout: {strategy: recreate, maxSurge: 25%, maxUnavailable: 1}
+rollout: {maxSurge: 25%, maxUnavailable: 1}
 secrets: {huggingFace: hf, imagePull: [nvcr], env: [bucket]}
 env: {A: model, B: model}
 serving:
@@ -271,8 +271,7 @@ serving:
           "metadata": {
             "annotations": {
               "nvidia.com/deployment-rolling-update-max-surge": "25%",
-              "nvidia.com/deployment-rolling-update-max-unavailable": "1",
-              "nvidia.com/deployment-strategy": "Recreate"
+              "nvidia.com/deployment-rolling-update-max-unavailable": "1"
             }
           },
           "spec": {
@@ -358,6 +357,42 @@ serving:
           }
         }
         "#);
+}
+
+#[test]
+fn a_model_that_stops_before_it_starts_has_no_surge() {
+    let spec = "
+model: m
+engine: mocker
+runtime: 1.2.0
+rollout: {maxSurge: 1}
+serving: {worker: {rollout: {strategy: recreate, maxSurge: 1}}}";
+    let model = rendered("stops", spec);
+    insta::assert_snapshot!(component(&model, "worker")["podTemplate"]["metadata"], @r#"{"annotations":{"nvidia.com/deployment-strategy":"Recreate"}}"#);
+}
+
+#[test]
+fn a_model_inside_the_cache_is_read_by_the_frontend_too() {
+    let spec = "
+model: /opt/model-cache/llama
+engine: mocker
+runtime: 1.2.0
+serving: {worker: {}}
+cache: {claim: weights}";
+    let model = rendered("local", spec);
+    assert_eq!(main(&model, "frontend")["volumeMounts"], main(&model, "worker")["volumeMounts"]);
+    assert!(main(&model, "frontend")["volumeMounts"].is_array());
+}
+
+#[test]
+fn a_planner_needs_its_own_image_where_only_the_engines_is_named() {
+    let spec = "
+model: m
+engine: vllm
+image: registry/vllm:1.2.0
+serving: {worker: {scaling: {min: 1, max: 2}}}
+components: {planner: {type: planner}}";
+    insta::assert_snapshot!(findings("planned", spec), @"error render/no-image: no image: the component names none, and none follows from `runtime`; give the component its own `image`: that of the model is the engine's");
 }
 
 #[test]
@@ -536,12 +571,16 @@ spec:
   image: registry/vllm:nightly
   serving:
     worker:
-      gpus: 3
-      nodes: 2
+      tensorParallel: 4
+      dataParallel: 2
+      expertParallel: 4
+      template:
+        spec: {containers: [{name: main, ports: [{containerPort: 80}]}]}
 ",
         )],
     };
     let selection = Workspace::parse(&tree).environment(None).unwrap();
+    assert!(selection.broken.is_empty(), "{:#?}", selection.findings);
     let rendered = render(&selection.intents[0], &target());
     let lines: Vec<String> = rendered
         .findings
@@ -554,6 +593,7 @@ spec:
     insta::assert_snapshot!(lines.join("\n"), @r#"
         qwen/model.yaml:6:51 error dynamo/annotation-value
         qwen/model.yaml:10:10 warning dynamo/image-version
-        qwen/model.yaml:13:13 error render/gpus-per-node
+        qwen/model.yaml:15:23 warning render/parallel-size
+        qwen/model.yaml:16:7 warning dynamo/system-port
         "#);
 }
