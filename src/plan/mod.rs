@@ -1,8 +1,24 @@
 //! The plan: desired against live, as a value that carries its reasons. The executor makes no choices.
 
+mod build;
+mod compare;
+mod decide;
+mod guard;
+mod input;
+mod merge;
+mod prune;
 mod record;
+pub mod rules;
+mod status;
+mod totals;
+mod world;
 
-pub use record::{InventoryEntry, Outcome, Record};
+pub use build::plan;
+pub use compare::{Comparison, compare};
+pub use input::{Damaged, PlanInput, Scope};
+pub use merge::{SEED_MANAGER, replicas_only, with_replicas};
+pub use record::{InventoryEntry, Outcome, Record, RecordFault, custom_resource_definition};
+pub use status::{Drift, ModelStatus, ObjectStatus, SyncState, status};
 
 pub use crate::dynamo::disruption::Disruption;
 use crate::finding::Finding;
@@ -245,3 +261,6 @@ pub enum HoldKind {
     /// More GPUs would be needed than the environment may have.
     MaxGpus,
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,14 @@
 //!
 //! It lives in the cluster as a `Model` object (`stator.dev/v1alpha1`), so that any stator finds it again.
 
+mod crd;
+mod object;
+#[cfg(test)]
+mod tests;
+
+pub use crd::custom_resource_definition;
+pub use object::RecordFault;
+
 use crate::object::ObjectRef;
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +55,7 @@ pub struct InventoryEntry {
 }
 
 /// How one sync of the model ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
     /// When, RFC 3339 in UTC.

@@ -39,11 +39,25 @@ pub(super) fn of_request(object: &Object) -> Option<String> {
     object.spec().pointer("/hardware/gpuSku").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The SKU of a graph: the first component that selects nodes by a label that names a GPU.
+/// The SKU of a graph: the first component that selects nodes by a label that names a GPU, or requires one of several.
 pub(super) fn of_graph(object: &Object) -> Option<String> {
     components(object.spec()).find_map(|component| {
-        let selector = component.pointer("/podTemplate/spec/nodeSelector")?.as_object()?;
-        LABELS.iter().find_map(|label| selector.get(*label)?.as_str()).map(name)
+        let pod = component.pointer("/podTemplate/spec")?;
+        LABELS.iter().find_map(|label| selected(pod, label)).map(name)
+    })
+}
+
+/// The value that a pod wants of a node label: by selector, or as the first of those that its affinity allows.
+fn selected<'a>(pod: &'a Value, label: &str) -> Option<&'a str> {
+    let by_selector = pod.get("nodeSelector").and_then(|selector| selector.get(label)).and_then(Value::as_str);
+    by_selector.or_else(|| {
+        let required = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+        let terms = pod.pointer(required)?.as_array()?;
+        terms.iter().filter_map(|term| term.get("matchExpressions")?.as_array()).flatten().find_map(|expression| {
+            let text = |field: &str| expression.get(field).and_then(Value::as_str);
+            let matches = text("key") == Some(label) && text("operator") == Some("In");
+            matches.then(|| expression.get("values")?.as_array()?.first()?.as_str()).flatten()
+        })
     })
 }
 

@@ -1,0 +1,189 @@
+//! One revision's desired objects against another's, with no cluster: what a pull request would change.
+
+use super::build::sorted;
+use super::decide::{Seeds, field, line};
+use super::{Action, Change, GpuTotals, Hold, HoldKind, Plan, Step, merge, totals};
+use crate::dynamo::disruption;
+use crate::dynamo::gpus;
+use crate::dynamo::kinds::MANAGER;
+use crate::fields;
+use crate::finding::{self, Finding};
+use crate::intent::repository::{Guards, Prices};
+use crate::object::{Object, ObjectIdentity};
+use crate::render::{Desired, Rendered, Stage};
+use std::collections::BTreeMap;
+
+/// Two revisions of one environment.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison<'a> {
+    /// The repository's name.
+    pub repository: &'a str,
+    /// The environment's name.
+    pub environment: &'a str,
+    /// What is compared with.
+    pub base: &'a [Rendered],
+    /// The commit that is compared with.
+    pub base_revision: &'a str,
+    /// What would be.
+    pub head: &'a [Rendered],
+    /// The commit that would be.
+    pub head_revision: &'a str,
+    /// Models of the head that cannot be used: what they render to is not known, so nothing of them is compared.
+    pub broken: &'a [crate::intent::BrokenIntent],
+    /// Findings of the head's intents.
+    pub findings: &'a [Finding],
+    /// What GPUs cost.
+    pub prices: Option<&'a Prices>,
+    /// What will hold the sync back.
+    pub guards: Guards,
+}
+
+struct Side<'a> {
+    rendered: &'a Rendered,
+    desired: &'a Desired,
+}
+
+/// Compares two revisions. Nothing in the plan can be carried out; every field is stator's.
+pub fn compare(comparison: &Comparison<'_>) -> Plan {
+    let (base, head) = (sides(comparison.base), sides(comparison.head));
+    let mut lines = Vec::new();
+    for (identity, new) in &head {
+        lines.push((new.desired.stage, changed(base.get(identity), new)));
+    }
+    let broken =
+        |side: &Side<'_>| {
+            comparison.broken.iter().any(|one| {
+                one.source == side.rendered.source || one.name.as_deref() == Some(side.rendered.model.as_str())
+            }) || comparison
+                .head
+                .iter()
+                .any(|one| one.model == side.rendered.model && one.findings.iter().any(Finding::is_error))
+        };
+    for (_, old) in base.iter().filter(|(identity, _)| !head.contains_key(identity)) {
+        lines.push((old.desired.stage, gone(old, broken(old))));
+    }
+    let changes = sorted(lines);
+    let mut findings: Vec<Finding> = comparison.findings.to_vec();
+    findings.extend(comparison.head.iter().flat_map(|one| one.findings.iter().cloned()));
+    finding::sort(&mut findings);
+    let holds = holds(comparison, &changes);
+    Plan {
+        api_version: "stator.dev/v1alpha1",
+        kind: "Plan",
+        repository: comparison.repository.to_owned(),
+        environment: comparison.environment.to_owned(),
+        revision: comparison.head_revision.to_owned(),
+        base: comparison.base_revision.to_owned(),
+        digest: totals::digest(&changes, &holds),
+        summary: totals::summary(&changes, comparison.prices),
+        changes,
+        holds,
+        retired: Vec::new(),
+        findings,
+    }
+}
+
+/// Objects by identity; of several models that render one claim the first by name counts.
+fn sides(rendered: &[Rendered]) -> BTreeMap<ObjectIdentity, Side<'_>> {
+    let mut all: BTreeMap<ObjectIdentity, Side<'_>> = BTreeMap::new();
+    for rendered in rendered {
+        for desired in &rendered.objects {
+            let identity = desired.object.reference().identity();
+            if all.get(&identity).is_none_or(|other| other.rendered.model > rendered.model) {
+                all.insert(identity, Side { rendered, desired });
+            }
+        }
+    }
+    all
+}
+
+fn whole(desired: &Desired) -> Object {
+    let (object, seeds): (Object, Seeds) = merge::without_delegated(desired);
+    merge::with_replicas(&object, &seeds)
+}
+
+fn changed(old: Option<&Side<'_>>, new: &Side<'_>) -> Change {
+    let mut change = line(&new.rendered.model, &new.rendered.source, new.desired.object.reference());
+    let after = whole(new.desired);
+    let used = gpus::of(&after);
+    change.gpu_sku = used.sku.clone();
+    let Some(old) = old else {
+        change.action = Action::Create;
+        change.disruption = disruption::of_create(&after);
+        change.gpus = GpuTotals { before: 0, after: used.total(), peak: used.total() };
+        change.reasons.push("is new".to_owned());
+        change.after = Some(after.into_value());
+        return change;
+    };
+    let before = whole(old.desired);
+    change.gpus.before = gpus::of(&before).total();
+    change.gpus.after = used.total();
+    change.gpus.peak = change.gpus.before.max(change.gpus.after);
+    let schema = fields::schema_of(after.api_version(), after.kind());
+    let (Some(schema), true) = (schema, before != after) else { return change };
+    // What is compared are the objects as git has them: seeded counts are no wish of git's.
+    let differences = fields::diff(schema, old.desired.object.value(), new.desired.object.value());
+    if differences.is_empty() {
+        return change;
+    }
+    let judgement = disruption::judge(&before, &after);
+    change.action = if judgement.forbidden.is_empty() {
+        Action::Update
+    } else if judgement.replace_helps() && new.desired.prune {
+        Action::Replace
+    } else {
+        Action::Blocked
+    };
+    change.disruption = judgement.disruption;
+    change.fields = differences.into_iter().map(|one| field(one, MANAGER.to_owned())).collect();
+    change.gpus.peak = gpus::peak(Some(&before), Some(&after), judgement.disruption);
+    change.reasons.extend(judgement.notes);
+    change.reasons.extend(judgement.forbidden.into_iter().map(|one| one.message));
+    change.before = Some(old.desired.object.value().clone());
+    change.after = Some(new.desired.object.value().clone());
+    change
+}
+
+fn gone(old: &Side<'_>, broken: bool) -> Change {
+    let mut change = line(&old.rendered.model, &old.rendered.source, old.desired.object.reference());
+    let before = whole(old.desired);
+    let used = gpus::of(&before);
+    change.gpu_sku = used.sku.clone();
+    change.gpus = GpuTotals { before: used.total(), after: used.total(), peak: used.total() };
+    if broken {
+        change.action = Action::Blocked;
+        change.reasons.push("the model has errors, so what becomes of it is not known".to_owned());
+    } else if old.desired.prune {
+        change.action = Action::Delete;
+        change.disruption = disruption::of_delete(&before);
+        change.gpus.after = 0;
+        change.reasons.push("is no longer in git".to_owned());
+        change.before = Some(before.into_value());
+    } else {
+        change.reasons.push("git no longer has it; it is kept because it holds data: delete it by hand".to_owned());
+    }
+    change
+}
+
+fn holds(comparison: &Comparison<'_>, changes: &[Change]) -> Vec<Hold> {
+    let input = super::PlanInput { guards: comparison.guards.clone(), ..super::PlanInput::default() };
+    let mut scratch = changes.to_vec();
+    // Guards look at what would be written: in a comparison every change is.
+    for change in &mut scratch {
+        if change.action != Action::Keep && change.action != Action::Blocked {
+            change.step = Step::Delete(super::DeleteStep {
+                object: change.object.clone(),
+                stage: Stage::Graph,
+                uid: String::new(),
+                resource_version: String::new(),
+            });
+        }
+    }
+    let mut holds = super::guard::hold(&input, &mut scratch);
+    let total = comparison.base.iter().map(|one| one.objects.len()).sum::<usize>();
+    for hold in holds.iter_mut().filter(|hold| hold.kind == HoldKind::MassDelete) {
+        let deletions = changes.iter().filter(|one| one.action == Action::Delete).count();
+        hold.message = format!("{deletions} of {total} objects would be deleted at once");
+    }
+    holds
+}

@@ -1,0 +1,244 @@
+//! The status of each model, from a plan and the live objects: what `status -o json` says.
+
+use super::world::World;
+use super::{Action, Change, Plan, PlanInput};
+use crate::dynamo::health::{self, Health, Verdict};
+use crate::object::{Object, ObjectRef};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One model's status.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelStatus {
+    /// The model's name.
+    pub name: String,
+    /// The namespace of its objects.
+    pub namespace: String,
+    /// Path of its `model.yaml`, or where it was.
+    pub source: String,
+    /// Whether the cluster is as git says.
+    pub sync: SyncState,
+    /// The worst health of its objects.
+    pub health: Health,
+    /// The commit of the last sync that changed it; empty when there was none, or outside git.
+    pub revision: String,
+    /// GPUs that it holds now.
+    pub gpus: u64,
+    /// The SKU of those GPUs, where its graph says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_sku: Option<String>,
+    /// The main kind: a graph or a request; empty when nothing of it is left.
+    pub kind: String,
+    /// When its main object was created, RFC 3339; absent when it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+    /// Fields that were changed in the cluster although git did not change. Sorted.
+    pub drift: Vec<Drift>,
+    /// What most deserves to be known, in a sentence.
+    pub message: String,
+    /// Each of its objects.
+    pub objects: Vec<ObjectStatus>,
+}
+
+/// Whether the cluster is as git says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum SyncState {
+    /// It is.
+    Synced,
+    /// A sync would change something.
+    OutOfSync,
+    /// A sync cannot make it so: somebody else is in the way, or the model has errors.
+    Blocked,
+    /// It cannot be told.
+    #[default]
+    Unknown,
+}
+
+/// One drifted field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Drift {
+    /// Which object, as people write it: `DynamoGraphDeployment prod/llama`.
+    pub object: String,
+    /// Which field.
+    pub path: String,
+    /// What git says; `null` when it says nothing.
+    pub want: Value,
+    /// What the cluster holds; `null` when nothing.
+    pub have: Value,
+    /// Who owns it there.
+    pub owner: String,
+}
+
+/// One object's part in a model's status.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectStatus {
+    /// The object.
+    #[serde(flatten)]
+    pub object: ObjectRef,
+    /// What a sync would do with it.
+    pub action: Action,
+    /// Its health.
+    pub health: Health,
+    /// Why, in a sentence.
+    pub message: String,
+}
+
+/// The status of every model that the plan is about, sorted by name. `plan` must have been made from `input`.
+pub fn status(input: &PlanInput, plan: &Plan) -> Vec<ModelStatus> {
+    let world = World::new(input);
+    let mut by_model: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
+    for change in &plan.changes {
+        by_model.entry(&change.model).or_default().push(change);
+    }
+    // A model without a line has errors, or its objects are gone already.
+    let rendered = input.rendered.iter().map(|one| one.model.as_str());
+    let broken = input.broken.iter().filter_map(|one| one.name.as_deref());
+    for name in rendered.chain(broken).chain(world.records().keys().copied()).filter(|name| input.scope.covers(name)) {
+        by_model.entry(name).or_default();
+    }
+    let faulty = faulty(input);
+    by_model.into_iter().map(|(name, changes)| model(&world, name, &changes, faulty.contains(name))).collect()
+}
+
+fn faulty(input: &PlanInput) -> BTreeSet<&str> {
+    let errors = input.rendered.iter().filter(|one| one.findings.iter().any(crate::finding::Finding::is_error));
+    errors.map(|one| one.model.as_str()).chain(input.broken.iter().filter_map(|one| one.name.as_deref())).collect()
+}
+
+fn model(world: &World<'_>, name: &str, changes: &[&Change], faulty: bool) -> ModelStatus {
+    let input = world.input;
+    let record = world.records().get(name).copied();
+    let rendered = input.rendered.iter().find(|one| one.model == name);
+    let broken = input.broken.iter().find(|one| one.name.as_deref() == Some(name));
+    let judged: Vec<(&Change, Verdict)> = changes.iter().map(|change| (*change, verdict(world, change))).collect();
+    let main = judged.iter().find(|(change, _)| {
+        matches!(change.object.kind.as_str(), "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest")
+    });
+    let health = if judged.is_empty() {
+        Health::Unknown
+    } else {
+        judged.iter().map(|(_, one)| one.health).max().unwrap_or_default()
+    };
+    let sync = sync_state(changes, faulty);
+    let source = rendered
+        .map(|one| one.source.clone())
+        .or_else(|| broken.map(|one| one.source.clone()))
+        .or_else(|| record.map(|one| one.source.clone()))
+        .or_else(|| changes.first().map(|one| one.source.clone()))
+        .unwrap_or_default();
+    let live = main.and_then(|(change, _)| world.live(&change.object));
+    ModelStatus {
+        name: name.to_owned(),
+        namespace: input.namespace.clone(),
+        source,
+        sync,
+        health,
+        revision: record.map(|one| one.revision.clone()).unwrap_or_default(),
+        gpus: changes.iter().fold(0, |sum, one| sum.saturating_add(one.gpus.before)),
+        gpu_sku: changes.iter().find_map(|one| one.gpu_sku.clone()),
+        kind: main.map(|(change, _)| change.object.kind.clone()).unwrap_or_default(),
+        created: live.and_then(|live| live.text("/metadata/creationTimestamp")).map(str::to_owned),
+        drift: drift(world, changes),
+        message: message(&judged, faulty, sync, health),
+        objects: judged
+            .into_iter()
+            .map(|(change, verdict)| ObjectStatus {
+                object: change.object.clone(),
+                action: change.action,
+                health: verdict.health,
+                message: verdict.message,
+            })
+            .collect(),
+    }
+}
+
+/// The health of a live object at the generation that was applied; what is not there is on its way or is not.
+fn verdict(world: &World<'_>, change: &Change) -> Verdict {
+    let missing = |health, message: &str| Verdict { health, message: message.to_owned(), terminal: false };
+    match world.live(&change.object) {
+        Some(live) => {
+            let applied = world.entry(&change.object).filter(|(_, entry)| entry.uid.as_deref() == live.uid());
+            health::judge(live, applied.and_then(|(_, entry)| entry.generation))
+        }
+        None if world.damage(&change.object).is_some() => missing(Health::Unknown, "cannot be read from the cluster"),
+        None if change.action == Action::Keep => missing(Health::Progressing, "is applied with another model"),
+        None => missing(Health::Progressing, "is not there yet"),
+    }
+}
+
+fn sync_state(changes: &[&Change], faulty: bool) -> SyncState {
+    if faulty || changes.iter().any(|one| one.action == Action::Blocked) {
+        SyncState::Blocked
+    } else if changes.is_empty() {
+        SyncState::Unknown
+    } else if changes.iter().all(|one| one.action == Action::Keep) {
+        SyncState::Synced
+    } else {
+        SyncState::OutOfSync
+    }
+}
+
+/// Fields that differ although what git wants is what was applied last.
+fn drift(world: &World<'_>, changes: &[&Change]) -> Vec<Drift> {
+    let mut list = Vec::new();
+    for change in changes {
+        let recorded = world.entry(&change.object).map(|(_, entry)| entry.digest.as_str());
+        let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
+        if recorded.is_none() || recorded != wanted {
+            continue;
+        }
+        let object = change.object.to_string();
+        if change.action == Action::Create && world.live(&change.object).is_none_or(Object::is_deleting) {
+            list.push(Drift {
+                object,
+                path: String::new(),
+                want: Value::from("present"),
+                have: Value::Null,
+                owner: String::new(),
+            });
+            continue;
+        }
+        list.extend(change.fields.iter().map(|field| Drift {
+            object: object.clone(),
+            path: field.path.to_string(),
+            want: field.new.clone(),
+            have: field.old.clone(),
+            owner: field.owner.clone(),
+        }));
+    }
+    list.sort_by(|a, b| (&a.object, &a.path).cmp(&(&b.object, &b.path)));
+    list
+}
+
+fn message(judged: &[(&Change, Verdict)], faulty: bool, sync: SyncState, health: Health) -> String {
+    if faulty {
+        return "has errors: see `stator validate`".to_owned();
+    }
+    if let Some((change, _)) = judged.iter().find(|(change, _)| change.action == Action::Blocked) {
+        return format!("{} {}", change.object.name, change.reasons.join("; "));
+    }
+    if judged.is_empty() {
+        return "nothing of it is in the cluster".to_owned();
+    }
+    let worst = judged.iter().find(|(_, verdict)| verdict.health == health);
+    let several = judged.len() > 1;
+    match (worst, sync) {
+        (Some((change, verdict)), _) if !matches!(health, Health::Healthy | Health::Suspended) => {
+            if several {
+                format!("{}: {}", change.object.name, verdict.message)
+            } else {
+                verdict.message.clone()
+            }
+        }
+        (_, SyncState::OutOfSync) => {
+            let pending = judged.iter().filter(|(change, _)| change.action != Action::Keep).count();
+            format!("{pending} of {} objects differ from git", judged.len())
+        }
+        (Some((_, verdict)), _) => verdict.message.clone(),
+        (None, _) => String::new(),
+    }
+}

@@ -1,0 +1,5 @@
+mod laws;
+mod pruning;
+mod records;
+mod stories;
+mod world;

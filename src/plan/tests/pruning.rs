@@ -1,0 +1,171 @@
+//! What is deleted, and what never is.
+
+use super::world::*;
+use crate::intent::BrokenIntent;
+use crate::plan::{Damaged, HoldKind, Scope, Step};
+use serde_json::json;
+
+const DGD: &str = "DynamoGraphDeployment";
+
+fn three() -> Story {
+    Story::synced([with_claim(with_adapter(small("a"), "a-sql"), "cache", "1Ti"), small("b"), small("c")])
+}
+
+#[test]
+fn a_removed_model_goes_adapter_first_and_its_weights_stay() {
+    let mut story = three();
+    story.rendered.remove(0);
+    insta::assert_snapshot!(story.show(), @r#"
+    Keep a PersistentVolumeClaim prod/cache none 0->0 peak 0
+      - git no longer has it; it is kept because it holds data: delete it by hand
+    Keep b DynamoGraphDeployment prod/b none 1->1 peak 1
+    Keep c DynamoGraphDeployment prod/c none 1->1 peak 1
+    Delete a DynamoModel prod/a-sql adapter-only 0->0 peak 0 [delete]
+      - model a is no longer in git
+    Delete a DynamoGraphDeployment prod/a delete 1->0 peak 1 [delete]
+      - model a is no longer in git
+    retired: a
+    "#);
+    story.sync();
+    insta::assert_snapshot!(story.show(), @r#"
+    Keep a PersistentVolumeClaim prod/cache none 0->0 peak 0
+      - git no longer has it; it is kept because it holds data: delete it by hand
+    Keep b DynamoGraphDeployment prod/b none 1->1 peak 1
+    Keep c DynamoGraphDeployment prod/c none 1->1 peak 1
+    "#);
+}
+
+#[test]
+fn a_broken_model_keeps_its_objects() {
+    let mut story = three();
+    story.rendered.remove(1);
+    story.broken = vec![BrokenIntent { source: "models/b/model.yaml".into(), name: None }];
+    assert!(!story.show().contains("[delete]"), "found by its path");
+    insta::assert_snapshot!(story.show(), @r#"
+    Keep a PersistentVolumeClaim prod/cache none 0->0 peak 0
+    Keep a DynamoGraphDeployment prod/a none 1->1 peak 1
+    Keep a DynamoModel prod/a-sql none 0->0 peak 0
+    Keep b DynamoGraphDeployment prod/b none 1->1 peak 1
+      - git no longer has it, and its model has errors: kept until they are fixed
+    Keep c DynamoGraphDeployment prod/c none 1->1 peak 1
+    "#);
+    // A file that nobody knows may hold any of the models that are missing.
+    story.broken = vec![BrokenIntent { source: "elsewhere/model.yaml".into(), name: None }];
+    assert!(!story.show().contains("[delete]"));
+    assert!(story.plan().retired.is_empty());
+}
+
+#[test]
+fn a_sync_of_one_model_leaves_the_others_out() {
+    let mut story = three();
+    story.rendered = vec![small("b")];
+    story.scope = Scope::Models(["b".to_owned()].into());
+    insta::assert_snapshot!(story.show(), @"Keep b DynamoGraphDeployment prod/b none 1->1 peak 1");
+}
+
+#[test]
+fn an_empty_render_never_prunes() {
+    let mut story = three();
+    story.rendered.clear();
+    story.allow = vec![HoldKind::MassDelete, HoldKind::Delete];
+    let plan = story.plan();
+    assert!(plan.changes.iter().all(|change| change.step == Step::Nothing));
+    assert!(plan.retired.is_empty());
+    assert_eq!(plan.summary.blocked, 5);
+}
+
+#[test]
+fn many_deletions_wait_for_a_release() {
+    let names: Vec<String> = (0..20).map(|number| format!("m{number:02}")).collect();
+    let mut story = Story::synced(names.iter().map(|name| small(name)));
+    story.rendered.truncate(14);
+    let held = story.plan();
+    assert!(held.changes.iter().all(|change| change.step == Step::Nothing));
+    assert!(held.retired.is_empty());
+    insta::assert_snapshot!(format!("{:?}", held.holds), @r#"[Hold { kind: MassDelete, message: "6 of 20 objects would be deleted, 5 go without a release", help: "check that git says what you mean, then allow it with --allow mass-delete", allowed: false }]"#);
+    story.allow = vec![HoldKind::MassDelete];
+    assert_eq!(story.plan().changes.iter().filter(|change| matches!(change.step, Step::Delete(_))).count(), 6);
+    story.allow.clear();
+    // Five are few.
+    story.rendered = names[..15].iter().map(|name| small(name)).collect();
+    assert!(story.plan().holds.is_empty());
+    // The environment may say otherwise.
+    story.guards.max_deletions = Some(0);
+    assert_eq!(story.plan().holds.len(), 1);
+}
+
+#[test]
+fn only_what_label_record_and_manager_call_stators_is_deleted() {
+    let removed = |change: &dyn Fn(&mut Story)| {
+        let mut story = three();
+        story.rendered.remove(1);
+        change(&mut story);
+        let plan = story.plan();
+        let line = plan.changes.iter().find(|one| one.object.name == "b").unwrap();
+        assert!(!matches!(line.step, Step::Delete(_)), "{:?}", line.reasons);
+        line.reasons.join("; ")
+    };
+    let reasons = [
+        removed(&|story| story.tamper(DGD, "b", |value| value["metadata"]["uid"] = json!("another"))),
+        removed(&|story| {
+            story.tamper(DGD, "b", |value| {
+                value["metadata"]["labels"].as_object_mut().unwrap().remove("stator.dev/repository");
+            });
+        }),
+        removed(&|story| story.tamper(DGD, "b", |value| value["metadata"]["managedFields"] = json!([]))),
+        removed(&|story| {
+            story.tamper(DGD, "b", |value| {
+                value["metadata"]["annotations"] = json!({"meta.helm.sh/release-name": "x"});
+            });
+        }),
+        removed(&|story| drop(story.records.remove("b"))),
+        removed(&|story| {
+            story.records.remove("b");
+            story.damaged = vec![Damaged { object: reference("Model", "b"), message: "not YAML".into() }];
+        }),
+        removed(&|story| story.keep_leftovers = true),
+    ];
+    insta::assert_snapshot!(reasons.join("\n"), @r#"
+    git no longer has it, but it is not the object that stator made: its uid is another: delete it by hand
+    git no longer has it, but its labels no longer say that it is stator's: delete it by hand
+    git no longer has it, but stator is not among its field managers: delete it by hand
+    git no longer has it, but it is managed by Helm (`meta.helm.sh/release-name`): take it out of Helm first, two tools would fight: delete it by hand
+    git no longer has it, but no record says that stator made it: delete it by hand
+    git no longer has it, but the model's record is damaged: delete it by hand
+    git no longer has it; it is kept because pruning is off
+    "#);
+}
+
+#[test]
+fn a_crash_between_apply_and_record_loses_nothing() {
+    let mut story = three();
+    // The record was written before the apply, and the answer never came.
+    story.records.get_mut("b").unwrap().inventory[0].uid = None;
+    let plan = story.plan();
+    let line = plan.changes.iter().find(|one| one.object.name == "b").unwrap();
+    assert_eq!(line.inventory.as_ref().unwrap().uid.as_deref(), story.find(DGD, "b").uid());
+    // Removed from git at that very moment, it goes all the same.
+    story.rendered.remove(1);
+    story.sync();
+    assert!(!story.live.values().any(|one| one.name() == "b"));
+}
+
+#[test]
+fn an_object_that_moves_to_another_model_is_not_deleted() {
+    let mut story = three();
+    let mut moved = story.rendered.remove(2);
+    moved.model = "d".into();
+    moved.objects[0].object = moved.objects[0]
+        .object
+        .clone()
+        .map(|mut value| {
+            value["metadata"]["labels"]["stator.dev/model"] = json!("d");
+            value
+        })
+        .unwrap();
+    story.rendered.push(moved);
+    let plan = show(&story.plan());
+    assert!(!plan.contains("[delete]"));
+    assert!(plan.contains("moves here from model c"), "{plan}");
+    story.sync();
+}

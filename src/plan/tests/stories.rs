@@ -1,0 +1,402 @@
+//! What people see when they change, break or share things.
+
+use super::world::*;
+use crate::intent::repository::Guards;
+use crate::plan::HoldKind;
+use crate::render::Stage;
+use serde_json::{Value, json};
+
+const DGD: &str = "DynamoGraphDeployment";
+
+fn llama(image: &str, decode: u64) -> crate::render::Rendered {
+    graph("llama", [worker("prefill", 2, 2, image), worker("decode", decode, 4, image)])
+}
+
+#[test]
+fn a_new_model_is_created_volume_first_and_adapter_last() {
+    let model = with_claim(with_adapter(small("llama"), "llama-sql"), "cache", "500Gi");
+    insta::assert_snapshot!(Story::of([model]).show(), @r#"
+    Create llama PersistentVolumeClaim prod/cache none 0->0 peak 0 [apply]
+      - is not in the cluster yet
+    Create llama DynamoGraphDeployment prod/llama none 0->1 peak 1 [apply]
+      - is not in the cluster yet
+    Create llama DynamoModel prod/llama-sql adapter-only 0->0 peak 0 [apply]
+      - is not in the cluster yet
+      - applied once graph llama is Ready
+    "#);
+}
+
+#[test]
+fn an_unchanged_repository_keeps_everything() {
+    let story = Story::synced([with_claim(with_adapter(small("llama"), "llama-sql"), "cache", "500Gi"), small("qwen")]);
+    insta::assert_snapshot!(story.show(), @r#"
+    Keep llama PersistentVolumeClaim prod/cache none 0->0 peak 0
+    Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
+    Keep llama DynamoModel prod/llama-sql none 0->0 peak 0
+    Keep qwen DynamoGraphDeployment prod/qwen none 1->1 peak 1
+    "#);
+}
+
+#[test]
+fn scaling_and_a_new_image() {
+    let mut story = Story::synced([llama("vllm:1.2.0", 2)]);
+    story.rendered = vec![llama("vllm:1.2.0", 3)];
+    insta::assert_snapshot!(story.show(), @r#"
+    Update llama DynamoGraphDeployment prod/llama scale 12->16 peak 16 [apply]
+      spec.components[name=decode].replicas: 2 -> 3 (stator)
+      - changed in git
+    "#);
+    story.sync();
+    story.rendered = vec![llama("vllm:1.2.1", 3)];
+    insta::assert_snapshot!(story.show(), @r#"
+    Update llama DynamoGraphDeployment prod/llama managed-roll 16->16 peak 22 [apply]
+      spec.components[name=decode].podTemplate.spec.containers[name=main].image: "vllm:1.2.0" -> "vllm:1.2.1" (stator)
+      spec.components[name=prefill].podTemplate.spec.containers[name=main].image: "vllm:1.2.0" -> "vllm:1.2.1" (stator)
+      - changed in git
+      - all 2 worker components roll (decode, prefill): the operator hashes them together
+    "#);
+    story.sync();
+}
+
+#[test]
+fn what_the_operator_writes_is_no_drift() {
+    let mut story = Story::synced([small("llama")]);
+    story.edit("dynamo-operator", DGD, "llama", |value| {
+        value["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
+        value["metadata"]["annotations"] =
+            json!({"nvidia.com/current-worker-hash": "5810b51e", "nvidia.com/dgd-spec": "{}"});
+    });
+    story.tamper(DGD, "llama", |value| value["status"] = json!({"state": "successful"}));
+    insta::assert_snapshot!(story.show(), @"Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1");
+}
+
+#[test]
+fn an_edited_file_is_drift_and_is_healed() {
+    let mut story = Story::synced([small("llama")]);
+    story.tamper(DGD, "llama", |value| value["spec"]["components"][1]["replicas"] = json!(7));
+    insta::assert_snapshot!(story.show(), @r#"
+    Update llama DynamoGraphDeployment prod/llama scale 7->1 peak 7 [apply]
+      spec.components[name=decode].replicas: 7 -> 1 (stator)
+      - drifted: it was changed in the cluster, git did not change
+    "#);
+    story.sync();
+}
+
+#[test]
+fn an_added_argument_is_drift_too() {
+    let mut story = Story::synced([small("llama")]);
+    story.tamper(DGD, "llama", |value| {
+        value["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0]["args"] = json!(["--model", "m", "--x"]);
+    });
+    insta::assert_snapshot!(story.show(), @r#"
+    Update llama DynamoGraphDeployment prod/llama managed-roll 1->1 peak 2 [apply]
+      spec.components[name=decode].podTemplate.spec.containers[name=main].args: ["--model","m","--x"] -> ["--model","m"] (stator)
+      - drifted: it was changed in the cluster, git did not change
+    "#);
+    story.sync();
+}
+
+#[test]
+fn another_manager_is_named_and_not_overruled() {
+    let mut story = Story::synced([small("llama")]);
+    story.edit("kubectl-edit", DGD, "llama", |value| {
+        value["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0]["image"] = json!("vllm:hotfix");
+    });
+    insta::assert_snapshot!(story.show(), @r#"
+    Blocked llama DynamoGraphDeployment prod/llama none 1->1 peak 1
+      spec.components[name=decode].podTemplate.spec.containers[name=main].image: "vllm:hotfix" -> "vllm:1.2.0" (kubectl-edit)
+      - spec.components[name=decode].podTemplate.spec.containers[name=main].image: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back
+    "#);
+    story.rendered[0].take_over = vec!["kubectl-edit".into()];
+    insta::assert_snapshot!(story.show(), @r#"
+    Update llama DynamoGraphDeployment prod/llama managed-roll 1->1 peak 2 [force]
+      spec.components[name=decode].podTemplate.spec.containers[name=main].image: "vllm:hotfix" -> "vllm:1.2.0" (kubectl-edit)
+      - drifted: it was changed in the cluster, git did not change
+      - takes fields back from kubectl-edit
+    "#);
+    story.sync();
+}
+
+#[test]
+fn a_field_that_git_no_longer_has_is_removed() {
+    let mut with_env = small("llama");
+    with_env.objects[0].object = with_env.objects[0]
+        .object
+        .clone()
+        .map(|mut value| {
+            value["spec"]["env"] = json!([{"name": "LOG", "value": "debug"}]);
+            value
+        })
+        .unwrap();
+    let mut story = Story::synced([with_env]);
+    story.rendered = vec![small("llama")];
+    insta::assert_snapshot!(story.show(), @r#"
+    Update llama DynamoGraphDeployment prod/llama managed-roll 1->1 peak 2 [apply]
+      spec.env: [{"name":"LOG","value":"debug"}] -> null (stator)
+      - changed in git
+    "#);
+    story.sync();
+}
+
+fn scaled(count: Option<u64>, seed: u64) -> crate::render::Rendered {
+    let mut decode = worker("decode", 1, 4, "vllm:1.2.0");
+    decode["scalingAdapter"] = json!({});
+    match count {
+        Some(count) => decode["replicas"] = json!(count),
+        None => drop(decode.as_object_mut().unwrap().remove("replicas")),
+    }
+    let mut model = graph("llama", [decode]);
+    model.objects[0].initial_replicas = [("decode".to_owned(), seed)].into();
+    model
+}
+
+#[test]
+fn a_scaling_adapter_owns_the_count() {
+    let mut story = Story::synced([scaled(None, 2)]);
+    let count = |story: &Story| story.find(DGD, "llama").value()["spec"]["components"][1]["replicas"].clone();
+    assert_eq!(count(&story), json!(2), "seeded");
+    story.edit("dynamo-operator", DGD, "llama", |value| value["spec"]["components"][1]["replicas"] = json!(6));
+    insta::assert_snapshot!(story.show(), @"Keep llama DynamoGraphDeployment prod/llama none 24->24 peak 24");
+    story.sync();
+    assert_eq!(count(&story), json!(6));
+}
+
+#[test]
+fn a_count_is_handed_over_to_an_adapter_without_a_jump() {
+    let mut story = Story::synced([graph("llama", [worker("decode", 5, 4, "vllm:1.2.0")])]);
+    story.rendered = vec![scaled(None, 1)];
+    insta::assert_snapshot!(story.show(), @r#"
+    Update llama DynamoGraphDeployment prod/llama scale 20->20 peak 20 [apply]
+      spec.components[name=decode].scalingAdapter: null -> {} (stator)
+      - changed in git
+    "#);
+    story.sync();
+    assert_eq!(story.find(DGD, "llama").value()["spec"]["components"][1]["replicas"], json!(5));
+}
+
+#[test]
+fn what_dynamo_forbids_in_place_is_a_replacement_that_somebody_must_allow() {
+    let mut story = Story::synced([small("llama")]);
+    story.rendered =
+        vec![graph("llama", [worker("prefill", 1, 1, "vllm:1.2.0"), worker("decode", 1, 1, "vllm:1.2.0")])];
+    insta::assert_snapshot!(story.show(), @r#"
+    Replace llama DynamoGraphDeployment prod/llama recreate 1->2 peak 2
+      spec.components[name=prefill]: null -> {"name":"prefill","podTemplate":{"spec":{"containers":[{"args":["--model","m"],"image":"vllm:1.2.0","name":"main","resources":{"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-H200"}}},"replicas":1,"type":"prefill"} (stator)
+      - changed in git
+      - Dynamo forbids adding component `prefill` in place
+      - held back: `--allow replace` deletes it and makes it again
+    hold Replace allowed=false: Dynamo forbids the change in place; deleted and made again: DynamoGraphDeployment prod/llama
+    "#);
+    story.allow = vec![HoldKind::Replace];
+    insta::assert_snapshot!(story.show(), @r#"
+    Replace llama DynamoGraphDeployment prod/llama recreate 1->2 peak 2 [replace]
+      spec.components[name=prefill]: null -> {"name":"prefill","podTemplate":{"spec":{"containers":[{"args":["--model","m"],"image":"vllm:1.2.0","name":"main","resources":{"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-H200"}}},"replicas":1,"type":"prefill"} (stator)
+      - changed in git
+      - Dynamo forbids adding component `prefill` in place
+    hold Replace allowed=true: Dynamo forbids the change in place; deleted and made again: DynamoGraphDeployment prod/llama
+    "#);
+    story.sync();
+}
+
+#[test]
+fn an_interrupted_replacement_is_finished() {
+    let mut story = Story::synced([small("llama")]);
+    story.tamper(DGD, "llama", |value| {
+        value["metadata"]["deletionTimestamp"] = json!("2026-11-21T00:00:00Z");
+        value["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
+    });
+    insta::assert_snapshot!(story.show(), @r#"
+    Create llama DynamoGraphDeployment prod/llama none 0->1 peak 1 [replace]
+      - is being deleted (waiting for finalizer nvidia.com/finalizer): made again once it is gone
+    "#);
+}
+
+#[test]
+fn a_claim_that_would_shrink_is_left_alone() {
+    let mut story = Story::synced([with_claim(small("llama"), "cache", "500Gi")]);
+    story.rendered = vec![with_claim(small("llama"), "cache", "100Gi")];
+    story.allow = vec![HoldKind::Replace];
+    insta::assert_snapshot!(story.show(), @r#"
+    Blocked llama PersistentVolumeClaim prod/cache none 0->0 peak 0
+      spec.resources.requests.storage: "500Gi" -> "100Gi" (stator)
+      - a claim cannot shrink; give the smaller claim another name
+    Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
+    "#);
+}
+
+#[test]
+fn objects_of_others_are_left_alone() {
+    let mut story = Story::of([]);
+    for (name, labels) in [
+        ("nobody", json!({})),
+        ("argo", json!({"argocd.argoproj.io/instance": "x"})),
+        ("other", json!({"stator.dev/repository": "theirs", "stator.dev/environment": "prod"})),
+    ] {
+        let model = small(name);
+        let bare = model.objects[0]
+            .object
+            .clone()
+            .map(|mut value| {
+                value["metadata"]["labels"] = labels;
+                value
+            })
+            .unwrap();
+        story.write(&bare, "kubectl", false);
+        story.rendered.push(model);
+    }
+    insta::assert_snapshot!(story.show(), @r#"
+    Blocked argo DynamoGraphDeployment prod/argo none 1->1 peak 1
+      - is managed by Argo CD (`argocd.argoproj.io/instance`): take it out of Argo CD first, two tools would fight
+    Blocked nobody DynamoGraphDeployment prod/nobody none 1->1 peak 1
+      - exists and is nobody's: `--allow adopt` takes it over, or give the model another name
+    Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
+      - belongs to repository `theirs`, environment `prod`: rename it here, or remove it there first
+    "#);
+    story.allow = vec![HoldKind::Adopt];
+    insta::assert_snapshot!(story.show(), @r#"
+    Blocked argo DynamoGraphDeployment prod/argo none 1->1 peak 1
+      - is managed by Argo CD (`argocd.argoproj.io/instance`): take it out of Argo CD first, two tools would fight
+    Adopt nobody DynamoGraphDeployment prod/nobody none 1->1 peak 1 [apply]
+      metadata.labels["app.kubernetes.io/managed-by"]: null -> "stator" (kubectl)
+      metadata.labels["stator.dev/environment"]: null -> "prod" (kubectl)
+      metadata.labels["stator.dev/model"]: null -> "nobody" (kubectl)
+      metadata.labels["stator.dev/repository"]: null -> "models" (kubectl)
+      - exists and is nobody's: taken over, as allowed
+      - stator's field ownership was lost and is taken again
+    Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
+      - belongs to repository `theirs`, environment `prod`: rename it here, or remove it there first
+    "#);
+}
+
+#[test]
+fn two_models_share_a_claim_that_both_render_alike() {
+    let claim = |name: &str, size: &str| with_claim(small(name), "cache", size);
+    insta::assert_snapshot!(Story::of([claim("b", "500Gi"), claim("a", "500Gi")]).show(), @r#"
+    Create a PersistentVolumeClaim prod/cache none 0->0 peak 0 [apply]
+      - is not in the cluster yet
+    Create a DynamoGraphDeployment prod/a none 0->1 peak 1 [apply]
+      - is not in the cluster yet
+    Keep b PersistentVolumeClaim prod/cache none 0->0 peak 0
+      - shared: model a renders the same claim and applies it
+    Create b DynamoGraphDeployment prod/b none 0->1 peak 1 [apply]
+      - is not in the cluster yet
+    "#);
+    insta::assert_snapshot!(Story::of([claim("b", "500Gi"), claim("a", "100Gi")]).show(), @r#"
+    Blocked a PersistentVolumeClaim prod/cache none 0->0 peak 0
+      - is rendered by b (models/b/model.yaml) as well: give one of them another name
+    Create a DynamoGraphDeployment prod/a none 0->1 peak 1 [apply]
+      - is not in the cluster yet
+    Blocked b PersistentVolumeClaim prod/cache none 0->0 peak 0
+      - is rendered by a (models/a/model.yaml) as well: give one of them another name
+    Create b DynamoGraphDeployment prod/b none 0->1 peak 1 [apply]
+      - is not in the cluster yet
+    error[plan/duplicate-object] models/a/model.yaml: PersistentVolumeClaim `cache` is rendered by several models: a, b
+    error[plan/duplicate-object] models/b/model.yaml: PersistentVolumeClaim `cache` is rendered by several models: a, b
+    "#);
+    Story::of([claim("b", "500Gi"), claim("a", "500Gi")]).sync();
+}
+
+#[test]
+fn a_change_in_the_middle_of_a_rollout_is_warned_of() {
+    let mut story = Story::synced([small("llama")]);
+    story.tamper(DGD, "llama", |value| value["status"] = json!({"rollingUpdate": {"phase": "InProgress"}}));
+    story.rendered = vec![graph("llama", [worker("decode", 1, 1, "vllm:1.1.0")])];
+    insta::assert_snapshot!(story.show(), @r#"
+    Update llama DynamoGraphDeployment prod/llama managed-roll 1->1 peak 2 [apply]
+      spec.components[name=decode].podTemplate.spec.containers[name=main].image: "vllm:1.2.0" -> "vllm:1.1.0" (stator)
+      - changed in git
+      - DynamoGraphDeployment prod/llama is in the middle of a rolling update; changing its workers again may delete the new pods at once
+    warning[plan/mid-rollout] models/llama/model.yaml: DynamoGraphDeployment prod/llama is in the middle of a rolling update; changing its workers again may delete the new pods at once
+    "#);
+}
+
+#[test]
+fn the_gpu_budget_holds_growth_back() {
+    let mut story = Story::synced([llama("vllm:1.2.0", 2), small("qwen")]);
+    story.guards = Guards { max_deletions: None, max_gpus: Some(16) };
+    story.rendered = vec![llama("vllm:1.2.0", 4), small("qwen")];
+    insta::assert_snapshot!(story.show(), @r#"
+    Update llama DynamoGraphDeployment prod/llama scale 12->20 peak 20
+      spec.components[name=decode].replicas: 2 -> 4 (stator)
+      - changed in git
+      - held back: the environment would need more GPUs than it may have
+    Keep qwen DynamoGraphDeployment prod/qwen none 1->1 peak 1
+    hold MaxGpus allowed=false: up to 21 GPUs would be needed at once, the environment may have 16
+    "#);
+    story.allow = vec![HoldKind::MaxGpus];
+    assert!(story.show().contains("[apply]"));
+}
+
+#[test]
+fn a_damaged_object_blocks_only_itself() {
+    let mut story = Story::synced([small("llama"), small("qwen")]);
+    story.tamper(DGD, "llama", |value| value["metadata"]["managedFields"] = json!("oops"));
+    story.rendered.remove(1);
+    story.rendered.push(graph("qwen", [worker("decode", 2, 1, "vllm:1.2.0")]));
+    insta::assert_snapshot!(story.show(), @r#"
+    Blocked llama DynamoGraphDeployment prod/llama none 1->1 peak 1
+      - its record of field owners is damaged: metadata.managedFields: not a list; remove `metadata.managedFields`
+    Update qwen DynamoGraphDeployment prod/qwen scale 1->2 peak 2 [apply]
+      spec.components[name=decode].replicas: 1 -> 2 (stator)
+      - changed in git
+    "#);
+}
+
+#[test]
+fn a_field_that_the_schema_lacks_is_named() {
+    let mut model = small("llama");
+    let odd = model.objects[0].object.clone().map(|mut value| {
+        value["spec"]["components"][1]["sharedMemory"] = json!("1Gi");
+        value
+    });
+    let mut story = Story::synced([small("llama")]);
+    model.objects[0] = desired(odd.unwrap(), Stage::Graph, true);
+    story.rendered = vec![model];
+    insta::assert_snapshot!(story.show(), @r#"
+    Blocked llama DynamoGraphDeployment prod/llama none 1->1 peak 1
+      - failed to create typed patch object: spec.components[name=decode].sharedMemory: field not declared in schema
+    "#);
+}
+
+#[test]
+fn a_request_is_made_again_under_its_new_name_and_the_old_one_waits() {
+    let request = |hash: &str, ttft: u64| {
+        let mut model = small("llama");
+        let spec = json!({"model": "m", "backend": "vllm", "autoApply": false, "sla": {"ttft": ttft, "itl": 20},
+            "hardware": {"gpuSku": "h200_sxm", "totalGpus": 8}});
+        let name = format!("llama-{hash}");
+        let object = object("DynamoGraphDeploymentRequest", "nvidia.com/v1beta1", "llama", &name, spec);
+        model.objects = vec![desired(object, Stage::Graph, true)];
+        model
+    };
+    let mut story = Story::synced([request("aaaa", 300)]);
+    story.rendered = vec![request("bbbb", 200)];
+    insta::assert_snapshot!(story.show(), @r#"
+    Keep llama DynamoGraphDeploymentRequest prod/llama-aaaa none 0->0 peak 0
+      - kept until request llama-bbbb has succeeded
+    Create llama DynamoGraphDeploymentRequest prod/llama-bbbb none 0->0 peak 0 [apply]
+      - is not in the cluster yet
+      - holds no GPUs itself; its profiling plans with up to 8
+    "#);
+    story.sync();
+    story.tamper("DynamoGraphDeploymentRequest", "llama-bbbb", |value| {
+        value["status"] = json!({"phase": "Ready", "observedGeneration": 1});
+    });
+    insta::assert_snapshot!(story.show(), @r#"
+    Keep llama DynamoGraphDeploymentRequest prod/llama-bbbb none 0->0 peak 0
+    Delete llama DynamoGraphDeploymentRequest prod/llama-aaaa delete 0->0 peak 0 [delete]
+      - the model no longer has it
+    "#);
+}
+
+#[test]
+fn hostile_live_objects_end_in_a_plan() {
+    let mut story = Story::synced([small("llama")]);
+    for spec in [json!(null), json!([]), json!({"components": {"a": 1}}), json!({"components": [1, {"name": 3}]})] {
+        story.tamper(DGD, "llama", |value| value["spec"] = spec);
+        let plan = story.plan();
+        assert_eq!(plan.changes.len(), 1);
+        assert_ne!(plan.changes[0].action, crate::plan::Action::Keep);
+        let _json: Value = serde_json::to_value(&plan).unwrap();
+    }
+}
