@@ -176,7 +176,7 @@ impl std::str::FromStr for Millis {
         }
         let millis = number.parse::<f64>().map_err(|_| refuse())? * unit;
         // Above 2^53 a float is no longer exact; a day is far below.
-        if millis.fract() == 0.0 && millis >= 1.0 && millis <= 86_400_000.0 {
+        if millis.fract() == 0.0 && (1.0..=86_400_000.0).contains(&millis) {
             #[allow(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -191,7 +191,7 @@ impl std::str::FromStr for Millis {
 
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 % 1000 == 0 { write!(f, "{}s", self.0 / 1000) } else { write!(f, "{}ms", self.0) }
+        if self.0.is_multiple_of(1000) { write!(f, "{}s", self.0 / 1000) } else { write!(f, "{}ms", self.0) }
     }
 }
 
