@@ -156,3 +156,27 @@ fn the_page_of_the_rules_follows_the_rooms() {
     }
     assert_eq!(files, rooms.len(), "a room with rules is missing on the page, or gone");
 }
+
+#[test]
+fn every_dependency_has_a_reason_on_its_page() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let mut wanted = std::collections::BTreeSet::new();
+    let mut inside = false;
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            inside = line.ends_with("dependencies]");
+        } else if let Some((name, _)) = line.split_once('=').filter(|_| inside) {
+            wanted.insert(name.trim().to_owned());
+        }
+    }
+    assert!(wanted.len() > 20, "{wanted:?}");
+    let page = fs::read_to_string(root.join("docs/dependencies.md")).unwrap();
+    let named: std::collections::BTreeSet<String> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split('|').next())
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(named, wanted, "docs/dependencies.md and Cargo.toml name different crates");
+}
