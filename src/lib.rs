@@ -14,3 +14,4 @@ pub mod plan;
 pub mod present;
 pub mod render;
 pub mod source;
+pub mod sync;

@@ -1,0 +1,226 @@
+//! One model's record while it is synced: what it said, what it must say before the first write, and after the last.
+
+use crate::object::{Object, ObjectIdentity};
+use crate::plan::{Change, InventoryEntry, Outcome, Record, Step};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The outcomes that a record keeps.
+const HISTORY: usize = 10;
+/// The word of [`Outcome::result`] for a sync that failed.
+pub(super) const FAILED: &str = "Failed";
+
+/// The bookkeeping of one model.
+#[derive(Debug)]
+pub(super) struct Book {
+    /// As the cluster has it, as far as known.
+    stored: Option<Record>,
+    /// What is true now.
+    entries: BTreeMap<ObjectIdentity, InventoryEntry>,
+    /// What is about to be applied.
+    intended: BTreeMap<ObjectIdentity, InventoryEntry>,
+    /// The record without inventory and history.
+    blank: Record,
+    /// Something was written, or may have been.
+    touched: bool,
+    /// This sync's outcome heads the history already.
+    told: bool,
+    /// What was done, for the history.
+    lines: Vec<String>,
+}
+
+impl Book {
+    pub(super) fn new(
+        stored: Option<Record>,
+        model: &str,
+        repository: &str,
+        environment: &str,
+        revision: &str,
+        changes: &[Change],
+    ) -> Self {
+        let first = changes.first();
+        let namespace = stored.as_ref().map(|record| record.namespace.clone());
+        let source = first.map(|change| change.source.clone()).or(stored.as_ref().map(|record| record.source.clone()));
+        let entries = stored.iter().flat_map(|record| &record.inventory);
+        Self {
+            entries: entries.map(|entry| (entry.object.identity(), entry.clone())).collect(),
+            intended: BTreeMap::new(),
+            blank: Record {
+                model: model.to_owned(),
+                namespace: namespace.or(first.map(|change| change.object.namespace.clone())).unwrap_or_default(),
+                repository: repository.to_owned(),
+                environment: environment.to_owned(),
+                source: source.unwrap_or_default(),
+                revision: revision.to_owned(),
+                inventory: Vec::new(),
+                history: Vec::new(),
+            },
+            stored,
+            touched: false,
+            told: false,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Puts right what an interrupted sync, or a person, left in the record: objects that nothing is to be done about
+    /// get the uid that the plan saw, and entries of objects that are no longer there go.
+    pub(super) fn reconcile(&mut self, changes: &[Change], retired: bool) {
+        let mentioned: BTreeSet<ObjectIdentity> = changes.iter().map(|change| change.object.identity()).collect();
+        self.entries.retain(|identity, _| mentioned.contains(identity));
+        for change in changes {
+            let identity = change.object.identity();
+            match (&change.step, &change.inventory) {
+                (Step::Nothing, Some(entry)) => {
+                    let same = self.entries.get(&identity).is_some_and(|known| {
+                        // The generation moves with every scaling: it is no reason to write.
+                        let InventoryEntry { object, uid, generation: _, digest, prune } = known;
+                        (object, uid, digest, prune) == (&entry.object, &entry.uid, &entry.digest, &entry.prune)
+                    });
+                    if !same && entry.uid.is_some() {
+                        self.entries.insert(identity, entry.clone());
+                    }
+                }
+                // Weights that outlive their model are no longer this record's.
+                (Step::Nothing, None) if retired => {
+                    if self.entries.get(&identity).is_some_and(|entry| !entry.prune) {
+                        self.entries.remove(&identity);
+                    }
+                }
+                (Step::Nothing, None) | (Step::Apply(_) | Step::Replace { .. } | Step::Delete(_), _) => {}
+            }
+        }
+    }
+
+    /// An apply is coming.
+    pub(super) fn intend(&mut self, entry: &InventoryEntry) {
+        self.intended.insert(entry.object.identity(), entry.clone());
+    }
+
+    /// The record to be written before the next write, `None` when the stored one already names every object that may
+    /// be written.
+    pub(super) fn ahead(&self) -> Option<Record> {
+        let mut inventory: BTreeMap<ObjectIdentity, InventoryEntry> = self
+            .stored
+            .iter()
+            .flat_map(|record| &record.inventory)
+            .map(|entry| (entry.object.identity(), entry.clone()))
+            .collect();
+        let known = inventory.len();
+        for (identity, entry) in self.entries.iter().chain(&self.intended) {
+            inventory.entry(identity.clone()).or_insert_with(|| entry.clone());
+        }
+        if self.stored.is_some() && inventory.len() == known {
+            return None;
+        }
+        Some(Record {
+            inventory: sorted(inventory.into_values()),
+            history: self.history().to_vec(),
+            ..self.blank.clone()
+        })
+    }
+
+    /// An apply is sent: from now on the object may exist.
+    pub(super) fn sending(&mut self, entry: &InventoryEntry) {
+        self.entries.entry(entry.object.identity()).or_insert_with(|| InventoryEntry { uid: None, ..entry.clone() });
+    }
+
+    /// An apply came back.
+    pub(super) fn applied(&mut self, entry: &InventoryEntry, live: &Object, wrote: bool) {
+        self.touched |= wrote;
+        self.entries.insert(
+            entry.object.identity(),
+            InventoryEntry { uid: live.uid().map(str::to_owned), generation: live.generation(), ..entry.clone() },
+        );
+    }
+
+    /// The uid that an apply of this sync, or an earlier one, gave.
+    pub(super) fn uid(&self, identity: &ObjectIdentity) -> Option<&str> {
+        self.entries.get(identity)?.uid.as_deref()
+    }
+
+    /// An object is gone, or going for good.
+    pub(super) fn deleted(&mut self, identity: &ObjectIdentity, wrote: bool) {
+        self.touched |= wrote;
+        self.entries.remove(identity);
+    }
+
+    /// A line for the history.
+    pub(super) fn tell(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    /// The record as it should be now, `None` when the stored one says the same. `refused` when the cluster refused a
+    /// write, which is worth a line in the history although nothing changed.
+    /// What is still to be applied in this sync stays in it, so that it need not be written again before that.
+    pub(super) fn after(
+        &self,
+        time: &str,
+        result: &str,
+        message: &str,
+        refused: bool,
+        is_pending: impl Fn(&ObjectIdentity) -> bool,
+    ) -> Option<Record> {
+        let pending = self.intended.iter().filter(|(identity, _)| !self.entries.contains_key(*identity));
+        let pending = pending.filter(|(identity, _)| is_pending(identity)).map(|(_, entry)| entry);
+        let inventory = sorted(self.entries.values().chain(pending).cloned());
+        let outcome = Outcome {
+            time: time.to_owned(),
+            revision: self.blank.revision.clone(),
+            result: result.to_owned(),
+            message: message.to_owned(),
+            changes: self.lines.clone(),
+        };
+        // A sync that fails alike every minute is one line, not one a minute; one that did nothing is none.
+        let alike = self.history().first().is_some_and(|newest| {
+            let Outcome { time: _, revision, result, message, changes } = newest;
+            (revision, result, message) == (&outcome.revision, &outcome.result, &outcome.message)
+                && (*changes == outcome.changes || outcome.changes.is_empty())
+        });
+        let news = if self.touched { !(self.told && alike) } else { refused && !alike };
+        let history = if news {
+            let earlier = self.history().get(usize::from(self.told)..).unwrap_or_default();
+            std::iter::once(outcome).chain(earlier.iter().cloned()).take(HISTORY).collect()
+        } else {
+            self.history().to_vec()
+        };
+        let revision = match &self.stored {
+            Some(stored) if !self.touched => stored.revision.clone(),
+            Some(_) | None => self.blank.revision.clone(),
+        };
+        let source = match &self.stored {
+            Some(stored) if !self.touched => stored.source.clone(),
+            Some(_) | None => self.blank.source.clone(),
+        };
+        let record = Record { inventory, history, revision, source, ..self.blank.clone() };
+        match &self.stored {
+            Some(stored) => (*stored != record).then_some(record),
+            None => (!record.inventory.is_empty() || !record.history.is_empty()).then_some(record),
+        }
+    }
+
+    /// The record as stored, when there is one and nothing is left in it: it may go.
+    pub(super) fn to_retire(&self) -> Option<Record> {
+        self.stored.clone().filter(|_| self.entries.is_empty())
+    }
+
+    /// The record was written.
+    pub(super) fn stored(&mut self, record: Record) {
+        // The record before the first write leaves the history alone; any later one that does not heads it.
+        self.told |= record.history.first() != self.history().first();
+        self.stored = Some(record);
+    }
+
+    /// The record is gone.
+    pub(super) fn retired(&mut self) {
+        self.stored = None;
+    }
+
+    fn history(&self) -> &[Outcome] {
+        self.stored.as_ref().map(|record| record.history.as_slice()).unwrap_or_default()
+    }
+}
+
+fn sorted(entries: impl Iterator<Item = InventoryEntry>) -> Vec<InventoryEntry> {
+    let mut entries: Vec<InventoryEntry> = entries.collect();
+    entries.sort_by(|a, b| a.object.cmp(&b.object));
+    entries
+}

@@ -1,0 +1,5 @@
+//! The machine against a cluster in a map: stories, and laws that hold in whatever order things happen.
+
+mod laws;
+mod stories;
+mod world;
