@@ -9,6 +9,7 @@ mod merge;
 mod prune;
 mod record;
 pub mod rules;
+mod schema;
 mod status;
 mod totals;
 mod world;
@@ -18,6 +19,7 @@ pub use compare::{Comparison, compare};
 pub use input::{Damaged, PlanInput, Scope};
 pub use merge::{SEED_MANAGER, replicas_only, with_replicas};
 pub use record::{InventoryEntry, Outcome, Record, RecordFault, custom_resource_definition};
+pub use schema::schema;
 pub use status::{Drift, ModelStatus, ObjectStatus, SyncState, status};
 
 pub use crate::dynamo::disruption::Disruption;
@@ -29,7 +31,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What would change in one environment, and what that costs. Serializes to `plan -o json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// `stator.dev/v1alpha1`.
@@ -57,11 +59,12 @@ pub struct Plan {
     #[serde(skip)]
     pub retired: Vec<String>,
     /// Findings of the intents and of the plan.
+    #[schemars(with = "Vec<schema::FindingShape>")]
     pub findings: Vec<Finding>,
 }
 
 /// Counts over all changes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// Objects to create.
@@ -88,7 +91,7 @@ pub struct Summary {
 }
 
 /// GPUs before, after, and at most during a rollout.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct GpuTotals {
     /// Now.
     pub before: u64,
@@ -99,7 +102,7 @@ pub struct GpuTotals {
 }
 
 /// What the GPUs cost an hour by the repository's prices.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
     /// As the repository writes it.
@@ -113,7 +116,7 @@ pub struct Cost {
 }
 
 /// One object's line in a plan.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// The model's name.
@@ -121,6 +124,7 @@ pub struct Change {
     /// Path of its `model.yaml`, or where it was when it is gone.
     pub source: String,
     /// The object.
+    #[schemars(with = "schema::ObjectShape")]
     pub object: ObjectRef,
     /// What happens to it.
     pub action: Action,
@@ -152,7 +156,7 @@ pub struct Change {
 }
 
 /// What happens to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// It is made.
@@ -172,10 +176,11 @@ pub enum Action {
 }
 
 /// One changed field.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldChange {
     /// Where.
+    #[schemars(with = "String")]
     pub path: FieldPath,
     /// What the cluster (or base) holds; `null` when absent.
     pub old: Value,
@@ -233,7 +238,7 @@ pub struct DeleteStep {
 }
 
 /// What holds a sync back.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
     /// Which.
@@ -247,7 +252,7 @@ pub struct Hold {
 }
 
 /// The guards (rule 11 of the design), and the opt-ins of rule 6. `--allow` takes these words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HoldKind {
     /// Something would be deleted and made again.

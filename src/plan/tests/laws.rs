@@ -36,7 +36,7 @@ fn repository() -> impl Strategy<Value = Vec<Rendered>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     /// A plan that was carried out leaves nothing to do, through any history of revisions and drift.
     #[test]
