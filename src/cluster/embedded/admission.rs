@@ -297,10 +297,9 @@ mod tests {
 
     fn verdict(old: Option<&Value>, new: &Value) -> Option<String> {
         let reference = Object::from_value(new.clone()).unwrap().reference();
-        validate(&reference, old, new, "stator", true).err().map(|error| match error {
-            ClusterError::Denied { message, .. } => message,
-            other => panic!("{other}"),
-        })
+        let error = validate(&reference, old, new, "stator", true).err()?;
+        let ClusterError::Denied { message, .. } = error else { panic!("{error}") };
+        Some(message)
     }
 
     #[test]

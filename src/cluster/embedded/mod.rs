@@ -11,6 +11,7 @@
 mod admission;
 mod disk;
 mod engine;
+mod entry;
 mod hub;
 mod layout;
 mod lock;

@@ -1,6 +1,7 @@
 //! The folder, read through a cache that notices what people do to the files.
 
 use super::disk;
+use super::entry::{self, Body, Entry, Read, Stamp, unreadable};
 use super::hub::Hub;
 use super::layout;
 use super::lock::WriteLock;
@@ -12,15 +13,12 @@ use crate::object::{Object, ObjectRef};
 use fs_err as fs;
 use rayon::prelude::*;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
-
-/// A file changed this shortly before it was read may change again without its times or size showing it.
-const UNSETTLED: Duration = Duration::from_millis(50);
 
 /// The embedded cluster without its asynchronous face.
 pub(super) struct Store {
@@ -38,34 +36,6 @@ pub(super) struct State {
     /// By path below the root.
     entries: BTreeMap<PathBuf, Entry>,
     pub(super) hub: Hub,
-}
-
-/// What is known of one file.
-struct Entry {
-    stamp: Stamp,
-    settled: bool,
-    body: Body,
-}
-
-enum Body {
-    /// The object as JSON text: a quarter of the memory of a value, and quick to read again.
-    Whole(Box<str>),
-    /// What is wrong with the file.
-    Damaged(String),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    modified: SystemTime,
-    length: u64,
-    file: u64,
-}
-
-/// What reading one file gave.
-enum Read {
-    Gone,
-    Same,
-    Found(Entry, Option<Edit>),
 }
 
 impl Store {
@@ -209,7 +179,7 @@ impl Store {
         held: Option<&WriteLock>,
     ) -> Result<(), ClusterError> {
         let read = |path: PathBuf| -> Result<(PathBuf, Read), ClusterError> {
-            let found = self.read(&path, state.entries.get(&path))?;
+            let found = entry::read(&self.root, &path, state.entries.get(&path))?;
             Ok((path, found))
         };
         let reads: Vec<(PathBuf, Read)> = if paths.len() > 16 {
@@ -221,6 +191,11 @@ impl Store {
         for (path, read) in reads {
             match read {
                 Read::Same => {}
+                Read::Touched(stamp, settled) => {
+                    if let Some(entry) = state.entries.get_mut(&path) {
+                        (entry.stamp, entry.settled) = (stamp, settled);
+                    }
+                }
                 Read::Gone => state.forget(&path),
                 Read::Found(_, Some(_)) => edited.push(path),
                 Read::Found(entry, None) => state.learn(path, entry),
@@ -244,37 +219,11 @@ impl Store {
         WriteLock::acquire(&self.root, self.options.lock_wait)
     }
 
-    fn read(&self, path: &Path, known: Option<&Entry>) -> Result<Read, ClusterError> {
-        let full = self.root.join(path);
-        let Some(reference) = layout::reference_of(path) else { return Ok(Read::Gone) };
-        let now = SystemTime::now();
-        let stamp = match fs::metadata(&full) {
-            Ok(data) if data.is_file() => stamp(&data),
-            Ok(_) => return Ok(Read::Gone),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Read::Gone),
-            Err(error) => return Err(unreadable(error)),
-        };
-        if known.is_some_and(|known| known.settled && known.stamp == stamp) {
-            return Ok(Read::Same);
-        }
-        let bytes = match fs::read(&full) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Read::Gone),
-            Err(error) => return Err(unreadable(error)),
-        };
-        let settled = now.duration_since(stamp.modified).is_ok_and(|age| age > UNSETTLED);
-        let (body, edit) = match text::decode(&bytes, &reference) {
-            Ok(content) => (Body::Whole(content.object.value().to_string().into()), content.edit),
-            Err(fault) => (Body::Damaged(fault), None),
-        };
-        Ok(Read::Found(Entry { stamp, settled, body }, edit))
-    }
-
     /// Takes a hand edit in as the API server would a write: new resource version, and generation where it counts.
     fn take_in(&self, state: &mut State, lock: &WriteLock, path: PathBuf) -> Result<(), ClusterError> {
         // Under the lock, since another process may have taken it in already.
-        let (entry, edit) = match self.read(&path, None)? {
-            Read::Gone | Read::Same => {
+        let (entry, edit) = match entry::read(&self.root, &path, None)? {
+            Read::Gone | Read::Same | Read::Touched(..) => {
                 state.forget(&path);
                 return Ok(());
             }
@@ -335,9 +284,10 @@ impl Store {
         self.options.disk.replace(&full, text.as_bytes()).map_err(|error| ClusterError::Storage {
             message: format!("cannot write {}: {error}; nothing was changed", full.display()),
         })?;
-        let stamp = fs::metadata(&full).map(|data| stamp(&data)).map_err(unreadable)?;
+        let stamp = fs::metadata(&full).map(|data| Stamp::of(&data)).map_err(unreadable)?;
         let body = Body::Whole(object.value().to_string().into());
-        state.entries.insert(path, Entry { stamp, settled: false, body });
+        let digest = Sha256::digest(text.as_bytes()).into();
+        state.entries.insert(path, Entry { stamp, settled: false, digest, body });
         state.hub.applied(&object);
         Ok(object)
     }
@@ -382,8 +332,8 @@ impl Store {
         let revision = |text: &str| parse(text).ok()?.resource_version()?.parse::<u64>().ok();
         let highest = paths
             .par_iter()
-            .map(|path| match self.read(path, state.entries.get(path)) {
-                Ok(Read::Same) => match &state.entries.get(path)?.body {
+            .map(|path| match entry::read(&self.root, path, state.entries.get(path)) {
+                Ok(Read::Same | Read::Touched(..)) => match &state.entries.get(path)?.body {
                     Body::Whole(text) => revision(text),
                     Body::Damaged(_) => None,
                 },
@@ -425,16 +375,4 @@ fn parse(text: &str) -> Result<Object, ClusterError> {
 /// For text that this module wrote itself and that does not read: a bug, told rather than panicked.
 pub(super) fn impossible(error: impl std::fmt::Display) -> ClusterError {
     ClusterError::Storage { message: format!("internal error in the embedded cluster: {error}; please report it") }
-}
-
-pub(super) fn unreadable(error: std::io::Error) -> ClusterError {
-    ClusterError::Storage { message: format!("cannot read the embedded cluster: {error}") }
-}
-
-fn stamp(data: &std::fs::Metadata) -> Stamp {
-    #[cfg(unix)]
-    let file = std::os::unix::fs::MetadataExt::ino(data);
-    #[cfg(not(unix))]
-    let file = 0;
-    Stamp { modified: data.modified().unwrap_or(SystemTime::UNIX_EPOCH), length: data.len(), file }
 }

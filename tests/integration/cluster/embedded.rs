@@ -11,11 +11,11 @@ async fn a_no_op_leaves_the_file_alone() {
     let folder = Folder::new();
     let first = apply(&folder.cluster, graph("llama", 1)).await.object;
     let path = folder.path(&first.reference());
-    let before = std::fs::metadata(&path).unwrap().modified().unwrap();
+    let before = fs_err::metadata(&path).unwrap().modified().unwrap();
     folder.pass(60);
     assert_eq!(apply(&folder.cluster, graph("llama", 1)).await.outcome, ApplyOutcome::Unchanged);
     assert_eq!(apply(&folder.reopen(), graph("llama", 1)).await.outcome, ApplyOutcome::Unchanged);
-    assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), before);
+    assert_eq!(fs_err::metadata(&path).unwrap().modified().unwrap(), before);
 }
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn the_next_process_finds_the_same_objects_and_goes_on_counting() {
     let second = apply(&next, graph("qwen", 1)).await.object;
     let number = |object: &stator::object::Object| object.resource_version().unwrap().parse::<u64>().unwrap();
     assert_eq!(number(&second), number(&first) + 1);
-    std::fs::remove_file(folder.dir.path().join(".revision")).unwrap();
+    fs_err::remove_file(folder.dir.path().join(".revision")).unwrap();
     let third = apply(&folder.reopen(), graph("phi", 1)).await.object;
     assert_eq!(number(&third), number(&second) + 1, "the objects themselves know where the count stood");
 }
@@ -74,7 +74,7 @@ async fn a_damaged_file_is_named_and_never_taken_for_a_missing_object() {
     ];
     for (from, to, message) in damages {
         let path = folder.path(&objects[0].reference());
-        let whole = std::fs::read(&path).unwrap();
+        let whole = fs_err::read(&path).unwrap();
         folder.edit(&objects[0].reference(), from, to);
         let error = folder.cluster.get(&objects[0].reference()).await.unwrap_err();
         assert!(matches!(&error, ClusterError::Damaged { path: named, .. } if named.ends_with("a.yaml")), "{error}");
@@ -83,7 +83,7 @@ async fn a_damaged_file_is_named_and_never_taken_for_a_missing_object() {
         let error = folder.cluster.list(&kinds::GRAPH, None, &BTreeMap::new()).await.unwrap_err();
         assert!(error.to_string().contains("a.yaml"), "{error}");
         assert!(live(&folder.cluster, &objects[1]).await.is_some(), "the others are as they were");
-        std::fs::write(&path, whole).unwrap();
+        fs_err::write(&path, whole).unwrap();
         assert_eq!(live(&folder.cluster, &objects[0]).await.as_ref(), Some(&objects[0]), "mended");
     }
 }
@@ -95,7 +95,7 @@ async fn a_list_names_every_damaged_file() {
         apply(&folder.cluster, graph(name, 1)).await;
     }
     for name in ["a", "c"] {
-        std::fs::write(folder.path(&graph(name, 1).reference()), "\u{0}\u{1}{{{").unwrap();
+        fs_err::write(folder.path(&graph(name, 1).reference()), "\u{0}\u{1}{{{").unwrap();
     }
     let error = folder.cluster.list(&kinds::GRAPH, None, &BTreeMap::new()).await.unwrap_err().to_string();
     assert!(error.contains("a.yaml") && error.contains("c.yaml") && !error.contains("b.yaml"), "{error}");
@@ -105,7 +105,7 @@ async fn a_list_names_every_damaged_file() {
 async fn a_stray_file_is_no_object() {
     let folder = Folder::new();
     let first = apply(&folder.cluster, graph("a", 1)).await.object;
-    std::fs::write(folder.path(&first.reference()).with_file_name("notes.txt"), "remember the milk").unwrap();
+    fs_err::write(folder.path(&first.reference()).with_file_name("notes.txt"), "remember the milk").unwrap();
     assert_eq!(folder.cluster.list(&kinds::GRAPH, None, &BTreeMap::new()).await.unwrap().len(), 1);
 }
 
@@ -128,7 +128,7 @@ async fn a_watcher_hears_of_writes_hand_edits_and_hand_deletes() {
     assert_eq!(edited.value()["spec"]["components"][1]["replicas"], 8);
     let other = apply(&folder.reopen(), graph("other", 1)).await.object;
     assert_eq!(next(&mut events).await, WatchEvent::Applied(other));
-    std::fs::remove_file(folder.path(&first.reference())).unwrap();
+    fs_err::remove_file(folder.path(&first.reference())).unwrap();
     assert_eq!(next(&mut events).await, WatchEvent::Deleted(edited));
 }
 
@@ -172,7 +172,7 @@ async fn a_kill_at_any_moment_leaves_every_object_whole() {
             .spawn()
             .unwrap();
         // Kill only a writer that writes: wait for its first object of this round.
-        let revision = || std::fs::read_to_string(folder.dir.path().join(".revision")).unwrap_or_default();
+        let revision = || fs_err::read_to_string(folder.dir.path().join(".revision")).unwrap_or_default();
         let before = revision();
         let start = std::time::Instant::now();
         while revision() == before && start.elapsed() < Duration::from_secs(30) {
@@ -189,7 +189,7 @@ async fn a_kill_at_any_moment_leaves_every_object_whole() {
         assert!(newest >= highest, "nothing went back");
         highest = newest;
         let kinds = folder.path(&objects[0].reference());
-        let left: Vec<_> = std::fs::read_dir(kinds.parent().unwrap())
+        let left: Vec<_> = fs_err::read_dir(kinds.parent().unwrap())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .filter(|name| !name.ends_with(".yaml"))
@@ -209,7 +209,7 @@ impl stator::cluster::embedded::Disk for Full {
         }
         // As far as a real one comes: half a temporary file.
         let half = path.with_file_name(".stator-write-half");
-        std::fs::write(half, &bytes[..bytes.len() / 2])?;
+        fs_err::write(half, &bytes[..bytes.len() / 2])?;
         Err(std::io::Error::from(std::io::ErrorKind::StorageFull))
     }
 
@@ -238,7 +238,7 @@ async fn a_full_disk_is_said_and_loses_nothing() {
 async fn a_folder_that_cannot_be_read_is_an_error_and_not_an_empty_list() {
     let folder = Folder::new();
     apply(&folder.cluster, graph("llama", 1)).await;
-    std::fs::write(folder.dir.path().join("prod").join(kinds::CLAIM.plural), "not a folder").unwrap();
+    fs_err::write(folder.dir.path().join("prod").join(kinds::CLAIM.plural), "not a folder").unwrap();
     let error = folder.cluster.list(&kinds::CLAIM, None, &BTreeMap::new()).await.unwrap_err();
     assert!(matches!(&error, ClusterError::Storage { message } if message.contains(kinds::CLAIM.plural)), "{error}");
 }

@@ -39,9 +39,9 @@ impl Folder {
     /// Edits the file as a person does: one piece of its text for another.
     pub fn edit(&self, object: &ObjectRef, from: &str, to: &str) {
         let path = self.path(object);
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = fs_err::read_to_string(&path).unwrap();
         assert!(text.contains(from), "{from:?} is not in\n{text}");
-        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        fs_err::write(&path, text.replacen(from, to, 1)).unwrap();
     }
 }
 

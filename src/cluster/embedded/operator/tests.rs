@@ -257,8 +257,7 @@ fn replay_request(name: &str, change: impl Fn(&mut Value)) -> (Vec<String>, Vec<
     // Profiling first: until the step that the recording shows last before an edit or before its graph moves.
     let mut frames: std::collections::VecDeque<Frame> = request::script(&object, None).into();
     let mut created = false;
-    for position in 0..recorded.len() {
-        let goal = &recorded[position];
+    for goal in &recorded {
         if goal.generation() != object.generation() {
             object = edited(object, goal);
             steps.push(request_step(&object));
