@@ -1,4 +1,10 @@
 //! Every integration test in one binary: one link, shared helpers.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on must stop, in its helpers too"
+)]
 
 mod cli;
 mod cluster;
