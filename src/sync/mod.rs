@@ -1,9 +1,14 @@
 //! Carrying a plan out: apply, prune, wait for health.
 //!
 //! [`machine`] is the whole of the logic and has no I/O: events go in, effects come out, and time and chance are in
-//! the events.
+//! the events. [`run`] drives it against a cluster. [`gather()`] reads what a plan needs to know of a cluster.
 
+pub mod gather;
 pub mod machine;
+mod runner;
+
+pub use gather::{GatherError, Gathered, gather};
+pub use runner::{SyncOptions, run};
 
 use crate::object::ObjectRef;
 use serde::Serialize;

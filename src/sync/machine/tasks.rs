@@ -6,13 +6,13 @@ use super::health::Watched;
 use super::model::ModelSync;
 use crate::dynamo::kinds;
 use crate::object::{Object, ObjectIdentity, ObjectRef};
-use crate::plan::{Action, ApplyStep, Change, DeleteStep, HoldKind, InventoryEntry, Plan, Record, Step};
+use crate::plan::{
+    Action, ApplyStep, Change, DeleteStep, HoldKind, InventoryEntry, Plan, Record, SEED_MANAGER, Step, replicas_only,
+    with_replicas,
+};
 use crate::render::Stage;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// The manager that holds a seeded replica count until an autoscaler takes it over.
-pub(super) const SEED_MANAGER: &str = "stator-initial-replicas";
 
 /// One thing that a model does. The front of the queue is what it is at.
 #[derive(Clone, Debug)]
@@ -223,37 +223,14 @@ fn applies(step: ApplyStep, inventory: Option<InventoryEntry>, line: String, boo
     let task = |object: Object, manager: &'static str, line: Option<String>, follows: bool| {
         Task::Apply(ApplyTask { object, manager, force: force && !follows, stage, entry: entry.clone(), line, follows })
     };
-    let seeded = (!seed_replicas.is_empty()).then(|| seed(&object, &seed_replicas)).flatten();
-    match seeded {
-        None => vec![task(object, kinds::MANAGER, Some(line), false)],
-        Some((full, replicas)) => vec![
-            task(full, kinds::MANAGER, Some(line), false),
-            task(replicas, SEED_MANAGER, None, true),
-            task(object, kinds::MANAGER, None, true),
-        ],
+    if seed_replicas.is_empty() {
+        return vec![task(object, kinds::MANAGER, Some(line), false)];
     }
-}
-
-/// The object with replicas, and an object of nothing but the replicas.
-fn seed(object: &Object, counts: &BTreeMap<String, u64>) -> Option<(Object, Object)> {
-    let mut full = object.value().clone();
-    let components = full.pointer_mut("/spec/components")?.as_array_mut()?;
-    let mut only = Vec::new();
-    for component in components {
-        let name = component.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if let (Some(count), Some(map)) = (counts.get(&name), component.as_object_mut()) {
-            map.insert("replicas".to_owned(), json!(count));
-            only.push(json!({"name": name, "replicas": count}));
-        }
-    }
-    let ObjectRef { api_version, kind, namespace, name } = object.reference();
-    let replicas = json!({
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"components": only},
-    });
-    Some((Object::from_value(full).ok()?, Object::from_value(replicas).ok()?))
+    vec![
+        task(with_replicas(&object, &seed_replicas), kinds::MANAGER, Some(line), false),
+        task(replicas_only(&object, &seed_replicas), SEED_MANAGER, None, true),
+        task(object, kinds::MANAGER, None, true),
+    ]
 }
 
 /// The object as one that a create may make.
