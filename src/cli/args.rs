@@ -1,7 +1,9 @@
 //! Options that several verbs share. A verb takes a group only where every option of it does something.
 
+use crate::plan::HoldKind;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -85,6 +87,56 @@ pub struct SimulateArgs {
     /// How many times faster than life the operator is played
     #[arg(long, env = "STATOR_SIMULATE_SPEED", value_name = "FACTOR", default_value = "10", value_parser = speed, requires = "simulate_operator")]
     pub simulate_speed: f64,
+}
+
+/// What a plan may contain.
+#[derive(Clone, Debug, Args)]
+pub struct ChangeArgs {
+    /// Whether objects that git no longer has are deleted
+    #[arg(long, env = "STATOR_PRUNE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub prune: bool,
+    /// Let through what is held back otherwise
+    #[arg(long, env = "STATOR_ALLOW", value_name = "WHAT", value_delimiter = ',')]
+    pub allow: Vec<Allow>,
+}
+
+impl ChangeArgs {
+    /// Pruning, and nothing released: what a status is measured against.
+    pub fn everything() -> Self {
+        Self { prune: true, allow: Vec::new() }
+    }
+
+    /// The guards that are released.
+    pub fn allowed(&self) -> BTreeSet<HoldKind> {
+        self.allow.iter().map(|allow| allow.kind()).collect()
+    }
+}
+
+/// What can be let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Allow {
+    /// Deleting an object and making it again, where Dynamo forbids a change in place
+    Replace,
+    /// Deleting objects
+    Delete,
+    /// Taking over objects that exist and are nobody's
+    Adopt,
+    /// Deleting more than the guard lets through
+    MassDelete,
+    /// Needing more GPUs than the environment may have
+    MaxGpus,
+}
+
+impl Allow {
+    fn kind(self) -> HoldKind {
+        match self {
+            Self::Replace => HoldKind::Replace,
+            Self::Delete => HoldKind::Delete,
+            Self::Adopt => HoldKind::Adopt,
+            Self::MassDelete => HoldKind::MassDelete,
+            Self::MaxGpus => HoldKind::MaxGpus,
+        }
+    }
 }
 
 /// Reads a duration as people write it: `90s`, `5m`, `1h30m`.

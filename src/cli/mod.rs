@@ -6,13 +6,22 @@ mod output;
 
 mod completions;
 mod connect;
+mod diff;
 mod explain;
 mod files;
 mod fmt;
+mod get;
+mod init;
+mod live;
 mod man;
+mod past;
+mod plan;
 mod render;
 mod repository;
+mod revisions;
 mod schema;
+mod signals;
+mod status;
 mod validate;
 
 pub use error::{CliError, ErrorKind, Exit};
@@ -42,9 +51,17 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Init(init::Arguments),
     Validate(validate::Arguments),
     Fmt(fmt::Arguments),
     Render(render::Arguments),
+    Plan(plan::Arguments),
+    Diff(diff::Arguments),
+    Status(status::Arguments),
+    Get(get::Arguments),
+    Describe(past::DescribeArguments),
+    Events(past::EventsArguments),
+    History(past::HistoryArguments),
     Schema(schema::Arguments),
     Explain(explain::Arguments),
     Completions(completions::Arguments),
@@ -83,9 +100,17 @@ pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 
 async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
     match verb {
+        Verb::Init(arguments) => init::run(&arguments, output),
         Verb::Validate(arguments) => validate::run(&arguments, output),
         Verb::Fmt(arguments) => fmt::run(&arguments, output),
         Verb::Render(arguments) => render::run(&arguments, output),
+        Verb::Plan(arguments) => plan::run(&arguments, output).await,
+        Verb::Diff(arguments) => diff::run(&arguments, output).await,
+        Verb::Status(arguments) => status::run(&arguments, output).await,
+        Verb::Get(arguments) => get::run(&arguments, output).await,
+        Verb::Describe(arguments) => past::describe(&arguments, output).await,
+        Verb::Events(arguments) => past::events(&arguments, output).await,
+        Verb::History(arguments) => past::history(&arguments, output).await,
         Verb::Schema(arguments) => schema::run(&arguments, output),
         Verb::Explain(arguments) => explain::run(&arguments, output),
         Verb::Completions(arguments) => completions::run(&arguments, output),
@@ -113,3 +138,6 @@ fn tracing_to_stderr(common: &Common, output: &Output) {
         builder.with_ansi(output.notes.color).without_time().try_init()
     };
 }
+
+#[cfg(test)]
+mod tests;

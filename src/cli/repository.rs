@@ -3,7 +3,9 @@
 use super::args::EnvironmentArgs;
 use super::error::CliError;
 use super::output::Output;
+use crate::dynamo::gpus;
 use crate::finding::{self, Finding};
+use crate::intent::policy::Policy;
 use crate::intent::scalar::DnsName;
 use crate::intent::{EnvironmentError, Selection, Workspace};
 use crate::render::{self, Rendered, Target};
@@ -64,13 +66,6 @@ pub struct Desired {
     pub findings: Vec<Finding>,
 }
 
-impl Desired {
-    /// True when something keeps a model from being used.
-    pub fn has_errors(&self) -> bool {
-        self.findings.iter().any(Finding::is_error)
-    }
-}
-
 /// Renders one environment of a workspace.
 pub fn desired(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<Desired, CliError> {
     let mut selection = workspace.environment(arguments.environment.as_deref())?;
@@ -89,11 +84,27 @@ pub fn render_selection(selection: Selection) -> Desired {
         environment: selection.name.clone(),
         namespace: selection.environment.namespace.to_string(),
     };
-    let rendered = render::render_all(&selection.intents, &target);
+    let mut rendered = render::render_all(&selection.intents, &target);
+    hold_to_policy(&selection, &mut rendered);
     let mut findings = selection.findings.clone();
     findings.extend(rendered.iter().flat_map(|model| model.findings.iter().cloned()));
     finding::sort(&mut findings);
     Desired { selection, target, rendered, findings }
+}
+
+/// Adds what the policy says of each model. A model that breaks a rule is not applied.
+fn hold_to_policy(selection: &Selection, rendered: &mut [Rendered]) {
+    let policy = Policy::new(&selection.policy);
+    // Rendering keeps the order of the intents.
+    for (intent, rendered) in selection.intents.iter().zip(rendered) {
+        let gpus =
+            rendered.objects.iter().map(|desired| gpus::of(&desired.object).total()).fold(0, u64::saturating_add);
+        let found = policy.evaluate(intent, &selection.name, gpus);
+        if found.iter().any(Finding::is_error) {
+            rendered.objects.clear();
+        }
+        rendered.findings.extend(found);
+    }
 }
 
 /// Findings that a scope is about: those of its files, and those of the settings that hold for it.

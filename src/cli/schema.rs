@@ -31,6 +31,8 @@ enum Document {
     Defaults,
     /// A ModelSource
     Source,
+    /// What `stator plan -o json` prints
+    Plan,
 }
 
 pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
@@ -40,6 +42,7 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
         Document::Repository => schema(SchemaKind::Repository),
         Document::Defaults => schema(SchemaKind::Defaults),
         Document::Source => source(),
+        Document::Plan => crate::plan::schema(),
     };
     output.result(&crate::present::json(&document)?)?;
     Ok(Exit::Success)

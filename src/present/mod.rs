@@ -7,6 +7,8 @@ pub mod diff;
 pub mod escape;
 pub mod findings;
 pub mod plan;
+pub mod record;
+pub mod status;
 pub mod table;
 
 #[cfg(test)]

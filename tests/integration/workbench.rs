@@ -119,11 +119,13 @@ impl Workbench {
     }
 
     /// Runs stator to its end.
+    #[must_use = "either take a snapshot of the output, or assert how the run ended"]
     pub fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Output {
         self.finish(self.command().args(args))
     }
 
     /// Runs a command that [`Self::command`] gave, and reads what it said.
+    #[must_use = "either take a snapshot of the output, or assert how the run ended"]
     pub fn finish(&self, command: &mut Command) -> Output {
         let output = command.output().expect("the binary runs");
         Output {
@@ -136,7 +138,6 @@ impl Workbench {
 }
 
 /// What a run said, and how it ended. `Display` shows both streams, with everything that changes from run to run masked.
-#[must_use = "either take a snapshot of the output, or assert how the run ended"]
 #[derive(Clone, Debug)]
 pub struct Output {
     /// The exit code; `None` after a signal.

@@ -1,3 +1,50 @@
 //! What a user of the command line sees.
 
+mod offline;
 mod usage;
+
+use crate::workbench::Workbench;
+
+/// A model that runs anywhere, in the smallest form.
+pub const MOCK: &str = "\
+apiVersion: stator.dev/v1alpha1
+kind: Model
+metadata:
+  name: mock
+spec:
+  model: Qwen/Qwen3-0.6B
+  engine: mocker
+  runtime: 1.2.0
+  serving:
+    frontend:
+      replicas: 1
+    worker:
+      replicas: 2
+";
+
+/// Two environments, and one model.
+pub fn fleet() -> Workbench {
+    let stator = "\
+apiVersion: stator.dev/v1alpha1
+kind: Repository
+metadata:
+  name: fleet
+spec:
+  environments:
+    prod:
+      namespace: models
+    staging:
+      namespace: models-staging
+";
+    Workbench::with(&[("stator.yaml", stator), ("models/mock/model.yaml", MOCK)])
+}
+
+/// So many models of the same kind, `mock-0` and on.
+pub fn crowd(number: usize) -> Workbench {
+    let bench = Workbench::empty();
+    for index in 0..number {
+        let name = format!("mock-{index}");
+        bench.write(&format!("models/{name}/model.yaml"), MOCK.replace("name: mock", &format!("name: {name}")));
+    }
+    bench
+}

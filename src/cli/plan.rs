@@ -1,0 +1,160 @@
+//! `stator plan`.
+
+use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg};
+use super::error::{CliError, Exit};
+use super::output::Output;
+use super::repository::{self, Opened};
+use super::{connect, live, revisions};
+use crate::plan::{Action, Change, Disruption, Plan};
+use crate::present::plan as present;
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, ValueEnum};
+
+/// Show what a sync would change, and what that costs
+///
+/// With --from, one revision is compared with another and no cluster is needed: what a pull request would change.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 planned; 1 an intent has errors, --fail-on was hit, or --exit-code and there are changes; 2 no plan.\n\nExamples:\n  stator plan -e prod\n  stator plan -e prod --from origin/main -o markdown\n  stator plan -e prod -o json > plan.json && stator sync -e prod --plan plan.json"
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    path: PathArg,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    changes: ChangeArgs,
+    /// Text, JSON, Markdown for a comment, or a page of HTML
+    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    output: Format,
+    /// Exit with 1 when there are changes
+    #[arg(long, env = "STATOR_EXIT_CODE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    exit_code: bool,
+    /// Exit with 1 when a change is of one of these classes
+    #[arg(long, env = "STATOR_FAIL_ON", value_name = "CLASS", value_delimiter = ',')]
+    fail_on: Vec<Class>,
+    /// Compare with this revision and not with a cluster
+    #[arg(long, env = "STATOR_FROM", value_name = "REV", conflicts_with_all = ["cluster", "context", "kubeconfig", "allow", "prune"])]
+    from: Option<String>,
+    /// With --from: plan this revision in place of the files as they are
+    #[arg(long, env = "STATOR_TO", value_name = "REV", requires = "from")]
+    to: Option<String>,
+}
+
+/// The forms of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Text
+    Text,
+    /// JSON
+    Json,
+    /// Markdown of at most 60,000 characters
+    Markdown,
+    /// One page that needs nothing else
+    Html,
+}
+
+/// Classes of change for --fail-on: disruptions, and actions that are worth a stop by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Class {
+    /// Adapters load or unload
+    AdapterOnly,
+    /// Replicas come or go
+    Scale,
+    /// The frontend is replaced
+    FrontendRoll,
+    /// Every worker is replaced
+    ManagedRoll,
+    /// Multinode workers are replaced, and capacity dips
+    NativeRoll,
+    /// All pods stop before new ones start
+    Recreate,
+    /// An object goes
+    Delete,
+    /// An object is deleted and made again
+    Replace,
+    /// An object that is nobody's is taken over
+    Adopt,
+    /// An object cannot be touched
+    Blocked,
+}
+
+impl Class {
+    fn covers(self, change: &Change) -> bool {
+        match self {
+            Self::AdapterOnly => change.disruption == Disruption::AdapterOnly,
+            Self::Scale => change.disruption == Disruption::Scale,
+            Self::FrontendRoll => change.disruption == Disruption::FrontendRoll,
+            Self::ManagedRoll => change.disruption == Disruption::ManagedRoll,
+            Self::NativeRoll => change.disruption == Disruption::NativeRoll,
+            Self::Recreate => change.disruption == Disruption::Recreate,
+            Self::Delete => change.disruption == Disruption::Delete || change.action == Action::Delete,
+            Self::Replace => change.action == Action::Replace,
+            Self::Adopt => change.action == Action::Adopt,
+            Self::Blocked => change.action == Action::Blocked,
+        }
+    }
+}
+
+pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    let opened = repository::open(&arguments.path.path, output)?;
+    let plan = match &arguments.from {
+        Some(from) => revisions::compare(&opened, from, arguments.to.as_deref(), &arguments.environment)?,
+        None => {
+            connect::within(
+                &arguments.cluster,
+                against_live(&opened, &arguments.environment, &arguments.cluster, &arguments.changes, output),
+            )
+            .await?
+        }
+    };
+    output.result(&match arguments.output {
+        Format::Text => present::text(&plan, &output.look),
+        Format::Json => present::json(&plan)?,
+        Format::Markdown => present::markdown(&plan),
+        Format::Html => present::html(&plan),
+    })?;
+    if arguments.output == Format::Text && has_changes(&plan) && arguments.from.is_none() {
+        output.note(&format!("Next: stator sync -e {}", plan.environment));
+    }
+    Ok(verdict(&plan, arguments, output))
+}
+
+/// Plans the repository against the cluster.
+pub async fn against_live(
+    opened: &Opened,
+    environment: &EnvironmentArgs,
+    cluster: &ClusterArgs,
+    changes: &ChangeArgs,
+    output: &Output,
+) -> Result<Plan, CliError> {
+    opened.note_when_empty(output);
+    let desired = repository::desired(&opened.workspace, environment)?;
+    let context = desired.selection.environment.context.clone();
+    let connected = connect::open(cluster, &opened.checkout.root, context.as_deref(), output)?;
+    let found = live::read(&connected, &desired.target.namespace).await?;
+    Ok(live::plan(opened, desired, found, changes).plan)
+}
+
+/// True when a sync would do something, or is kept from doing it.
+pub fn has_changes(plan: &Plan) -> bool {
+    plan.changes.iter().any(|change| !present::unchanged(change))
+}
+
+fn verdict(plan: &Plan, arguments: &Arguments, output: &Output) -> Exit {
+    let mut exit = Exit::Success;
+    let hit: Vec<&Change> =
+        plan.changes.iter().filter(|change| arguments.fail_on.iter().any(|class| class.covers(change))).collect();
+    for change in &hit {
+        let action = present::action_word(change.action);
+        let disruption = present::disruption_word(change.disruption);
+        output.warn(&format!("--fail-on: {action} {} ({disruption})", change.object));
+        exit = Exit::No;
+    }
+    if arguments.exit_code && has_changes(plan) || plan.findings.iter().any(crate::finding::Finding::is_error) {
+        exit = Exit::No;
+    }
+    exit
+}

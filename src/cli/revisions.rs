@@ -1,0 +1,52 @@
+//! `plan --from REV`: one revision against another, no cluster.
+
+use super::args::EnvironmentArgs;
+use super::error::CliError;
+use super::repository::{self, Opened};
+use crate::intent::{EnvironmentError, Workspace};
+use crate::plan::{self, Comparison, Plan};
+use crate::render::Rendered;
+use crate::source;
+
+/// Plans what turns `from` into `to`, or into the files as they are.
+pub fn compare(opened: &Opened, from: &str, to: Option<&str>, environment: &EnvironmentArgs) -> Result<Plan, CliError> {
+    let checkout = &opened.checkout;
+    let (base_tree, base_revision) = source::tree_at(&checkout.root, from)?;
+    let there;
+    let (head, head_revision) = match to {
+        Some(revision) => {
+            let (tree, commit) = source::tree_at(&checkout.root, revision)?;
+            there = Workspace::parse(&tree);
+            (&there, commit)
+        }
+        None => (&opened.workspace, checkout.revision.clone()),
+    };
+    let head = repository::desired(head, environment)?;
+    // Which environment is meant is the head's to say; the base may lack it, and then all of it is new.
+    let named = EnvironmentArgs { environment: Some(head.target.environment.clone()), ..environment.clone() };
+    let base = match Workspace::parse(&base_tree).environment(named.environment.as_deref()) {
+        Ok(_) => repository::desired(&Workspace::parse(&base_tree), &named)?.rendered,
+        Err(EnvironmentError::Unknown { .. }) => Vec::new(),
+        Err(error @ (EnvironmentError::Ambiguous { .. } | EnvironmentError::Unreadable { .. })) => {
+            return Err(error.into());
+        }
+    };
+    let scope = &checkout.scope;
+    let here = |models: Vec<Rendered>| -> Vec<Rendered> {
+        models.into_iter().filter(|model| scope.contains(&model.source)).collect()
+    };
+    let (base, rendered) = (here(base), here(head.rendered));
+    let findings = repository::in_scope(head.findings, scope);
+    Ok(plan::compare(&Comparison {
+        repository: &head.target.repository,
+        environment: &head.target.environment,
+        base: &base,
+        base_revision: &base_revision,
+        head: &rendered,
+        head_revision: &head_revision,
+        broken: &head.selection.broken,
+        findings: &findings,
+        prices: head.selection.prices.as_ref(),
+        guards: head.selection.guards,
+    }))
+}

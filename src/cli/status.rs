@@ -1,0 +1,177 @@
+//! `stator status`, and `stator get models`.
+
+use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs};
+use super::error::{CliError, ErrorKind, Exit};
+use super::live;
+use super::output::Output;
+use super::repository::{self, Desired, Opened};
+use super::{connect, signals};
+use crate::cluster::embedded::Embedded;
+use crate::cluster::{Cluster as _, WatchEvent};
+use crate::dynamo::kinds;
+use crate::finding::nearest;
+use crate::plan::{self, ModelStatus, Record};
+use crate::present::status as present;
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Show each model's sync, health, revision, GPUs and drift
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 shown; 2 the repository or the cluster cannot be read.")]
+pub struct Arguments {
+    /// Folder of a repository, a single model.yaml, or the name of a model
+    #[arg(default_value = ".", value_name = "PATH|MODEL")]
+    target: String,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// The form of the list
+    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "table")]
+    output: Format,
+    /// Go on, and show the list again whenever it changes
+    #[arg(short, long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    watch: bool,
+}
+
+/// The forms of a list of models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table
+    Table,
+    /// A table with more columns
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+    /// model/NAMESPACE/NAME
+    Name,
+}
+
+/// How long changes are gathered before the list is shown again.
+const SETTLE: Duration = Duration::from_millis(200);
+
+pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    let work = show(arguments, output);
+    tokio::select! {
+        result = connect::within(&arguments.cluster, work) => result,
+        () = signals::interrupted() => Ok(Exit::Interrupted),
+    }
+}
+
+async fn show(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    let (path, name) = target(&arguments.target);
+    let opened = repository::open(&path, output)?;
+    opened.note_when_empty(output);
+    let desired = repository::desired(&opened.workspace, &arguments.environment)?;
+    let namespace = desired.target.namespace.clone();
+    let cluster = connect(&opened, &desired, &arguments.cluster, output)?;
+    // The watch is opened first, so that nothing falls between it and the first look.
+    let mut changes = match arguments.watch {
+        true => Some(cluster.watch(kinds::ALL, Some(&namespace)).await?),
+        false => None,
+    };
+    let mut models = look(&opened, desired, &cluster).await?.0;
+    let mut shown = String::new();
+    loop {
+        let text = text(&select(models, name.as_deref())?, arguments.output, output)?;
+        if text != shown {
+            if !shown.is_empty() && arguments.output != Format::Json {
+                output.result(if output.look.width.is_some() { "\u{1b}[H\u{1b}[2J" } else { "\n" })?;
+            }
+            output.result(&text)?;
+            shown = text;
+        }
+        let Some(changes) = &mut changes else { return Ok(Exit::Success) };
+        match changes.recv().await {
+            Some(WatchEvent::Applied(_) | WatchEvent::Deleted(_) | WatchEvent::Resync) => {}
+            None => {
+                return Err(
+                    CliError::new(ErrorKind::Cluster, "the cluster ended the watch").hint("run the command again")
+                );
+            }
+        }
+        tokio::time::sleep(SETTLE).await;
+        while changes.try_recv().is_ok() {}
+        // Files may have changed too: the list is about git as much as about the cluster.
+        let again = repository::open(&path, output)?;
+        let desired = repository::desired(&again.workspace, &arguments.environment)?;
+        models = look(&again, desired, &cluster).await?.0;
+    }
+}
+
+/// Opens the environment's cluster.
+pub fn connect(
+    opened: &Opened,
+    desired: &Desired,
+    cluster: &ClusterArgs,
+    output: &Output,
+) -> Result<Embedded, CliError> {
+    connect::open(cluster, &opened.checkout.root, desired.selection.environment.context.as_deref(), output)
+}
+
+/// Every model's status, and the environment's records.
+pub async fn look(
+    opened: &Opened,
+    desired: Desired,
+    cluster: &Embedded,
+) -> Result<(Vec<ModelStatus>, Vec<Record>), CliError> {
+    let found = live::read(cluster, &desired.target.namespace).await?;
+    let input = live::input(opened, desired, found, &ChangeArgs::everything());
+    let plan = plan::plan(&input);
+    let mut models = plan::status(&input, &plan);
+    models.sort_by(|a, b| a.name.cmp(&b.name));
+    let ours = |record: &Record| record.repository == input.repository && record.environment == input.environment;
+    let records = input.records.iter().filter(|record| ours(record)).cloned().collect();
+    Ok((models, records))
+}
+
+/// A path that exists is one; anything else is a model's name, also as `-o name` prints it.
+fn target(text: &str) -> (PathBuf, Option<String>) {
+    if Path::new(text).exists() || text.ends_with(".yaml") || (text.contains('/') && !text.starts_with("model/")) {
+        (PathBuf::from(text), None)
+    } else {
+        (PathBuf::from("."), Some(model_name(text)))
+    }
+}
+
+/// The name in `model/NAMESPACE/NAME`, or the text itself.
+pub fn model_name(text: &str) -> String {
+    match text.strip_prefix("model/").and_then(|rest| rest.split_once('/')) {
+        Some((_, name)) => name.to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// All models, or the one of a name.
+pub fn select(models: Vec<ModelStatus>, name: Option<&str>) -> Result<Vec<ModelStatus>, CliError> {
+    let Some(name) = name else { return Ok(models) };
+    let known: Vec<String> = models.iter().map(|model| model.name.clone()).collect();
+    let found: Vec<ModelStatus> = models.into_iter().filter(|model| model.name == name).collect();
+    if found.is_empty() { Err(unknown_model(name, &known)) } else { Ok(found) }
+}
+
+/// There is no model of that name.
+pub fn unknown_model(name: &str, known: &[String]) -> CliError {
+    let meant = nearest(name, known.iter().map(String::as_str));
+    let hint = match meant {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "`stator status` lists the models of the environment".to_owned(),
+    };
+    CliError::input(format!("there is no model `{name}` in the environment")).hint(hint)
+}
+
+fn text(models: &[ModelStatus], format: Format, output: &Output) -> Result<String, CliError> {
+    let now = jiff::Timestamp::now();
+    Ok(match format {
+        Format::Table => present::table(models, false, now, &output.look),
+        Format::Wide => present::table(models, true, now, &output.look),
+        Format::Json => crate::present::json(&present::Report { models })?,
+        Format::Yaml => serde_saphyr::to_string(&present::Report { models })
+            .map_err(|error| CliError::new(ErrorKind::Bug, format!("the status cannot be written as YAML: {error}")))?,
+        Format::Name => present::names(models),
+    })
+}

@@ -1,0 +1,149 @@
+//! What happened to models, from their records.
+
+use super::plan::short_revision;
+use super::table::{Cell, Table};
+use super::{Look, Tone, escape};
+use crate::plan::{Outcome, Record};
+use serde::Serialize;
+
+/// One thing that happened, with the model that it happened to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Event<'a> {
+    /// The model.
+    pub model: &'a str,
+    /// What happened.
+    #[serde(flatten)]
+    pub outcome: &'a Outcome,
+}
+
+/// Everything that the records tell, oldest first.
+pub fn events<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<Event<'a>> {
+    let mut events: Vec<Event<'a>> = records
+        .into_iter()
+        .flat_map(|record| record.history.iter().map(|outcome| Event { model: &record.model, outcome }))
+        .collect();
+    // RFC 3339 in UTC sorts as text.
+    events.sort_by(|a, b| (&a.outcome.time, a.model).cmp(&(&b.outcome.time, b.model)));
+    events
+}
+
+/// Events as a table.
+pub fn table(events: &[Event<'_>], look: &Look) -> String {
+    if events.is_empty() {
+        return "Nothing has happened yet.\n".to_owned();
+    }
+    let mut table = Table::new(&["TIME", "MODEL", "RESULT", "REVISION", "MESSAGE"]);
+    for event in events {
+        table.row([
+            Cell::plain(&event.outcome.time),
+            Cell::plain(event.model),
+            Cell::new(tone(&event.outcome.result), &event.outcome.result),
+            Cell::plain(&short_revision(&event.outcome.revision)),
+            Cell::plain(&event.outcome.message),
+        ]);
+    }
+    table.render(look)
+}
+
+/// One model's outcomes, newest first, each with what was done.
+pub fn history(record: &Record, look: &Look) -> String {
+    if record.history.is_empty() {
+        return "Nothing has happened yet.\n".to_owned();
+    }
+    let mut out = String::new();
+    for outcome in &record.history {
+        let revision = short_revision(&outcome.revision);
+        let revision = if revision.is_empty() { String::new() } else { format!("  {revision}") };
+        let message =
+            if outcome.message.is_empty() { String::new() } else { format!("  {}", escape::line(&outcome.message)) };
+        out.push_str(&format!(
+            "{}  {}{revision}{message}\n",
+            escape::line(&outcome.time),
+            look.paint(tone(&outcome.result), &escape::line(&outcome.result)),
+        ));
+        for change in &outcome.changes {
+            out.push_str(&format!("  {}\n", escape::line(change)));
+        }
+    }
+    out
+}
+
+/// What stator applied for a model, as a table.
+pub fn inventory(record: &Record, look: &Look) -> String {
+    let mut table = Table::new(&["APPLIED OBJECT", "GENERATION", "PRUNED", "UID"]);
+    for entry in &record.inventory {
+        table.row([
+            Cell::plain(&entry.object.to_string()),
+            Cell::plain(&entry.generation.map(|generation| generation.to_string()).unwrap_or_default()),
+            Cell::plain(if entry.prune { "yes" } else { "kept" }),
+            Cell::plain(entry.uid.as_deref().unwrap_or_default()),
+        ]);
+    }
+    table.render(look)
+}
+
+fn tone(result: &str) -> Tone {
+    match result {
+        "Succeeded" => Tone::Good,
+        "Failed" => Tone::Bad,
+        _ => Tone::Caution,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::ObjectRef;
+    use crate::plan::InventoryEntry;
+
+    fn record() -> Record {
+        let outcome = |time: &str, result: &str| Outcome {
+            time: time.into(),
+            revision: "3f2a91c0000000000000000000000000000000ab".into(),
+            result: result.into(),
+            message: "all objects are applied".into(),
+            changes: vec!["create DynamoGraphDeployment prod/llama (none)".into()],
+        };
+        Record {
+            model: "llama".into(),
+            namespace: "prod".into(),
+            repository: "models".into(),
+            environment: "prod".into(),
+            source: "models/llama/model.yaml".into(),
+            revision: String::new(),
+            inventory: vec![InventoryEntry {
+                object: ObjectRef {
+                    api_version: "nvidia.com/v1beta1".into(),
+                    kind: "DynamoGraphDeployment".into(),
+                    namespace: "prod".into(),
+                    name: "llama".into(),
+                },
+                uid: None,
+                generation: Some(3),
+                digest: "00".into(),
+                prune: true,
+            }],
+            history: vec![outcome("2026-01-02T00:00:00Z", "Succeeded"), outcome("2026-01-01T00:00:00Z", "Failed")],
+        }
+    }
+
+    #[test]
+    fn a_models_past_is_told() {
+        let look = Look::default();
+        insta::assert_snapshot!(history(&record(), &look), @"
+        2026-01-02T00:00:00Z  Succeeded  3f2a91c  all objects are applied
+          create DynamoGraphDeployment prod/llama (none)
+        2026-01-01T00:00:00Z  Failed  3f2a91c  all objects are applied
+          create DynamoGraphDeployment prod/llama (none)
+        ");
+        insta::assert_snapshot!(table(&events([&record()]), &look), @"
+        TIME                  MODEL  RESULT     REVISION  MESSAGE
+        2026-01-01T00:00:00Z  llama  Failed     3f2a91c   all objects are applied
+        2026-01-02T00:00:00Z  llama  Succeeded  3f2a91c   all objects are applied
+        ");
+        insta::assert_snapshot!(inventory(&record(), &look), @"
+        APPLIED OBJECT                    GENERATION  PRUNED  UID
+        DynamoGraphDeployment prod/llama  3           yes     -
+        ");
+    }
+}
