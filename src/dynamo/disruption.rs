@@ -153,10 +153,8 @@ fn adapter(old: &Object, new: &Object) -> Judgement {
     let forbidden = [("baseModelName", ""), ("modelType", "base")]
         .iter()
         .filter(|(name, default)| {
-            let value = |object| match field(object, name) {
-                Value::Null => Value::from(*default),
-                value => value,
-            };
+            let value =
+                |object| Some(field(object, name)).filter(|value| !value.is_null()).unwrap_or(Value::from(*default));
             value(old) != value(new)
         })
         .map(|(name, _)| Forbidden {

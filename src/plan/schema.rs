@@ -25,23 +25,12 @@ pub(super) struct FindingShape {
     /// Which rule it breaks.
     rule: String,
     /// How much it weighs.
-    #[schemars(with = "SeverityShape")]
+    #[schemars(with = "String", extend("enum" = ["error", "warning"]))]
     severity: Severity,
     /// What was found and what is allowed.
     message: String,
     /// The fix.
     help: String,
-}
-
-/// How much a finding weighs.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "Severity")]
-pub(super) enum SeverityShape {
-    /// The model cannot be rendered or applied.
-    Error,
-    /// It can, and something about it deserves a look.
-    Warning,
 }
 
 /// Names one object in a cluster.

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 pub enum RecordFault {
     /// The object is of another kind.
     #[error("{0} is not a Model of stator.dev: leave it out")]
-    OtherKind(ObjectRef),
+    OtherKind(Box<ObjectRef>),
     /// A part of it cannot be read.
     #[error(
         "{object}: `{part}` cannot be read: {message}; correct it, or delete the record if the model is still in git"
     )]
     Unreadable {
         /// Which record.
-        object: ObjectRef,
+        object: Box<ObjectRef>,
         /// `spec`, `status`, or one entry of the inventory.
         part: String,
         /// What is wrong.
@@ -58,7 +58,7 @@ impl Record {
     pub fn from_object(object: &Object) -> Result<Self, RecordFault> {
         let reference = object.reference();
         if object.kind() != RECORD.kind || reference.group() != RECORD.group {
-            return Err(RecordFault::OtherKind(reference));
+            return Err(RecordFault::OtherKind(Box::new(reference)));
         }
         let spec: RecordSpec = part(object, "spec", object.spec())?;
         let status = object.status();
@@ -72,9 +72,13 @@ impl Record {
                 }
                 part(object, "status", status)?
             }
-            other => {
+            other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
                 let message = format!("expected a map, found {}", json_type(other));
-                return Err(RecordFault::Unreadable { object: reference, part: "status".to_owned(), message });
+                return Err(RecordFault::Unreadable {
+                    object: Box::new(reference),
+                    part: "status".to_owned(),
+                    message,
+                });
             }
         };
         Ok(Self {
@@ -92,7 +96,7 @@ impl Record {
 
 fn part<T: DeserializeOwned>(object: &Object, name: &str, value: &Value) -> Result<T, RecordFault> {
     T::deserialize(value).map_err(|error| RecordFault::Unreadable {
-        object: object.reference(),
+        object: Box::new(object.reference()),
         part: name.to_owned(),
         message: error.to_string(),
     })
