@@ -1,45 +1,27 @@
 //! From a repository and a cluster to a plan.
 
 use super::args::ChangeArgs;
-use super::error::CliError;
+use super::error::{CliError, ErrorKind};
 use super::repository::{self, Desired, Opened};
-use crate::cluster::{Cluster, ClusterError};
-use crate::dynamo::kinds;
-use crate::object::Object;
-use crate::plan::{self, Damaged, Plan, PlanInput, Record, Scope};
-use std::collections::BTreeMap;
+use crate::cluster::Cluster;
+use crate::object::ObjectRef;
+use crate::plan::{self, Plan, PlanInput, Record, Scope};
+use crate::sync::{self, GatherError, Gathered};
 
-/// What a cluster holds in one namespace.
-#[derive(Debug, Default)]
-pub struct Live {
-    /// Objects of the kinds that stator renders, whoever made them.
-    pub objects: Vec<Object>,
-    /// stator's records of all repositories and environments.
-    pub records: Vec<Record>,
-    /// Records that cannot be read.
-    pub damaged: Vec<Damaged>,
+/// Looks at everything that a plan of these objects needs to know of a cluster.
+pub async fn read<C: Cluster>(cluster: &C, desired: &Desired) -> Result<Gathered, CliError> {
+    let models = desired.rendered.iter();
+    let wanted: Vec<ObjectRef> =
+        models.flat_map(|model| model.objects.iter().map(|object| object.object.reference())).collect();
+    let target = &desired.target;
+    Ok(sync::gather(cluster, &target.repository, &target.environment, &target.namespace, &wanted).await?)
 }
 
-/// Reads a namespace whole. A list that fails fails everything: a partial view would look like removals.
-pub async fn read<C: Cluster>(cluster: &C, namespace: &str) -> Result<Live, CliError> {
-    let all = BTreeMap::new();
-    let mut live = Live::default();
-    for kind in kinds::MANAGED {
-        match cluster.list(kind, Some(namespace), &all).await {
-            Ok(objects) => live.objects.extend(objects),
-            // A cluster without Dynamo's kinds holds none of them; applying one says so.
-            Err(ClusterError::UnknownKind { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+impl From<GatherError> for CliError {
+    fn from(error: GatherError) -> Self {
+        let hints = Self::from(error.cause.clone());
+        hints.hints().iter().fold(Self::new(ErrorKind::Cluster, error.to_string()), |all, hint| all.hint(hint))
     }
-    for object in cluster.list(&kinds::RECORD, Some(namespace), &all).await? {
-        match Record::from_object(&object) {
-            Ok(record) => live.records.push(record),
-            Err(error) => live.damaged.push(Damaged { object: object.reference(), message: error.to_string() }),
-        }
-    }
-    live.records.sort_by(|a, b| a.model.cmp(&b.model));
-    Ok(live)
 }
 
 /// A plan, and the records that it was made from.
@@ -52,7 +34,7 @@ pub struct Planned {
 }
 
 /// Plans an environment against what the cluster holds.
-pub fn plan(opened: &Opened, desired: Desired, live: Live, arguments: &ChangeArgs) -> Planned {
+pub fn plan(opened: &Opened, desired: Desired, live: Gathered, arguments: &ChangeArgs) -> Planned {
     let input = input(opened, desired, live, arguments);
     let records = input
         .records
@@ -66,7 +48,7 @@ pub fn plan(opened: &Opened, desired: Desired, live: Live, arguments: &ChangeArg
 }
 
 /// What a plan of these is made of.
-pub fn input(opened: &Opened, desired: Desired, live: Live, arguments: &ChangeArgs) -> PlanInput {
+pub fn input(opened: &Opened, desired: Desired, live: Gathered, arguments: &ChangeArgs) -> PlanInput {
     let Desired { selection, target, rendered, findings: _ } = desired;
     let checkout = &opened.checkout;
     let scope = if checkout.scope.is_everything() {
@@ -90,7 +72,7 @@ pub fn input(opened: &Opened, desired: Desired, live: Live, arguments: &ChangeAr
         findings: selection.findings,
         rendered,
         broken: selection.broken,
-        live: live.objects,
+        live: live.live,
         records: live.records,
         damaged: live.damaged,
         guards: selection.guards,

@@ -16,12 +16,15 @@ mod live;
 mod man;
 mod past;
 mod plan;
+mod progress;
 mod render;
 mod repository;
 mod revisions;
+mod saved_plan;
 mod schema;
 mod signals;
 mod status;
+mod sync;
 mod validate;
 
 pub use error::{CliError, ErrorKind, Exit};
@@ -57,6 +60,7 @@ enum Verb {
     Render(render::Arguments),
     Plan(plan::Arguments),
     Diff(diff::Arguments),
+    Sync(sync::Arguments),
     Status(status::Arguments),
     Get(get::Arguments),
     Describe(past::DescribeArguments),
@@ -106,6 +110,7 @@ async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Render(arguments) => render::run(&arguments, output),
         Verb::Plan(arguments) => plan::run(&arguments, output).await,
         Verb::Diff(arguments) => diff::run(&arguments, output).await,
+        Verb::Sync(arguments) => sync::run(&arguments, output).await,
         Verb::Status(arguments) => status::run(&arguments, output).await,
         Verb::Get(arguments) => get::run(&arguments, output).await,
         Verb::Describe(arguments) => past::describe(&arguments, output).await,

@@ -134,7 +134,7 @@ pub async fn against_live(
     let desired = repository::desired(&opened.workspace, environment)?;
     let context = desired.selection.environment.context.clone();
     let connected = connect::open(cluster, &opened.checkout.root, context.as_deref(), output)?;
-    let found = live::read(&connected, &desired.target.namespace).await?;
+    let found = live::read(&connected, &desired).await?;
     Ok(live::plan(opened, desired, found, changes).plan)
 }
 

@@ -119,7 +119,7 @@ pub async fn look(
     desired: Desired,
     cluster: &Embedded,
 ) -> Result<(Vec<ModelStatus>, Vec<Record>), CliError> {
-    let found = live::read(cluster, &desired.target.namespace).await?;
+    let found = live::read(cluster, &desired).await?;
     let input = live::input(opened, desired, found, &ChangeArgs::everything());
     let plan = plan::plan(&input);
     let mut models = plan::status(&input, &plan);

@@ -9,5 +9,4 @@
 mod cli;
 mod cluster;
 mod examples;
-#[expect(dead_code, reason = "a test helper: not every scenario needs every part of it")]
 mod workbench;

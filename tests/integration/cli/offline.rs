@@ -119,6 +119,7 @@ fn an_empty_repository_is_said_to_be_empty() {
 fn an_unreadable_file_is_a_finding_and_not_a_removal() {
     use std::os::unix::fs::symlink;
     let bench = fleet();
+    bench.run(["sync", "-e", "prod", "--yes"]).success();
     // A link that leads nowhere is unreadable for every user, root included.
     bench.remove("models/mock/model.yaml");
     symlink("nowhere", bench.path("models/mock/model.yaml")).unwrap();

@@ -1,0 +1,72 @@
+//! What a sync says while it runs: a bar on a terminal, lines elsewhere; both on standard error.
+
+use super::output::Output;
+use crate::plan::Plan;
+use crate::present::escape;
+use crate::sync::Progress as Event;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+/// Shows the progress of one sync.
+#[derive(Debug)]
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    output: Output,
+}
+
+impl Progress {
+    /// Nothing is shown with `--quiet`.
+    pub fn new(plan: &Plan, output: &Output) -> Self {
+        let terminal = std::io::stderr().is_terminal() && !output.is_quiet();
+        let models: BTreeSet<&str> = plan.changes.iter().map(|change| change.model.as_str()).collect();
+        let bar = terminal.then(|| {
+            let bar = ProgressBar::with_draw_target(Some(models.len() as u64), ProgressDrawTarget::stderr());
+            if let Ok(style) =
+                ProgressStyle::with_template("{spinner} {bar:24} {pos}/{len} models  {elapsed}  {wide_msg}")
+            {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Self { bar, output: *output }
+    }
+
+    /// Shows one event.
+    pub fn tell(&self, event: Event) {
+        match event {
+            Event::Applied { model: _, object } => self.say(&format!("applied {object}")),
+            Event::Deleted { model: _, object } => self.say(&format!("deleted {object}")),
+            Event::Retrying { model, message } => self.say(&format!("{model}: trying again: {message}")),
+            Event::Waiting { model, message } => match &self.bar {
+                Some(bar) => bar.set_message(escape::line(&format!("{model}: {message}"))),
+                None => self.say(&format!("{model}: {message}")),
+            },
+            Event::Finished(outcome) => {
+                if let Some(bar) = &self.bar {
+                    bar.inc(1);
+                }
+                if !outcome.result.is_success() {
+                    self.say(&format!("{}: {}: {}", outcome.name, outcome.result, outcome.message));
+                }
+            }
+        }
+    }
+
+    /// Says a line above the bar.
+    pub fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| self.output.note(line)),
+            None => self.output.note(line),
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! `stator sync`.
+
+use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg, SimulateArgs};
+use super::error::{CliError, ErrorKind, Exit};
+use super::live::{self, Planned};
+use super::output::Output;
+use super::progress::Progress;
+use super::signals::interrupted;
+use super::{connect, repository, saved_plan};
+use crate::cluster::embedded::Embedded;
+use crate::cluster::embedded::operator::Operator;
+use crate::cluster::{ApplyRequest, Cluster as _};
+use crate::plan::{Plan, Step};
+use crate::present::plan as present;
+use crate::present::table::{Cell, Table};
+use crate::present::{Look, Tone, count};
+use crate::sync::{self, Cancel, SyncOptions, SyncReport, SyncResult};
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use std::io::{BufRead as _, IsTerminal as _};
+use std::path::PathBuf;
+use tokio::sync::watch;
+
+/// Carry the plan out: apply, prune, and wait for health with --wait
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 all is synced (and healthy with --wait); 1 something failed, or is held back; 2 bad usage or no cluster; 124 --timeout; 130 interrupted."
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    path: PathArg,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    simulate: SimulateArgs,
+    #[command(flatten)]
+    changes: ChangeArgs,
+    /// Change nothing: `client` shows the plan, `server` has the cluster check every write too
+    #[arg(long, env = "STATOR_DRY_RUN", value_name = "WHERE", conflicts_with_all = ["wait", "yes"])]
+    dry_run: Option<DryRun>,
+    /// Wait until every model is healthy
+    #[arg(long, env = "STATOR_WAIT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    wait: bool,
+    /// Carry out this plan (`stator plan -o json`), and refuse when it would be another one now
+    #[arg(long, env = "STATOR_PLAN", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    plan: Option<PathBuf>,
+    /// Do not ask
+    #[arg(short, long, env = "STATOR_YES", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    yes: bool,
+    /// Never ask: refuse where a question would be asked
+    #[arg(long, env = "STATOR_NO_INPUT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    no_input: bool,
+    /// The report as text, or as JSON
+    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    output: Format,
+}
+
+/// Where a dry run goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DryRun {
+    /// Nowhere: the plan is shown
+    Client,
+    /// To the cluster, which checks every write and makes none
+    Server,
+}
+
+/// The forms of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Text
+    Text,
+    /// JSON
+    Json,
+}
+
+pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    let opened = repository::open(&arguments.path.path, output)?;
+    opened.note_when_empty(output);
+    let desired = repository::desired(&opened.workspace, &arguments.environment)?;
+    let context = desired.selection.environment.context.clone();
+    let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output)?;
+    let _operator = arguments
+        .simulate
+        .simulate_operator
+        .then(|| Operator::start(cluster.clone(), arguments.simulate.simulate_speed));
+    let found = live::read(&cluster, &desired).await?;
+    let planned = live::plan(&opened, desired, found, &arguments.changes);
+    if let Some(file) = &arguments.plan {
+        saved_plan::check(file, &planned.plan)?;
+    }
+    match arguments.dry_run {
+        Some(DryRun::Client) => dry_run(&planned.plan, arguments.output, output),
+        Some(DryRun::Server) => {
+            let refused = connect::within(&arguments.cluster, server_dry_run(&cluster, &planned.plan, output)).await?;
+            let exit = dry_run(&planned.plan, arguments.output, output)?;
+            Ok(if refused > 0 { Exit::No } else { exit })
+        }
+        None => for_real(arguments, &cluster, planned, output).await,
+    }
+}
+
+async fn for_real(
+    arguments: &Arguments,
+    cluster: &Embedded,
+    planned: Planned,
+    output: &Output,
+) -> Result<Exit, CliError> {
+    let Planned { plan, records } = planned;
+    if !output.is_quiet() {
+        output.block(&present::text(&plan, &output.notes));
+    }
+    let held = held_back(&plan);
+    if plan.changes.iter().any(|change| change.step != Step::Nothing) {
+        confirm(arguments, output)?;
+    }
+    let progress = Progress::new(&plan, output);
+    let (cancel, cancelled) = watch::channel(None);
+    let mut options = SyncOptions::new(jiff::Timestamp::now(), seed());
+    options.wait = arguments.wait;
+    options.prune = arguments.changes.prune;
+    options.timeout = arguments.cluster.timeout;
+    let sink = |event| progress.tell(event);
+    let work = sync::run(cluster, plan, records, options, &sink, cancelled);
+    tokio::pin!(work);
+    let report = tokio::select! {
+        report = &mut work => report,
+        () = interrupted() => {
+            progress.say("Stopping: what is under way is finished first. Press Ctrl-C again to stop at once.");
+            let _ = cancel.send(Some(Cancel::Interrupted));
+            tokio::select! {
+                report = &mut work => report,
+                // Dropping a sync is safe: its inventory was written before its first write.
+                () = interrupted() => {
+                    return Err(CliError::new(ErrorKind::Interrupted, "interrupted").hint("the next sync puts right what is left"));
+                }
+            }
+        }
+    };
+    progress.finish();
+    output.result(&match arguments.output {
+        Format::Text => text(&report, &output.look),
+        Format::Json => crate::present::json(&report)?,
+    })?;
+    for hold in &held {
+        output.warn(hold);
+    }
+    Ok(if report.cancelled {
+        Exit::Interrupted
+    } else if report.timed_out {
+        Exit::Timeout
+    } else if report.is_success() && held.is_empty() {
+        Exit::Success
+    } else {
+        Exit::No
+    })
+}
+
+/// What keeps the sync from being complete, one sentence each: guards, and intents with errors.
+fn held_back(plan: &Plan) -> Vec<String> {
+    let holds = plan
+        .holds
+        .iter()
+        .filter(|hold| !hold.allowed)
+        .map(|hold| format!("held back[{}]: {}; {}", present::hold_word(hold.kind), hold.message, hold.help));
+    let errors = plan.findings.iter().filter(|finding| finding.is_error()).count();
+    let faulty = (errors > 0)
+        .then(|| format!("{} in intents: their models were left as they are", count(errors, "error", "errors")));
+    holds.chain(faulty).collect()
+}
+
+/// Shows the plan and its verdict; nothing is written.
+fn dry_run(plan: &Plan, format: Format, output: &Output) -> Result<Exit, CliError> {
+    output.result(&match format {
+        Format::Text => present::text(plan, &output.look),
+        Format::Json => present::json(plan)?,
+    })?;
+    output.note("Dry run: nothing was changed.");
+    Ok(if held_back(plan).is_empty() { Exit::Success } else { Exit::No })
+}
+
+/// Has the cluster check every apply of a plan; the number that it refuses.
+async fn server_dry_run(cluster: &Embedded, plan: &Plan, output: &Output) -> Result<usize, CliError> {
+    let mut refused = 0;
+    for change in &plan.changes {
+        let apply = match &change.step {
+            Step::Apply(apply) => apply,
+            // The object that is in the way would refuse what comes after it.
+            Step::Replace { .. } | Step::Delete(_) | Step::Nothing => continue,
+        };
+        let request = ApplyRequest {
+            force: apply.force,
+            dry_run: true,
+            ..ApplyRequest::new(apply.object.clone(), crate::dynamo::kinds::MANAGER)
+        };
+        if let Err(error) = cluster.apply(&request).await {
+            refused += 1;
+            output.error(&error.into());
+        }
+    }
+    Ok(refused)
+}
+
+/// Asks on a terminal, and refuses without one.
+fn confirm(arguments: &Arguments, output: &Output) -> Result<(), CliError> {
+    if arguments.yes {
+        return Ok(());
+    }
+    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if arguments.no_input || !terminal {
+        return Err(CliError::usage("there is nobody to ask whether to carry this out")
+            .hint("pass --yes to go on without asking"));
+    }
+    output.block("Carry this out? [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        Ok(())
+    } else {
+        Err(CliError::new(ErrorKind::Refused, "nothing was changed, as nobody said yes"))
+    }
+}
+
+/// A seed for the jitter of retries: it only has to differ between processes.
+fn seed() -> u64 {
+    u64::from(std::process::id())
+        ^ u64::try_from(jiff::Timestamp::now().as_nanosecond() & 0xffff_ffff_ffff).unwrap_or(0)
+}
+
+fn text(report: &SyncReport, look: &Look) -> String {
+    let mut table = Table::new(&["MODEL", "RESULT", "APPLIED", "PRUNED", "MESSAGE"]);
+    let changed = |outcome: &&sync::ModelOutcome| {
+        look.verbose
+            || outcome.applied + outcome.pruned > 0
+            || !outcome.message.is_empty()
+            || !outcome.result.is_success()
+    };
+    let shown: Vec<_> = report.models.iter().filter(changed).collect();
+    for outcome in &shown {
+        table.row([
+            Cell::plain(&outcome.name),
+            Cell::new(tone(outcome.result), &outcome.result.to_string()),
+            Cell::plain(&outcome.applied.to_string()),
+            Cell::plain(&outcome.pruned.to_string()),
+            Cell::plain(&outcome.message),
+        ]);
+    }
+    let mut out = if shown.is_empty() { String::new() } else { table.render(look) };
+    let well = report.models.iter().filter(|outcome| outcome.result.is_success()).count();
+    let total = report.models.len();
+    out.push_str(&format!(
+        "{well} of {} synced, {}.\n",
+        count(total, "model", "models"),
+        count(report.writes, "write", "writes")
+    ));
+    out
+}
+
+fn tone(result: SyncResult) -> Tone {
+    match result {
+        SyncResult::Synced | SyncResult::Healthy => Tone::Good,
+        SyncResult::Deferred => Tone::Caution,
+        SyncResult::Blocked | SyncResult::Failed | SyncResult::Cancelled => Tone::Bad,
+    }
+}
