@@ -137,21 +137,24 @@ pub fn apply(input: &ApplyInput<'_>) -> Result<ApplyResult, ApplyFault> {
     let start = live.clone().unwrap_or_else(|| shell(input.config));
     let merged = merge(root, Some(&start), Some(input.config), 0).unwrap_or(Value::Null);
     let mut mine = entry(input, input.manager, Operation::Apply);
-    mine.fields = FieldSet::of(input.schema, input.config).without(&ignored);
+    mine.fields = FieldSet::of(input.schema, input.config).without(&ignored).difference(&NEVER_OWNED);
     let last = managers.iter().position(|manager| manager.identity() == mine.identity()).map(|at| managers.remove(at));
     let (last_fields, last_time) = last.map_or((None, None), |last| (Some(last.fields), last.time));
     let pruned = match &last_fields {
-        Some(last) if !last.is_empty() => prune(root, &merged, last, &mine.fields, &managers),
+        // Who applies the same fields again gives nothing up: the common case, and pruning is the dear part.
+        Some(last) if !last.is_empty() && *last != mine.fields => prune(root, &merged, last, &mine.fields, &managers),
         Some(_) | None => merged,
     };
     // An object of which nothing is left is still an object.
     let pruned = if pruned.is_object() { pruned } else { shell(input.config) };
 
-    let compared = Comparison::of(root, Some(&start), Some(&pruned)).without(&ignored);
-    evict(&mut managers, &compared, input.force)?;
     let moved = !same(&start, &pruned);
+    if moved {
+        let compared = Comparison::of(root, Some(&start), Some(&pruned)).without(&ignored);
+        evict(&mut managers, &compared, input.force)?;
+    }
+    managers.retain(|manager| !manager.fields.is_empty());
     mine.time = if moved || input.live.is_none() { Some(input.now.to_owned()) } else { last_time };
-    mine.fields = mine.fields.difference(&NEVER_OWNED);
     if !mine.fields.is_empty() {
         managers.push(mine);
     }

@@ -1,4 +1,4 @@
-//! `stator explain`: what a field means, which values it takes, and what may stand below it, as `kubectl explain` shows.
+//! What a field means, which values it takes, and what may stand below it: what `stator explain` prints.
 //!
 //! Everything comes from the JSON Schema of the types, so it says what the parser does.
 
@@ -6,7 +6,6 @@ use super::outline::{Document, Place};
 use crate::finding::nearest;
 use serde::Serialize;
 use serde_json::Value;
-use std::fmt;
 use thiserror::Error;
 
 /// Why a field could not be explained.
@@ -293,57 +292,6 @@ pub(super) fn values(place: Place) -> Vec<Allowed> {
         }
     }
     found
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "KIND:     {}", self.kind)?;
-        writeln!(f, "VERSION:  stator.dev/v1alpha1")?;
-        if !self.path.is_empty() {
-            let required = if self.required { " -required-" } else { "" };
-            writeln!(f, "FIELD:    {} <{}>{required}", self.path, self.type_name)?;
-        }
-        writeln!(f, "\nDESCRIPTION:")?;
-        paragraph(f, "    ", &self.description)?;
-        if !self.rules.is_empty() {
-            writeln!(f, "\nRULES:")?;
-            for rule in &self.rules {
-                paragraph(f, "    ", rule)?;
-            }
-        }
-        if !self.values.is_empty() {
-            writeln!(f, "\nVALUES:")?;
-            let width = self.values.iter().map(|it| it.value.len()).max().unwrap_or(0);
-            for allowed in &self.values {
-                writeln!(f, "{}", format!("    {:width$}  {}", allowed.value, allowed.description).trim_end())?;
-            }
-        }
-        if !self.fields.is_empty() {
-            writeln!(f, "\nFIELDS:")?;
-            for field in &self.fields {
-                let required = if field.required { " -required-" } else { "" };
-                writeln!(f, "    {} <{}>{required}", field.name, field.type_name)?;
-                paragraph(f, "        ", &field.description)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Writes words in lines of at most 100 characters.
-fn paragraph(f: &mut fmt::Formatter<'_>, indent: &str, text: &str) -> fmt::Result {
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() && indent.len() + line.chars().count() + 1 + word.chars().count() > 100 {
-            writeln!(f, "{indent}{line}")?;
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    if line.is_empty() { Ok(()) } else { writeln!(f, "{indent}{line}") }
 }
 
 #[cfg(test)]

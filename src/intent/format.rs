@@ -13,6 +13,10 @@ use tree::Parsed;
 /// The widest line that a flow map or list may fill.
 const WIDTH: usize = 120;
 
+/// The furthest that a value may be indented. The parser of `pretty_yaml` keeps the columns it has seen as bits of one
+/// number, and goes wrong beyond its width.
+const MAX_INDENT: usize = 60;
+
 /// How often the style may be applied until it no longer changes anything.
 const PASSES: usize = 4;
 
@@ -41,7 +45,8 @@ pub enum FormatError {
 ///
 /// Keys of known fields go into the order of the reference pages, unknown ones stay behind them, and comments move with
 /// the key they stand above or beside. Indentation is two spaces, a line of blanks separates groups at most once, and the
-/// text ends with one line feed. The result formats to itself.
+/// text ends with one line feed. The result formats to itself. A file that is indented beyond column 60 is put into order
+/// and otherwise left in its own style.
 ///
 /// # Errors
 ///
@@ -94,6 +99,9 @@ fn without_trailing_blanks(text: &str, parsed: &Parsed) -> String {
 }
 
 fn style(text: &str) -> String {
+    if text.lines().any(|line| indent(line) > MAX_INDENT) {
+        return text.to_owned();
+    }
     let options = FormatOptions {
         layout: LayoutOptions { print_width: WIDTH, indent_width: 2, line_break: LineBreak::Lf },
         language: LanguageOptions {
@@ -107,8 +115,17 @@ fn style(text: &str) -> String {
             ..LanguageOptions::default()
         },
     };
-    // What its grammar does not take is left alone; the checks afterwards see to it that nothing is lost.
-    pretty_yaml::format_text(text, &options).unwrap_or_else(|_| text.to_owned())
+    // What its grammar does not take is left alone, and so is what its parser stumbles over; the checks afterwards see to
+    // it that nothing is lost.
+    match std::panic::catch_unwind(|| pretty_yaml::format_text(text, &options)) {
+        Ok(Ok(styled)) => styled,
+        Ok(Err(_)) | Err(_) => text.to_owned(),
+    }
+}
+
+/// The column that a line's first value starts in, dashes of lists passed over.
+fn indent(line: &str) -> usize {
+    line.chars().take_while(|c| matches!(c, ' ' | '-' | '?' | '\t')).count()
 }
 
 #[cfg(test)]

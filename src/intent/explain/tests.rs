@@ -2,81 +2,59 @@ use super::*;
 use insta::assert_snapshot;
 
 fn shown(path: &str) -> String {
-    explain(path).map_or_else(|error| error.to_string(), |it| it.to_string())
+    match explain(path) {
+        Err(error) => error.to_string(),
+        Ok(it) => {
+            let mut lines =
+                vec![format!("{} {} <{}> required: {}", it.kind, it.path, it.type_name, it.required), it.description];
+            lines.extend(it.rules.into_iter().map(|rule| format!("rule: {rule}")));
+            lines.extend(it.values.into_iter().map(|it| format!("value {}: {}", it.value, it.description)));
+            let field = |it: Child| format!("field {} <{}> required: {}", it.name, it.type_name, it.required);
+            lines.extend(it.fields.into_iter().map(field));
+            lines.join("\n")
+        }
+    }
 }
 
 #[test]
 fn a_number_shows_its_range() {
     assert_snapshot!(shown("spec.serving.decode.gpus"), @r"
-    KIND:     Model
-    VERSION:  stator.dev/v1alpha1
-    FIELD:    spec.serving.decode.gpus <integer>
-
-    DESCRIPTION:
-        GPUs of one replica, over all its nodes. Defaults to tensorParallel × pipelineParallel ×
-        dataParallel.
-
-    RULES:
-        0 to 1024
+    Model spec.serving.decode.gpus <integer> required: false
+    GPUs of one replica, over all its nodes. Defaults to tensorParallel × pipelineParallel × dataParallel.
+    rule: 0 to 1024
     ");
 }
 
 #[test]
 fn an_enumeration_shows_its_values() {
     assert_snapshot!(shown("spec.engine"), @r"
-    KIND:     Model
-    VERSION:  stator.dev/v1alpha1
-    FIELD:    spec.engine <string> -required-
-
-    DESCRIPTION:
-        The engine that runs the model. `auto` is only possible with `sla`.
-
-    VALUES:
-        vllm    vLLM.
-        sglang  SGLang.
-        trtllm  TensorRT-LLM.
-        mocker  Dynamo's mocker: answers like an engine, on CPU.
-        auto    Let the profiler choose; only with `sla`.
+    Model spec.engine <string> required: true
+    The engine that runs the model. `auto` is only possible with `sla`.
+    value vllm: vLLM.
+    value sglang: SGLang.
+    value trtllm: TensorRT-LLM.
+    value mocker: Dynamo's mocker: answers like an engine, on CPU.
+    value auto: Let the profiler choose; only with `sla`.
     ");
 }
 
 #[test]
 fn an_object_shows_its_fields_in_canonical_order() {
     assert_snapshot!(shown("model.spec.adapters[0]"), @r"
-    KIND:     Model
-    VERSION:  stator.dev/v1alpha1
-    FIELD:    spec.adapters <[]object>
-
-    DESCRIPTION:
-        LoRA adapters; each becomes a DynamoModel, applied once the graph is Ready.
-
-    FIELDS:
-        name <string> -required-
-            The adapter's name: what clients ask for, and, with the model's, its object's name.
-        source <string> -required-
-            Where its weights are: `s3://…` or `hf://…`.
-        servedName <string>
-            The name that clients ask for. Defaults to `name`.
-        maxRank <integer>
-            The largest rank that the engine must hold. The graph is rendered for the largest of all.
-            Defaults to 64.
+    Model spec.adapters <[]object> required: false
+    LoRA adapters; each becomes a DynamoModel, applied once the graph is Ready.
+    field name <string> required: true
+    field source <string> required: true
+    field servedName <string> required: false
+    field maxRank <integer> required: false
     ");
     assert_snapshot!(shown("repository"), @r"
-    KIND:     Repository
-    VERSION:  stator.dev/v1alpha1
-
-    DESCRIPTION:
-        The root `stator.yaml`: what holds for the whole repository.
-
-    FIELDS:
-        apiVersion <string> -required-
-            The version of this format.
-        kind <string> -required-
-            Always `Repository`.
-        metadata <object> -required-
-            The repository's name: part of what marks live objects as its own.
-        spec <object>
-            Environments, defaults, policy, prices.
+    Repository  <object> required: true
+    The root `stator.yaml`: what holds for the whole repository.
+    field apiVersion <string> required: true
+    field kind <string> required: true
+    field metadata <object> required: true
+    field spec <object> required: false
     ");
 }
 

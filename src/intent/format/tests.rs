@@ -277,3 +277,20 @@ proptest! {
         let _ = format(&text);
     }
 }
+
+#[test]
+fn a_block_that_keeps_its_last_lines_is_left_alone_rather_than_cut() {
+    let text = "spec:\n  model: |+\n    two\n\n\n";
+    assert_eq!(format(text), Err(FormatError::Unsafe { what: "a value" }));
+}
+
+#[test]
+fn deep_nesting_costs_little() {
+    let start = std::time::Instant::now();
+    for (open, close) in [("[", "]"), ("{a: ", "}"), ("[{a: ", "}]"), ("- ", ""), ("? ", ""), ("[[],", "]")] {
+        for depth in [20, 30, 60] {
+            let _ = format(&format!("{}1{}\n", open.repeat(depth), close.repeat(depth)));
+        }
+    }
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}

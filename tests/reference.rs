@@ -1,0 +1,183 @@
+//! The reference pages are generated: from the types, the command line and the rules. A page that drifted fails here.
+//!
+//! `UPDATE_DOCS=1 cargo test --test reference` writes them.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a generator for tests: what fails, fails the test")]
+
+use stator::finding::Rule;
+use stator::intent::explain::{Child, Explanation, explain};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+fn hold(path: &str, page: String) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, &page).unwrap();
+    }
+    let held = fs::read_to_string(&file).unwrap_or_default();
+    assert!(held == page, "{path} is not what its source says; run `UPDATE_DOCS=1 cargo test --test reference`");
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// One section a place with fields; the second place with the same fields points to the first.
+fn sections(path: &str, seen: &mut BTreeMap<String, String>, page: &mut String) {
+    let explanation = explain(path).unwrap();
+    if explanation.fields.is_empty() {
+        return;
+    }
+    let title = match (explanation.kind.as_str(), explanation.path.as_str()) {
+        (kind, "") => kind.to_owned(),
+        ("Model", path) => path.to_owned(),
+        (kind, path) => format!("{}.{path}", kind.to_lowercase()),
+    };
+    writeln!(page, "\n## {title}\n\n{}\n", explanation.description).unwrap();
+    let fingerprint = format!("{:?}", explanation.fields);
+    if let Some(first) = seen.get(&fingerprint) {
+        writeln!(page, "Fields: those of `{first}`.").unwrap();
+        return;
+    }
+    seen.insert(fingerprint, title);
+    writeln!(page, "| Field | Type | Meaning |\n|-|-|-|").unwrap();
+    for field in &explanation.fields {
+        let below = explain(&format!("{path}.{}", field.name)).unwrap();
+        writeln!(page, "| `{}` | {} | {} |", field.name, cell(&field.type_name), cell(&meaning(field, &below)))
+            .unwrap();
+    }
+    for field in &explanation.fields {
+        // A map's values have a section of their own, under any name.
+        let name =
+            if field.type_name.starts_with("map[") { format!("{}.NAME", field.name) } else { field.name.clone() };
+        if explain(&format!("{path}.{name}")).is_ok() {
+            sections(&format!("{path}.{name}"), seen, page);
+        }
+    }
+}
+
+fn meaning(field: &Child, below: &Explanation) -> String {
+    let mut words = String::new();
+    if field.required {
+        words.push_str("**Required.** ");
+    }
+    words.push_str(&field.description);
+    if !below.values.is_empty() {
+        let values: Vec<String> = below.values.iter().map(|allowed| format!("`{}`", allowed.value)).collect();
+        write!(words, " One of {}.", values.join(", ")).unwrap();
+    }
+    for rule in &below.rules {
+        write!(words, " Allowed: {rule}.").unwrap();
+    }
+    words
+}
+
+#[test]
+fn the_page_of_the_documents_follows_the_types() {
+    let mut page = "# Fields of models, repositories and defaults\n\nGenerated from the types. `stator explain PATH` \
+                    shows the same in a terminal. An overlay has the fields of a model, none of them required; what \
+                    `metadata.name` an overlay gives must be its model's.\n"
+        .to_owned();
+    let mut seen = BTreeMap::new();
+    for document in ["model", "repository", "defaults"] {
+        sections(document, &mut seen, &mut page);
+    }
+    hold("docs/reference/model.md", page);
+}
+
+#[test]
+fn the_page_of_the_command_line_follows_the_parser() {
+    let mut page = "# The command line\n\nGenerated from the parser. Results go to standard output, everything else \
+                    to standard error. Exit codes: 0 success; 1 an expected no (findings, differences, a wait that \
+                    failed); 2 bad usage, unreadable input, cluster out of reach, or a bug; 124 a `--timeout` ran \
+                    out; 130 interrupted.\n"
+        .to_owned();
+    let mut command = stator::cli::command().term_width(100);
+    command.build();
+    writeln!(page, "\n## stator\n\n```text\n{}\n```", help(&command)).unwrap();
+    for verb in command.get_subcommands() {
+        verbs("stator", verb, &mut page);
+    }
+    hold("docs/reference/cli.md", page);
+}
+
+fn verbs(parent: &str, command: &clap::Command, page: &mut String) {
+    let name = format!("{parent} {}", command.get_name());
+    writeln!(page, "\n## {name}\n\n```text\n{}\n```", help(command)).unwrap();
+    for verb in command.get_subcommands() {
+        verbs(&name, verb, page);
+    }
+}
+
+fn help(command: &clap::Command) -> String {
+    let text = command.clone().term_width(100).render_long_help().to_string();
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+#[test]
+fn the_page_of_the_rules_follows_the_rooms() {
+    let rooms: &[(&str, &[Rule])] = &[
+        ("Intents", stator::intent::rules::ALL),
+        ("Dynamo", stator::dynamo::admission::rules::ALL),
+        ("Rendering", stator::render::rules::ALL),
+        ("Plans", stator::plan::rules::ALL),
+    ];
+    let mut page = "# Rules\n\nGenerated from the sources. Every finding carries the id of the rule that it breaks; \
+                    what the rule asks for stands here.\n"
+        .to_owned();
+    let mut ids = Vec::new();
+    for (room, rules) in rooms {
+        writeln!(page, "\n## {room}\n\n| Rule | What it asks for |\n|-|-|").unwrap();
+        for rule in *rules {
+            writeln!(page, "| `{}` | {} |", rule.id, cell(rule.summary)).unwrap();
+            ids.push(rule.id);
+        }
+    }
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "two rules share an id");
+    hold("docs/rules.md", page);
+
+    // Each room keeps its rules in a file of that name: a new one must be on the page too.
+    let mut files = 0;
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                files += usize::from(fs::read_to_string(&path).unwrap().contains("pub const ALL: &[Rule]"));
+            }
+        }
+    }
+    assert_eq!(files, rooms.len(), "a room with rules is missing on the page, or gone");
+}
+
+#[test]
+fn every_dependency_has_a_reason_on_its_page() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let mut wanted = std::collections::BTreeSet::new();
+    let mut inside = false;
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            inside = line.ends_with("dependencies]");
+        } else if let Some((name, _)) = line.split_once('=').filter(|_| inside) {
+            wanted.insert(name.trim().to_owned());
+        }
+    }
+    assert!(wanted.len() > 20, "{wanted:?}");
+    let page = fs::read_to_string(root.join("docs/dependencies.md")).unwrap();
+    let named: std::collections::BTreeSet<String> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split('|').next())
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(named, wanted, "docs/dependencies.md and Cargo.toml name different crates");
+}
