@@ -9,4 +9,5 @@
 mod cli;
 mod cluster;
 mod examples;
+mod sync;
 mod workbench;

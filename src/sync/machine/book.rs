@@ -1,7 +1,7 @@
 //! One model's record while it is synced: what it said, what it must say before the first write, and after the last.
 
 use crate::object::{Object, ObjectIdentity};
-use crate::plan::{Change, InventoryEntry, Outcome, Record, Step};
+use crate::plan::{Action, Change, InventoryEntry, Outcome, Record, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcomes that a record keeps.
@@ -79,11 +79,10 @@ impl Book {
                         self.entries.insert(identity, entry.clone());
                     }
                 }
-                // Weights that outlive their model are no longer this record's.
-                (Step::Nothing, None) if retired => {
-                    if self.entries.get(&identity).is_some_and(|entry| !entry.prune) {
-                        self.entries.remove(&identity);
-                    }
+                // Of a model that is gone: weights that outlive it, and what is being deleted already, are no longer
+                // this record's.
+                (Step::Nothing, None) if retired && change.action == Action::Keep => {
+                    self.entries.remove(&identity);
                 }
                 (Step::Nothing, None) | (Step::Apply(_) | Step::Replace { .. } | Step::Delete(_), _) => {}
             }

@@ -249,6 +249,10 @@ fn without_uid(object: Object) -> Object {
 /// What holds a step back, as `--allow` names it.
 fn holding(action: Action, step: &Step, held: &BTreeSet<HoldKind>) -> Option<&'static str> {
     let (kind, word) = match step {
+        Step::Nothing if action == Action::Delete => (HoldKind::MassDelete, "mass-delete"),
+        Step::Nothing if action == Action::Replace => (HoldKind::Replace, "replace"),
+        Step::Nothing if action == Action::Adopt => (HoldKind::Adopt, "adopt"),
+        Step::Nothing if matches!(action, Action::Create | Action::Update) => (HoldKind::MaxGpus, "max-gpus"),
         Step::Nothing => return None,
         Step::Apply(_) if action == Action::Adopt => (HoldKind::Adopt, "adopt"),
         Step::Apply(_) => return None,

@@ -1,0 +1,217 @@
+//! A repository in a folder, an embedded cluster beside it, and the way from one to the other.
+
+use stator::cluster::embedded::operator::Operator;
+use stator::cluster::embedded::{Embedded, Options};
+use stator::cluster::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use stator::dynamo::kinds::Kind;
+use stator::intent::Workspace;
+use stator::object::{Object, ObjectRef};
+use stator::plan::{HoldKind, Plan, PlanInput, Step, plan};
+use stator::render::{Target, render_all};
+use stator::source;
+use stator::sync::{Gathered, SyncOptions, SyncReport, gather, run};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// A repository and a cluster.
+pub struct Site {
+    folder: tempfile::TempDir,
+    pub cluster: Embedded,
+}
+
+/// A model that runs on CPU, the smallest there is.
+pub fn mocker(name: &str, replicas: u32) -> String {
+    format!(
+        "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {{name: {name}}}\nspec:\n  model: Qwen/Qwen3-0.6B\n  \
+         engine: mocker\n  runtime: 1.2.0\n  serving:\n    worker: {{replicas: {replicas}}}\n"
+    )
+}
+
+impl Site {
+    pub fn new(models: &[(&str, u32)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let cluster = Embedded::open(&folder.path().join("cluster"), Options::default()).unwrap();
+        let site = Self { folder, cluster };
+        site.write(
+            "stator.yaml",
+            "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {name: shop}\nspec:\n  environments:\n    \
+             prod: {namespace: prod}\n",
+        );
+        for (name, replicas) in models {
+            site.model(name, *replicas);
+        }
+        site
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join("repository").join(path)
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+    }
+
+    pub fn model(&self, name: &str, replicas: u32) {
+        self.write(&format!("models/{name}/model.yaml"), &mocker(name, replicas));
+    }
+
+    pub fn remove(&self, name: &str) {
+        fs_err::remove_dir_all(self.path(&format!("models/{name}"))).unwrap();
+    }
+
+    /// Plans, as `stator plan` does.
+    pub async fn plan<C: Cluster>(&self, cluster: &C, allow: &[HoldKind]) -> (Plan, Gathered) {
+        let checkout = source::open(&self.path("")).unwrap();
+        let selection = Workspace::parse(&checkout.tree).environment(None).unwrap();
+        let target = Target {
+            repository: selection.repository.clone(),
+            environment: selection.name.clone(),
+            namespace: selection.environment.namespace.to_string(),
+        };
+        let rendered = render_all(&selection.intents, &target);
+        let wanted: Vec<ObjectRef> =
+            rendered.iter().flat_map(|one| &one.objects).map(|one| one.object.reference()).collect();
+        let gathered =
+            gather(cluster, &target.repository, &target.environment, &target.namespace, &wanted).await.unwrap();
+        let input = PlanInput {
+            repository: target.repository,
+            environment: target.environment,
+            namespace: target.namespace,
+            revision: checkout.revision,
+            rendered,
+            broken: selection.broken,
+            live: gathered.live.clone(),
+            records: gathered.records.clone(),
+            damaged: gathered.damaged.clone(),
+            guards: selection.guards,
+            prices: selection.prices,
+            allow: allow.iter().copied().collect::<BTreeSet<_>>(),
+            prune: true,
+            findings: selection.findings,
+            ..PlanInput::default()
+        };
+        (plan(&input), gathered)
+    }
+
+    /// Plans and syncs against a cluster, waiting or not.
+    pub async fn sync_on<C: Cluster>(&self, cluster: &C, wait: bool, allow: &[HoldKind]) -> SyncReport {
+        let (plan, gathered) = self.plan(cluster, allow).await;
+        let options = SyncOptions {
+            wait,
+            timeout: Some(Duration::from_secs(60)),
+            ..SyncOptions::new("2026-01-01T00:00:00Z".parse().unwrap(), 7)
+        };
+        let (_keep, cancel) = tokio::sync::watch::channel(None);
+        run(cluster, plan, gathered.records, options, &|_| {}, cancel).await
+    }
+
+    /// Syncs with the operator at work, until everything is Healthy.
+    pub async fn sync(&self, allow: &[HoldKind]) -> SyncReport {
+        let _operator = Operator::start(self.cluster.clone(), 10_000.0);
+        self.sync_on(&self.cluster, true, allow).await
+    }
+
+    /// Every object that the cluster holds, by its file, without what moves by itself.
+    pub fn objects(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut todo = vec![self.folder.path().join("cluster")];
+        while let Some(next) = todo.pop() {
+            for entry in fs_err::read_dir(next).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    todo.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "yaml") {
+                    found.push(path.strip_prefix(self.folder.path()).unwrap().to_str().unwrap().to_owned());
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// What every scenario ends with: the plan is empty, and a second sync writes nothing.
+    pub async fn settled(&self) {
+        let (plan, _) = self.plan(&self.cluster, &[]).await;
+        let left: Vec<_> = plan.changes.iter().filter(|change| change.step != Step::Nothing).collect();
+        assert!(left.is_empty(), "still to do: {left:#?}");
+        let report = self.sync(&[]).await;
+        assert_eq!(report.writes, 0, "a second sync writes: {report:#?}");
+    }
+}
+
+/// A cluster that stops answering at its n-th write: the process is as good as dead from then on.
+pub struct Dying<'a> {
+    cluster: &'a Embedded,
+    left: AtomicUsize,
+    /// Whether the last write is still carried out.
+    after: bool,
+    /// Deletes that were carried out.
+    pub deletes: AtomicUsize,
+}
+
+impl<'a> Dying<'a> {
+    pub fn new(cluster: &'a Embedded, writes: usize, after: bool) -> Self {
+        Self { cluster, left: AtomicUsize::new(writes), after, deletes: AtomicUsize::new(0) }
+    }
+
+    pub fn died(&self) -> bool {
+        self.left.load(Ordering::SeqCst) == 0
+    }
+
+    /// Whether this write is carried out, and whether its answer comes back.
+    fn write(&self) -> (bool, bool) {
+        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        match left {
+            Err(_) => (false, false),
+            Ok(1) => (self.after, false),
+            Ok(_) => (true, true),
+        }
+    }
+}
+
+fn dead() -> ClusterError {
+    ClusterError::Storage { message: "the process died".to_owned() }
+}
+
+impl Cluster for Dying<'_> {
+    fn describe(&self) -> String {
+        self.cluster.describe()
+    }
+
+    async fn list(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<Object>, ClusterError> {
+        self.cluster.list(kind, namespace, labels).await
+    }
+
+    async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {
+        self.cluster.get(object).await
+    }
+
+    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+        let (carried_out, answered) = self.write();
+        let answer = if carried_out { self.cluster.apply(request).await } else { Err(dead()) };
+        if answered { answer } else { Err(dead()) }
+    }
+
+    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
+        let (carried_out, answered) = self.write();
+        if carried_out {
+            self.deletes.fetch_add(1, Ordering::SeqCst);
+        }
+        let answer = if carried_out { self.cluster.delete(object, preconditions).await } else { Err(dead()) };
+        if answered { answer } else { Err(dead()) }
+    }
+
+    async fn watch(&self, kinds: &[Kind], namespace: Option<&str>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+        self.cluster.watch(kinds, namespace).await
+    }
+}
