@@ -75,7 +75,7 @@ fn kubeconfig() -> Option<PathBuf> {
 
 /// A path as short as it can be said from here.
 fn shorten(path: &Path) -> PathBuf {
-    let here = std::env::current_dir().and_then(|here| fs_err::canonicalize(here));
+    let here = std::env::current_dir().and_then(fs_err::canonicalize);
     match here {
         Ok(here) => path.strip_prefix(here).map_or_else(|_| path.to_owned(), Path::to_owned),
         Err(_) => path.to_owned(),

@@ -24,8 +24,9 @@ pub fn compare(opened: &Opened, from: &str, to: Option<&str>, environment: &Envi
     let head = repository::desired(head, environment)?;
     // Which environment is meant is the head's to say; the base may lack it, and then all of it is new.
     let named = EnvironmentArgs { environment: Some(head.target.environment.clone()), ..environment.clone() };
-    let base = match Workspace::parse(&base_tree).environment(named.environment.as_deref()) {
-        Ok(_) => repository::desired(&Workspace::parse(&base_tree), &named)?.rendered,
+    let base = Workspace::parse(&base_tree);
+    let base = match base.environment(named.environment.as_deref()) {
+        Ok(_) => repository::desired(&base, &named)?.rendered,
         Err(EnvironmentError::Unknown { .. }) => Vec::new(),
         Err(error @ (EnvironmentError::Ambiguous { .. } | EnvironmentError::Unreadable { .. })) => {
             return Err(error.into());

@@ -15,8 +15,8 @@ impl Workbench {
     /// An empty folder: a repository of one environment, `default`.
     pub fn empty() -> Self {
         let folder = tempfile::Builder::new().prefix("stator-test-").tempdir().expect("a temporary folder");
-        std::fs::create_dir_all(folder.path().join("work")).expect("a folder");
-        std::fs::create_dir_all(folder.path().join("home")).expect("a folder");
+        fs_err::create_dir_all(folder.path().join("work")).expect("a folder");
+        fs_err::create_dir_all(folder.path().join("home")).expect("a folder");
         Self { folder }
     }
 
@@ -42,13 +42,13 @@ impl Workbench {
     /// Writes a file, making its folders.
     pub fn write(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.path(path);
-        std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
-        std::fs::write(&path, text).expect("a file");
+        fs_err::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        fs_err::write(&path, text).expect("a file");
     }
 
     /// Reads a file.
     pub fn read(&self, path: &str) -> String {
-        std::fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+        fs_err::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     /// Changes a file: every `old` becomes `new`, and there must be one.
@@ -61,7 +61,7 @@ impl Workbench {
     /// Removes a file or a folder.
     pub fn remove(&self, path: &str) {
         let path = self.path(path);
-        if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
+        if path.is_dir() { fs_err::remove_dir_all(path) } else { fs_err::remove_file(path) }
             .expect("something to remove");
     }
 
@@ -70,7 +70,7 @@ impl Workbench {
         let mut found = Vec::new();
         let mut todo = vec![self.path(folder)];
         while let Some(next) = todo.pop() {
-            let Ok(entries) = std::fs::read_dir(&next) else { continue };
+            let Ok(entries) = fs_err::read_dir(&next) else { continue };
             for entry in entries.flatten() {
                 let path = entry.path();
                 if path.is_dir() {
