@@ -188,7 +188,8 @@ pub enum GpuSku {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Serving {
-    /// The HTTP frontend and router. Always rendered.
+    /// The HTTP frontend and router. Rendered with its defaults when left out, unless an endpoint picker or a component of
+    /// type `frontend` takes its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frontend: Option<Frontend>,
     /// Aggregated serving.

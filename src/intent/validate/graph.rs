@@ -69,7 +69,10 @@ fn all(judge: &Judge<'_>) -> Vec<(String, String, bool)> {
     let spread = |nodes: Option<u32>, gpus: Option<u32>| {
         nodes.map_or_else(|| gpus.zip(per_node).is_some_and(|(gpus, most)| gpus > most), |nodes| nodes > 1)
     };
-    let mut all = vec![("frontend".to_owned(), "spec.serving.frontend".to_owned(), false)];
+    let mut all = Vec::new();
+    if has_default_frontend(judge) {
+        all.push(("frontend".to_owned(), "spec.serving.frontend".to_owned(), false));
+    }
     for (name, path, worker) in workers(spec.serving.as_ref()) {
         all.push((name.to_owned(), path, spread(worker.nodes, worker.gpus)));
     }
@@ -77,6 +80,15 @@ fn all(judge: &Judge<'_>) -> Vec<(String, String, bool)> {
         all.push((name.to_owned(), path, spread(component.nodes, component.gpus)));
     }
     all
+}
+
+/// Whether the graph gets the frontend of `serving`: it does when one is written, and else unless an endpoint picker or
+/// a component of type `frontend` takes its place, or there are no workers to front.
+fn has_default_frontend(judge: &Judge<'_>) -> bool {
+    let Some(serving) = &judge.model.spec.serving else { return false };
+    let replaced = components(judge.model)
+        .any(|(_, _, c)| matches!(c.component_type, Some(ComponentType::Epp | ComponentType::Frontend)));
+    serving.frontend.is_some() || (!replaced && !workers(Some(serving)).is_empty())
 }
 
 fn names(judge: &mut Judge<'_>) {
