@@ -4,7 +4,7 @@
 //! prints on both streams; `...` stands for any lines and `[..]` for any text in a line. A last line `? 1` is its exit
 //! code, 0 when left out. The blocks of one page run one after the other in one fresh folder with a copy of `examples/`.
 //!
-//! `UPDATE_DOCS=1 cargo test --test docs` writes what was printed where a page says something else.
+//! `STATOR_BLESS=1 cargo test --test docs` writes what was printed where a page says something else.
 
 #![allow(
     clippy::panic,
@@ -187,7 +187,7 @@ fn check(page: &str) -> (Vec<String>, String) {
 
 #[test]
 fn every_console_block_prints_what_it_says() {
-    let update = std::env::var_os("UPDATE_DOCS").is_some();
+    let update = std::env::var_os("STATOR_BLESS").is_some();
     let mut wrong = Vec::new();
     let mut run = 0;
     for path in pages() {

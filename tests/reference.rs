@@ -1,6 +1,6 @@
 //! The reference pages are generated: from the types, the command line and the rules. A page that drifted fails here.
 //!
-//! `UPDATE_DOCS=1 cargo test --test reference` writes them.
+//! `STATOR_BLESS=1 cargo test --test reference` writes them.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a generator for tests: what fails, fails the test")]
 
@@ -13,12 +13,12 @@ use std::path::Path;
 
 fn hold(path: &str, page: String) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    if std::env::var_os("UPDATE_DOCS").is_some() {
+    if std::env::var_os("STATOR_BLESS").is_some() {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, &page).unwrap();
     }
     let held = fs::read_to_string(&file).unwrap_or_default();
-    assert!(held == page, "{path} is not what its source says; run `UPDATE_DOCS=1 cargo test --test reference`");
+    assert!(held == page, "{path} is not what its source says; run `STATOR_BLESS=1 cargo test --test reference`");
 }
 
 fn cell(text: &str) -> String {
