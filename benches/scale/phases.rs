@@ -23,10 +23,10 @@ pub(crate) fn run(phase: &str, folder: &Path) -> Fallible<String> {
         }
         "render-yaml" => {
             let rendered = rendered(folder)?;
-            let bytes: usize = rendered
+            let bytes = rendered
                 .par_iter()
-                .map(|model| emit::yaml_documents(&objects(std::slice::from_ref(model))).len())
-                .sum();
+                .map(|model| emit::yaml_documents(&objects(std::slice::from_ref(model))).map(|text| text.len()))
+                .try_reduce(|| 0, |a, b| Ok(a + b))?;
             Ok(format!("the same, and {} MiB of YAML written", bytes >> 20))
         }
         other => Err(format!("no phase {other}").into()),
