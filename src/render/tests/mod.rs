@@ -1,14 +1,17 @@
 //! Tests of rendering: goldens against upstream-shaped manifests, scenarios, laws.
 
 mod canonical;
+mod edges;
 mod emission;
 mod laws;
 mod scenarios;
 pub(crate) mod strategy;
 
 use super::{Rendered, Target, render};
+use crate::dynamo::kinds;
 use crate::intent::model::Model;
 use crate::intent::{Intent, Origins};
+use serde_json::Value;
 
 /// An intent from the YAML of its `spec`, named `name`.
 pub(crate) fn intent(name: &str, spec: &str) -> Intent {
@@ -44,4 +47,26 @@ pub(crate) fn findings(name: &str, spec: &str) -> String {
         .map(|finding| format!("{} {}: {}; {}", finding.severity, finding.rule.id, finding.message, finding.help))
         .collect();
     lines.join("\n")
+}
+
+/// The graph of a rendered model.
+pub(crate) fn graph(rendered: &Rendered) -> &Value {
+    let desired = rendered.objects.iter().find(|desired| desired.object.kind() == kinds::GRAPH.kind).unwrap();
+    desired.object.value()
+}
+
+/// A component of the graph.
+pub(crate) fn component<'a>(rendered: &'a Rendered, name: &str) -> &'a Value {
+    graph(rendered)["spec"]["components"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()
+}
+
+/// `main` of a component.
+pub(crate) fn main<'a>(rendered: &'a Rendered, name: &str) -> &'a Value {
+    &component(rendered, name)["podTemplate"]["spec"]["containers"][0]
+}
+
+/// A container's arguments in one line.
+pub(crate) fn args(rendered: &Rendered, name: &str) -> String {
+    let list = main(rendered, name)["args"].as_array().cloned().unwrap_or_default();
+    list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
 }

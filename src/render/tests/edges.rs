@@ -1,0 +1,208 @@
+//! What is bent, asked for by target, or refused, and where a user is told.
+
+use super::{component, findings, graph, intent, rendered, target};
+use crate::intent::{SourceFile, SourceTree, Workspace};
+use crate::render::render;
+
+#[test]
+fn a_template_is_merged_by_key_and_overrides_come_last() {
+    let model = rendered(
+        "bent",
+        "
+model: m
+engine: mocker
+runtime: 1.2.0
+restart: 2026-01-01
+cache: {claim: weights}
+serving:
+  worker:
+    template:
+      spec:
+        tolerations: [{operator: Exists}]
+        containers:
+        - {name: main, workingDir: /work, volumeMounts: [{mountPath: /opt/model-cache, readOnly: true}]}
+        - {name: side, image: 'side:1.0.0'}
+overrides:
+- target: {kind: DynamoGraphDeployment}
+  merge:
+    metadata: {annotations: {nvidia.com/kai-scheduler-queue: batch}}
+    spec: {components: [{name: worker, replicas: 5}]}",
+    );
+    let worker = component(&model, "worker");
+    assert_eq!(worker["replicas"], 5);
+    assert_eq!(graph(&model)["spec"]["restart"]["id"], "2026-01-01");
+    assert_eq!(graph(&model)["metadata"]["annotations"]["nvidia.com/kai-scheduler-queue"], "batch");
+    insta::assert_snapshot!(worker["podTemplate"]["spec"], @r#"{"containers":[{"args":["--model-path","m"],"command":["python3","-m","dynamo.mocker"],"env":[{"name":"HF_HOME","value":"/opt/model-cache"}],"image":"nvcr.io/nvidia/ai-dynamo/dynamo-planner:1.2.0","name":"main","volumeMounts":[{"mountPath":"/opt/model-cache","name":"model-cache","readOnly":true}],"workingDir":"/work"},{"image":"side:1.0.0","name":"side"}],"tolerations":[{"operator":"Exists"}],"volumes":[{"name":"model-cache","persistentVolumeClaim":{"claimName":"weights"}}]}"#);
+}
+
+#[test]
+fn an_override_can_neither_miss_nor_rename() {
+    let spec = "
+model: m
+engine: mocker
+runtime: 1.2.0
+serving: {worker: {}}
+overrides:
+- {target: {kind: DynamoModel}, merge: {spec: {}}}
+- {target: {kind: DynamoGraphDeployment}, merge: {metadata: {name: other, labels: {stator.dev/model: x}}}}";
+    insta::assert_snapshot!(findings("bent", spec), @r#"
+        error render/override: an override cannot set `metadata.name`: it says which object this is, or is not the user's; remove it from `merge`
+        error render/override: an override cannot set label `stator.dev/model`: stator finds its objects by it; remove it from `merge`
+        error render/override: this model renders no DynamoModel; run `stator render` to see what it renders
+        "#);
+}
+
+#[test]
+fn a_request_is_named_after_its_spec_and_only_recommends() {
+    let spec = "
+model: Qwen/Qwen3-32B
+engine: vllm
+runtime: 1.2.0
+hardware: {gpu: h200_sxm, gpusPerNode: 8, totalGpus: 16}
+sla:
+  ttft: 300ms
+  itl: 20ms
+  e2e: 10s
+  optimize: latency
+  workload: {isl: 4000, osl: 1000, concurrency: 8}
+  search: thorough
+  planner: {}
+  mocker: false
+cache: {claim: weights, modelPath: qwen}
+secrets: {huggingFace: hf, imagePull: [nvcr]}";
+    let first = rendered("coder", spec);
+    insta::assert_snapshot!(format!("{} {:#}", first.objects[0].object.name(), first.objects[0].object.spec()), @r#"
+        coder-2052e184 {
+          "autoApply": false,
+          "backend": "vllm",
+          "features": {
+            "mocker": {
+              "enabled": false
+            },
+            "planner": {}
+          },
+          "hardware": {
+            "gpuSku": "h200_sxm",
+            "numGpusPerNode": 8,
+            "totalGpus": 16
+          },
+          "image": "nvcr.io/nvidia/ai-dynamo/dynamo-planner:1.2.0",
+          "model": "Qwen/Qwen3-32B",
+          "modelCache": {
+            "pvcModelPath": "qwen",
+            "pvcName": "weights"
+          },
+          "overrides": {
+            "profilingJob": {
+              "template": {
+                "spec": {
+                  "containers": [
+                    {
+                      "envFrom": [
+                        {
+                          "secretRef": {
+                            "name": "hf"
+                          }
+                        }
+                      ],
+                      "name": "profiler"
+                    }
+                  ],
+                  "imagePullSecrets": [
+                    {
+                      "name": "nvcr"
+                    }
+                  ]
+                }
+              }
+            }
+          },
+          "searchStrategy": "thorough",
+          "sla": {
+            "e2eLatency": 10000,
+            "itl": 20,
+            "optimizationType": "latency",
+            "ttft": 300
+          },
+          "workload": {
+            "concurrency": 8,
+            "isl": 4000,
+            "osl": 1000
+          }
+        }
+        "#);
+    let second = rendered("coder", &spec.replace("300ms", "400ms"));
+    assert_ne!(first.objects[0].object.name(), second.objects[0].object.name());
+    let long = "a-model-with-a-name-that-is-as-long-as-a-name-may-be-in-here-xx";
+    let name = rendered(long, spec).objects[0].object.name().to_owned();
+    assert!(name.len() <= 55, "{name}");
+    assert_ne!(name, rendered(&long.replace("xx", "yy"), spec).objects[0].object.name());
+}
+
+#[test]
+fn what_admission_would_refuse_is_a_finding_and_nothing_is_rendered() {
+    let spec = "
+model: m
+engine: auto
+runtime: 1.2.0
+sla: {search: thorough}";
+    insta::assert_snapshot!(findings("thorough", spec), @"error dynamo/thorough-auto: a thorough search runs one engine on real GPUs, and the engine is left open; name the engine: vllm, sglang or trtllm; or search `rapid`");
+    assert!(render(&intent("thorough", spec), &target()).objects.is_empty());
+    let names = "
+model: m
+engine: mocker
+runtime: 1.2.0
+serving: {worker: {}}
+components: {Worker: {type: decode}, epp: {type: epp, replicas: 2, image: 'epp:1.2.0'}}";
+    insta::assert_snapshot!(findings("names", names), @r#"
+        error dynamo/component-twice: `Worker` has the name of another component, `worker`; rename one of them
+        error dynamo/endpoint-picker: an endpoint picker has exactly one replica; set `replicas: 1`, or leave it out
+        error dynamo/endpoint-picker: an endpoint picker has exactly one source of settings, and this one has 0; give `config` with its plugins
+        "#);
+}
+
+#[test]
+fn a_finding_points_at_the_line_that_made_it() {
+    let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), content: Ok(text.as_bytes().to_vec()) };
+    let tree = SourceTree {
+        files: vec![file(
+            "qwen/model.yaml",
+            "\
+apiVersion: stator.dev/v1alpha1
+kind: Model
+metadata:
+  name: qwen
+  annotations:
+    nvidia.com/vllm-distributed-executor-backend: rey
+spec:
+  model: Qwen/Qwen3-0.6B
+  engine: vllm
+  image: registry/vllm:nightly
+  serving:
+    worker:
+      tensorParallel: 4
+      dataParallel: 2
+      expertParallel: 4
+      template:
+        spec: {containers: [{name: main, ports: [{containerPort: 80}]}]}
+",
+        )],
+    };
+    let selection = Workspace::parse(&tree).environment(None).unwrap();
+    assert!(selection.broken.is_empty(), "{:#?}", selection.findings);
+    let rendered = render(&selection.intents[0], &target());
+    let lines: Vec<String> = rendered
+        .findings
+        .iter()
+        .map(|finding| {
+            let at = &finding.location;
+            format!("{}:{}:{} {} {}", at.file, at.line, at.column, finding.severity, finding.rule.id)
+        })
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+        qwen/model.yaml:6:51 error dynamo/annotation-value
+        qwen/model.yaml:10:10 warning dynamo/image-version
+        qwen/model.yaml:15:23 warning render/parallel-size
+        qwen/model.yaml:16:7 warning dynamo/system-port
+        "#);
+}
