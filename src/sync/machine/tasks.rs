@@ -156,9 +156,7 @@ fn model(
                 format!("{object}: {}", reasons.join("; "))
             });
         }
-        if let Some(entry) = &inventory
-            && stage_of(&object) != Stage::Cache
-        {
+        if let Some(entry) = &inventory {
             watched.insert(object.identity(), Watched::new(object.clone(), entry.generation));
         }
         match step {

@@ -1,7 +1,8 @@
 //! Plays the part of Dynamo's operator, so that health moves where there is none.
 //!
 //! It moves status as the recordings under `tests/data/dynamo/recordings/` show the real one doing it, puts its
-//! finalizer and annotations on, makes scaling adapters, and lets go of what is deleted. What a person can do with it:
+//! finalizer and annotations on, makes scaling adapters, and lets go of what is deleted. It binds claims too, as a
+//! storage provisioner would. What a person can do with it:
 //!
 //! - an image with `broken` or `does-not-exist` in its name or tag, or from the registry `broken.invalid`, never
 //!   becomes ready, and is never called failed;
@@ -11,6 +12,7 @@
 //! What is to be done is worked out by pure functions (`graph`, `request`, `model`, `scaling`); this module waits and
 //! writes.
 
+mod claim;
 mod component;
 mod graph;
 mod model;
@@ -23,7 +25,7 @@ mod view;
 
 use super::{Embedded, Part, engine};
 use crate::cluster::{Cluster, ClusterError, Preconditions, WatchEvent};
-use crate::dynamo::kinds::{ADAPTER, GRAPH, REQUEST, SCALING_ADAPTER};
+use crate::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, REQUEST, SCALING_ADAPTER};
 use crate::object::{Object, ObjectRef};
 use component::Deployed;
 use script::Frame;
@@ -94,7 +96,7 @@ struct Track {
 
 impl Driver {
     async fn follow(&mut self) -> Result<(), ClusterError> {
-        let kinds = [GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
+        let kinds = [CLAIM, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
         let mut events = self.cluster.watch(&kinds, None).await?;
         self.objects.clear();
         for kind in kinds {
@@ -151,6 +153,8 @@ impl Driver {
             let before = track.and_then(|track| track.deployed.as_ref());
             let frames = if object.kind() == GRAPH.kind {
                 graph::script(object, before)
+            } else if object.kind() == CLAIM.kind {
+                claim::script(object)
             } else if object.kind() == REQUEST.kind {
                 request::script(object, self.objects.get(&request::graph_of(object)))
             } else {
@@ -168,6 +172,9 @@ impl Driver {
         let own = format!("{:?} {:?} {}", object.uid(), object.generation(), object.is_deleting());
         if object.kind() == GRAPH.kind {
             return Some((own, Vec::new()));
+        }
+        if object.kind() == CLAIM.kind {
+            return Some((format!("{own} {}", claim::is_bound(object)), Vec::new()));
         }
         if object.kind() == REQUEST.kind {
             let settled = matches!(object.text("/status/phase"), Some("Deploying" | "Deployed"));

@@ -119,11 +119,22 @@ impl World {
                 events.push(Event::Gone(object.reference()));
             }
         }
+        let version = self.count().to_string();
+        // Volumes are bound by the storage's own provisioner, operator or not.
+        for object in self.live.values_mut().filter(|object| object.kind() == kinds::CLAIM.kind) {
+            if object.text("/status/phase").is_none() {
+                set(object, "/status", json!({"phase": "Bound"}));
+                set(object, "/metadata/resourceVersion", json!(version));
+                events.push(Event::Observed(object.clone()));
+            }
+        }
         if !self.operator {
             return events;
         }
-        let version = self.count().to_string();
-        for object in self.live.values_mut().filter(|object| object.kind() != kinds::CLAIM.kind) {
+        for object in self.live.values_mut() {
+            if object.kind() == kinds::CLAIM.kind {
+                continue;
+            }
             let generation = object.generation().unwrap();
             if object.status().get("observedGeneration").and_then(Value::as_i64) == Some(generation) {
                 continue;
