@@ -117,8 +117,8 @@ fn text(rest: &str) -> usize {
 /// A character such as `'"'`, or the tick of a lifetime.
 fn character(rest: &str) -> usize {
     let body = &rest[1..];
-    let length = if body.starts_with('\\') {
-        body[1..].find('\'').map(|end| if body[1..].starts_with('\'') { 3 } else { end + 2 })
+    let length = if let Some(escaped) = body.strip_prefix('\\') {
+        escaped.find('\'').map(|end| if escaped.starts_with('\'') { 3 } else { end + 2 })
     } else {
         body.chars().next().filter(|c| body[c.len_utf8()..].starts_with('\'')).map(|c| c.len_utf8() + 1)
     };

@@ -38,7 +38,9 @@ impl fmt::Display for KeyValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value() {
             Value::String(text) => f.write_str(&text),
-            other => write!(f, "{other}"),
+            other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+                write!(f, "{other}")
+            }
         }
     }
 }

@@ -25,15 +25,16 @@ const MODE_SUBMODULE: i32 = 0o160_000;
 pub fn tree_at(root: &Path, revision: &str) -> Result<(SourceTree, String), SourceError> {
     let root = fs_err::canonicalize(root).map_err(|_| SourceError::Missing { path: root.to_owned() })?;
     let (repository, folder) = discover(&root)?;
-    let unknown = |error: git2::Error| match error.code() {
-        ErrorCode::NotFound | ErrorCode::InvalidSpec | ErrorCode::Ambiguous | ErrorCode::Peel => {
-            SourceError::UnknownRevision {
-                revision: revision.to_owned(),
-                path: root.clone(),
-                reason: error.message().to_owned(),
-            }
+    let unknown = |error: git2::Error| {
+        let names_none = [ErrorCode::NotFound, ErrorCode::InvalidSpec, ErrorCode::Ambiguous, ErrorCode::Peel];
+        if !names_none.contains(&error.code()) {
+            return damaged(&root, &error);
         }
-        _ => damaged(&root, &error),
+        SourceError::UnknownRevision {
+            revision: revision.to_owned(),
+            path: root.clone(),
+            reason: error.message().to_owned(),
+        }
     };
     let commit =
         repository.revparse_single(revision).and_then(|object| object.peel(ObjectType::Commit)).map_err(unknown)?.id();
@@ -81,9 +82,7 @@ fn is_dirty(tree: &SourceTree, committed: &BTreeMap<String, TreeFile>) -> bool {
     tree.files.iter().any(|file| match (committed.get(&file.path), &file.content) {
         // Cut short when it was read: an error in any case, and not to be told apart from here.
         (Some(TreeFile::Blob(_)), Ok(bytes)) if bytes.len() == FILE_LIMIT => false,
-        (Some(TreeFile::Blob(oid)), Ok(bytes)) => {
-            Oid::hash_object(ObjectType::Blob, bytes).map_or(true, |actual| actual != *oid)
-        }
+        (Some(TreeFile::Blob(oid)), Ok(bytes)) => Oid::hash_object(ObjectType::Blob, bytes).ok().as_ref() != Some(oid),
         (Some(TreeFile::Refused(_)), Err(_)) => false,
         (Some(TreeFile::Blob(_)), Err(_)) | (Some(TreeFile::Refused(_)), Ok(_)) | (None, _) => true,
     })
@@ -97,10 +96,14 @@ enum TreeFile {
 
 /// The git repository around a folder, and the folder's path in it.
 fn discover(root: &Path) -> Result<(Repository, String), SourceError> {
-    let repository = Repository::discover(root).map_err(|error| match error.code() {
-        ErrorCode::NotFound => SourceError::NoGit { path: root.to_owned() },
-        ErrorCode::Owner => SourceError::NotOwned { path: root.to_owned() },
-        _ => damaged(root, &error),
+    let repository = Repository::discover(root).map_err(|error| {
+        if error.code() == ErrorCode::NotFound {
+            SourceError::NoGit { path: root.to_owned() }
+        } else if error.code() == ErrorCode::Owner {
+            SourceError::NotOwned { path: root.to_owned() }
+        } else {
+            damaged(root, &error)
+        }
     })?;
     let Some(workdir) = repository.workdir() else {
         // A bare repository has no folders on disk: its own folder stands for the root of its commits.

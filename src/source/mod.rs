@@ -96,9 +96,12 @@ fn is_hidden(name: &[u8]) -> bool {
 /// A path that does not exist is an error and never an empty repository. So is a folder that cannot be listed: what
 /// it holds is unknown, and unknown must not look like removed.
 pub fn open(path: &Path) -> Result<Checkout, SourceError> {
-    let absolute = fs_err::canonicalize(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => SourceError::Missing { path: path.to_owned() },
-        _ => SourceError::Unreadable { path: path.to_owned(), reason: error.to_string() },
+    let absolute = fs_err::canonicalize(path).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::NotFound {
+            SourceError::Missing { path: path.to_owned() }
+        } else {
+            SourceError::Unreadable { path: path.to_owned(), reason: error.to_string() }
+        }
     })?;
     let metadata = fs_err::metadata(&absolute)
         .map_err(|error| SourceError::Unreadable { path: path.to_owned(), reason: error.to_string() })?;

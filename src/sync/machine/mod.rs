@@ -416,8 +416,8 @@ fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0 => format!("{}ms", duration.as_millis()),
-        _ if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
-        _ if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        _ if seconds.is_multiple_of(3600) => format!("{}h", seconds / 3600),
+        _ if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
         _ => format!("{seconds}s"),
     }
 }

@@ -18,7 +18,10 @@ pub type Git = BTreeMap<String, BTreeMap<(usize, String), u64>>;
 
 const KINDS: [Kind; 3] = [kinds::CLAIM, kinds::GRAPH, kinds::ADAPTER];
 
-pub fn git(models: &[(&str, &[(Kind, &str, u64)])]) -> Git {
+/// A model by name, with its objects by kind and name and their payloads.
+pub type GitModel<'a> = (&'a str, &'a [(Kind, &'a str, u64)]);
+
+pub fn git(models: &[GitModel<'_>]) -> Git {
     models
         .iter()
         .map(|(model, objects)| {
