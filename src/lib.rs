@@ -9,6 +9,7 @@ pub mod dynamo;
 pub mod fields;
 pub mod finding;
 pub mod intent;
+pub mod mask;
 pub mod object;
 pub mod plan;
 pub mod present;

@@ -2,7 +2,7 @@
 
 use super::decide::{self, Decided, block, line};
 use super::world::World;
-use super::{Action, Change, Plan, PlanInput, guard, prune, rules, totals};
+use super::{Action, Change, Plan, PlanInput, guard, mask, prune, rules, totals};
 use crate::dynamo::kinds::{CLAIM, LABEL_MODEL, RECORD};
 use crate::finding::{self, Finding, Location};
 use crate::object::{Object, ObjectIdentity};
@@ -44,6 +44,8 @@ pub fn plan(input: &PlanInput) -> Plan {
         .map(|one| one.model.as_str())
         .collect();
     let retired = leftovers.retired.into_iter().filter(|model| !held.contains(model.as_str())).collect();
+    let digest = totals::digest(&changes, &holds);
+    mask::changes(&mut changes);
     Plan {
         api_version: "stator.dev/v1alpha1",
         kind: "Plan",
@@ -51,7 +53,7 @@ pub fn plan(input: &PlanInput) -> Plan {
         environment: input.environment.clone(),
         revision: input.revision.clone(),
         base: "live".to_owned(),
-        digest: totals::digest(&changes, &holds),
+        digest,
         summary: totals::summary(&changes, input.prices.as_ref()),
         changes,
         holds,

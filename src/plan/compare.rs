@@ -2,7 +2,7 @@
 
 use super::build::sorted;
 use super::decide::{Seeds, field, line};
-use super::{Action, Change, GpuTotals, Hold, HoldKind, Plan, Step, merge, totals};
+use super::{Action, Change, GpuTotals, Hold, HoldKind, Plan, Step, mask, merge, totals};
 use crate::dynamo::disruption;
 use crate::dynamo::gpus;
 use crate::dynamo::kinds::MANAGER;
@@ -62,11 +62,13 @@ pub fn compare(comparison: &Comparison<'_>) -> Plan {
     for (_, old) in base.iter().filter(|(identity, _)| !head.contains_key(identity)) {
         lines.push((old.desired.stage, gone(old, broken(old))));
     }
-    let changes = sorted(lines);
+    let mut changes = sorted(lines);
     let mut findings: Vec<Finding> = comparison.findings.to_vec();
     findings.extend(comparison.head.iter().flat_map(|one| one.findings.iter().cloned()));
     finding::sort(&mut findings);
     let holds = holds(comparison, &changes);
+    let digest = totals::digest(&changes, &holds);
+    mask::changes(&mut changes);
     Plan {
         api_version: "stator.dev/v1alpha1",
         kind: "Plan",
@@ -74,7 +76,7 @@ pub fn compare(comparison: &Comparison<'_>) -> Plan {
         environment: comparison.environment.to_owned(),
         revision: comparison.head_revision.to_owned(),
         base: comparison.base_revision.to_owned(),
-        digest: totals::digest(&changes, &holds),
+        digest,
         summary: totals::summary(&changes, comparison.prices),
         changes,
         holds,

@@ -5,6 +5,7 @@ mod compare;
 mod decide;
 mod guard;
 mod input;
+mod mask;
 mod merge;
 mod prune;
 mod record;

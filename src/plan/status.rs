@@ -1,7 +1,7 @@
 //! The status of each model, from a plan and the live objects: what `status -o json` says.
 
 use super::world::World;
-use super::{Action, Change, Plan, PlanInput};
+use super::{Action, Change, Plan, PlanInput, mask};
 use crate::dynamo::health::{self, Health, Verdict};
 use crate::object::{Object, ObjectRef};
 use serde::Serialize;
@@ -205,8 +205,8 @@ fn drift(world: &World<'_>, changes: &[&Change]) -> Vec<Drift> {
         list.extend(change.fields.iter().map(|field| Drift {
             object: object.clone(),
             path: field.path.to_string(),
-            want: field.new.clone(),
-            have: field.old.clone(),
+            want: mask::sideless(&field.new),
+            have: mask::sideless(&field.old),
             owner: field.owner.clone(),
         }));
     }

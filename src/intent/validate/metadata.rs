@@ -4,6 +4,7 @@ use super::{Judge, components, workers};
 use crate::intent::model::EnvValue;
 use crate::intent::rules;
 use crate::intent::scalar::EnvName;
+use crate::mask;
 use regex::Regex;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -104,9 +105,6 @@ const INJECTED: [&str; 10] = [
 /// Beginnings of those that come in families.
 const INJECTED_PREFIXES: [&str; 2] = ["DYN_SYSTEM_", "NIXL_TELEMETRY_"];
 
-/// Words of a name that promise a secret.
-const SECRET_WORDS: [&str; 7] = ["APIKEY", "CREDENTIALS", "KEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN"];
-
 fn environment(judge: &mut Judge<'_>, path: &str, env: &BTreeMap<EnvName, EnvValue>) {
     for (name, value) in env {
         let name = name.as_str();
@@ -127,11 +125,10 @@ fn environment(judge: &mut Judge<'_>, path: &str, env: &BTreeMap<EnvName, EnvVal
             );
         }
         let EnvValue::Literal(text) = value else { continue };
-        let secret = name.to_uppercase().split(['_', '-', '.']).any(|word| SECRET_WORDS.contains(&word));
         // Switches, numbers and paths are settings about a secret, not one.
         let setting =
             text.is_empty() || text.starts_with('/') || text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok();
-        if secret && !setting {
+        if mask::names_secret(name) && !setting {
             judge.warning(
                 rules::MODEL_ENV_SECRET,
                 &place,

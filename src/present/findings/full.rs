@@ -2,6 +2,7 @@
 
 use super::{brief, place};
 use crate::finding::{Finding, Severity};
+use crate::mask;
 use crate::present::{Look, escape};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::ops::Range;
@@ -34,7 +35,7 @@ pub fn full(findings: &[Finding], source: &dyn Fn(&str) -> Option<String>, look:
 fn marked_line(finding: &Finding, text: &str) -> Option<(String, Range<usize>)> {
     let location = &finding.location;
     let number = usize::try_from(location.line).ok()?.checked_sub(1)?;
-    let raw = text.lines().nth(number)?;
+    let raw = mask::source_line(text.lines().nth(number)?);
     let column = usize::try_from(location.column).ok()?.saturating_sub(1);
     let length = usize::try_from(location.length).ok()?.max(1);
     // Escaping makes a line longer, so the mark is measured in the escaped text.

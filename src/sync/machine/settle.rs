@@ -5,6 +5,7 @@ use super::tasks::{ApplyTask, DeleteTask, Task, stage_of};
 use super::{Answer, Around, Chance, Effect, Progress};
 use crate::cluster::{Applied, ApplyOutcome, ClusterError, Deleted};
 use crate::dynamo::{health, kinds};
+use crate::mask;
 use crate::object::{Object, ObjectIdentity, ObjectRef};
 use crate::render::Stage;
 use std::collections::BTreeMap;
@@ -116,6 +117,7 @@ impl ModelSync {
                     | ClusterError::Damaged { .. }
                     | ClusterError::Storage { .. } => naming(&error, &reference),
                 };
+                let message = mask::message(&message, object.value());
                 self.fail_apply(stage);
                 if blocked {
                     self.blocked.push(message);

@@ -1,6 +1,7 @@
 //! What a user of the command line sees.
 
 mod offline;
+mod secrets;
 mod sync;
 mod usage;
 

@@ -1,0 +1,251 @@
+//! What looks like a secret, and how it is made unreadable before anybody is shown it.
+//!
+//! stator never reads a Secret, but nothing keeps a person from writing one out: as the value of a variable, in an
+//! argument, in an address. Whatever prints values (plans, drift, messages, quoted lines of a file) asks here first. What
+//! is sent to the cluster is not touched.
+
+mod line;
+
+pub use line::source_line;
+
+use regex::{Captures, Regex};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// What stands for a secret that is the same on both sides.
+pub const HIDDEN: &str = "***";
+/// What stands for the old value of a secret that changes, as kubectl writes it.
+pub const BEFORE: &str = "*** (before)";
+/// What stands for the new value of a secret that changes.
+pub const AFTER: &str = "*** (after)";
+
+/// Words of a name that promise a secret.
+const SECRET_WORDS: [&str; 5] = ["CREDENTIAL", "CREDENTIALS", "KEY", "PASSPHRASE", "PASSWD"];
+/// Ends of a word that do, as in `HFTOKEN`.
+const SECRET_ENDS: [&str; 4] = ["APIKEY", "PASSWORD", "SECRET", "TOKEN"];
+/// Last words of a name that is about a secret and holds none.
+const ABOUT: [&str; 14] = [
+    "COUNT", "DIR", "ENABLED", "FILE", "LENGTH", "LIMIT", "MODE", "NAME", "PATH", "REF", "SECONDS", "SIZE", "TTL",
+    "TYPE",
+];
+/// Fields of Kubernetes and of intents that name a key, a label or a Secret, by their whole name.
+const NAMING_FIELDS: [&str; 3] = ["key", "secret", "topologyKey"];
+
+/// True when a variable, flag or option of this name is likely to hold a secret: one of its words is `token`, `secret`,
+/// `password`, `key` or the like, and it does not end in what is only about one (`TOKEN_PATH`, `key-file`).
+pub fn names_secret(name: &str) -> bool {
+    let words = words(name);
+    let promises =
+        |word: &String| SECRET_WORDS.contains(&word.as_str()) || SECRET_ENDS.iter().any(|end| word.ends_with(end));
+    words.iter().any(promises) && !words.last().is_some_and(|last| ABOUT.contains(&last.as_str()))
+}
+
+/// The words of a name in capitals: `hf_token`, `apiKey` and `--api-key` are two each.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut small = false;
+    for c in name.chars() {
+        if !c.is_ascii_alphanumeric() || (small && c.is_ascii_uppercase()) {
+            words.push(String::new());
+        }
+        small = c.is_ascii_lowercase() || c.is_ascii_digit();
+        if let Some(last) = words.last_mut().filter(|_| c.is_ascii_alphanumeric()) {
+            last.push(c.to_ascii_uppercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+fn field_names_secret(field: &str) -> bool {
+    !NAMING_FIELDS.contains(&field) && names_secret(field)
+}
+
+/// The shortest text that is looked for in messages.
+const SHORTEST: usize = 4;
+
+/// A switch says nothing about the secret; neither does an empty text.
+fn is_secret_value(text: &str) -> bool {
+    !matches!(text, "" | "true" | "false")
+}
+
+/// Hides the secrets of an object, or of a part of one, on both sides of a change. `field` names what the values stand
+/// under, where that is known: the name of a variable, or of a field.
+pub fn both(field: Option<&str>, old: &mut Value, new: &mut Value) {
+    let secret = field.is_some_and(field_names_secret);
+    if !holds_secret(old, secret) && !holds_secret(new, secret) {
+        return;
+    }
+    let other = old.clone();
+    hide(old, Some(new), secret, BEFORE);
+    hide(new, Some(&other), secret, AFTER);
+}
+
+/// Hides the secrets of a value that is shown alone.
+pub fn one(value: &mut Value) {
+    hide(value, None, false, HIDDEN);
+}
+
+fn holds_secret(value: &Value, secret: bool) -> bool {
+    let mut found = false;
+    each(value, secret, &mut |_| found = true);
+    found
+}
+
+/// A message without the secrets of the object that it is about: an API server likes to quote the value it refuses.
+pub fn message(message: &str, object: &Value) -> String {
+    let mut secrets = Vec::new();
+    // A text of a few characters is no secret, and replacing it would garble the message.
+    each(object, false, &mut |secret| secrets.extend((secret.len() >= SHORTEST).then(|| secret.to_owned())));
+    // The longest first: one secret may be a part of another.
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    let hidden = secrets.iter().fold(message.to_owned(), |text, secret| text.replace(secret.as_str(), HIDDEN));
+    text(&hidden).unwrap_or(hidden)
+}
+
+/// Shows every secret of a value to `see`: whole texts, and the parts of a text that are one.
+fn each(value: &Value, secret: bool, see: &mut dyn FnMut(&str)) {
+    match value {
+        Value::String(whole) if secret && is_secret_value(whole) => see(whole),
+        Value::String(whole) => {
+            if text(whole).is_some() {
+                see(whole);
+            }
+        }
+        Value::Number(number) if secret => see(&number.to_string()),
+        Value::Array(items) => {
+            let mut after_flag = false;
+            for item in items {
+                each(item, secret || after_flag, see);
+                after_flag = is_secret_flag(item);
+            }
+        }
+        Value::Object(map) => {
+            let variable = variable(map);
+            for (field, value) in map {
+                each(value, (field == "value" && variable) || field_names_secret(field), see);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn hide(value: &mut Value, other: Option<&Value>, secret: bool, mark: &str) {
+    let changes = other.is_some_and(|other| other != value);
+    match value {
+        Value::String(whole) if secret && is_secret_value(whole) => {
+            *whole = if changes { mark } else { HIDDEN }.to_owned();
+        }
+        Value::String(whole) => {
+            if let Some(hidden) = text(whole) {
+                // Only a part is hidden: the rest tells whether it is the same, or else the mark does.
+                let same_rest = changes && other.and_then(Value::as_str).and_then(text).as_ref() == Some(&hidden);
+                *whole = if same_rest { hidden.replace(HIDDEN, mark) } else { hidden };
+            }
+        }
+        Value::Number(_) if secret => *value = Value::from(if changes { mark } else { HIDDEN }),
+        Value::Array(items) => {
+            let partners = Partners::of(other);
+            let mut after_flag = false;
+            for (index, item) in items.iter_mut().enumerate() {
+                let flag = is_secret_flag(item);
+                hide(item, partners.find(index, item), secret || after_flag, mark);
+                after_flag = flag;
+            }
+        }
+        Value::Object(map) => {
+            let variable = variable(map);
+            for (field, value) in map {
+                let partner = other.map(|other| other.get(field).unwrap_or(&Value::Null));
+                hide(value, partner, (field == "value" && variable) || field_names_secret(field), mark);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// True for `{name: HF_TOKEN, value: …}`.
+fn variable(map: &serde_json::Map<String, Value>) -> bool {
+    map.get("name").and_then(Value::as_str).is_some_and(names_secret)
+}
+
+/// True for `--api-key`, whose value is the next item of the list.
+fn is_secret_flag(item: &Value) -> bool {
+    item.as_str().is_some_and(|text| text.starts_with('-') && !text.contains('=') && names_secret(text))
+}
+
+/// The items of the other side's list: by name where they have one, else by place.
+struct Partners<'a> {
+    list: Option<&'a Vec<Value>>,
+    named: BTreeMap<&'a str, &'a Value>,
+    alone: bool,
+}
+
+impl<'a> Partners<'a> {
+    fn of(other: Option<&'a Value>) -> Self {
+        let list = other.and_then(Value::as_array);
+        let named = list.into_iter().flatten().filter_map(|item| Some((item.get("name")?.as_str()?, item))).collect();
+        Self { list, named, alone: other.is_none() }
+    }
+
+    fn find(&self, index: usize, item: &Value) -> Option<&'a Value> {
+        if self.alone {
+            return None;
+        }
+        let partner = match item.get("name").and_then(Value::as_str) {
+            Some(name) => self.named.get(name).copied(),
+            None => self.list.and_then(|list| list.get(index)),
+        };
+        Some(partner.unwrap_or(&Value::Null))
+    }
+}
+
+/// `NAME=value`, the value quoted or up to a blank.
+static ASSIGNMENT: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#"([A-Za-z_-][A-Za-z0-9_.-]*)=("[^"]*"|'[^']*'|[^\s;&|"']+)"#).ok());
+/// `--flag value` inside one text.
+static FLAG: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(--[A-Za-z0-9_-]+)(\s+)([^\s;&|-]\S*)").ok());
+/// The password of an address.
+static PASSWORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"://([^\s/:@]*):([^\s/@]+)@").ok());
+
+/// A text with the secrets in it hidden; none when it has none. Settings as JSON, assignments, flags and addresses are
+/// looked into.
+fn text(whole: &str) -> Option<String> {
+    if whole.trim_start().starts_with('{')
+        && let Ok(mut value @ Value::Object(_)) = serde_json::from_str::<Value>(whole)
+    {
+        let before = value.clone();
+        one(&mut value);
+        return (value != before).then(|| value.to_string());
+    }
+    let mut hidden = whole.to_owned();
+    if hidden.contains('=')
+        && let Some(form) = ASSIGNMENT.as_ref()
+    {
+        hidden = form.replace_all(&hidden, |found: &Captures<'_>| if_secret(found, 1, "=")).into_owned();
+    }
+    if hidden.contains("--")
+        && let Some(form) = FLAG.as_ref()
+    {
+        hidden = form.replace_all(&hidden, |found: &Captures<'_>| if_secret(found, 1, &found[2])).into_owned();
+    }
+    if hidden.contains("://")
+        && let Some(form) = PASSWORD.as_ref()
+    {
+        hidden = form.replace_all(&hidden, |found: &Captures<'_>| format!("://{}:{HIDDEN}@", &found[1])).into_owned();
+    }
+    (hidden != whole).then_some(hidden)
+}
+
+fn if_secret(found: &Captures<'_>, name: usize, between: &str) -> String {
+    let value = found.get(found.len() - 1).map_or("", |value| value.as_str());
+    if names_secret(&found[name]) && is_secret_value(value) {
+        format!("{}{between}{HIDDEN}", &found[name])
+    } else {
+        found[0].to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests;
