@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 /// The kinds whose health is waited for.
-const WATCHED: &[Kind] = &[kinds::GRAPH, kinds::REQUEST, kinds::ADAPTER];
+const WATCHED: &[Kind] = kinds::MANAGED;
 /// How long after a watch that broke it is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
 

@@ -348,7 +348,7 @@ proptest! {
 
 /// The graphs that a real API server admitted.
 fn admitted_graphs() -> impl Iterator<Item = Value> {
-    include_str!("../../../tests/data/dynamo/creates.jsonl")
+    include_str!("../../../tests/data/dynamo/oracle/creates.jsonl")
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
         .filter(|line| line["admitted"] == true)

@@ -10,7 +10,7 @@ struct Verdict {
 }
 
 fn verdicts() -> Vec<Verdict> {
-    let lines = include_str!("../../../tests/data/dynamo/creates.jsonl").lines();
+    let lines = include_str!("../../../tests/data/dynamo/oracle/creates.jsonl").lines();
     lines
         .map(|line| {
             let line: Value = serde_json::from_str(line).expect("every line is JSON");
