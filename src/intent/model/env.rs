@@ -1,0 +1,54 @@
+//! Environment variables, and secrets by name.
+
+use crate::intent::scalar::DnsName;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Secrets by name, in the environment's namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Secrets {
+    /// The Secret whose key `HF_TOKEN` is the Hugging Face token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hugging_face: Option<DnsName>,
+    /// Secrets to pull images with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_pull: Vec<DnsName>,
+    /// Secrets whose every key becomes an environment variable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<DnsName>,
+}
+
+/// The value of an environment variable: a string, or the key of a Secret or ConfigMap.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum EnvValue {
+    /// The value itself. Quote numbers and booleans.
+    Literal(String),
+    /// From a Secret.
+    Secret(EnvFromSecret),
+    /// From a ConfigMap.
+    ConfigMap(EnvFromConfigMap),
+}
+
+/// One key of a Secret.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EnvFromSecret {
+    /// The Secret's name.
+    pub secret: DnsName,
+    /// The key.
+    #[schemars(length(min = 1))]
+    pub key: String,
+}
+
+/// One key of a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EnvFromConfigMap {
+    /// The ConfigMap's name.
+    pub config_map: DnsName,
+    /// The key.
+    #[schemars(length(min = 1))]
+    pub key: String,
+}

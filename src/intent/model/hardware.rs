@@ -1,0 +1,58 @@
+//! The GPUs a model runs on.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The GPUs a model runs on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Hardware {
+    /// The GPU, as Dynamo names it: `h200_sxm`. Selects nodes by label `nvidia.com/gpu.product`, and prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuSku>,
+    /// GPUs in one node. A component that needs more runs on several nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub gpus_per_node: Option<u32>,
+    /// How many GPUs the profiler may plan with; only with `sla`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub total_gpus: Option<u32>,
+    /// Memory of one GPU in MiB; only with `sla`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub vram_mib: Option<u32>,
+    /// What connects the GPUs of a node (`nvlink`, `pcie`); only with `sla`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interconnect: Option<String>,
+    /// Whether nodes reach each other by RDMA; only with `sla`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rdma: Option<bool>,
+    /// Node labels to select, in place of the one that `gpu` implies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<BTreeMap<String, String>>,
+}
+
+/// GPU models, as Dynamo's `GPUSKUType` spells them in release 1.2, and those added later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are the documentation")]
+pub enum GpuSku {
+    Gb200Sxm,
+    B200Sxm,
+    H200Sxm,
+    H100Sxm,
+    H100Pcie,
+    A100Sxm,
+    A100Pcie,
+    A30,
+    L40s,
+    L40,
+    L4,
+    V100Sxm,
+    V100Pcie,
+    T4,
+    Mi200,
+    Mi300,
+}

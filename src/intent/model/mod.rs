@@ -1,0 +1,145 @@
+//! The intent's types: `Model`, and what it is made of.
+//!
+//! The JSON Schema, `stator explain` and `docs/reference/model.md` are generated from these files: a doc comment here is
+//! what a user reads there. Field order here is the canonical order that `stator fmt` writes.
+
+mod env;
+mod hardware;
+mod overrides;
+mod scaling;
+mod serving;
+mod sla;
+mod storage;
+
+pub use super::scalar::CountOrPercent;
+pub use env::{EnvFromConfigMap, EnvFromSecret, EnvValue, Secrets};
+pub use hardware::{GpuSku, Hardware};
+pub use overrides::{Override, OverrideKind, OverrideTarget};
+pub use scaling::{ExternalScaling, Resources, Rollout, RolloutStrategy, Scaling, ScalingBounds};
+pub use serving::{Component, ComponentType, Frontend, RouterMode, Serving, Worker};
+pub use sla::{Optimize, Search, Sla, Workload};
+pub use storage::{AccessMode, Adapter, Cache};
+
+use crate::intent::scalar::{ComponentName, EnvName, ImageReference, LabelValue, ModelName, RuntimeVersion};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The API version of every document stator reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ApiVersion {
+    /// The only version so far.
+    #[default]
+    #[serde(rename = "stator.dev/v1alpha1")]
+    V1Alpha1,
+}
+
+/// One model to serve, as written in git.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Model {
+    /// The version of this format.
+    pub api_version: ApiVersion,
+    /// Always `Model`.
+    pub kind: ModelKind,
+    /// Name, and labels and annotations for the rendered objects.
+    pub metadata: Metadata,
+    /// What to serve and how.
+    pub spec: ModelSpec,
+}
+
+/// The kind of an intent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ModelKind {
+    /// A model.
+    #[default]
+    Model,
+}
+
+/// What identifies a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Metadata {
+    /// The model's name: unique in its environment, and the name of its graph.
+    pub name: ModelName,
+    /// Labels for every rendered object.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, LabelValue>,
+    /// Annotations for the rendered graph or request.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// What to serve and how. Give `serving` to say how it runs, or `sla` to have Dynamo find out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModelSpec {
+    /// The model to serve: a Hugging Face id, or a path inside the cache.
+    #[schemars(length(min = 1))]
+    pub model: String,
+    /// The name that clients ask for. Defaults to `model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub served_name: Option<String>,
+    /// The engine that runs the model. `auto` is only possible with `sla`.
+    pub engine: Engine,
+    /// The Dynamo runtime version: `1.2.0` selects NVIDIA's image for the engine at that tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<RuntimeVersion>,
+    /// A full image reference, in place of `runtime`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageReference>,
+    /// The GPUs to run on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
+    /// How the model runs, component by component: becomes a DynamoGraphDeployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serving: Option<Serving>,
+    /// What to reach rather than how: becomes a DynamoGraphDeploymentRequest, whose profiler picks the shape.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sla: Option<Sla>,
+    /// LoRA adapters; each becomes a DynamoModel, applied once the graph is Ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adapters: Vec<Adapter>,
+    /// The volume that holds the weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
+    /// Secrets by name, never by value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<Secrets>,
+    /// Environment variables of every worker and further component.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<EnvName, EnvValue>,
+    /// How workers are replaced when they change, unless a component says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
+    /// A new value here restarts the graph once, component after component.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub restart: Option<String>,
+    /// Further components of the graph by name: a planner, an endpoint picker, a router of its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub components: BTreeMap<ComponentName, Component>,
+    /// Field managers whose changes stator may take back by force when they conflict (`kubectl-edit`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub take_over: Vec<String>,
+    /// Last resort: maps merged over the rendered objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Override>,
+}
+
+/// The engine that runs a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// vLLM.
+    Vllm,
+    /// SGLang.
+    Sglang,
+    /// TensorRT-LLM.
+    Trtllm,
+    /// Dynamo's mocker: answers like an engine, on CPU.
+    Mocker,
+    /// Let the profiler choose; only with `sla`.
+    Auto,
+}

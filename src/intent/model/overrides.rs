@@ -1,0 +1,40 @@
+//! Maps merged over rendered objects.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A map merged over a rendered object: maps by key, lists of named items by name, other lists replaced.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Override {
+    /// Which object.
+    pub target: OverrideTarget,
+    /// What to merge over it.
+    pub merge: Map<String, Value>,
+}
+
+/// Which rendered object an override is for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OverrideTarget {
+    /// Its kind.
+    pub kind: OverrideKind,
+    /// Its name; all objects of the kind when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// The kinds that stator renders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(clippy::enum_variant_names, reason = "these are Dynamo's own names")]
+pub enum OverrideKind {
+    /// The graph.
+    DynamoGraphDeployment,
+    /// The request.
+    DynamoGraphDeploymentRequest,
+    /// An adapter.
+    DynamoModel,
+    /// The cache.
+    PersistentVolumeClaim,
+}

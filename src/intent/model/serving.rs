@@ -1,0 +1,226 @@
+//! How a model runs, component by component.
+
+use super::env::EnvValue;
+use super::scaling::{Resources, Rollout, Scaling};
+use crate::intent::scalar::{EnvName, ImageReference, Quantity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// How a model runs. One `worker` serves prefill and decode together; `prefill` and `decode` serve them apart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Serving {
+    /// The HTTP frontend and router. Rendered with its defaults when left out, unless an endpoint picker or a component of
+    /// type `frontend` takes its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frontend: Option<Frontend>,
+    /// Aggregated serving.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<Worker>,
+    /// Disaggregated serving: the prefill half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<Worker>,
+    /// Disaggregated serving: the decode half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decode: Option<Worker>,
+}
+
+/// The HTTP frontend and its router.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Frontend {
+    /// How many. Defaults to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 10_000))]
+    pub replicas: Option<u32>,
+    /// How requests are spread over workers. Defaults to Dynamo's own default, round-robin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router: Option<RouterMode>,
+    /// An image of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageReference>,
+    /// CPU, memory and other resources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Arguments; they replace Dynamo's own command line, which starts with `-m dynamo.frontend`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Environment variables.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<EnvName, EnvValue>,
+    /// A partial pod template, merged last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<Map<String, Value>>,
+}
+
+/// How the frontend spreads requests (`DYN_ROUTER_MODE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouterMode {
+    /// One after the other.
+    RoundRobin,
+    /// By chance.
+    Random,
+    /// The less busy of two picked by chance.
+    PowerOfTwo,
+    /// To the worker that already holds the prompt's KV blocks.
+    Kv,
+    /// As the caller says; for an endpoint picker.
+    Direct,
+    /// To the worker with the fewest requests.
+    LeastLoaded,
+    /// By weight of the device.
+    DeviceAwareWeighted,
+}
+
+/// Workers of one role.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Worker {
+    /// How many. Defaults to 1; with `scaling`, how many to start with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 10_000))]
+    pub replicas: Option<u32>,
+    /// GPUs of one replica, over all its nodes. Defaults to tensorParallel × pipelineParallel × dataParallel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1024))]
+    pub gpus: Option<u32>,
+    /// Nodes of one replica. Defaults to gpus / hardware.gpusPerNode, rounded up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 128))]
+    pub nodes: Option<u32>,
+    /// Tensor parallel size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub tensor_parallel: Option<u32>,
+    /// Pipeline parallel size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub pipeline_parallel: Option<u32>,
+    /// Data parallel size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub data_parallel: Option<u32>,
+    /// Expert parallel size, for mixtures of experts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub expert_parallel: Option<u32>,
+    /// Number type of weights and activations (`bfloat16`, `float16`, `auto`, …).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub dtype: Option<String>,
+    /// The most sequences in one batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_sequences: Option<u32>,
+    /// The longest sequence, prompt and answer together, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_length: Option<u32>,
+    /// The share of GPU memory the engine may take, above 0 and at most 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.01, max = 1.0))]
+    pub memory_fraction: Option<f64>,
+    /// Tokens in one KV block. With router `kv` the frontend is told the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub block_size: Option<u32>,
+    /// Size of /dev/shm; `"0"` for none. Defaults to the operator's 8Gi.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_memory: Option<Quantity>,
+    /// An image of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageReference>,
+    /// CPU, memory and other resources besides the GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Arguments appended to the engine's command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Engine options that have no flag, as a map (TensorRT-LLM's `--override-engine-args`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_options: Option<Map<String, Value>>,
+    /// Environment variables.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<EnvName, EnvValue>,
+    /// Who decides how many replicas run, when git does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
+    /// How these workers are replaced when they change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
+    /// A partial pod template, merged last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<Map<String, Value>>,
+}
+
+/// A further component of the graph.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Component {
+    /// What Dynamo knows it as. Left out for a component that Dynamo gives no defaults, such as a router of its own.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub component_type: Option<ComponentType>,
+    /// How many. Defaults to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 10_000))]
+    pub replicas: Option<u32>,
+    /// GPUs of one replica, over all its nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1024))]
+    pub gpus: Option<u32>,
+    /// Nodes of one replica.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 128))]
+    pub nodes: Option<u32>,
+    /// The component's own settings: a planner's `--config`, an endpoint picker's plugins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<Map<String, Value>>,
+    /// Size of /dev/shm; `"0"` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_memory: Option<Quantity>,
+    /// An image of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageReference>,
+    /// CPU, memory and other resources besides the GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// The command. A planner has one by default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Environment variables.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<EnvName, EnvValue>,
+    /// Who decides how many replicas run, when git does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
+    /// How it is replaced when it changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
+    /// A partial pod template, merged last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<Map<String, Value>>,
+}
+
+/// Dynamo's component types (v1beta1 `components[].type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ComponentType {
+    /// The HTTP frontend.
+    Frontend,
+    /// A worker that prefills and decodes.
+    Worker,
+    /// A worker that prefills.
+    Prefill,
+    /// A worker that decodes.
+    Decode,
+    /// The planner, which scales workers.
+    Planner,
+    /// The endpoint picker of the inference gateway.
+    Epp,
+}

@@ -1,0 +1,81 @@
+//! What to reach, for a model served by target.
+
+use crate::intent::scalar::Millis;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What to reach, for Dynamo's profiler.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Sla {
+    /// The longest time to the first token (`300ms`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttft: Option<Millis>,
+    /// The longest time between tokens (`20ms`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub itl: Option<Millis>,
+    /// The longest time for a whole answer (`10s`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub e2e: Option<Millis>,
+    /// What to favour when there is a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimize: Option<Optimize>,
+    /// The traffic to expect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
+    /// How hard the profiler searches. `thorough` needs a named engine. Defaults to `rapid`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
+    /// Whether Dynamo deploys what it found by itself. Defaults to false: the result is a recommendation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_apply: Option<bool>,
+    /// Settings for a planner in the graph that Dynamo makes; present means on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planner: Option<Map<String, Value>>,
+    /// Whether to profile with the mocker, without GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mocker: Option<bool>,
+}
+
+/// What to favour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Optimize {
+    /// Short answer times.
+    Latency,
+    /// Many answers.
+    Throughput,
+}
+
+/// The traffic to expect.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Workload {
+    /// Input sequence length in tokens. Dynamo's default is 4000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub isl: Option<u32>,
+    /// Output sequence length in tokens. Dynamo's default is 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub osl: Option<u32>,
+    /// Requests under way at once. Not together with `requestRate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub concurrency: Option<u32>,
+    /// Requests a second. Not together with `concurrency`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.001))]
+    pub request_rate: Option<f64>,
+}
+
+/// How hard the profiler searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Search {
+    /// Minutes, by model.
+    Rapid,
+    /// Hours, on real GPUs.
+    Thorough,
+}
