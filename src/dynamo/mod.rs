@@ -7,5 +7,6 @@ pub mod disruption;
 pub mod gpus;
 pub mod health;
 pub mod kinds;
+pub mod names;
 pub mod registry;
 pub mod v1beta1;

@@ -1,4 +1,4 @@
-//! Dynamo's registries: labels, annotations, environment variables, ports and image names.
+//! Dynamo's registries: labels, annotations, environment variables and image names.
 //!
 //! Source: `deploy/operator/internal/consts/consts.go` and the operator's documentation of release 1.2.
 
@@ -18,8 +18,8 @@ pub mod annotation {
     pub const MAX_UNAVAILABLE: &str = "nvidia.com/deployment-rolling-update-max-unavailable";
     /// `false` keeps a graph off Grove.
     pub const ENABLE_GROVE: &str = "nvidia.com/enable-grove";
-    /// Annotations that the operator writes: never rendered, never shown as drift, never removed.
-    pub const OPERATOR_OWNED: &[&str] = &[
+    /// Annotations that the operator writes: never rendered, so never shown as drift and never removed.
+    pub(super) const OPERATOR_OWNED: &[&str] = &[
         "dgdr.nvidia.com/additional-resources",
         "nvidia.com/confirmed-dgd-uid",
         "nvidia.com/current-worker-hash",
@@ -39,20 +39,26 @@ pub mod annotation {
     ];
 }
 
-/// Labels that Dynamo puts on graphs, pods and services.
+/// Labels of nodes and of Dynamo's objects.
 pub mod label {
-    /// The graph a child belongs to.
-    pub const GRAPH: &str = "nvidia.com/dynamo-graph-deployment-name";
-    /// The component a child belongs to.
-    pub const COMPONENT: &str = "nvidia.com/dynamo-component";
-    /// The component's type.
-    pub const COMPONENT_TYPE: &str = "nvidia.com/dynamo-component-type";
-    /// First 8 hex digits of the SHA-256 of `modelRef.name`.
-    pub const BASE_MODEL_HASH: &str = "nvidia.com/dynamo-base-model-hash";
-    /// The request that made a graph.
-    pub const REQUEST: &str = "dgdr.nvidia.com/name";
     /// Node label of the GPU feature discovery: the GPU's product name.
     pub const GPU_PRODUCT: &str = "nvidia.com/gpu.product";
+    /// Labels that the operator puts on what it makes.
+    pub(super) const OPERATOR_OWNED: &[&str] = &[
+        "nvidia.com/dynamo-base-model-hash",
+        "nvidia.com/dynamo-component",
+        "nvidia.com/dynamo-component-class",
+        "nvidia.com/dynamo-component-pod",
+        "nvidia.com/dynamo-component-type",
+        "nvidia.com/dynamo-graph-deployment-name",
+        "nvidia.com/dynamo-namespace",
+        "nvidia.com/dynamo-worker-hash",
+    ];
+}
+
+/// Whether a label or annotation of this key is the operator's to write.
+pub fn is_operators(key: &str) -> bool {
+    label::OPERATOR_OWNED.contains(&key) || annotation::OPERATOR_OWNED.contains(&key)
 }
 
 /// Environment variables that stator renders.
@@ -71,35 +77,40 @@ pub mod env {
     pub const LORA_PATH: &str = "DYN_LORA_PATH";
     /// Where Hugging Face libraries keep weights.
     pub const HF_HOME: &str = "HF_HOME";
-    /// Variables that the operator injects: a value from an intent fights with it.
-    pub const INJECTED: &[&str] = &[
-        "DYNAMO_PORT",
+    /// Variables by which the operator tells a pod who it is: another value breaks discovery.
+    pub const IDENTITY: &[&str] = &[
         "DYN_COMPONENT",
-        "DYN_DISCOVERY_BACKEND",
-        "DYN_FORWARDPASS_METRIC_PORT",
-        "DYN_HTTP_PORT",
         "DYN_NAMESPACE",
         "DYN_NAMESPACE_PREFIX",
         "DYN_NAMESPACE_WORKER_SUFFIX",
         "DYN_PARENT_DGD_K8S_NAME",
         "DYN_PARENT_DGD_K8S_NAMESPACE",
-        "PLANNER_PROMETHEUS_PORT",
         "POD_NAME",
         "POD_NAMESPACE",
         "POD_UID",
     ];
-}
+    /// Further variables that the operator injects: a value from an intent replaces the operator's.
+    const INJECTED: &[&str] = &[
+        "DYNAMO_PORT",
+        "DYN_DISCOVERY_BACKEND",
+        "DYN_FORWARDPASS_METRIC_PORT",
+        "DYN_HEALTH_CHECK_ENABLED",
+        "DYN_HTTP_PORT",
+        "ETCD_ENDPOINTS",
+        "MODEL_EXPRESS_URL",
+        "NATS_SERVER",
+        "PLANNER_PROMETHEUS_PORT",
+        "PROMETHEUS_ENDPOINT",
+    ];
+    /// Beginnings of those that come in families.
+    const INJECTED_FAMILIES: &[&str] = &["DYN_SYSTEM_", "NIXL_TELEMETRY_"];
 
-/// Ports of the operator's defaults.
-pub mod port {
-    /// The frontend's HTTP port.
-    pub const HTTP: u16 = 8000;
-    /// A worker's system port: probes, metrics, loading of adapters.
-    pub const SYSTEM: u16 = 9090;
-    /// The planner's metrics.
-    pub const PLANNER_METRICS: u16 = 9085;
-    /// NIXL, for KV transfer.
-    pub const NIXL: u16 = 19090;
+    /// Whether the operator sets a variable of this name.
+    pub fn is_injected(name: &str) -> bool {
+        IDENTITY.contains(&name)
+            || INJECTED.contains(&name)
+            || INJECTED_FAMILIES.iter().any(|family| name.starts_with(family))
+    }
 }
 
 /// The container that is Dynamo's in every pod template; others are sidecars.

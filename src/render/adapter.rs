@@ -1,6 +1,6 @@
 //! Adapters (DynamoModel): one object each, applied once the graph is Ready.
 
-use super::{Context, Draft, Stage, metadata, rules};
+use super::{Context, Draft, Stage, metadata};
 use crate::dynamo::kinds;
 use crate::dynamo::v1beta1::{AdapterSpec, ModelSource, to_value};
 use serde_json::Map;
@@ -14,7 +14,7 @@ pub(super) fn drafts(context: &mut Context<'_>, drafts: &mut Vec<Draft>) {
     let model = &intent.model.spec;
     if !model.adapters.is_empty() && model.serving.is_none() {
         context.error(
-            rules::ADAPTERS_SERVING,
+            crate::intent::rules::MODEL_ADAPTER_ENGINE,
             "spec.adapters",
             "adapters load into workers that stator renders, and this model has no `serving`",
             "promote the recommendation into `serving`, or remove `adapters`",
@@ -27,7 +27,7 @@ pub(super) fn drafts(context: &mut Context<'_>, drafts: &mut Vec<Draft>) {
         let name = metadata::bounded_name(intent.model.metadata.name.as_str(), adapter.name.as_str(), MAX_NAME);
         if let Some(first) = seen.insert(name.clone(), index) {
             context.error(
-                rules::ADAPTER_TWICE,
+                crate::intent::rules::MODEL_ADAPTER_NAME,
                 &format!("{path}.name"),
                 format!("adapter `{}` is given twice, first as number {}", adapter.name, first + 1),
                 "give each adapter a name of its own",

@@ -7,48 +7,11 @@ use super::pod::{self, Container, Environment, PodTemplate};
 use super::{Context, planner, rules};
 use crate::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, env as names};
 use crate::dynamo::v1beta1::{Component, ModelRef, Multinode};
-use crate::intent::model::{self, ComponentType, Hardware, RouterMode, Scaling, Worker};
+use crate::intent::model::{self, ComponentType, Replica, RouterMode, Scaling, Worker};
 use serde_json::{Map, Value};
 
 /// The rank that engines reserve room for when no adapter says more (upstream's LoRA example).
 const DEFAULT_RANK: u32 = 64;
-
-/// GPUs and nodes of one replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// Over all nodes.
-    pub(super) gpus: u32,
-    /// At least 1.
-    pub(super) nodes: u32,
-}
-
-impl Shape {
-    pub(super) fn new(gpus: u32, nodes: Option<u32>, hardware: Option<&Hardware>) -> Self {
-        let per_node = hardware.and_then(|hardware| hardware.gpus_per_node).filter(|count| *count > 0);
-        let implied = per_node.map_or(1, |per_node| gpus.div_ceil(per_node));
-        Self { gpus, nodes: nodes.unwrap_or(implied).max(1) }
-    }
-
-    /// GPUs of one pod.
-    pub(super) fn per_pod(self) -> u32 {
-        self.gpus.div_ceil(self.nodes)
-    }
-
-    fn multinode(self) -> Option<Multinode> {
-        (self.nodes > 1).then(|| Multinode { node_count: i64::from(self.nodes) })
-    }
-
-    fn check(self, context: &mut Context<'_>, path: &str) {
-        if !self.gpus.is_multiple_of(self.nodes) {
-            context.error(
-                rules::GPUS_PER_NODE,
-                &format!("{path}.gpus"),
-                format!("{} GPUs do not divide over {} nodes: every pod has the same number", self.gpus, self.nodes),
-                "choose `gpus` as a multiple of `nodes`",
-            );
-        }
-    }
-}
 
 /// The frontend.
 pub(super) fn frontend(context: &mut Context<'_>, graph: &Graph<'_>) -> Component {
@@ -97,8 +60,7 @@ pub(super) fn worker(
 ) -> Component {
     let spec = graph.spec;
     let path = format!("spec.serving.{name}");
-    let shape = graph.shape(worker);
-    shape.check(context, &path);
+    let shape = Replica::of_worker(worker, spec.engine, spec.hardware.as_ref());
 
     let adapters = !spec.adapters.is_empty();
     let inputs = Inputs {
@@ -147,7 +109,7 @@ pub(super) fn worker(
         working_dir: graph.table.working_dir,
         env: env.items(),
         env_from: pod::env_from(spec.secrets.as_ref()),
-        resources: pod::resources(worker.resources.as_ref(), shape.per_pod(), hardware::gpu_resource(gpu)),
+        resources: pod::resources(worker.resources.as_ref(), shape.gpus_per_pod(), hardware::gpu_resource(gpu)),
         ..Container::default()
     });
     if let Some(cache) = &spec.cache {
@@ -162,7 +124,7 @@ pub(super) fn worker(
 
     Component {
         replicas: Some(replicas(worker.replicas, worker.scaling)),
-        multinode: shape.multinode(),
+        multinode: multinode(shape),
         shared_memory_size: worker.shared_memory.as_ref().map(|size| size.as_str().into()),
         model_ref: adapters.then(|| ModelRef { name: spec.model.clone(), ..ModelRef::default() }),
         scaling_adapter: worker.scaling.map(|_| Map::new()),
@@ -181,8 +143,7 @@ pub(super) fn further(
 ) -> Component {
     let spec = graph.spec;
     let path = format!("spec.components.{name}");
-    let shape = Shape::new(written.gpus.unwrap_or(0), written.nodes, spec.hardware.as_ref());
-    shape.check(context, &path);
+    let shape = Replica::of_component(written, spec.hardware.as_ref());
 
     let mut command = written.command.clone();
     let mut args = Vec::new();
@@ -234,7 +195,7 @@ pub(super) fn further(
         args,
         env: env.items(),
         env_from: pod::env_from(spec.secrets.as_ref().filter(|_| takes_secrets(written.component_type))),
-        resources: pod::resources(written.resources.as_ref(), shape.per_pod(), hardware::gpu_resource(gpu)),
+        resources: pod::resources(written.resources.as_ref(), shape.gpus_per_pod(), hardware::gpu_resource(gpu)),
         ..Container::default()
     });
     pod.pull_with(spec.secrets.as_ref());
@@ -243,13 +204,18 @@ pub(super) fn further(
 
     Component {
         replicas: Some(replicas(written.replicas, written.scaling)),
-        multinode: shape.multinode(),
+        multinode: multinode(shape),
         shared_memory_size: written.shared_memory.as_ref().map(|size| size.as_str().into()),
         scaling_adapter: written.scaling.map(|_| Map::new()),
         epp_config,
         pod_template: Some(pod.finish(written.template.as_ref())),
         ..named(name, written.component_type.map(type_name))
     }
+}
+
+/// The operator starts one pod a node.
+fn multinode(replica: Replica) -> Option<Multinode> {
+    (replica.nodes > 1).then(|| Multinode { node_count: i64::from(replica.nodes) })
 }
 
 /// How many replicas, or, with `scaling`, how many to start with.
@@ -305,7 +271,7 @@ fn require_image(context: &mut Context<'_>, path: &str, image: Option<&str>) {
             "give `spec.runtime`, such as `1.2.0`, or the component its own `image`"
         };
         context.error(
-            rules::NO_IMAGE,
+            crate::intent::rules::MODEL_IMAGE,
             path,
             "no image: the component names none, and none follows from `runtime`",
             help,

@@ -3,7 +3,7 @@
 //! A frontend is rendered for every `serving` with a worker, unless the intent brings its own component of type
 //! `frontend`, or an endpoint picker takes the requests and no frontend is written.
 
-use super::component::{self, Shape};
+use super::component;
 use super::engine::{self, Role, Table};
 use super::rules;
 use super::{Context, planner};
@@ -34,20 +34,6 @@ impl<'a> Graph<'a> {
         .collect()
     }
 
-    /// GPUs and nodes of a worker.
-    pub(super) fn shape(&self, worker: &Worker) -> Shape {
-        let product = [
-            worker.tensor_parallel,
-            worker.pipeline_parallel,
-            worker.data_parallel.filter(|_| self.table.data_parallel_multiplies),
-        ]
-        .into_iter()
-        .flatten()
-        .fold(1_u32, u32::saturating_mul);
-        let gpus = worker.gpus.unwrap_or(if self.table.gpus { product } else { 0 });
-        Shape::new(gpus, worker.nodes, self.spec.hardware.as_ref())
-    }
-
     /// The block size that a router must use: that of the workers whose events it follows.
     pub(super) fn block_size(&self) -> Option<u32> {
         self.workers().iter().find(|(_, role, _)| *role != Role::Decode).and_then(|(_, _, worker)| worker.block_size)
@@ -59,7 +45,7 @@ pub(super) fn spec(context: &mut Context<'_>, serving: &Serving) -> GraphSpec {
     let model = &context.intent.model.spec;
     let Some(table) = engine::table(model.engine) else {
         context.error(
-            rules::ENGINE_AUTO,
+            crate::intent::rules::MODEL_ENGINE,
             "spec.engine",
             "`auto` leaves the engine to the profiler, and `serving` has no profiler",
             "name the engine, or describe targets under `sla` in place of `serving`",

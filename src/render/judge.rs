@@ -29,7 +29,7 @@ fn told(context: &Context<'_>, refusal: &Refusal, path: &str) -> bool {
         return written(&format!("{path}.{name}")) || written(&format!("spec.env.{name}"));
     }
     if refusal.rule == rules::IMAGE_MISSING {
-        return context.findings.iter().any(|finding| finding.rule == super::rules::NO_IMAGE);
+        return context.findings.iter().any(|finding| finding.rule == crate::intent::rules::MODEL_IMAGE);
     }
     refusal.rule == rules::IMAGE_VERSION && refusal.message.contains(":latest`") && written(path)
 }

@@ -145,7 +145,7 @@ fn objects(context: &mut Context<'_>) -> Vec<Desired> {
     }
     match (&model.serving, &model.sla) {
         (Some(_), Some(_)) => context.error(
-            rules::SERVING_OR_SLA,
+            crate::intent::rules::MODEL_SHAPE,
             "spec.sla",
             "both `serving` and `sla` are given: one says how the model runs, the other asks Dynamo to find out",
             "keep one of them",
@@ -156,7 +156,7 @@ fn objects(context: &mut Context<'_>) -> Vec<Desired> {
             drafts.push(graph_draft(context, spec));
         }
         (None, None) => context.error(
-            rules::SERVING_OR_SLA,
+            crate::intent::rules::MODEL_SHAPE,
             "spec",
             "neither `serving` nor `sla` is given, so there is nothing to run",
             "add `serving: {worker: {}}`, or targets under `sla`",
@@ -202,7 +202,7 @@ fn finish(context: &mut Context<'_>, draft: Draft) -> Option<Desired> {
         }
         Err(reason) => {
             context.error(
-                rules::OVERRIDE,
+                crate::intent::rules::MODEL_OVERRIDE,
                 "spec.overrides",
                 format!("the {} is no object any more: {reason}", kind.kind),
                 "remove the override of `apiVersion`, `kind` or `metadata`",

@@ -1,7 +1,7 @@
 //! `spec.overrides`: maps merged over rendered objects, at the very end. They may change anything but what identifies
 //! an object and stator's labels.
 
-use super::{Context, Draft, merge, rules};
+use super::{Context, Draft, merge};
 use crate::dynamo::kinds::{self, Kind};
 use crate::intent::model::OverrideKind;
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub(super) fn apply(context: &mut Context<'_>, drafts: &mut [Draft]) {
             if pointer(&change.merge, forbidden).is_some() {
                 let field = forbidden[1..].replace('/', ".");
                 context.error(
-                    rules::OVERRIDE,
+                    crate::intent::rules::MODEL_OVERRIDE,
                     &format!("{path}.merge.{field}"),
                     format!("an override cannot set `{field}`: it says which object this is, or is not the user's"),
                     "remove it from `merge`",
@@ -28,7 +28,7 @@ pub(super) fn apply(context: &mut Context<'_>, drafts: &mut [Draft]) {
             && let Some(label) = stator_labels.into_iter().find(|label| labels.contains_key(*label))
         {
             context.error(
-                rules::OVERRIDE,
+                crate::intent::rules::MODEL_OVERRIDE,
                 &format!("{path}.merge.metadata.labels"),
                 format!("an override cannot set label `{label}`: stator finds its objects by it"),
                 "remove it from `merge`",
@@ -45,7 +45,7 @@ pub(super) fn apply(context: &mut Context<'_>, drafts: &mut [Draft]) {
         if !hit {
             let named = change.target.name.as_ref().map(|name| format!(" named `{name}`")).unwrap_or_default();
             context.error(
-                rules::OVERRIDE,
+                crate::intent::rules::MODEL_OVERRIDE,
                 &format!("{path}.target"),
                 format!("this model renders no {}{named}", kind.kind),
                 "run `stator render` to see what it renders",

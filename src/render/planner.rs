@@ -2,7 +2,7 @@
 
 use super::graph::Graph;
 use super::{Context, rules};
-use crate::intent::model::{Component, ComponentType, Scaling, ScalingBounds, Worker};
+use crate::intent::model::{Component, ComponentType, Replica, Scaling, ScalingBounds, Worker};
 use serde_json::{Map, Value};
 
 /// The planner's `--config`, as JSON with sorted keys; none for a component that brings its own command line.
@@ -32,7 +32,10 @@ pub(super) fn config(graph: &Graph<'_>, planner: &Component) -> Option<String> {
     if !bounded.is_empty() && bounded.len() == graph.workers().len() {
         let most: u64 = bounded
             .iter()
-            .map(|(worker, bounds)| u64::from(bounds.max) * u64::from(graph.shape(worker).gpus))
+            .map(|(worker, bounds)| {
+                u64::from(bounds.max)
+                    * u64::from(Replica::of_worker(worker, graph.spec.engine, graph.spec.hardware.as_ref()).gpus)
+            })
             .fold(0, u64::saturating_add);
         if most > 0 {
             config.insert("max_gpu_budget".to_owned(), most.into());

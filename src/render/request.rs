@@ -78,7 +78,7 @@ fn backend(context: &mut Context<'_>, engine: Engine) -> &'static str {
         Engine::Auto => "auto",
         Engine::Mocker => {
             context.error(
-                rules::MOCKER_SLA,
+                crate::intent::rules::MODEL_ENGINE,
                 "spec.engine",
                 "the profiler has no engine `mocker`",
                 "name a real engine, and write `sla.mocker: true` to profile without GPUs",

@@ -1,16 +1,12 @@
 //! DynamoGraphDeployment: rules about the graph and between its components.
 
 use super::{Faults, component_path, pod, rules};
+use crate::dynamo::names::{MAX_GROVE, MAX_LABEL, grove_length};
 use crate::dynamo::registry::annotation;
 use crate::dynamo::v1beta1::{Component, GraphSpec};
 use crate::object::{FieldPath, Object, Segment};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What a service `<graph>-<component>` and a label value have room for.
-const MAX_LABEL: usize = 63;
-/// What Grove leaves for graph and component together (admission of release 1.2 on clusters with Grove).
-const MAX_GROVE: usize = 45;
 
 pub(super) fn check(object: &Object, faults: &mut Faults) {
     annotations(object, faults);
@@ -99,11 +95,7 @@ fn names(object: &Object, spec: &GraphSpec, faults: &mut Faults) {
             );
         }
         let service = graph.len() + 1 + lower.len();
-        // A pod of several nodes is named by its group, its role in the group, and its component.
-        let grove = match component.multinode {
-            Some(_) => graph.len() + 2 * lower.len() + "-ldr".len(),
-            None => graph.len() + lower.len(),
-        };
+        let grove = grove_length(graph, &lower, component.multinode.is_some());
         if graph.len() <= MAX_LABEL && service > MAX_LABEL {
             faults.would_fail(
                 rules::NAME_BUDGET,

@@ -90,7 +90,7 @@ fn main(spec: &GraphSpec, component: &Component, faults: &mut Faults) {
             .filter_map(|item| item.get("name").and_then(Value::as_str))
             .collect()
     };
-    for name in names("env").into_iter().filter(|name| env::INJECTED.contains(name)) {
+    for name in names("env").into_iter().filter(|name| env::is_injected(name)) {
         faults.would_fail(
             rules::INJECTED_ENV,
             path.field("env").join(named(name)),

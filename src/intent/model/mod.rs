@@ -6,6 +6,7 @@
 mod env;
 mod hardware;
 mod overrides;
+mod replica;
 mod scaling;
 mod serving;
 mod sla;
@@ -15,6 +16,7 @@ pub use super::scalar::CountOrPercent;
 pub use env::{EnvFromConfigMap, EnvFromSecret, EnvValue, Secrets};
 pub use hardware::{GpuSku, Hardware};
 pub use overrides::{Override, OverrideKind, OverrideTarget};
+pub use replica::Replica;
 pub use scaling::{ExternalScaling, Resources, Rollout, RolloutStrategy, Scaling, ScalingBounds};
 pub use serving::{Component, ComponentType, Frontend, RouterMode, Serving, Worker};
 pub use sla::{Optimize, Search, Sla, Workload};

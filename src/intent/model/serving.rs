@@ -83,7 +83,8 @@ pub struct Worker {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 10_000))]
     pub replicas: Option<u32>,
-    /// GPUs of one replica, over all its nodes. Defaults to tensorParallel × pipelineParallel × dataParallel.
+    /// GPUs of one replica, over all its nodes. Defaults to tensorParallel × pipelineParallel × dataParallel; `trtllm`
+    /// shares them among data parallel ranks, and `mocker` has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1024))]
     pub gpus: Option<u32>,

@@ -1,14 +1,11 @@
 //! The graph as a whole: its components, their names, adapters, overrides.
 
 use super::{Judge, components, workers};
-use crate::intent::model::{ComponentType, Engine, OverrideKind};
+use crate::dynamo::names::{MAX_GROVE, MOST_COMPONENTS, grove_length};
+use crate::dynamo::registry::annotation;
+use crate::intent::model::{ComponentType, Engine, OverrideKind, Replica};
 use crate::intent::rules;
 use std::collections::BTreeMap;
-
-/// The most components of a graph (Dynamo's CRD, `spec.components.maxItems`).
-const MOST_COMPONENTS: usize = 25;
-/// The most characters of a graph's and a component's name together, under Grove (Dynamo's admission).
-const NAME_BUDGET: usize = 45;
 
 pub(super) fn judge(judge: &mut Judge<'_>) {
     adapters(judge);
@@ -62,22 +59,19 @@ fn adapters(judge: &mut Judge<'_>) {
     }
 }
 
-/// Every component of the graph: name, path, nodes.
+/// Every component of the graph: name, path, and whether it spans nodes.
 fn all(judge: &Judge<'_>) -> Vec<(String, String, bool)> {
     let spec = &judge.model.spec;
-    let per_node = spec.hardware.as_ref().and_then(|hardware| hardware.gpus_per_node);
-    let spread = |nodes: Option<u32>, gpus: Option<u32>| {
-        nodes.map_or_else(|| gpus.zip(per_node).is_some_and(|(gpus, most)| gpus > most), |nodes| nodes > 1)
-    };
+    let hardware = spec.hardware.as_ref();
     let mut all = Vec::new();
     if has_default_frontend(judge) {
         all.push(("frontend".to_owned(), "spec.serving.frontend".to_owned(), false));
     }
     for (name, path, worker) in workers(spec.serving.as_ref()) {
-        all.push((name.to_owned(), path, spread(worker.nodes, worker.gpus)));
+        all.push((name.to_owned(), path, Replica::of_worker(worker, spec.engine, hardware).nodes > 1));
     }
     for (name, path, component) in components(judge.model) {
-        all.push((name.to_owned(), path, spread(component.nodes, component.gpus)));
+        all.push((name.to_owned(), path, Replica::of_component(component, hardware).nodes > 1));
     }
     all
 }
@@ -148,23 +142,23 @@ fn pickers(judge: &mut Judge<'_>) {
 
 /// Grove names pods after graph and component; on several nodes after the component twice and `-ldr`.
 fn budget(judge: &mut Judge<'_>) {
-    if judge.model.metadata.annotations.get("nvidia.com/enable-grove").is_some_and(|value| value == "false") {
+    if judge.model.metadata.annotations.get(annotation::ENABLE_GROVE).is_some_and(|value| value == "false") {
         return;
     }
-    let name = judge.model.metadata.name.as_str().len();
+    let graph = judge.model.metadata.name.as_str();
     for (component, _, multinode) in all(judge) {
-        let part = component.len();
-        let (length, how) =
-            if multinode { (name + 2 * part + 4, " twice and `-ldr`, as it spans nodes") } else { (name + part, "") };
-        if length > NAME_BUDGET {
+        let length = grove_length(graph, &component, multinode);
+        let how = if multinode { " twice and `-ldr`, as it spans nodes" } else { "" };
+        if let Some(excess) = length.checked_sub(MAX_GROVE).filter(|excess| *excess > 0) {
             judge.error(
                 rules::MODEL_NAME_BUDGET,
                 "metadata.name",
                 format!(
-                    "the name has {name} characters; with component `{component}`{how} that makes {length}, and at \
-                     most {NAME_BUDGET} are allowed"
+                    "the name has {} characters; with component `{component}`{how} that makes {length}, and at most \
+                     {MAX_GROVE} are allowed",
+                    graph.len()
                 ),
-                format!("Shorten the model's name by {} characters.", length - NAME_BUDGET),
+                format!("Shorten the model's name by {excess} character{}.", if excess == 1 { "" } else { "s" }),
             );
         }
     }

@@ -1,6 +1,7 @@
 //! Names that other parties own: label and annotation keys, environment variables.
 
 use super::{Judge, components, workers};
+use crate::dynamo::registry;
 use crate::intent::model::EnvValue;
 use crate::intent::rules;
 use crate::intent::scalar::EnvName;
@@ -37,26 +38,6 @@ static QUALIFIED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Keys that Dynamo's operator writes, without their prefix `nvidia.com/`.
-const OPERATOR_KEYS: [&str; 16] = [
-    "confirmed-dgd-uid",
-    "current-worker-hash",
-    "current-worker-hash-v2",
-    "dynamo-base-model-hash",
-    "dynamo-component",
-    "dynamo-component-class",
-    "dynamo-component-pod",
-    "dynamo-component-type",
-    "dynamo-graph-deployment-name",
-    "dynamo-namespace",
-    "dynamo-operator-origin-version",
-    "dynamo-worker-hash",
-    "generated-dgd-spec",
-    "last-applied-generation",
-    "last-applied-hash",
-    "restartAt",
-];
-
 fn metadata_key(judge: &mut Judge<'_>, what: &str, path: &str, key: &str) {
     if !QUALIFIED.as_ref().is_none_or(|form| form.is_match(key)) {
         judge.error(
@@ -72,51 +53,23 @@ fn metadata_key(judge: &mut Judge<'_>, what: &str, path: &str, key: &str) {
             format!("{what} `{key}` is how stator marks its own objects"),
             "Choose another key.",
         );
-    } else if key.strip_prefix("nvidia.com/").is_some_and(|key| OPERATOR_KEYS.contains(&key)) {
+    } else if registry::is_operators(key) {
         judge.error(rules::MODEL_KEY, path, format!("{what} `{key}` is written by Dynamo's operator"), "Remove it.");
     }
 }
-
-/// Variables by which Dynamo's operator tells a pod who it is: another value breaks discovery.
-const IDENTITY: [&str; 9] = [
-    "DYN_COMPONENT",
-    "DYN_NAMESPACE",
-    "DYN_NAMESPACE_PREFIX",
-    "DYN_NAMESPACE_WORKER_SUFFIX",
-    "DYN_PARENT_DGD_K8S_NAME",
-    "DYN_PARENT_DGD_K8S_NAMESPACE",
-    "POD_NAME",
-    "POD_NAMESPACE",
-    "POD_UID",
-];
-/// Further variables that the operator sets, and that a value here replaces.
-const INJECTED: [&str; 10] = [
-    "DYNAMO_PORT",
-    "DYN_DISCOVERY_BACKEND",
-    "DYN_FORWARDPASS_METRIC_PORT",
-    "DYN_HEALTH_CHECK_ENABLED",
-    "DYN_HTTP_PORT",
-    "ETCD_ENDPOINTS",
-    "MODEL_EXPRESS_URL",
-    "NATS_SERVER",
-    "PLANNER_PROMETHEUS_PORT",
-    "PROMETHEUS_ENDPOINT",
-];
-/// Beginnings of those that come in families.
-const INJECTED_PREFIXES: [&str; 2] = ["DYN_SYSTEM_", "NIXL_TELEMETRY_"];
 
 fn environment(judge: &mut Judge<'_>, path: &str, env: &BTreeMap<EnvName, EnvValue>) {
     for (name, value) in env {
         let name = name.as_str();
         let place = format!("{path}.env.{name}");
-        if IDENTITY.contains(&name) {
+        if registry::env::IDENTITY.contains(&name) {
             judge.error(
                 rules::MODEL_ENV_INJECTED,
                 &place,
                 format!("`{name}` is how Dynamo's operator tells a pod who it is"),
                 "Remove it.",
             );
-        } else if INJECTED.contains(&name) || INJECTED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        } else if registry::env::is_injected(name) {
             judge.warning(
                 rules::MODEL_ENV_INJECTED,
                 &place,

@@ -220,3 +220,25 @@ fn overrides_change_what_is_rendered_and_not_its_identity() {
       help: Remove it.
     "#);
 }
+
+#[test]
+fn gpus_are_counted_as_they_are_rendered() {
+    let hardware = "  hardware: {gpusPerNode: 8}\n";
+    // TensorRT-LLM's data parallel ranks share the tensor parallel GPUs; vLLM's do not.
+    let worker = "  serving: {worker: {tensorParallel: 8, dataParallel: 8, nodes: 1}}\n";
+    assert_eq!(verdict(&format!("  engine: trtllm\n{hardware}{worker}")), "");
+    insta::assert_snapshot!(verdict(&format!("  engine: vllm\n{hardware}{worker}")), @r#"
+    m/model.yaml:8:65 error model/gpus: 64 GPUs on 1 nodes are 64 a node; a node has 8
+      help: Use at least 8 nodes, or correct `hardware.gpusPerNode`.
+    "#);
+    insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {gpus: 8, nodes: 3, tensorParallel: 8}}\n"), @r#"
+    m/model.yaml:7:38 error model/gpus: 8 GPUs cannot be spread evenly over 3 nodes
+      help: Every node of a replica has the same number of GPUs: choose a multiple of 3.
+    "#);
+    // A worker that spans nodes by its parallel sizes alone takes as much of the budget as one with `nodes`.
+    let worker = "  serving: {worker: {tensorParallel: 16}}\n";
+    insta::assert_snapshot!(named("a-model-with-a-name-of-30-char", &format!("  engine: vllm\n{hardware}{worker}")), @r#"
+    m/model.yaml:3:18 error model/name-budget: the name has 30 characters; with component `worker` twice and `-ldr`, as it spans nodes that makes 46, and at most 45 are allowed
+      help: Shorten the model's name by 1 character.
+    "#);
+}

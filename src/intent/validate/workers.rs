@@ -2,16 +2,17 @@
 
 use super::{Judge, components, workers};
 use crate::intent::model::{
-    ComponentType, CountOrPercent, Engine, Rollout, RolloutStrategy, Scaling, ScalingBounds, Worker,
+    ComponentType, CountOrPercent, Engine, Replica, Rollout, RolloutStrategy, Scaling, ScalingBounds, Worker,
 };
 use crate::intent::rules;
 use serde_json::Value;
 
 pub(super) fn judge(judge: &mut Judge<'_>) {
     let model = judge.model;
+    let hardware = model.spec.hardware.as_ref();
     for (_, path, worker) in workers(model.spec.serving.as_ref()) {
         parallel(judge, &path, worker);
-        nodes(judge, &path, worker.gpus.or_else(|| given_product(worker)), worker.nodes);
+        nodes(judge, &path, Replica::of_worker(worker, model.spec.engine, hardware), worker.nodes);
         scaling(judge, &path, worker.scaling, worker.replicas);
         rollout(judge, &format!("{path}.rollout"), worker.rollout.as_ref());
         arguments(judge, &path, &worker.args);
@@ -25,7 +26,7 @@ pub(super) fn judge(judge: &mut Judge<'_>) {
         }
     }
     for (_, path, component) in components(model) {
-        nodes(judge, &path, component.gpus, component.nodes);
+        nodes(judge, &path, Replica::of_component(component, hardware), component.nodes);
         scaling(judge, &path, component.scaling, component.replicas);
         rollout(judge, &format!("{path}.rollout"), component.rollout.as_ref());
         arguments(judge, &path, &component.args);
@@ -68,28 +69,21 @@ fn arguments(judge: &mut Judge<'_>, path: &str, args: &[String]) {
     }
 }
 
-/// Tensor × pipeline × data parallel, when at least one of them is given.
-fn given_product(worker: &Worker) -> Option<u32> {
-    let sizes = [worker.tensor_parallel, worker.pipeline_parallel, worker.data_parallel];
-    sizes.iter().any(Option::is_some).then(|| product(worker, true))
-}
-
-fn product(worker: &Worker, with_data: bool) -> u32 {
-    let data = if with_data { worker.data_parallel.unwrap_or(1) } else { 1 };
-    worker.tensor_parallel.unwrap_or(1).saturating_mul(worker.pipeline_parallel.unwrap_or(1)).saturating_mul(data)
-}
-
 fn parallel(judge: &mut Judge<'_>, path: &str, worker: &Worker) {
     // Sizes given as raw arguments are the writer's own business.
     if worker.args.iter().any(|argument| PARALLEL_FLAGS.contains(&flag(argument))) {
         return;
     }
-    let Some(all) = given_product(worker) else { return };
-    // Data parallel attention (SGLang, TensorRT-LLM) shares the tensor parallel GPUs, so both counts are right.
-    let without_data = product(worker, false);
+    let given = [worker.tensor_parallel, worker.pipeline_parallel, worker.data_parallel];
+    if given.iter().all(Option::is_none) {
+        return;
+    }
+    let all = worker.parallel_size(judge.model.spec.engine);
+    // Data parallel attention shares the tensor parallel GPUs, and SGLang knows both kinds: either count is right.
+    let data = worker.data_parallel.unwrap_or(1).max(1);
+    let right = [all, all.saturating_mul(data), all / data];
     if let Some(gpus) = worker.gpus
-        && gpus != all
-        && gpus != without_data
+        && !right.contains(&gpus)
     {
         let sizes: Vec<String> = [
             ("tensorParallel", worker.tensor_parallel),
@@ -118,28 +112,22 @@ fn parallel(judge: &mut Judge<'_>, path: &str, worker: &Worker) {
     }
 }
 
-fn nodes(judge: &mut Judge<'_>, path: &str, gpus: Option<u32>, nodes: Option<u32>) {
+fn nodes(judge: &mut Judge<'_>, path: &str, replica: Replica, written: Option<u32>) {
+    let Replica { gpus, nodes } = replica;
     let per_node = judge.model.spec.hardware.as_ref().and_then(|hardware| hardware.gpus_per_node);
-    let Some(gpus) = gpus else { return };
-    let (count, place) = match (nodes, per_node) {
-        (Some(nodes), _) => (nodes, format!("{path}.nodes")),
-        (None, Some(per_node)) => (gpus.div_ceil(per_node.max(1)), format!("{path}.gpus")),
-        (None, None) => return,
-    };
-    if count > 1 && gpus % count != 0 {
+    let place = format!("{path}.{}", if written.is_some() { "nodes" } else { "gpus" });
+    if !replica.is_even() {
         judge.error(
             rules::MODEL_GPUS,
             &place,
-            format!("{gpus} GPUs cannot be spread evenly over {count} nodes"),
-            format!("Every node of a replica has the same number of GPUs: choose a multiple of {count}."),
+            format!("{gpus} GPUs cannot be spread evenly over {nodes} nodes"),
+            format!("Every node of a replica has the same number of GPUs: choose a multiple of {nodes}."),
         );
-    } else if let (Some(nodes), Some(per_node)) = (nodes, per_node)
-        && gpus.div_ceil(nodes.max(1)) > per_node
-    {
+    } else if let Some(per_node) = per_node.filter(|per_node| replica.gpus_per_pod() > *per_node) {
         judge.error(
             rules::MODEL_GPUS,
             &place,
-            format!("{gpus} GPUs on {nodes} nodes are {} a node; a node has {per_node}", gpus.div_ceil(nodes.max(1))),
+            format!("{gpus} GPUs on {nodes} nodes are {} a node; a node has {per_node}", replica.gpus_per_pod()),
             format!("Use at least {} nodes, or correct `hardware.gpusPerNode`.", gpus.div_ceil(per_node.max(1))),
         );
     }

@@ -10,8 +10,6 @@ pub(super) const TABLE: Table = Table {
     working_dir: None,
     // As in upstream's manifest: planners and routers look for decode workers.
     aggregated_type: "decode",
-    gpus: false,
-    data_parallel_multiplies: false,
     adapter_env: &[],
     options_flag: None,
     rows: &[

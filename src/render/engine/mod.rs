@@ -126,10 +126,6 @@ pub struct Table {
     pub working_dir: Option<&'static str>,
     /// The component type of an aggregated worker.
     pub aggregated_type: &'static str,
-    /// Whether it runs on GPUs.
-    pub gpus: bool,
-    /// Whether data parallel ranks have GPUs of their own.
-    pub data_parallel_multiplies: bool,
     /// Environment variables where the model has adapters; empty when the engine loads none.
     pub adapter_env: &'static [(&'static str, &'static str)],
     /// The flag that takes engine options as one JSON map.

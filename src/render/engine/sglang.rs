@@ -8,8 +8,6 @@ pub(super) const TABLE: Table = Table {
     image: "sglang-runtime",
     working_dir: None,
     aggregated_type: "worker",
-    gpus: true,
-    data_parallel_multiplies: true,
     adapter_env: &[],
     options_flag: None,
     rows: &[

@@ -9,9 +9,6 @@ pub(super) const TABLE: Table = Table {
     image: "tensorrtllm-runtime",
     working_dir: Some("/workspace/"),
     aggregated_type: "worker",
-    gpus: true,
-    // Attention data parallelism shares the GPUs of the tensor parallel group.
-    data_parallel_multiplies: false,
     adapter_env: &[],
     options_flag: Some("--override-engine-args"),
     rows: &[

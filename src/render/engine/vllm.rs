@@ -9,8 +9,6 @@ pub(super) const TABLE: Table = Table {
     image: "vllm-runtime",
     working_dir: None,
     aggregated_type: "worker",
-    gpus: true,
-    data_parallel_multiplies: true,
     // The path is where upstream's LoRA example keeps downloads; the operator's own port takes the load requests.
     adapter_env: &[(env::LORA_ENABLED, "true"), (env::LORA_PATH, "/tmp/dynamo_loras")],
     options_flag: None,

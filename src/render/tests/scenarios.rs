@@ -23,16 +23,6 @@ serving: {worker: {tensorParallel: 16, expertParallel: 16, sharedMemory: 80Gi, m
 }
 
 #[test]
-fn gpus_that_do_not_divide_over_the_nodes_are_a_fault() {
-    let spec = "
-model: m
-engine: vllm
-runtime: 1.2.0
-serving: {worker: {gpus: 8, nodes: 3, tensorParallel: 8}}";
-    insta::assert_snapshot!(findings("odd", spec), @"error render/gpus-per-node: 8 GPUs do not divide over 3 nodes: every pod has the same number; choose `gpus` as a multiple of `nodes`");
-}
-
-#[test]
 fn every_setting_reaches_each_engine_as_its_own_flag() {
     let of = |engine: &str| {
         let spec = format!(
@@ -367,5 +357,5 @@ engine: vllm
 image: registry/vllm:1.2.0
 serving: {worker: {scaling: {min: 1, max: 2}}}
 components: {planner: {type: planner}}";
-    insta::assert_snapshot!(findings("planned", spec), @"error render/no-image: no image: the component names none, and none follows from `runtime`; give the component its own `image`: that of the model is the engine's");
+    insta::assert_snapshot!(findings("planned", spec), @"error model/image: no image: the component names none, and none follows from `runtime`; give the component its own `image`: that of the model is the engine's");
 }
