@@ -66,6 +66,7 @@ pub fn input(opened: &Opened, desired: Desired, live: Gathered, arguments: &Chan
     };
     PlanInput {
         repository: target.repository,
+        folder: (!opened.workspace.is_named()).then(|| checkout.root.to_string_lossy().into_owned()),
         environment: target.environment,
         namespace: target.namespace,
         revision: checkout.revision.clone(),

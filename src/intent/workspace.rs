@@ -202,6 +202,11 @@ impl Workspace {
         workspace
     }
 
+    /// True when a `stator.yaml` at the root gives the repository its name. Any folder without one is `default`.
+    pub fn is_named(&self) -> bool {
+        self.root.is_some()
+    }
+
     /// The environments' names, sorted.
     pub fn environments(&self) -> Vec<String> {
         self.repository.spec.environments.keys().map(ToString::to_string).collect()

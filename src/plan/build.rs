@@ -58,6 +58,8 @@ pub fn plan(input: &PlanInput) -> Plan {
         changes,
         holds,
         retired,
+        elsewhere: world.elsewhere().map(str::to_owned).collect(),
+        folder: input.folder.clone(),
         findings,
     }
 }

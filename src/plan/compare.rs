@@ -81,6 +81,8 @@ pub fn compare(comparison: &Comparison<'_>) -> Plan {
         changes,
         holds,
         retired: Vec::new(),
+        elsewhere: Vec::new(),
+        folder: None,
         findings,
     }
 }

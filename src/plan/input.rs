@@ -42,6 +42,9 @@ pub struct Damaged {
 pub struct PlanInput {
     /// The repository's name.
     pub repository: String,
+    /// Where the repository lies, when no `stator.yaml` gives it a name: all such folders are called `default`, and
+    /// none of them may prune what another one synced. The folder's real path, so that two of one name are told apart.
+    pub folder: Option<String>,
     /// The environment's name.
     pub environment: String,
     /// The environment's namespace.

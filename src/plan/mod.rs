@@ -59,6 +59,12 @@ pub struct Plan {
     /// left (a crash between the last delete and the record's). Never a model that is broken or out of scope. Sorted.
     #[serde(skip)]
     pub retired: Vec<String>,
+    /// Models of another folder without a name: neither they nor their records are touched. Sorted.
+    #[serde(skip)]
+    pub elsewhere: Vec<String>,
+    /// The folder that the records are to name; see [`PlanInput::folder`].
+    #[serde(skip)]
+    pub folder: Option<String>,
     /// Findings of the intents and of the plan.
     #[schemars(with = "Vec<schema::FindingShape>")]
     pub findings: Vec<Finding>,

@@ -65,7 +65,8 @@ pub(super) fn leftovers(world: &World<'_>, desired: &BTreeSet<ObjectIdentity>) -
                 && !input.is_empty_render()
                 && input.scope.covers(model)
                 && !protection.covers(model)
-                && !input.rendered.iter().any(|one| one.model == **model)
+                && world.other_folder(model).is_none()
+                && !world.renders(model)
         })
         .map(|model| (*model).to_owned())
         .collect();
@@ -124,11 +125,14 @@ fn keep(world: &World<'_>, protection: &Protection<'_>, model: &str, object: &Ob
     if object.is_deleting() {
         return quietly("is being deleted");
     }
+    if let Some(reason) = world.other_folder(model) {
+        return Some(Kept::Quietly(reason));
+    }
     if protection.models.contains(model) {
         return quietly("git no longer has it, and its model has errors: kept until they are fixed");
     }
     if let Some(source) = protection.unknown
-        && !input.rendered.iter().any(|one| one.model == model)
+        && !world.renders(model)
     {
         return Some(Kept::Quietly(format!(
             "git no longer has it, and {source} cannot be read: it may be that model's"
@@ -188,7 +192,7 @@ fn successor(world: &World<'_>, model: &str) -> Option<String> {
 }
 
 fn delete(world: &World<'_>, object: &Object, change: &mut Change) {
-    let rendered = world.input.rendered.iter().any(|one| one.model == change.model);
+    let rendered = world.renders(&change.model);
     change.action = Action::Delete;
     change.disruption = disruption::of_delete(object);
     change.gpus = GpuTotals { after: 0, ..change.gpus };

@@ -27,6 +27,10 @@ pub struct Record {
     pub environment: String,
     /// Path of its `model.yaml`.
     pub source: String,
+    /// The folder that it was last synced from, where its repository has no name of its own; see
+    /// [`super::PlanInput::folder`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// The commit of the last sync that changed anything; empty outside git.
     pub revision: String,
     /// What was applied, or is about to be.

@@ -4,7 +4,7 @@ use super::{InventoryEntry, PlanInput, Record};
 use crate::dynamo::kinds::{LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_REPOSITORY, MANAGER, RECORD};
 use crate::object::{Object, ObjectIdentity, ObjectRef};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The cluster's side of a plan, indexed. The maps are only ever asked, never walked, so their order cannot show.
 pub(super) struct World<'a> {
@@ -13,6 +13,7 @@ pub(super) struct World<'a> {
     inventory: HashMap<ObjectIdentity, (&'a Record, &'a InventoryEntry)>,
     damaged: HashMap<ObjectIdentity, &'a str>,
     records: BTreeMap<&'a str, &'a Record>,
+    rendered: HashSet<&'a str>,
 }
 
 /// Whose a live object is.
@@ -54,6 +55,7 @@ impl<'a> World<'a> {
             inventory,
             damaged: input.damaged.iter().map(|one| (one.object.identity(), one.message.as_str())).collect(),
             records,
+            rendered: input.rendered.iter().map(|one| one.model.as_str()).collect(),
         }
     }
 
@@ -74,6 +76,35 @@ impl<'a> World<'a> {
     /// This repository's and environment's records, by model.
     pub(super) fn records(&self) -> &BTreeMap<&'a str, &'a Record> {
         &self.records
+    }
+
+    /// True when git has a model of this name that can be rendered.
+    pub(super) fn renders(&self, model: &str) -> bool {
+        self.rendered.contains(model)
+    }
+
+    /// Models of another folder: see [`Self::other_folder`]. Sorted.
+    pub(super) fn elsewhere(&self) -> impl Iterator<Item = &'a str> {
+        self.records.keys().copied().filter(|model| self.other_folder(model).is_some())
+    }
+
+    /// Why a model is another folder's, when it is: folders that no `stator.yaml` names share one name, so that only
+    /// the record tells them apart. What this folder has is its own, wherever it was synced from before.
+    pub(super) fn other_folder(&self, model: &str) -> Option<String> {
+        let here = self.input.folder.as_deref()?;
+        let record = self.records.get(model).filter(|record| record.folder.as_deref() != Some(here))?;
+        if self.renders(model) || self.input.broken.iter().any(|one| one.name.as_deref() == Some(model)) {
+            return None;
+        }
+        let from = match &record.folder {
+            Some(folder) => format!("was synced from another folder, {folder}, and neither has a name"),
+            None => "was not synced from this folder, which has no name".to_owned(),
+        };
+        let name = &self.input.repository;
+        Some(format!(
+            "{from}: kept; a stator.yaml with `metadata.name: {name}` in the folder that holds all models makes them \
+             one repository"
+        ))
     }
 
     /// What the records say of an object.

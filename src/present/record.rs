@@ -110,6 +110,7 @@ mod tests {
             repository: "models".into(),
             environment: "prod".into(),
             source: "models/llama/model.yaml".into(),
+            folder: None,
             revision: String::new(),
             inventory: vec![InventoryEntry {
                 object: ObjectRef {

@@ -58,6 +58,8 @@ pub fn of(changes: Vec<Change>) -> Plan {
         changes,
         holds: Vec::new(),
         retired: Vec::new(),
+        elsewhere: Vec::new(),
+        folder: None,
         findings: Vec::new(),
     }
 }

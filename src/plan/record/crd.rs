@@ -17,6 +17,9 @@ pub(super) struct RecordSpec {
     pub(super) environment: String,
     /// Path of its `model.yaml` from the repository's root.
     pub(super) source: String,
+    /// The folder that it was last synced from, for a folder that no `stator.yaml` gives a name.
+    #[serde(default)]
+    pub(super) folder: Option<String>,
 }
 
 /// What stator did for the model.

@@ -48,7 +48,10 @@ impl Record {
             }
             Object::from_value(value)
         };
-        let spec = json!({"repository": self.repository, "environment": self.environment, "source": self.source});
+        let mut spec = json!({"repository": self.repository, "environment": self.environment, "source": self.source});
+        if let Some(folder) = &self.folder {
+            spec["folder"] = json!(folder);
+        }
         let inventory: Vec<Value> = self.inventory.iter().map(item).collect();
         let status = json!({"revision": self.revision, "inventory": inventory, "history": self.history});
         Ok((head(("spec", spec), true)?, head(("status", status), false)?))
@@ -87,6 +90,7 @@ impl Record {
             repository: spec.repository,
             environment: spec.environment,
             source: spec.source,
+            folder: spec.folder,
             revision: status.revision,
             inventory: status.inventory.into_iter().map(entry).collect(),
             history: status.history,

@@ -230,6 +230,7 @@ proptest! {
         let record = Record {
             model: texts[0].clone(), namespace: texts[1].clone(), repository: texts[2].clone(),
             environment: texts[3].clone(), source: texts[4].clone(), revision: texts[5].clone(),
+            folder: prune.then(|| texts[6].clone()),
             inventory: vec![InventoryEntry {
                 object: reference("Any", &texts[6]), uid: prune.then(|| texts[7].clone()), generation,
                 digest: texts[7].clone(), prune,

@@ -107,6 +107,7 @@ impl Story {
                     repository: "models".into(),
                     environment: "prod".into(),
                     source: change.source.clone(),
+                    folder: None,
                     revision: "abc1234".into(),
                     inventory: Vec::new(),
                     history: Vec::new(),

@@ -35,8 +35,15 @@ impl Book {
         repository: &str,
         environment: &str,
         revision: &str,
+        folder: Option<&str>,
         changes: &[Change],
     ) -> Self {
+        // A model that git no longer has keeps the folder that it had.
+        let wanted = changes.iter().any(|change| change.inventory.is_some());
+        let folder = match &stored {
+            Some(stored) if !wanted => stored.folder.clone(),
+            Some(_) | None => folder.map(str::to_owned),
+        };
         let first = changes.first();
         let namespace = stored.as_ref().map(|record| record.namespace.clone());
         let source = first.map(|change| change.source.clone()).or(stored.as_ref().map(|record| record.source.clone()));
@@ -50,6 +57,7 @@ impl Book {
                 repository: repository.to_owned(),
                 environment: environment.to_owned(),
                 source: source.unwrap_or_default(),
+                folder,
                 revision: revision.to_owned(),
                 inventory: Vec::new(),
                 history: Vec::new(),

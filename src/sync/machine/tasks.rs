@@ -84,6 +84,8 @@ pub(super) fn models(plan: Plan, records: Vec<Record>, settings: &Settings) -> B
         changes,
         holds,
         retired,
+        elsewhere,
+        folder,
         findings: _,
     } = plan;
     let held: BTreeSet<HoldKind> = holds.iter().filter(|hold| !hold.allowed).map(|hold| hold.kind).collect();
@@ -93,7 +95,7 @@ pub(super) fn models(plan: Plan, records: Vec<Record>, settings: &Settings) -> B
         .map(|record| (record.model.clone(), record))
         .collect();
     let mut by_model: BTreeMap<String, Vec<Change>> = BTreeMap::new();
-    for change in changes {
+    for change in changes.into_iter().filter(|change| elsewhere.binary_search(&change.model).is_err()) {
         by_model.entry(change.model.clone()).or_default().push(change);
     }
     for name in &retired {
@@ -105,7 +107,8 @@ pub(super) fn models(plan: Plan, records: Vec<Record>, settings: &Settings) -> B
     by_model
         .into_iter()
         .map(|(name, changes)| {
-            let book = Book::new(stored.remove(&name), &name, &repository, &environment, &revision, &changes);
+            let stored = stored.remove(&name);
+            let book = Book::new(stored, &name, &repository, &environment, &revision, folder.as_deref(), &changes);
             let retired = retired.contains(&name);
             (name.clone(), model(name, changes, book, retired, &held, settings))
         })

@@ -206,6 +206,8 @@ impl World {
             changes,
             holds: Vec::new(),
             retired,
+            elsewhere: Vec::new(),
+            folder: None,
             findings: Vec::new(),
         };
         (plan, self.records.values().cloned().collect())
