@@ -19,6 +19,7 @@ use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// Carry the plan out: apply, prune, and wait for health with --wait
@@ -43,6 +44,9 @@ pub struct Arguments {
     /// Wait until every model is healthy
     #[arg(long, env = "STATOR_WAIT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     wait: bool,
+    /// With --wait: give a model up that shows no progress for this long
+    #[arg(long, env = "STATOR_PROGRESS_DEADLINE", value_name = "DURATION", default_value = "30m", value_parser = super::args::duration, requires = "wait")]
+    progress_deadline: Duration,
     /// Carry out this plan (`stator plan -o json`), and refuse when it would be another one now
     #[arg(long, env = "STATOR_PLAN", value_name = "FILE", value_hint = ValueHint::FilePath)]
     plan: Option<PathBuf>,
@@ -120,6 +124,7 @@ async fn for_real(
     let mut options = SyncOptions::new(jiff::Timestamp::now(), seed());
     options.wait = arguments.wait;
     options.prune = arguments.changes.prune;
+    options.progress_deadline = arguments.progress_deadline;
     options.timeout = arguments.cluster.timeout;
     let sink = |event| progress.tell(event);
     let work = sync::run(cluster, plan, records, options, &sink, cancelled);

@@ -100,13 +100,20 @@ pub fn status(input: &PlanInput, plan: &Plan) -> Vec<ModelStatus> {
     for name in rendered.chain(broken).chain(world.records().keys().copied()).filter(|name| input.scope.covers(name)) {
         by_model.entry(name).or_default();
     }
-    let faulty = faulty(input);
+    let faulty = faulty(input, &world);
     by_model.into_iter().map(|(name, changes)| model(&world, name, &changes, faulty.contains(name))).collect()
 }
 
-fn faulty(input: &PlanInput) -> BTreeSet<&str> {
+fn faulty<'a>(input: &'a PlanInput, world: &World<'a>) -> BTreeSet<&'a str> {
     let errors = input.rendered.iter().filter(|one| one.findings.iter().any(crate::finding::Finding::is_error));
-    errors.map(|one| one.model.as_str()).chain(input.broken.iter().filter_map(|one| one.name.as_deref())).collect()
+    // A file that is too broken to say its name is still the one that the record names.
+    let sources: BTreeSet<&str> = input.broken.iter().map(|one| one.source.as_str()).collect();
+    let recorded = world.records().values().filter(|record| sources.contains(record.source.as_str()));
+    errors
+        .map(|one| one.model.as_str())
+        .chain(input.broken.iter().filter_map(|one| one.name.as_deref()))
+        .chain(recorded.map(|record| record.model.as_str()).filter(|model| !world.renders(model)))
+        .collect()
 }
 
 fn model(world: &World<'_>, name: &str, changes: &[&Change], faulty: bool) -> ModelStatus {

@@ -122,11 +122,18 @@ pub fn closing(plan: &Plan) -> String {
     let nothing =
         summary.create + summary.update + summary.replace + summary.delete + summary.adopt + summary.blocked == 0;
     let mut out = if nothing {
+        // What git does not have and is there all the same is not as declared.
+        let alone = |change: &&Change| change.inventory.is_none() && !change.reasons.is_empty();
+        let left = plan.changes.iter().filter(alone).count();
+        let declared = summary.keep.saturating_sub(left);
+        let is = |number: usize| if number == 1 { "is" } else { "are" };
+        let rest =
+            if left == 0 { String::new() } else { format!("; {left} {} left alone, --verbose says why", is(left)) };
         format!(
-            "No changes: {} of {} {} as declared.\n",
-            count(summary.keep, "object", "objects"),
+            "No changes: {} of {} {} as declared{rest}.\n",
+            count(declared, "object", "objects"),
             count(models.len(), "model", "models"),
-            if summary.keep == 1 { "is" } else { "are" }
+            is(declared)
         )
     } else {
         let mut parts = vec![format!("{} to create", summary.create), format!("{} to change", summary.update)];

@@ -70,9 +70,9 @@ pub(super) enum Flight {
     /// The task at the front of the queue.
     Front,
     /// The record that goes ahead of the task at the front.
-    Ahead(Record),
+    Ahead(Box<Record>),
     /// The record that is the task at the front.
-    After(Record),
+    After(Box<Record>),
 }
 
 /// What came of a turn.
@@ -189,7 +189,7 @@ impl ModelSync {
                 continue;
             }
             if writes && let Some(record) = self.book.ahead() {
-                return self.call(Call::WriteRecord(record.clone()), Flight::Ahead(record));
+                return self.call(Call::WriteRecord(record.clone()), Flight::Ahead(Box::new(record)));
             }
             match front {
                 Task::Apply(task) => {
@@ -231,7 +231,9 @@ impl ModelSync {
                     self.tasks.pop_front();
                 }
                 Task::Record => match self.record_after(around) {
-                    Some(record) => return self.call(Call::WriteRecord(record.clone()), Flight::After(record)),
+                    Some(record) => {
+                        return self.call(Call::WriteRecord(record.clone()), Flight::After(Box::new(record)));
+                    }
                     None => {
                         self.tasks.pop_front();
                     }

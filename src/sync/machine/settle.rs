@@ -56,9 +56,9 @@ impl ModelSync {
     fn recorded(&mut self, result: Result<usize, ClusterError>, flight: &Flight) {
         self.attempt = 0;
         match (result, flight) {
-            (Ok(_), Flight::Ahead(record)) => self.book.stored(record.clone()),
+            (Ok(_), Flight::Ahead(record)) => self.book.stored(record.as_ref().clone()),
             (Ok(_), Flight::After(record)) => {
-                self.book.stored(record.clone());
+                self.book.stored(record.as_ref().clone());
                 self.tasks.pop_front();
             }
             (Ok(_), Flight::Front) => {

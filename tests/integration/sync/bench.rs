@@ -2,6 +2,7 @@
 
 use crate::workbench::{Output, Workbench};
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -51,8 +52,10 @@ pub trait Syncing {
     fn live(&self, plural: &str, name: &str) -> String;
     /// Whether an object is there.
     fn has(&self, plural: &str, name: &str) -> bool;
-    /// Every object of the cluster by its file, with bytes and time of change.
-    fn cluster(&self) -> BTreeMap<String, (Vec<u8>, SystemTime)>;
+    /// Every object of the cluster by its file, with a digest of its bytes and the time of its change.
+    fn cluster(&self) -> BTreeMap<String, (u64, SystemTime)>;
+    /// The uid of an object.
+    fn uid(&self, plural: &str, name: &str) -> String;
     /// The names of all objects.
     fn objects(&self) -> Vec<String>;
     /// The plan is all `keep`, and one more sync writes nothing at all.
@@ -101,13 +104,21 @@ impl Syncing for Workbench {
         self.path(&self.live(plural, name)).exists()
     }
 
-    fn cluster(&self) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
+    #[track_caller]
+    fn uid(&self, plural: &str, name: &str) -> String {
+        let text = self.read(&self.live(plural, name));
+        text.lines().find_map(|line| line.strip_prefix("  uid: ")).unwrap_or_else(|| panic!("{text}")).to_owned()
+    }
+
+    fn cluster(&self) -> BTreeMap<String, (u64, SystemTime)> {
         let files = self.files(".stator/cluster").into_iter().filter(|file| is_object(file));
         files
             .map(|file| {
                 let path = self.path(&file);
                 let changed = fs_err::metadata(&path).unwrap().modified().unwrap();
-                (file, (fs_err::read(path).unwrap(), changed))
+                let mut digest = DefaultHasher::new();
+                fs_err::read(path).unwrap().hash(&mut digest);
+                (file, (digest.finish(), changed))
             })
             .collect()
     }

@@ -2,6 +2,10 @@
 
 mod bench;
 mod crash;
+mod faults;
 mod folders;
+mod held;
+mod killed;
 mod pipeline;
 mod scenarios;
+mod whole;

@@ -143,17 +143,20 @@ impl Script {
 
     /// Components that change without a managed rollout.
     fn in_place(&mut self, components: &[&Component], before: Option<&Deployed>) {
-        for component in components {
-            let old = before.and_then(|before| before.get(&component.name));
-            if old.is_some_and(|old| *old == component.applied) {
-                // Left over from a generation that was never finished.
-                let counts = self.view.components.get(&component.name);
-                let ready = counts.is_some_and(|c| c.ready >= component.replicas && c.replicas == component.replicas);
-                if ready && !component.broken {
-                    continue;
-                }
-            }
+        let old = |component: &Component| before.and_then(|before| before.get(&component.name));
+        let todo = components.iter().filter(|component| {
+            // Left over from a generation that was never finished.
+            let counts = self.view.components.get(&component.name);
+            let ready = counts.is_some_and(|c| c.ready >= component.replicas && c.replicas == component.replicas);
+            old(component).is_none_or(|old| *old != component.applied) || !ready || component.broken
+        });
+        let todo: Vec<&Component> = todo.copied().collect();
+        // All of them wait from the start: a graph is not ready between two of its components.
+        for component in &todo {
             self.unprocessed(component, self.view.generation - 1);
+        }
+        for component in todo {
+            let old = old(component);
             self.push();
             self.wait_for(component, NOT_AVAILABLE);
             if old.is_some_and(|old| old.pods != component.applied.pods) {

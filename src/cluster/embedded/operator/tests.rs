@@ -352,3 +352,25 @@ fn a_step_never_panics_on_a_malformed_object() {
         }
     }
 }
+
+/// An operator that is started anew finds a graph half-way: it is Ready when all of its components are, and not before.
+#[test]
+fn a_graph_that_was_left_half_way_is_not_ready_between_its_components() {
+    let component = |name: &str, kind: &str| json!({"name": name, "type": kind, "replicas": 1});
+    let counts = json!({"componentKind": "Deployment", "componentNames": ["x"], "replicas": 1, "readyReplicas": 0});
+    let graph = Object::from_value(json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+        "metadata": {"name": "half", "namespace": "prod", "generation": 1},
+        "spec": {"components": [component("frontend", "frontend"), component("worker", "worker")]},
+        "status": {"observedGeneration": 1, "state": "pending", "components": {"frontend": counts, "worker": counts}},
+    }))
+    .unwrap();
+    let frames = graph::script(&graph, None);
+    let states: Vec<&Value> = frames.iter().filter_map(|frame| frame.status.as_ref()).collect();
+    let (last, earlier) = states.split_last().unwrap();
+    assert_eq!(last["state"], "successful", "{last:#}");
+    assert_eq!(last["components"]["worker"]["readyReplicas"], 1, "{last:#}");
+    for status in earlier {
+        assert_eq!(status["state"], "pending", "{status:#}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Processes that end in the middle, and two that run at once.
+#![cfg(unix)]
+
+use super::bench::{Syncing as _, model, shop, small};
+use crate::workbench::Workbench;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+const PLAY: &[&str] = &["--wait", "--simulate-operator", "--simulate-speed", "100000", "--timeout", "60s"];
+
+fn start(bench: &Workbench, more: &[&str]) -> Child {
+    let mut command = bench.command();
+    command.args(["sync", "--yes"]).args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Two models at work, and then one that changed, one that must be made again, one that went, and two new ones.
+fn before() -> Workbench {
+    let bench = shop(&["changed", "gone", "kept"]);
+    bench.write("models/again/model.yaml", model("again", "{worker: {replicas: 1}}", ""));
+    bench.sync(&[]).success();
+    bench.replace("models/changed/model.yaml", "replicas: 1", "replicas: 2");
+    bench.write("models/again/model.yaml", model("again", "{prefill: {replicas: 1}, decode: {replicas: 1}}", ""));
+    bench.remove("models/gone");
+    bench.write("models/new/model.yaml", small("new"));
+    let weights = "  hardware: {gpu: l40s, gpusPerNode: 4}\n  cache: {claim: weights, size: 1Gi}\n  adapters: [{name: sql, \
+                   source: s3://adapters/sql}]\n";
+    let loaded = model("loaded", "{worker: {replicas: 1}}", weights).replace("engine: mocker", "engine: vllm");
+    bench.write("models/loaded/model.yaml", loaded);
+    bench
+}
+
+/// What is there, without what differs from run to run by itself.
+fn state(bench: &Workbench) -> Vec<(String, String)> {
+    let mut state = Vec::new();
+    for name in bench.objects() {
+        let text = bench.read(&format!(".stator/cluster/{name}.yaml"));
+        let object: serde_json::Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let spec = object["spec"].to_string();
+        // The entries of a record without uid and generation, which a second try may raise.
+        let entries = object["status"]["inventory"].as_array().cloned().unwrap_or_default();
+        let entries: Vec<String> =
+            entries.iter().map(|entry| format!("{}/{} {}", entry["kind"], entry["name"], entry["digest"])).collect();
+        state.push((name, format!("{spec} {entries:?}")));
+    }
+    state
+}
+
+#[test]
+fn killed_at_any_moment_the_next_sync_ends_where_an_undisturbed_one_does() {
+    let undisturbed = before();
+    let clock = Instant::now();
+    undisturbed.sync(&["--allow", "replace"]).success();
+    let whole = clock.elapsed();
+    let expected = state(&undisturbed);
+    undisturbed.settled();
+
+    // Moments from a fixed seed, over the whole time that a sync takes.
+    let mut seed = 0x5eed_u64;
+    let mut killed = 0;
+    for series in 0..3 {
+        let bench = before();
+        let untouched = |name: &str| bench.uid("dynamographdeployments", name);
+        let uids = [untouched("changed"), untouched("kept")];
+        for round in 0..5 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let moment = whole.mul_f64(f64::from(u32::try_from(seed >> 33).unwrap()) / f64::from(u32::MAX >> 1));
+            let mut child = start(&bench, &[PLAY, &["--allow", "replace"]].concat());
+            std::thread::sleep(moment);
+            child.kill().unwrap();
+            killed += usize::from(child.wait().unwrap().code().is_none());
+            // Every object is whole, whatever was being written, and what only changes is never deleted.
+            assert!(!state(&bench).is_empty());
+            assert_eq!([untouched("changed"), untouched("kept")], uids, "series {series}, round {round}");
+        }
+        bench.sync(&["--allow", "replace"]).success();
+        assert_eq!(state(&bench), expected, "series {series}");
+        assert_eq!([untouched("changed"), untouched("kept")], uids, "series {series}");
+        bench.settled();
+    }
+    assert!(killed >= 3, "only {killed} were killed before they were through");
+}
+
+#[test]
+fn ctrl_c_ends_with_130_and_the_next_sync_goes_on() {
+    let bench = before();
+    let child = start(&bench, &["--wait", "--timeout", "60s", "--allow", "replace"]);
+    let started = Instant::now();
+    // No operator is at work, so that health is waited for until somebody interrupts.
+    while !bench.has("dynamographdeployments", "new") {
+        assert!(started.elapsed() < Duration::from_secs(30), "nothing was applied");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("Stopping: what is under way is finished first"), "{said}");
+    bench.sync(&["--allow", "replace"]).success();
+    bench.settled();
+}
+
+#[test]
+fn two_at_once_end_as_one() {
+    let undisturbed = before();
+    undisturbed.sync(&["--allow", "replace"]).success();
+    let bench = before();
+    let both: Vec<Child> = (0..2).map(|_| start(&bench, &[PLAY, &["--allow", "replace"]].concat())).collect();
+    for child in both {
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // The one that comes second to an object may have to say so; neither breaks.
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+    }
+    bench.sync(&["--allow", "replace"]).success();
+    assert_eq!(state(&bench), state(&undisturbed));
+    bench.settled();
+}
