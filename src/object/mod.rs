@@ -143,6 +143,16 @@ impl Object {
         Self::from_value(change(self.0))
     }
 
+    /// The object with a uid, without which it may be any object of its name; as it is when there is none to give.
+    #[must_use]
+    pub fn with_uid(mut self, uid: Option<&str>) -> Self {
+        let metadata = self.0.get_mut("metadata").and_then(Value::as_object_mut);
+        if let (Some(uid), Some(metadata)) = (uid, metadata) {
+            metadata.insert("uid".to_owned(), uid.into());
+        }
+        self
+    }
+
     /// A string at a JSON pointer (`/metadata/uid`).
     pub fn text(&self, pointer: &str) -> Option<&str> {
         self.0.pointer(pointer).and_then(Value::as_str)

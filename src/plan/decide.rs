@@ -227,7 +227,7 @@ fn write(
     }
     change.action = if standing == Standing::Ours { Action::Update } else { Action::Adopt };
     change.step = Step::Apply(ApplyStep {
-        object: with_uid(merged.applied, live.uid()),
+        object: merged.applied.with_uid(live.uid()),
         stage: desired.stage,
         force: !merged.forced.is_empty(),
         planned_resource_version: live.resource_version().map(str::to_owned),
@@ -350,19 +350,6 @@ fn count(change: &mut Change, live: Option<&Object>, after: Option<&Object>) {
     change.gpus =
         GpuTotals { before: before.total(), after: then.total(), peak: gpus::peak(live, after, change.disruption) };
     change.gpu_sku = then.sku.or(before.sku);
-}
-
-fn with_uid(object: Object, uid: Option<&str>) -> Object {
-    let Some(uid) = uid.map(str::to_owned) else { return object };
-    let before = object.clone();
-    object
-        .map(|mut value| {
-            if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.insert("uid".to_owned(), Value::String(uid));
-            }
-            value
-        })
-        .unwrap_or(before)
 }
 
 /// Seeds to give up later, by component.

@@ -7,121 +7,22 @@
 mod book;
 mod health;
 mod model;
+mod outcome;
+mod protocol;
 mod settle;
 mod tasks;
 #[cfg(test)]
 mod tests;
 
+pub use protocol::{Answer, Call, Effect, Event, Input, Settings};
+
 use self::model::{ModelSync, Turn};
 use super::{Cancel, ModelOutcome, Progress, SyncReport, SyncResult};
-use crate::cluster::{Applied, ApplyRequest, ClusterError, Deleted, Preconditions};
-use crate::object::{Object, ObjectRef};
+use crate::cluster::{Applied, Deleted};
+use crate::object::Object;
 use crate::plan::{Plan, Record};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-
-/// What a sync is to do besides the plan.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Waits until everything is Healthy, and applies adapters when their graph is.
-    pub wait: bool,
-    /// Deletes what the plan says is to go.
-    pub prune: bool,
-    /// Ends the wait for a model that shows no progress for this long.
-    pub progress_deadline: Duration,
-    /// Ends everything.
-    pub timeout: Option<Duration>,
-    /// Calls to the cluster at a time, at least 1.
-    pub concurrency: usize,
-    /// Tries of one call while it fails in a way that may pass, at least 1.
-    pub attempts: u32,
-    /// Wall time at the start, for the records' history.
-    pub started: jiff::Timestamp,
-    /// Where the jitter of backoffs comes from.
-    pub seed: u64,
-}
-
-/// What happened, and when: time since the start, from a clock that never goes back.
-#[derive(Clone, Debug)]
-pub struct Input {
-    /// Since the start.
-    pub now: Duration,
-    /// What.
-    pub event: Event,
-}
-
-/// What happened.
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// The sync begins.
-    Start,
-    /// The call that a model had in flight came back.
-    Answer {
-        /// The model.
-        model: String,
-        /// With what.
-        answer: Answer,
-    },
-    /// A watch shows an object.
-    Observed(Object),
-    /// A watch shows that an object is gone.
-    Gone(ObjectRef),
-    /// Everything there is of the watched kinds.
-    Listed(Vec<Object>),
-    /// Time has passed: [`Machine::wake_at`] said when to say so.
-    Tick,
-    /// Stop between two writes.
-    Cancel(Cancel),
-}
-
-/// What a call came back with.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// A record was written or deleted, in so many writes.
-    Recorded(Result<usize, ClusterError>),
-    /// An object was applied.
-    Applied(Result<Applied, ClusterError>),
-    /// An object was deleted.
-    Deleted(Result<Deleted, ClusterError>),
-    /// An object was read.
-    Read(Result<Option<Object>, ClusterError>),
-}
-
-/// What the driver must do.
-#[derive(Clone, Debug)]
-pub enum Effect {
-    /// Call the cluster, and answer with [`Event::Answer`].
-    Call {
-        /// For which model. It has no other call in flight.
-        model: String,
-        /// What.
-        call: Call,
-    },
-    /// Open a watch on everything that has health, then list it ([`Event::Listed`]).
-    Watch,
-    /// Tell somebody.
-    Report(Progress),
-}
-
-/// A call to the cluster.
-#[derive(Clone, Debug)]
-pub enum Call {
-    /// Write a model's record.
-    WriteRecord(Record),
-    /// Delete the record of a model that is gone.
-    DeleteRecord(Record),
-    /// Server-side apply.
-    Apply(ApplyRequest),
-    /// Delete in the background.
-    Delete {
-        /// Which.
-        object: ObjectRef,
-        /// Only if.
-        preconditions: Preconditions,
-    },
-    /// Read one object.
-    Read(ObjectRef),
-}
 
 /// Where the models stand with each other.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,9 @@ use super::health::{Wait, Watched};
 use super::tasks::{ApplyTask, DeleteTask, Task, concerns};
 use super::{Around, Barrier, Call, ModelOutcome, Progress, SyncResult, in_words};
 use crate::cluster::{ApplyRequest, Preconditions};
-use crate::object::{Object, ObjectIdentity, ObjectRef};
+use crate::object::{ObjectIdentity, ObjectRef};
 use crate::plan::Record;
 use crate::render::Stage;
-use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -43,12 +42,12 @@ pub(super) struct ModelSync {
     /// It is to end, how, and why.
     pub(super) stopping: Option<(SyncResult, String)>,
     /// It passed the barrier, or has nothing to apply before it.
-    applied_all: bool,
-    failed_apply: bool,
-    waited: bool,
+    pub(super) applied_all: bool,
+    pub(super) failed_apply: bool,
+    pub(super) waited: bool,
     pub(super) applied: usize,
     pub(super) pruned: usize,
-    outcome: Option<ModelOutcome>,
+    pub(super) outcome: Option<ModelOutcome>,
 }
 
 /// What a model is doing.
@@ -266,11 +265,7 @@ impl ModelSync {
     fn request(&mut self, task: ApplyTask) -> ApplyRequest {
         let ApplyTask { object, manager, force, stage: _, entry, line: _, follows } = task;
         self.book.sending(&entry);
-        let uid = self.book.uid(&entry.object.identity()).filter(|_| follows).map(str::to_owned);
-        let object = match uid {
-            Some(uid) => with_uid(object, uid),
-            None => object,
-        };
+        let object = object.with_uid(self.book.uid(&entry.object.identity()).filter(|_| follows));
         ApplyRequest { force, ..ApplyRequest::new(object, manager) }
     }
 
@@ -368,88 +363,8 @@ impl ModelSync {
         self.blocked.push(format!("{count} deletions are held back, because {why}"));
     }
 
-    fn record_after(&self, around: &Around<'_>) -> Option<Record> {
-        let more_to_come = self.tasks.iter().any(|task| matches!(task, Task::AwaitHealth | Task::AwaitGraph));
-        let (result, word) = match &self.stopping {
-            Some((SyncResult::Cancelled, _)) => (SyncResult::Cancelled, "Superseded"),
-            Some((result, _)) => (*result, super::book::FAILED),
-            None => match self.result() {
-                SyncResult::Failed | SyncResult::Blocked => (self.result(), super::book::FAILED),
-                result @ (SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Cancelled) => {
-                    (result, if more_to_come { "Progressing" } else { "Succeeded" })
-                }
-            },
-        };
-        let elapsed = jiff::SignedDuration::try_from(around.now).unwrap_or_default();
-        let time = around.settings.started.checked_add(elapsed).unwrap_or(around.settings.started);
-        let time = time.round(jiff::Unit::Second).unwrap_or(time).to_string();
-        let is_pending = |identity: &ObjectIdentity| self.tasks.iter().any(|task| concerns(task, identity));
-        self.book.after(&time, word, &self.message(result), self.failed_apply, is_pending)
-    }
-
-    pub(super) fn result(&self) -> SyncResult {
-        if let Some((result, _)) = &self.stopping {
-            *result
-        } else if !self.faults.is_empty() {
-            SyncResult::Failed
-        } else if !self.blocked.is_empty() {
-            SyncResult::Blocked
-        } else if !self.deferred.is_empty() {
-            SyncResult::Deferred
-        } else if self.waited {
-            SyncResult::Healthy
-        } else {
-            SyncResult::Synced
-        }
-    }
-
-    fn message(&self, result: SyncResult) -> String {
-        let mut parts: Vec<&str> = Vec::new();
-        let stopping = self.stopping.as_ref().map(|(_, why)| why.as_str());
-        parts.extend(stopping);
-        if stopping.is_some() && !self.wait.message.is_empty() && self.waits_in_vain() {
-            parts.push(&self.wait.message);
-        }
-        parts.extend(self.faults.iter().map(String::as_str));
-        parts.extend(self.blocked.iter().map(String::as_str));
-        parts.extend(self.deferred.iter().map(String::as_str));
-        match result {
-            SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Blocked => {}
-            SyncResult::Failed | SyncResult::Cancelled => parts.extend(self.notes.iter().map(String::as_str)),
-        }
-        parts.join("; ")
-    }
-
-    fn waits_in_vain(&self) -> bool {
-        self.watched.values().any(|watched| !watched.left_out && !watched.is_healthy())
-    }
-
-    fn finish(&mut self) {
-        let result = self.result();
-        self.outcome = Some(ModelOutcome {
-            name: self.name.clone(),
-            result,
-            message: self.message(result),
-            applied: self.applied,
-            pruned: self.pruned,
-        });
-        self.applied_all = true;
-    }
-
     /// The pause before the next look at an object that is going.
     pub(super) fn poll_gone(&self) -> Duration {
         GONE_POLL.min(Duration::from_millis(20) * 2u32.saturating_pow(self.polls.min(10)))
     }
-}
-
-fn with_uid(object: Object, uid: String) -> Object {
-    let fallback = object.clone();
-    object
-        .map(|mut value| {
-            if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.insert("uid".to_owned(), Value::String(uid));
-            }
-            value
-        })
-        .unwrap_or(fallback)
 }

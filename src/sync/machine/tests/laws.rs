@@ -1,6 +1,7 @@
 //! Laws: whatever the plan, the order of answers, the faults, the moment of a cancel or a crash.
 
-use super::world::{Drive, Fault, Git, World, model_record, reference, settings, settled, sync};
+use super::drive::{Drive, settings, settled, sync};
+use super::world::{Fault, Git, World, model_record, reference};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,6 +1,7 @@
 //! What a sync does, told one case at a time.
 
-use super::world::{Drive, Fault, Git, World, git, model_record, reference, settings, settled, sync, sync_plan};
+use super::drive::{Drive, settings, settled, sync, sync_plan};
+use super::world::{Fault, Git, World, git, model_record, reference};
 use crate::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, Kind};
 use crate::plan::{Hold, HoldKind, Step};
 use crate::sync::{Progress, SyncReport};

@@ -1,0 +1,77 @@
+//! How one model ends: its result, what is said of it, and what its record keeps.
+
+use super::model::ModelSync;
+use super::tasks::{Task, concerns};
+use super::{Around, ModelOutcome, SyncResult};
+use crate::object::ObjectIdentity;
+use crate::plan::Record;
+
+impl ModelSync {
+    pub(super) fn record_after(&self, around: &Around<'_>) -> Option<Record> {
+        let more_to_come = self.tasks.iter().any(|task| matches!(task, Task::AwaitHealth | Task::AwaitGraph));
+        let (result, word) = match &self.stopping {
+            Some((SyncResult::Cancelled, _)) => (SyncResult::Cancelled, "Superseded"),
+            Some((result, _)) => (*result, super::book::FAILED),
+            None => match self.result() {
+                SyncResult::Failed | SyncResult::Blocked => (self.result(), super::book::FAILED),
+                result @ (SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Cancelled) => {
+                    (result, if more_to_come { "Progressing" } else { "Succeeded" })
+                }
+            },
+        };
+        let elapsed = jiff::SignedDuration::try_from(around.now).unwrap_or_default();
+        let time = around.settings.started.checked_add(elapsed).unwrap_or(around.settings.started);
+        let time = time.round(jiff::Unit::Second).unwrap_or(time).to_string();
+        let is_pending = |identity: &ObjectIdentity| self.tasks.iter().any(|task| concerns(task, identity));
+        self.book.after(&time, word, &self.message(result), self.failed_apply, is_pending)
+    }
+
+    pub(super) fn result(&self) -> SyncResult {
+        if let Some((result, _)) = &self.stopping {
+            *result
+        } else if !self.faults.is_empty() {
+            SyncResult::Failed
+        } else if !self.blocked.is_empty() {
+            SyncResult::Blocked
+        } else if !self.deferred.is_empty() {
+            SyncResult::Deferred
+        } else if self.waited {
+            SyncResult::Healthy
+        } else {
+            SyncResult::Synced
+        }
+    }
+
+    pub(super) fn message(&self, result: SyncResult) -> String {
+        let mut parts: Vec<&str> = Vec::new();
+        let stopping = self.stopping.as_ref().map(|(_, why)| why.as_str());
+        parts.extend(stopping);
+        if stopping.is_some() && !self.wait.message.is_empty() && self.waits_in_vain() {
+            parts.push(&self.wait.message);
+        }
+        parts.extend(self.faults.iter().map(String::as_str));
+        parts.extend(self.blocked.iter().map(String::as_str));
+        parts.extend(self.deferred.iter().map(String::as_str));
+        match result {
+            SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Blocked => {}
+            SyncResult::Failed | SyncResult::Cancelled => parts.extend(self.notes.iter().map(String::as_str)),
+        }
+        parts.join("; ")
+    }
+
+    fn waits_in_vain(&self) -> bool {
+        self.watched.values().any(|watched| !watched.left_out && !watched.is_healthy())
+    }
+
+    pub(super) fn finish(&mut self) {
+        let result = self.result();
+        self.outcome = Some(ModelOutcome {
+            name: self.name.clone(),
+            result,
+            message: self.message(result),
+            applied: self.applied,
+            pruned: self.pruned,
+        });
+        self.applied_all = true;
+    }
+}
