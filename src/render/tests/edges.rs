@@ -20,7 +20,7 @@ serving:
       spec:
         tolerations: [{operator: Exists}]
         containers:
-        - {name: main, workingDir: /work, volumeMounts: [{mountPath: /opt/model-cache, readOnly: true}]}
+        - {name: main, workingDir: /srv, volumeMounts: [{mountPath: /opt/model-cache, readOnly: true}]}
         - {name: side, image: 'side:1.0.0'}
 overrides:
 - target: {kind: DynamoGraphDeployment}
@@ -32,7 +32,7 @@ overrides:
     assert_eq!(worker["replicas"], 5);
     assert_eq!(graph(&model)["spec"]["restart"]["id"], "2026-01-01");
     assert_eq!(graph(&model)["metadata"]["annotations"]["nvidia.com/kai-scheduler-queue"], "batch");
-    insta::assert_snapshot!(worker["podTemplate"]["spec"], @r#"{"containers":[{"args":["--model-path","m"],"command":["python3","-m","dynamo.mocker"],"env":[{"name":"HF_HOME","value":"/opt/model-cache"}],"image":"nvcr.io/nvidia/ai-dynamo/dynamo-planner:1.2.0","name":"main","volumeMounts":[{"mountPath":"/opt/model-cache","name":"model-cache","readOnly":true}],"workingDir":"/work"},{"image":"side:1.0.0","name":"side"}],"tolerations":[{"operator":"Exists"}],"volumes":[{"name":"model-cache","persistentVolumeClaim":{"claimName":"weights"}}]}"#);
+    insta::assert_snapshot!(worker["podTemplate"]["spec"], @r#"{"containers":[{"args":["--model-path","m"],"command":["python3","-m","dynamo.mocker"],"env":[{"name":"HF_HOME","value":"/opt/model-cache"}],"image":"nvcr.io/nvidia/ai-dynamo/dynamo-planner:1.2.0","name":"main","volumeMounts":[{"mountPath":"/opt/model-cache","name":"model-cache","readOnly":true}],"workingDir":"/srv"},{"image":"side:1.0.0","name":"side"}],"tolerations":[{"operator":"Exists"}],"volumes":[{"name":"model-cache","persistentVolumeClaim":{"claimName":"weights"}}]}"#);
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn template() -> impl Strategy<Value = Map<String, Value>> {
     prop_oneof![
         Just(json!({"spec": {"priorityClassName": "high", "tolerations": [{"operator": "Exists"}]}})),
         Just(json!({"spec": {"containers": [
-            {"name": "main", "workingDir": "/work", "env": [{"name": "A", "value": "z"}]},
+            {"name": "main", "workingDir": "/srv", "env": [{"name": "A", "value": "z"}]},
             {"name": "side", "image": "side:1.0.0"}
         ]}})),
         Just(json!({"metadata": {"annotations": {"a/b": "c"}}, "spec": {"volumes": [{"name": "v", "emptyDir": {}}]}})),
