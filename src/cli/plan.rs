@@ -148,8 +148,8 @@ fn verdict(plan: &Plan, arguments: &Arguments, output: &Output) -> Exit {
     let hit: Vec<&Change> =
         plan.changes.iter().filter(|change| arguments.fail_on.iter().any(|class| class.covers(change))).collect();
     for change in &hit {
-        let action = present::action_word(change.action);
-        let disruption = present::disruption_word(change.disruption);
+        let action = change.action.word();
+        let disruption = change.disruption.word();
         output.warn(&format!("--fail-on: {action} {} ({disruption})", change.object));
         exit = Exit::No;
     }

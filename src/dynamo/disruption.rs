@@ -45,11 +45,10 @@ impl Disruption {
         Self::Recreate,
         Self::Delete,
     ];
-}
 
-impl fmt::Display for Disruption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+    /// The word for it, in JSON and wherever people read it.
+    pub fn word(self) -> &'static str {
+        match self {
             Self::None => "none",
             Self::AdapterOnly => "adapter-only",
             Self::Scale => "scale",
@@ -58,7 +57,13 @@ impl fmt::Display for Disruption {
             Self::NativeRoll => "native-roll",
             Self::Recreate => "recreate",
             Self::Delete => "delete",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Disruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
     }
 }
 

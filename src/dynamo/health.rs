@@ -30,16 +30,23 @@ pub enum Health {
     Failed,
 }
 
-impl fmt::Display for Health {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Health {
+    /// The word for it, in JSON and wherever people read it.
+    pub fn word(self) -> &'static str {
+        match self {
             Self::Healthy => "Healthy",
             Self::Suspended => "Suspended",
             Self::Progressing => "Progressing",
             Self::Unknown => "Unknown",
             Self::Degraded => "Degraded",
             Self::Failed => "Failed",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
     }
 }
 

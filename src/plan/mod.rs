@@ -182,6 +182,21 @@ pub enum Action {
     Blocked,
 }
 
+impl Action {
+    /// The word for it, in JSON and wherever people read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Replace => "replace",
+            Self::Delete => "delete",
+            Self::Adopt => "adopt",
+            Self::Keep => "keep",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
 /// One changed field.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]

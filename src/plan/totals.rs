@@ -39,11 +39,7 @@ fn add(sum: &mut GpuTotals, more: GpuTotals) {
 }
 
 fn cost(by_sku: &BTreeMap<String, GpuTotals>, prices: &Prices) -> Cost {
-    let named: BTreeMap<String, f64> = prices
-        .gpu_hour
-        .iter()
-        .filter_map(|(sku, price)| Some((serde_json::to_value(sku).ok()?.as_str()?.to_owned(), *price)))
-        .collect();
+    let named: BTreeMap<&str, f64> = prices.gpu_hour.iter().map(|(sku, price)| (sku.name(), *price)).collect();
     let mut cost = Cost {
         currency: prices.currency.clone().unwrap_or_else(|| "$".to_owned()),
         before_hour: 0.0,
@@ -51,7 +47,7 @@ fn cost(by_sku: &BTreeMap<String, GpuTotals>, prices: &Prices) -> Cost {
         unpriced: Vec::new(),
     };
     for (sku, totals) in by_sku {
-        match named.get(sku) {
+        match named.get(sku.as_str()) {
             Some(price) => {
                 cost.before_hour += price * amount(totals.before);
                 cost.after_hour += price * amount(totals.after);

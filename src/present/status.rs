@@ -30,7 +30,7 @@ pub fn table(models: &[ModelStatus], wide: bool, now: jiff::Timestamp, look: &Lo
         let mut row = vec![
             Cell::plain(&model.name),
             Cell::new(sync_tone(model.sync), sync_word(model.sync)),
-            Cell::new(health_tone(model.health), health_word(model.health)),
+            Cell::new(health_tone(model.health), model.health.word()),
             Cell::plain(&gpus(model)),
             Cell::plain(&short_revision(&model.revision)),
             Cell::plain(&model.created.as_deref().map(|created| age(created, now)).unwrap_or_default()),
@@ -67,7 +67,7 @@ pub fn details(model: &ModelStatus, now: jiff::Timestamp, look: &Look) -> String
         ("Source", model.source.clone()),
         ("Revision", short_revision(&model.revision)),
         ("Sync", sync_word(model.sync).to_owned()),
-        ("Health", health_word(model.health).to_owned()),
+        ("Health", model.health.word().to_owned()),
         ("GPUs", gpus(model)),
         ("Created", created.unwrap_or_default()),
         ("Message", model.message.clone()),
@@ -79,8 +79,8 @@ pub fn details(model: &ModelStatus, now: jiff::Timestamp, look: &Look) -> String
     for object in &model.objects {
         table.row([
             Cell::plain(&object.object.to_string()),
-            Cell::plain(super::plan::action_word(object.action)),
-            Cell::new(health_tone(object.health), health_word(object.health)),
+            Cell::plain(object.action.word()),
+            Cell::new(health_tone(object.health), object.health.word()),
             Cell::plain(&object.message),
         ]);
     }
@@ -134,18 +134,6 @@ pub fn sync_word(sync: SyncState) -> &'static str {
         SyncState::OutOfSync => "OutOfSync",
         SyncState::Blocked => "Blocked",
         SyncState::Unknown => "Unknown",
-    }
-}
-
-/// The word of a health, as JSON has it.
-pub fn health_word(health: Health) -> &'static str {
-    match health {
-        Health::Healthy => "Healthy",
-        Health::Progressing => "Progressing",
-        Health::Degraded => "Degraded",
-        Health::Failed => "Failed",
-        Health::Suspended => "Suspended",
-        Health::Unknown => "Unknown",
     }
 }
 

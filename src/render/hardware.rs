@@ -1,28 +1,6 @@
-//! GPUs by SKU: Dynamo's name, the node labels it goes by, the resource it is counted by.
+//! GPUs by SKU: the node labels it goes by, the resource it is counted by.
 
 use crate::intent::model::GpuSku;
-
-/// The GPU as Dynamo's `GPUSKUType` spells it.
-pub fn sku_name(sku: GpuSku) -> &'static str {
-    match sku {
-        GpuSku::Gb200Sxm => "gb200_sxm",
-        GpuSku::B200Sxm => "b200_sxm",
-        GpuSku::H200Sxm => "h200_sxm",
-        GpuSku::H100Sxm => "h100_sxm",
-        GpuSku::H100Pcie => "h100_pcie",
-        GpuSku::A100Sxm => "a100_sxm",
-        GpuSku::A100Pcie => "a100_pcie",
-        GpuSku::A30 => "a30",
-        GpuSku::L40s => "l40s",
-        GpuSku::L40 => "l40",
-        GpuSku::L4 => "l4",
-        GpuSku::V100Sxm => "v100_sxm",
-        GpuSku::V100Pcie => "v100_pcie",
-        GpuSku::T4 => "t4",
-        GpuSku::Mi200 => "mi200",
-        GpuSku::Mi300 => "mi300",
-    }
-}
 
 /// The values of node label `nvidia.com/gpu.product` that a GPU goes by; several where one SKU has several memory
 /// sizes or names, none where the label does not exist.
@@ -70,5 +48,34 @@ pub fn gpu_resource(sku: Option<GpuSku>) -> &'static str {
             | GpuSku::T4,
         )
         | None => "nvidia.com/gpu",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gpu_products;
+    use crate::dynamo::gpus;
+    use crate::intent::model::GpuSku;
+    use crate::object::Object;
+    use serde_json::json;
+
+    #[test]
+    fn a_gpu_is_known_again_by_every_product_that_it_is_selected_by() {
+        let names = schemars::schema_for!(GpuSku).as_value()["enum"].as_array().unwrap().clone();
+        assert!(names.len() >= 16, "{names:?}");
+        for name in names {
+            let sku: GpuSku = serde_json::from_value(name.clone()).unwrap();
+            assert_eq!(name, sku.name());
+            for product in gpu_products(sku) {
+                let pod = json!({"spec": {"nodeSelector": {"nvidia.com/gpu.product": product}}});
+                let graph = json!({
+                    "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+                    "metadata": {"name": "a", "namespace": "b"},
+                    "spec": {"components": [{"name": "worker", "podTemplate": pod}]},
+                });
+                let used = gpus::of(&Object::from_value(graph).unwrap());
+                assert_eq!(used.sku.as_deref(), Some(sku.name()), "{product}");
+            }
+        }
     }
 }

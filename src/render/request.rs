@@ -1,7 +1,7 @@
 //! The request (DGDR): a model described by targets. It is one-shot: Dynamo ignores edits once it has ended, so its
 //! name ends in a hash of its spec, and another spec is another request.
 
-use super::{Context, Draft, Stage, hardware, metadata, rules};
+use super::{Context, Draft, Stage, metadata, rules};
 use crate::dynamo::kinds;
 use crate::dynamo::registry::{self, PLANNER_IMAGE};
 use crate::dynamo::v1beta1::{RequestSpec, to_value};
@@ -102,7 +102,7 @@ fn fields<const N: usize>(entries: [(&str, Option<Value>); N]) -> BTreeMap<Strin
 fn hardware_of(model: &ModelSpec) -> BTreeMap<String, Value> {
     let Some(hardware) = &model.hardware else { return BTreeMap::new() };
     fields([
-        ("gpuSku", hardware.gpu.map(|sku| hardware::sku_name(sku).into())),
+        ("gpuSku", hardware.gpu.map(|sku| sku.name().into())),
         ("numGpusPerNode", hardware.gpus_per_node.map(Value::from)),
         ("totalGpus", hardware.total_gpus.map(Value::from)),
         ("vramMb", hardware.vram_mib.map(Value::from)),

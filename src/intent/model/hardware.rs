@@ -37,7 +37,7 @@ pub struct Hardware {
 /// GPU models, as Dynamo's `GPUSKUType` spells them in release 1.2, and those added later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the documentation")]
+#[expect(missing_docs, reason = "the names are the documentation")]
 pub enum GpuSku {
     Gb200Sxm,
     B200Sxm,
@@ -55,4 +55,28 @@ pub enum GpuSku {
     T4,
     Mi200,
     Mi300,
+}
+
+impl GpuSku {
+    /// The GPU as Dynamo's `GPUSKUType` and `hardware.gpu` spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gb200Sxm => "gb200_sxm",
+            Self::B200Sxm => "b200_sxm",
+            Self::H200Sxm => "h200_sxm",
+            Self::H100Sxm => "h100_sxm",
+            Self::H100Pcie => "h100_pcie",
+            Self::A100Sxm => "a100_sxm",
+            Self::A100Pcie => "a100_pcie",
+            Self::A30 => "a30",
+            Self::L40s => "l40s",
+            Self::L40 => "l40",
+            Self::L4 => "l4",
+            Self::V100Sxm => "v100_sxm",
+            Self::V100Pcie => "v100_pcie",
+            Self::T4 => "t4",
+            Self::Mi200 => "mi200",
+            Self::Mi300 => "mi300",
+        }
+    }
 }

@@ -27,7 +27,7 @@ pub struct OverrideTarget {
 
 /// The kinds that stator renders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[allow(clippy::enum_variant_names, reason = "these are Dynamo's own names")]
+#[expect(clippy::enum_variant_names, reason = "these are Dynamo's own names")]
 pub enum OverrideKind {
     /// The graph.
     DynamoGraphDeployment,

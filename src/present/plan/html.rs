@@ -1,8 +1,6 @@
 //! The plan as one HTML file that needs nothing else: no script, no style sheet, no picture from elsewhere.
 
-use super::{
-    action_word, base, by_risk, cost, disruption_word, gpu_summary, gpus, hold_word, short_revision, symbol, value,
-};
+use super::{base, by_risk, cost, gpu_summary, gpus, hold_word, short_revision, symbol, value};
 use crate::plan::{Action, Change, Plan};
 use crate::present::{diff, escape, findings};
 use std::fmt::Write as _;
@@ -87,8 +85,8 @@ fn row(change: &Change) -> String {
         escape::markup(&escape::line(&change.model)),
         escape::markup(&escape::line(&change.object.to_string())),
         escape::markup(&gpus(&change.gpus, change.gpu_sku.as_deref())),
-        disruption_word(change.disruption),
-        action = action_word(change.action),
+        change.disruption.word(),
+        action = change.action.word(),
     )
 }
 
@@ -99,7 +97,7 @@ fn details(change: &Change) -> String {
     };
     let mut out = format!(
         "<details{open}><summary><span class=\"{}\">{}</span> {} <code>{}</code></summary>\n",
-        action_word(change.action),
+        change.action.word(),
         escape::markup(symbol(change.action)),
         escape::markup(&escape::line(&change.object.to_string())),
         escape::markup(&escape::line(&change.source)),

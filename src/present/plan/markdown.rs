@@ -3,9 +3,7 @@
 //! Everything from a repository is hostile here. A comment has a size that it must not pass, so the plan is written in
 //! the richest of several forms that fits, and never cut: deletions, holds and findings go last.
 
-use super::{
-    action_word, base, by_risk, cost, disruption_word, gpu_summary, hold_word, short_revision, signed, symbol, value,
-};
+use super::{base, by_risk, cost, gpu_summary, hold_word, short_revision, signed, symbol, value};
 use crate::finding::{Finding, Severity};
 use crate::plan::{Action, Change, Disruption, Hold, Plan};
 use crate::present::{count, diff, escape, findings};
@@ -119,7 +117,7 @@ fn shortest(plan: &Plan) -> String {
     for (position, change) in by_risk(plan).into_iter().enumerate() {
         let title = if position == 0 { "\n" } else { "" };
         let name = clip(&change.object.to_string(), CLIP);
-        add(format!("{title}- {} {}\n", action_word(change.action), escape::code(&name)), &mut page);
+        add(format!("{title}- {} {}\n", change.action.word(), escape::code(&name)), &mut page);
     }
     let more = format!("\n{} did not fit into a comment.\n", count(missing, "line more", "lines more"));
     // Both parts are short by construction and lie within the reserve.
@@ -156,7 +154,7 @@ fn head(plan: &Plan, longest: usize) -> String {
         });
         headline.extend(cost(plan).map(|cost| escape::markdown(&clip(&cost, longest.min(2_000)))));
         let worst = plan.changes.iter().map(|change| change.disruption).max().unwrap_or(Disruption::None);
-        headline.push(format!("disruption: {}", disruption_word(worst)));
+        headline.push(format!("disruption: {}", worst.word()));
     }
     let headline = if headline.is_empty() { String::new() } else { format!("**{}**\n", headline.join(" · ")) };
     format!("### {}\n{headline}", title.join(" · "))
@@ -177,7 +175,7 @@ fn row(change: &Change) -> String {
         escape::code(symbol(change.action)),
         escape::markdown(&clip(&change.model, CLIP)),
         what(change, CLIP),
-        disruption_word(change.disruption)
+        change.disruption.word()
     )
 }
 
@@ -185,7 +183,7 @@ fn row(change: &Change) -> String {
 fn what(change: &Change, longest: usize) -> String {
     const SHOWN: usize = 3;
     let object = escape::code(&clip(&format!("{} {}", change.object.kind, change.object.name), longest));
-    let mut parts = vec![format!("{} {object}", action_word(change.action))];
+    let mut parts = vec![format!("{} {object}", change.action.word())];
     if change.action == Action::Update {
         parts.extend(change.fields.iter().take(SHOWN).map(|field| {
             let text = format!("{}: {} → {}", field.path, value(&field.old), value(&field.new));

@@ -33,33 +33,6 @@ pub fn symbol(action: Action) -> &'static str {
     }
 }
 
-/// The word of an action, as JSON has it.
-pub fn action_word(action: Action) -> &'static str {
-    match action {
-        Action::Create => "create",
-        Action::Update => "update",
-        Action::Replace => "replace",
-        Action::Delete => "delete",
-        Action::Adopt => "adopt",
-        Action::Keep => "keep",
-        Action::Blocked => "blocked",
-    }
-}
-
-/// The word of a disruption, as JSON has it.
-pub fn disruption_word(disruption: Disruption) -> &'static str {
-    match disruption {
-        Disruption::None => "none",
-        Disruption::AdapterOnly => "adapter-only",
-        Disruption::Scale => "scale",
-        Disruption::FrontendRoll => "frontend-roll",
-        Disruption::ManagedRoll => "managed-roll",
-        Disruption::NativeRoll => "native-roll",
-        Disruption::Recreate => "recreate",
-        Disruption::Delete => "delete",
-    }
-}
-
 /// The word of a guard, as JSON and `--allow` have it.
 pub fn hold_word(kind: HoldKind) -> &'static str {
     match kind {

@@ -1,9 +1,6 @@
 //! The plan as a person reads it on a terminal.
 
-use super::{
-    action_word, base, cost, disruption_word, gpu_summary, gpus, hold_word, short_revision, symbol, tone, unchanged,
-    value,
-};
+use super::{base, cost, gpu_summary, gpus, hold_word, short_revision, symbol, tone, unchanged, value};
 use crate::object::json_type;
 use crate::plan::{Action, Change, Disruption, FieldChange, Hold, Plan};
 use crate::present::{Look, Tone, count, escape, findings};
@@ -53,10 +50,10 @@ fn heading(plan: &Plan, look: &Look) -> String {
 
 fn object(change: &Change, look: &Look) -> String {
     let sign = look.paint(tone(change.action), symbol(change.action));
-    let mut parts = vec![format!("{sign} {} {}", action_word(change.action), escape::line(&change.object.to_string()))];
+    let mut parts = vec![format!("{sign} {} {}", change.action.word(), escape::line(&change.object.to_string()))];
     let said = change.action == Action::Delete || change.disruption == Disruption::None;
     if !said || change.action == Action::Update {
-        parts.push(disruption_word(change.disruption).to_owned());
+        parts.push(change.disruption.word().to_owned());
     }
     let used = gpus(&change.gpus, change.gpu_sku.as_deref());
     if !used.is_empty() {

@@ -132,7 +132,7 @@ fn model(
         .map(|change| change.object.clone());
     book.reconcile(&changes, retired);
     for change in changes {
-        let line = format!("{} {} ({})", word(change.action), change.object, disruption(&change));
+        let line = format!("{} {} ({})", change.action.word(), change.object, disruption(&change));
         let Change {
             model: _,
             source: _,
@@ -292,18 +292,6 @@ pub(super) fn concerns(task: &Task, identity: &ObjectIdentity) -> bool {
         Task::Delete(task) => task.step.object.identity() == *identity,
         Task::AwaitGone { object, .. } => object.identity() == *identity,
         Task::Gate(_) | Task::Barrier | Task::Record | Task::Retire | Task::AwaitGraph | Task::AwaitHealth => false,
-    }
-}
-
-fn word(action: Action) -> &'static str {
-    match action {
-        Action::Create => "create",
-        Action::Update => "update",
-        Action::Replace => "replace",
-        Action::Delete => "delete",
-        Action::Adopt => "adopt",
-        Action::Keep => "keep",
-        Action::Blocked => "blocked",
     }
 }
 
