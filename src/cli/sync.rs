@@ -89,7 +89,7 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
         .simulate
         .simulate_operator
         .then(|| Operator::start(cluster.clone(), arguments.simulate.simulate_speed));
-    let found = live::read(&cluster, &desired).await?;
+    let found = connect::within(&arguments.cluster, live::read(&cluster, &desired)).await?;
     let planned = live::plan(&opened, desired, found, &arguments.changes);
     if let Some(file) = &arguments.plan {
         saved_plan::check(file, &planned.plan)?;

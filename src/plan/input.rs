@@ -51,7 +51,7 @@ pub struct PlanInput {
     pub namespace: String,
     /// The commit, with `-dirty` when the work tree differs; empty outside git.
     pub revision: String,
-    /// What the models render to.
+    /// What the models render to: all of the environment's, also where the scope is smaller.
     pub rendered: Vec<Rendered>,
     /// Models that cannot be used; their objects are left alone.
     pub broken: Vec<BrokenIntent>,
@@ -79,8 +79,8 @@ pub struct PlanInput {
 }
 
 impl PlanInput {
-    /// True when nothing was rendered: then nothing is ever pruned.
+    /// True when nothing was rendered: then nothing is ever pruned, nor is a part of it.
     pub fn is_empty_render(&self) -> bool {
-        self.empty_render || (self.scope == Scope::All && self.rendered.is_empty() && self.broken.is_empty())
+        self.empty_render || (self.rendered.is_empty() && self.broken.is_empty())
     }
 }

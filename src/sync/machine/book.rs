@@ -77,6 +77,14 @@ impl Book {
         for change in changes {
             let identity = change.object.identity();
             match (&change.step, &change.inventory) {
+                // What is held back or blocked was not applied: the digest stays that of what was.
+                (Step::Nothing, Some(entry)) if change.action != Action::Keep => {
+                    let digest = self.entries.get(&identity).map(|known| known.digest.clone()).unwrap_or_default();
+                    if entry.uid.is_some() {
+                        let generation = self.entries.get(&identity).map_or(entry.generation, |known| known.generation);
+                        self.entries.insert(identity, InventoryEntry { digest, generation, ..entry.clone() });
+                    }
+                }
                 (Step::Nothing, Some(entry)) => {
                     let same = self.entries.get(&identity).is_some_and(|known| {
                         // The generation moves with every scaling: it is no reason to write.

@@ -29,6 +29,8 @@ pub(super) struct ModelSync {
     /// Looks at an object that is going.
     pub(super) polls: u32,
     pub(super) wait: Wait,
+    /// What it waits to be gone, in a sentence.
+    pub(super) going: Option<String>,
     /// The earliest stage in which something failed: later ones are left out.
     pub(super) failed_stage: Option<Stage>,
     /// What failed, a sentence each.
@@ -105,6 +107,7 @@ impl ModelSync {
             attempt: 0,
             polls: 0,
             wait: Wait::default(),
+            going: None,
             failed_stage: None,
             faults: Vec::new(),
             blocked,
@@ -211,6 +214,7 @@ impl ModelSync {
                     let since = since.unwrap_or(around.now);
                     if around.now.saturating_sub(since) >= around.settings.progress_deadline {
                         self.tasks.pop_front();
+                        self.going = None;
                         let after = in_words(around.settings.progress_deadline);
                         self.fail_object(&object, &format!("{object} is still being deleted after {after}"));
                         continue;

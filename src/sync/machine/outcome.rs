@@ -46,8 +46,12 @@ impl ModelSync {
         let mut parts: Vec<&str> = Vec::new();
         let stopping = self.stopping.as_ref().map(|(_, why)| why.as_str());
         parts.extend(stopping);
-        if stopping.is_some() && !self.wait.message.is_empty() && self.waits_in_vain() {
-            parts.push(&self.wait.message);
+        match &self.going {
+            Some(going) if stopping.is_some() => parts.push(going),
+            Some(_) | None if stopping.is_some() && !self.wait.message.is_empty() && self.waits_in_vain() => {
+                parts.push(&self.wait.message);
+            }
+            Some(_) | None => {}
         }
         parts.extend(self.faults.iter().map(String::as_str));
         parts.extend(self.blocked.iter().map(String::as_str));

@@ -41,7 +41,7 @@ impl ModelSync {
             Answer::Recorded(result) => self.recorded(result, &flight),
             Answer::Applied(result) => self.settle_apply(result, effects),
             Answer::Deleted(result) => self.settle_delete(result, effects),
-            Answer::Read(result) => self.settle_read(around, result),
+            Answer::Read(result) => self.settle_read(around, result, effects),
         }
         if self.stopping.is_some() {
             // Between two writes: what was done is recorded, and nothing else is begun.
@@ -158,7 +158,12 @@ impl ModelSync {
         }
     }
 
-    fn settle_read(&mut self, around: &Around<'_>, result: Result<Option<Object>, ClusterError>) {
+    fn settle_read(
+        &mut self,
+        around: &Around<'_>,
+        result: Result<Option<Object>, ClusterError>,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(task) = self.tasks.pop_front() else { return };
         match task {
             Task::Delete(mut task) => {
@@ -193,11 +198,16 @@ impl ModelSync {
                     self.state = State::Pausing(around.now + self.poll_gone());
                     self.attempt = 0;
                     self.polls += 1;
+                    self.say_going(&live, effects);
                     self.tasks.push_front(Task::AwaitGone { object, uid, since });
                 }
-                Ok(Some(_)) | Ok(None) => (self.attempt, self.polls) = (0, 0),
+                Ok(Some(_)) | Ok(None) => {
+                    (self.attempt, self.polls) = (0, 0);
+                    self.going = None;
+                }
                 Err(error) => {
                     self.attempt = 0;
+                    self.going = None;
                     self.fail_apply(stage_of(&object));
                     self.fail_object(&object, &naming(&error, &object));
                 }
@@ -209,6 +219,19 @@ impl ModelSync {
             Task::Apply(_) | Task::Barrier | Task::Record | Task::Retire | Task::AwaitGraph | Task::AwaitHealth => {
                 self.tasks.push_front(task); // Not what was asked for.
             }
+        }
+    }
+
+    /// Says what is waited for until an object is gone, once for each finalizer that lets go.
+    fn say_going(&mut self, live: &Object, effects: &mut Vec<Effect>) {
+        let waits = match live.finalizers().as_slice() {
+            [] => String::new(),
+            finalizers => format!(" (waiting for finalizer {})", finalizers.join(", ")),
+        };
+        let going = format!("{} is still there, being deleted{waits}", live.reference());
+        if self.going.as_ref() != Some(&going) {
+            effects.push(Effect::Report(Progress::Waiting { model: self.name.clone(), message: going.clone() }));
+            self.going = Some(going);
         }
     }
 

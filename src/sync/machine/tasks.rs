@@ -257,6 +257,8 @@ fn holding(action: Action, step: &Step, held: &BTreeSet<HoldKind>) -> Option<&'s
         Step::Nothing => return None,
         Step::Apply(_) if action == Action::Adopt => (HoldKind::Adopt, "adopt"),
         Step::Apply(_) => return None,
+        // An object that is on its way out already is made again whatever else waits for a release.
+        Step::Replace { .. } if action != Action::Replace => return None,
         Step::Replace { .. } => (HoldKind::Replace, "replace"),
         Step::Delete(_) => (HoldKind::MassDelete, "mass-delete"),
     };

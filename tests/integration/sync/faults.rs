@@ -159,6 +159,10 @@ fn nothing_to_read_never_means_nothing_wanted() {
     let output = bench.push(&["--allow", "mass-delete,delete,replace,adopt"]).exits(1);
     same(&bench, &output);
     assert!(output.stdout.contains("nothing was rendered at all, which never prunes"), "{output}");
+    // Nor by a part of it: that nothing is left at all is no less strange.
+    bench.write("models/a/notes.txt", "nothing");
+    let output = bench.push(&["models/a"]).exits(1);
+    same(&bench, &output);
     bench.write("models/a/model.yaml", small("a"));
     bench.write("models/b/model.yaml", small("b"));
     // A root file with a fault in it: which models belong to the environment is not known.
@@ -189,5 +193,32 @@ fn a_folder_that_cannot_be_listed_stops_the_sync() {
     fs_err::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(output.code, Some(if locked { 2 } else { 0 }), "{output}");
     assert_eq!(bench.cluster(), before, "{output}");
+    bench.settled();
+}
+
+/// A limit on the size of files stands in for a full disk: every write of more than a kilobyte fails half-way.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_said_and_loses_nothing() {
+    let bench = shop(&["a"]);
+    bench.sync(&[]).success();
+    bench.replace("models/a/model.yaml", "replicas: 1", "replicas: 2");
+    bench.write("models/b/model.yaml", small("b"));
+    let before = bench.cluster();
+    let mut full = std::process::Command::new("sh");
+    full.arg("-c").arg(format!(
+        "trap '' XFSZ; ulimit -f 1; exec {} sync --yes --timeout 20s",
+        assert_cmd::cargo::cargo_bin!("stator").display()
+    ));
+    full.current_dir(bench.root()).env_clear().env("HOME", bench.root()).env("NO_COLOR", "1");
+    let output = bench.finish(&mut full).exits(1);
+    assert!(output.stdout.contains("prod/dynamographdeployments/a.yaml"), "{output}");
+    assert!(output.stdout.contains("nothing was changed"), "{output}");
+    assert_eq!(
+        bench.cluster().get(&bench.live("dynamographdeployments", "a")),
+        before.get(&bench.live("dynamographdeployments", "a"))
+    );
+    assert!(!bench.has("dynamographdeployments", "b"), "{output}");
+    bench.sync(&[]).success();
     bench.settled();
 }

@@ -94,7 +94,7 @@ fn a_conflict_blocks_its_model_until_the_manager_is_named() {
         MODEL  RESULT   APPLIED  PRUNED  MESSAGE
         a      Blocked  0        0       DynamoGraphDeployment prod/a: spec.components[name=worker].replicas: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back
         b      Healthy  1        0       -
-        1 of 2 models synced, 4 writes.
+        1 of 2 models synced, 3 writes.
         "#);
     assert!(bench.read(&bench.live("dynamographdeployments", "a")).contains("replicas: 4"), "{blocked}");
     assert!(bench.read(&bench.live("dynamographdeployments", "b")).contains("replicas: 2"), "{blocked}");
@@ -197,5 +197,53 @@ fn another_name_neither_prunes_nor_takes_over() {
     // The old name back, and all is as it was.
     bench.write("stator.yaml", SHOP);
     bench.write("models/b/model.yaml", small("b"));
+    bench.settled();
+}
+
+#[test]
+fn what_is_held_back_is_no_drift() {
+    let bench = shop(&["a"]);
+    bench.sync(&[]).success();
+    bench.write("models/a/model.yaml", model("a", "{prefill: {replicas: 1}, decode: {replicas: 1}}", ""));
+    bench.sync(&[]).exits(1);
+    let plan = bench.plan(&[]);
+    assert_eq!(plan["changes"][0]["reasons"][0], "changed in git", "{plan:#}");
+    let status = bench.run(["status", "-o", "json"]).success().json();
+    assert_eq!(status["models"][0]["drift"], json!([]), "{status:#}");
+    assert_eq!(status["models"][0]["sync"], "OutOfSync", "{status:#}");
+    // The same for a conflict: git has changed, and the cluster is as it was.
+    let bench = shop(&["a"]);
+    bench.sync(&[]).success();
+    edit(&bench, "a", "kubectl-edit", |graph| component(graph, "worker")["replicas"] = json!(4));
+    bench.replace("models/a/model.yaml", "runtime: 1.2.0", "runtime: 1.2.0\n  env: {LEVEL: debug}");
+    bench.sync(&[]).exits(1);
+    let status = bench.run(["status", "-o", "json"]).success().json();
+    assert_eq!(
+        (&status["models"][0]["sync"], &status["models"][0]["drift"]),
+        (&json!("Blocked"), &json!([])),
+        "{status:#}"
+    );
+}
+
+#[test]
+fn a_replacement_that_waits_for_a_release_holds_nobody_else_back() {
+    let bench = shop(&["a", "b"]);
+    bench.sync(&[]).success();
+    // Without an operator its finalizer keeps what was deleted; back in git, it is made again once it is gone.
+    bench.remove("models/a");
+    bench.push(&[]).success();
+    bench.write("models/a/model.yaml", small("a"));
+    bench.write("models/b/model.yaml", model("b", "{prefill: {replicas: 1}, decode: {replicas: 1}}", ""));
+    let held = bench.sync(&[]).exits(1);
+    let row = |name: &str| held.stdout.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(row("a ").contains("Healthy"), "{held}");
+    assert!(row("b ").contains("--allow replace"), "{held}");
+    // A sync that waits for an object to go says so, and what it is that holds it.
+    let stuck = bench.push(&["--allow", "replace", "--timeout", "1s"]).exits(124);
+    let going =
+        "DynamoGraphDeployment prod/b is still there, being deleted (waiting for finalizer nvidia.com/finalizer)";
+    assert!(stuck.stderr.contains(&format!("b: {going}")), "{stuck}");
+    assert!(stuck.stdout.contains(&format!("timed out after 1s; {going}")), "{stuck}");
+    bench.sync(&[]).success();
     bench.settled();
 }
