@@ -70,7 +70,7 @@ fn component_gpus(component: &Value) -> ComponentGpus {
     ComponentGpus {
         name: component.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
         replicas: replicas(component),
-        per_replica: per_pod(component).saturating_mul(nodes(component)),
+        per_replica: component.get("podTemplate").map_or(0, of_pod).saturating_mul(nodes(component)),
     }
 }
 
@@ -88,10 +88,8 @@ fn nodes(component: &Value) -> u64 {
 }
 
 /// GPUs of one pod as the scheduler counts them: containers and sidecars together, or the largest init container.
-fn per_pod(component: &Value) -> u64 {
-    let list = |name: &str| {
-        component.pointer("/podTemplate/spec").and_then(|spec| spec.get(name)).and_then(Value::as_array).into_iter()
-    };
+pub fn of_pod(template: &Value) -> u64 {
+    let list = |name: &str| template.get("spec").and_then(|spec| spec.get(name)).and_then(Value::as_array).into_iter();
     let mut running = list("containers").flatten().fold(0_u64, |sum, one| sum.saturating_add(per_container(one)));
     let mut starting = 0;
     for container in list("initContainers").flatten() {

@@ -1,7 +1,8 @@
 //! One revision's desired objects against another's, with no cluster: what a pull request would change.
 
 use super::build::sorted;
-use super::decide::{Seeds, field, line};
+use super::decide::line;
+use super::merge::{Seeds, field};
 use super::{Action, Change, GpuTotals, Hold, HoldKind, Plan, Step, mask, merge, totals};
 use crate::dynamo::disruption;
 use crate::dynamo::gpus;

@@ -2,7 +2,7 @@
 
 use super::merge::{self, Merged};
 use super::world::{Standing, World, model_of};
-use super::{Action, ApplyStep, Change, DeleteStep, FieldChange, GpuTotals, HoldKind, InventoryEntry, Step, rules};
+use super::{Action, ApplyStep, Change, DeleteStep, GpuTotals, HoldKind, InventoryEntry, Step, rules};
 use crate::dynamo::disruption::{self, Disruption, Remedy};
 use crate::dynamo::health::{self, Health};
 use crate::dynamo::kinds::GRAPH;
@@ -13,7 +13,6 @@ use crate::object::{Object, ObjectRef};
 use crate::render::{Desired, Rendered, Stage};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 
 /// A change with what it says to the whole plan.
 pub(super) struct Decided {
@@ -350,17 +349,4 @@ fn count(change: &mut Change, live: Option<&Object>, after: Option<&Object>) {
     change.gpus =
         GpuTotals { before: before.total(), after: then.total(), peak: gpus::peak(live, after, change.disruption) };
     change.gpu_sku = then.sku.or(before.sku);
-}
-
-/// Seeds to give up later, by component.
-pub(super) type Seeds = BTreeMap<String, u64>;
-
-/// A field's change with its owner.
-pub(super) fn field(difference: fields::Difference, owner: String) -> FieldChange {
-    FieldChange {
-        path: difference.path,
-        old: difference.old.unwrap_or(Value::Null),
-        new: difference.new.unwrap_or(Value::Null),
-        owner,
-    }
 }

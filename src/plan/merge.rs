@@ -1,7 +1,6 @@
 //! What a server-side apply of the desired object would make of the live one: run here, dry, before it is run there.
 
 use super::FieldChange;
-use super::decide::{Seeds, field};
 use crate::dynamo::kinds::MANAGER;
 use crate::fields::{self, ApplyFault, ApplyInput, FieldSet, Manager, Operation, Schema};
 use crate::object::{FieldPath, Object, Segment};
@@ -15,6 +14,9 @@ pub const SEED_MANAGER: &str = "stator-initial-replicas";
 
 /// Times are the cluster's to give: a dry run needs one that is well formed.
 const SOME_TIME: &str = "1970-01-01T00:00:00Z";
+
+/// Seeds to give up later, by component.
+pub(super) type Seeds = BTreeMap<String, u64>;
 
 /// A merge that the cluster would take.
 pub(super) struct Merged {
@@ -218,6 +220,16 @@ fn refused(
         (changes(schema, live, &object, managers), Some(sides(schema, live, &object, applied, managers)))
     });
     Refused { reasons, fields, sides }
+}
+
+/// A field's change with its owner.
+pub(super) fn field(difference: fields::Difference, owner: String) -> FieldChange {
+    FieldChange {
+        path: difference.path,
+        old: difference.old.unwrap_or(Value::Null),
+        new: difference.new.unwrap_or(Value::Null),
+        owner,
+    }
 }
 
 /// The component whose replica count a path is.

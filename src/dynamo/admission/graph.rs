@@ -1,6 +1,7 @@
 //! DynamoGraphDeployment: rules about the graph and between its components.
 
 use super::{Faults, component_path, pod, rules};
+use crate::dynamo::gpus;
 use crate::dynamo::names::{MAX_GROVE, MAX_LABEL, grove_length};
 use crate::dynamo::registry::annotation;
 use crate::dynamo::v1beta1::{Component, GraphSpec};
@@ -47,7 +48,7 @@ fn annotations(object: &Object, faults: &mut Faults) {
         }
     }
     if let Some(value) = annotations.get(annotation::ORIGIN_VERSION)
-        && !is_version(value)
+        && !pod::is_version(value)
     {
         faults.refused(
             rules::ANNOTATION,
@@ -56,19 +57,6 @@ fn annotations(object: &Object, faults: &mut Faults) {
             "remove the annotation: the operator writes it",
         );
     }
-}
-
-/// A semantic version as the operator's parser takes it: one to three numbers, a `v` before, a suffix after.
-pub(super) fn is_version(text: &str) -> bool {
-    let text = text.strip_prefix('v').unwrap_or(text);
-    let (core, suffix) = match text.find(['-', '+']) {
-        Some(end) => (&text[..end], Some(&text[end + 1..])),
-        None => (text, None),
-    };
-    let numbers: Vec<&str> = core.split('.').collect();
-    numbers.len() <= 3
-        && numbers.iter().all(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
-        && suffix.is_none_or(|suffix| !suffix.is_empty())
 }
 
 fn names(object: &Object, spec: &GraphSpec, faults: &mut Faults) {
@@ -218,7 +206,7 @@ fn experimental(object: &Object, component: &Component, faults: &mut Faults) {
     let service = experimental.get("gpuMemoryService").map(mode);
     if service.is_some() {
         let is_worker = matches!(component.component_type.as_deref(), Some("worker" | "prefill" | "decode"));
-        if !is_worker || pod::gpus(component) == 0 {
+        if !is_worker || component.pod_template.as_ref().is_none_or(|pod| gpus::of_pod(pod) == 0) {
             faults.refused(
                 rules::MEMORY_SERVICE,
                 path.field("gpuMemoryService"),

@@ -1,6 +1,5 @@
 //! DynamoGraphDeployment: rules about one component's pod.
 
-use super::graph::is_version;
 use super::{Faults, component_path, named, rules};
 use crate::dynamo::registry::{MAIN_CONTAINER, env};
 use crate::dynamo::v1beta1::{Component, GraphSpec};
@@ -71,6 +70,19 @@ fn image(component: &Component, faults: &mut Faults) {
     }
 }
 
+/// A semantic version as the operator's parser takes it: one to three numbers, a `v` before, a suffix after.
+pub(super) fn is_version(text: &str) -> bool {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let (core, suffix) = match text.find(['-', '+']) {
+        Some(end) => (&text[..end], Some(&text[end + 1..])),
+        None => (text, None),
+    };
+    let numbers: Vec<&str> = core.split('.').collect();
+    numbers.len() <= 3
+        && numbers.iter().all(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
+        && suffix.is_none_or(|suffix| !suffix.is_empty())
+}
+
 /// The tag of an image reference, none with a digest alone or no tag.
 fn tag(image: &str) -> Option<&str> {
     let name = image.split_once('@').map_or(image, |(name, _)| name);
@@ -130,18 +142,4 @@ fn module(main: &serde_json::Map<String, Value>) -> Option<&str> {
         .collect();
     let program = words.iter().position(|word| *word == "-m").and_then(|position| words.get(position + 1))?;
     program.strip_prefix("dynamo.").filter(|engine| ["vllm", "sglang", "trtllm"].contains(engine))
-}
-
-/// GPUs of one pod of a component, by any resource named `…/gpu`; 0 where none is readable.
-pub(super) fn gpus(component: &Component) -> u64 {
-    component
-        .main_container()
-        .and_then(|main| main.get("resources"))
-        .and_then(|resources| resources.get("limits"))
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| name.ends_with("/gpu"))
-        .filter_map(|(_, count)| count.as_u64().or_else(|| count.as_str().and_then(|text| text.parse().ok())))
-        .fold(0, u64::saturating_add)
 }

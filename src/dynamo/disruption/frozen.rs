@@ -1,10 +1,19 @@
 //! What admission forbids to change after creation.
 
-use super::graph::by_name;
 use super::{Forbidden, Remedy};
 use crate::object::{FieldPath, KeyValue, Object, Segment};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The components of a graph's spec by name.
+pub(super) fn by_name(spec: &Value) -> BTreeMap<&str, &Value> {
+    spec.get("components")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|component| Some((component.get("name")?.as_str()?, component)))
+        .collect()
+}
 
 fn frozen(path: FieldPath, message: impl Into<String>) -> Forbidden {
     Forbidden { path, message: message.into(), remedy: Remedy::Replace }

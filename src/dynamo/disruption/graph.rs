@@ -1,6 +1,7 @@
 //! Changes of a graph.
 
-use super::{Disruption, Judgement, frozen};
+use super::frozen::{self, by_name};
+use super::{Disruption, Judgement};
 use crate::object::Object;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -91,15 +92,6 @@ fn roll(old: &Object, new: &Object, components: &BTreeMap<&str, &Value>) -> Disr
             .is_some_and(strategy)
     });
     if recreate { Disruption::Recreate } else { Disruption::ManagedRoll }
-}
-
-pub(super) fn by_name(spec: &Value) -> BTreeMap<&str, &Value> {
-    spec.get("components")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|component| Some((component.get("name")?.as_str()?, component)))
-        .collect()
 }
 
 fn is_worker(component: &Value) -> bool {

@@ -18,11 +18,11 @@ fn shown(path: &str) -> String {
 
 #[test]
 fn a_number_shows_its_range() {
-    assert_snapshot!(shown("spec.serving.decode.gpus"), @r"
+    assert_snapshot!(shown("spec.serving.decode.gpus"), @r#"
     Model spec.serving.decode.gpus <integer> required: false
-    GPUs of one replica, over all its nodes. Defaults to tensorParallel × pipelineParallel × dataParallel.
+    GPUs of one replica, over all its nodes. Defaults to tensorParallel × pipelineParallel × dataParallel; `trtllm` shares them among data parallel ranks, and `mocker` has none.
     rule: 0 to 1024
-    ");
+    "#);
 }
 
 #[test]

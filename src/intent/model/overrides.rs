@@ -27,7 +27,6 @@ pub struct OverrideTarget {
 
 /// The kinds that stator renders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[expect(clippy::enum_variant_names, reason = "these are Dynamo's own names")]
 pub enum OverrideKind {
     /// The graph.
     DynamoGraphDeployment,

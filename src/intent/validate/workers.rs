@@ -101,7 +101,7 @@ fn parallel(judge: &mut Judge<'_>, path: &str, worker: &Worker) {
         );
     }
     if let Some(experts) = worker.expert_parallel
-        && all % experts.max(1) != 0
+        && !all.is_multiple_of(experts.max(1))
     {
         judge.error(
             rules::MODEL_GPUS,

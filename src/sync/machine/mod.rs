@@ -247,7 +247,7 @@ impl Machine {
             match turn {
                 Turn::Call(call) => {
                     self.in_flight += 1;
-                    effects.push(Effect::Call { model: name, call });
+                    effects.push(Effect::Call { model: name, call: *call });
                 }
                 Turn::Barrier => {
                     self.applying.remove(&name);

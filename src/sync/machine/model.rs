@@ -79,7 +79,7 @@ pub(super) enum Flight {
 /// What came of a turn.
 pub(super) enum Turn {
     /// Call the cluster.
-    Call(Call),
+    Call(Box<Call>),
     /// It stands at the barrier.
     Barrier,
     /// It waits for time to pass.
@@ -263,7 +263,7 @@ impl ModelSync {
 
     fn call(&mut self, call: Call, flight: Flight) -> Turn {
         self.state = State::Calling(flight);
-        Turn::Call(call)
+        Turn::Call(Box::new(call))
     }
 
     fn request(&mut self, task: ApplyTask) -> ApplyRequest {
