@@ -28,7 +28,7 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
     let opened = repository::open(&arguments.path.path, output)?;
     let plan = connect::within(
         &arguments.cluster,
-        plan::against_live(&opened, &arguments.environment, &arguments.cluster, &arguments.changes, output),
+        plan::against_live(opened, &arguments.environment, &arguments.cluster, &arguments.changes, output),
     )
     .await?;
     output.result(&diff::unified(&plan, &output.look))?;

@@ -7,6 +7,7 @@ use crate::cluster::Cluster;
 use crate::object::ObjectRef;
 use crate::plan::{self, Plan, PlanInput, Record, Scope};
 use crate::sync::{self, GatherError, Gathered};
+use rayon::prelude::*;
 
 /// Looks at everything that a plan of these objects needs to know of a cluster.
 pub async fn read<C: Cluster>(cluster: &C, desired: &Desired) -> Result<Gathered, CliError> {
@@ -44,6 +45,8 @@ pub fn plan(opened: &Opened, desired: Desired, live: Gathered, arguments: &Chang
         .collect();
     let mut plan = plan::plan(&input);
     plan.findings = repository::in_scope(plan.findings, &opened.checkout.scope);
+    // Ten thousand trees take a while to take down, too.
+    input.live.into_par_iter().for_each(drop);
     Planned { plan, records }
 }
 

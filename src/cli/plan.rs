@@ -105,7 +105,7 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
         None => {
             connect::within(
                 &arguments.cluster,
-                against_live(&opened, &arguments.environment, &arguments.cluster, &arguments.changes, output),
+                against_live(opened, &arguments.environment, &arguments.cluster, &arguments.changes, output),
             )
             .await?
         }
@@ -124,7 +124,7 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
 
 /// Plans the repository against the cluster.
 pub async fn against_live(
-    opened: &Opened,
+    mut opened: Opened,
     environment: &EnvironmentArgs,
     cluster: &ClusterArgs,
     changes: &ChangeArgs,
@@ -132,10 +132,11 @@ pub async fn against_live(
 ) -> Result<Plan, CliError> {
     opened.note_when_empty(output);
     let desired = repository::desired(&opened.workspace, environment)?;
+    opened.workspace.forget_models();
     let context = desired.selection.environment.context.clone();
     let connected = connect::open(cluster, &opened.checkout.root, context.as_deref(), output)?;
     let found = live::read(&connected, &desired).await?;
-    Ok(live::plan(opened, desired, found, changes).plan)
+    Ok(live::plan(&opened, desired, found, changes).plan)
 }
 
 /// True when a sync would do something, or is kept from doing it.

@@ -79,7 +79,7 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
 fn text(format: Format, objects: &[&Object]) -> Result<String, CliError> {
     match format {
         Format::Yaml => emit::yaml_documents(objects).map_err(|error| CliError::new(ErrorKind::Bug, error.to_string())),
-        Format::Json => Ok(emit::json_list(objects)),
+        Format::Json => Ok(emit::json_list(objects)?),
     }
 }
 

@@ -56,7 +56,7 @@ impl Opened {
 /// One environment, rendered.
 #[derive(Debug)]
 pub struct Desired {
-    /// Its models.
+    /// The environment and what is said of it; its intents are rendered and gone.
     pub selection: Selection,
     /// Where they go.
     pub target: Target,
@@ -78,7 +78,7 @@ pub fn desired(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<Des
 }
 
 /// Renders an environment that is chosen already.
-pub fn render_selection(selection: Selection) -> Desired {
+pub fn render_selection(mut selection: Selection) -> Desired {
     let target = Target {
         repository: selection.repository.clone(),
         environment: selection.name.clone(),
@@ -86,6 +86,8 @@ pub fn render_selection(selection: Selection) -> Desired {
     };
     let mut rendered = render::render_all(&selection.intents, &target);
     hold_to_policy(&selection, &mut rendered);
+    // Rendered and judged, the intents are of no more use, and there may be ten thousand of them.
+    selection.intents = Vec::new();
     let mut findings = selection.findings.clone();
     findings.extend(rendered.iter().flat_map(|model| model.findings.iter().cloned()));
     finding::sort(&mut findings);

@@ -80,9 +80,10 @@ enum Format {
 }
 
 pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
-    let opened = repository::open(&arguments.path.path, output)?;
+    let mut opened = repository::open(&arguments.path.path, output)?;
     opened.note_when_empty(output);
     let desired = repository::desired(&opened.workspace, &arguments.environment)?;
+    opened.workspace.forget_models();
     let context = desired.selection.environment.context.clone();
     let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output)?;
     let _operator = arguments

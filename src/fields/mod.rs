@@ -18,6 +18,7 @@ mod owned;
 mod remove;
 mod schema;
 mod set;
+mod settled;
 mod typed;
 mod typing;
 mod validate;
@@ -30,6 +31,7 @@ pub use managers::{MalformedManagers, Manager, Operation, managers, owner_of};
 pub use remove::restrict;
 pub use schema::Schema;
 pub use set::{FieldSet, MalformedFields};
+pub use settled::is_settled;
 pub use typing::{TypingFault, TypingFaultKind, typing_faults, undeclared};
 pub use validate::validate;
 

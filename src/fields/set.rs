@@ -252,7 +252,8 @@ pub(super) fn key_value(value: &Value) -> KeyValue {
     KeyValue::new(value)
 }
 
-fn step_to_key(step: &Segment) -> String {
+/// A step as a key of a `fieldsV1`.
+pub(super) fn step_to_key(step: &Segment) -> String {
     match step {
         Segment::Field(name) => format!("f:{name}"),
         Segment::Key(keys) => {

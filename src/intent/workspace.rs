@@ -207,6 +207,13 @@ impl Workspace {
         self.root.is_some()
     }
 
+    /// Lets the documents of models go, once their environment is rendered: ten thousand of them take a lot of room.
+    /// Every environment has no models from then on.
+    pub fn forget_models(&mut self) {
+        self.models = Vec::new();
+        self.folders = BTreeMap::new();
+    }
+
     /// The environments' names, sorted.
     pub fn environments(&self) -> Vec<String> {
         self.repository.spec.environments.keys().map(ToString::to_string).collect()

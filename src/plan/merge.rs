@@ -7,7 +7,6 @@ use crate::object::{FieldPath, Object, Segment};
 use crate::render::{Desired, Rendered};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
 /// The manager that holds replica counts while they pass from git to a scaling adapter.
 pub const SEED_MANAGER: &str = "stator-initial-replicas";
@@ -43,25 +42,6 @@ pub(super) struct Refused {
     pub(super) fields: Vec<FieldChange>,
     /// Before and after, had it been forced.
     pub(super) sides: Option<(Value, Value)>,
-}
-
-/// Fields that stator neither owns nor compares: they name the object or are the cluster's.
-static IDENTITY: LazyLock<FieldSet> = LazyLock::new(|| {
-    let metadata = ["name", "namespace", "managedFields"].iter().map(|name| FieldPath::of(["metadata", name]));
-    FieldSet::from_paths(metadata.chain(["apiVersion", "kind", "metadata", "status"].map(|name| FieldPath::of([name]))))
-});
-
-/// The cheap test, before any merge: stator owns exactly what it wants to, and everything it owns has the value that
-/// it wants.
-pub(super) fn unchanged(schema: &Schema, desired: &Desired, live: &Object) -> bool {
-    let Some(owned) = own_entry(live) else { return false };
-    let wanted = FieldSet::of(schema, desired.object.value()).difference(&IDENTITY);
-    if owned != wanted {
-        return false;
-    }
-    let have = fields::restrict(schema, live.value(), &wanted);
-    let want = fields::restrict(schema, desired.object.value(), &wanted);
-    have == want || fields::diff(schema, &have, &want).is_empty()
 }
 
 /// stator's own field set, where it wrote at the version that the object is read at.

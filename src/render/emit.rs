@@ -2,7 +2,7 @@
 
 use crate::object::Object;
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Why objects could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -39,10 +39,21 @@ pub fn yaml(object: &Object) -> Result<String, EmitError> {
 }
 
 /// A Kubernetes `List` of the objects, indented, with a newline at the end.
-pub fn json_list(objects: &[&Object]) -> String {
-    let items: Vec<&Value> = objects.iter().map(|object| object.value()).collect();
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-    format!("{list:#}\n")
+///
+/// # Errors
+/// None that a value of JSON could cause; the serializer's own are passed on.
+pub fn json_list(objects: &[&Object]) -> Result<String, serde_json::Error> {
+    /// Its fields in the order of their names, as in every other JSON of stator's.
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct List<'a> {
+        api_version: &'static str,
+        items: &'a [&'a Object],
+        kind: &'static str,
+    }
+    let mut text = serde_json::to_string_pretty(&List { api_version: "v1", items: objects, kind: "List" })?;
+    text.push('\n');
+    Ok(text)
 }
 
 /// Fields that come first wherever they stand, in this order; the others follow by name. So a manifest reads from what

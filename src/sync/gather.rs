@@ -89,6 +89,6 @@ pub async fn gather<C: Cluster>(
         }
     }
     let mut live: Vec<Object> = live.into_values().collect();
-    live.sort_by_key(Object::reference);
+    live.sort_by_cached_key(Object::reference);
     Ok(Gathered { live, records, damaged })
 }

@@ -9,14 +9,15 @@ pub(super) const TEMPORARY: &str = ".stator-write-";
 
 /// How files come and go. The one that counts is [`Atomic`]; tests put a full disk in its place.
 pub trait Disk: Send + Sync {
-    /// Puts the bytes where the path says: after a crash at any moment the file holds the old bytes or the new ones.
+    /// Puts the bytes where the path says: after a kill at any moment the file holds the old bytes or the new ones.
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
     /// Takes the file away.
     fn remove(&self, path: &Path) -> io::Result<()>;
 }
 
-/// Temporary file in the same folder, fsync, rename, fsync of the folder.
+/// Temporary file in the same folder, then rename: the process may be killed at any moment. Nothing waits for the disk,
+/// which would cost a first sync of ten thousand models minutes; `docs/performance.md` says what a power cut may do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Atomic;
 
@@ -27,24 +28,17 @@ impl Disk for Atomic {
         // Dropped on any error below, which takes the file away again.
         let mut temporary = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?;
         temporary.write_all(bytes)?;
-        temporary.as_file().sync_all()?;
         temporary.persist(path).map_err(|fault| fault.error)?;
-        sync_folder(folder)
+        Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)?;
-        sync_folder(folder(path))
+        fs::remove_file(path)
     }
 }
 
 fn folder(path: &Path) -> &Path {
     path.parent().unwrap_or_else(|| Path::new("."))
-}
-
-/// Makes a rename or an unlink last through a power cut.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    fs::File::open(folder)?.sync_all()
 }
 
 /// Takes away what killed writers left behind. Called under the lock, so no live writer's file can be hit.

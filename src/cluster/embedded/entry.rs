@@ -1,8 +1,9 @@
 //! One file as the cache knows it.
 
 use super::layout;
-use super::text::{self, Edit};
+use super::text::{self, Content, Edit};
 use crate::cluster::ClusterError;
+use crate::object::Object;
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 use std::io::ErrorKind;
@@ -19,6 +20,8 @@ pub(super) struct Entry {
     /// SHA-256 of the file's bytes: what did not change is not parsed again.
     pub(super) digest: [u8; 32],
     pub(super) body: Body,
+    /// The object as the file was just parsed, for whoever asks first.
+    pub(super) fresh: Option<Object>,
 }
 
 pub(super) enum Body {
@@ -78,11 +81,11 @@ pub(super) fn read(root: &Path, path: &Path, known: Option<&Entry>) -> Result<Re
     if known.is_some_and(|known| known.digest == digest) {
         return Ok(Read::Touched(stamp, settled));
     }
-    let (body, edit) = match text::decode(&bytes, &reference) {
-        Ok(content) => (Body::Whole(content.object.value().to_string().into()), content.edit),
-        Err(fault) => (Body::Damaged(fault), None),
+    let (body, fresh, edit) = match text::decode(&bytes, &reference) {
+        Ok(Content { object, edit }) => (Body::Whole(object.value().to_string().into()), Some(object), edit),
+        Err(fault) => (Body::Damaged(fault), None, None),
     };
-    Ok(Read::Found(Entry { stamp, settled, digest, body }, edit))
+    Ok(Read::Found(Entry { stamp, settled, digest, body, fresh }, edit))
 }
 
 pub(super) fn unreadable(error: std::io::Error) -> ClusterError {

@@ -37,6 +37,11 @@ impl Hub {
         receiver
     }
 
+    /// True when nobody watches, so that nothing need be made ready to be told.
+    pub(super) fn is_empty(&self) -> bool {
+        self.watchers.is_empty()
+    }
+
     /// The kinds and namespaces that somebody still watches.
     pub(super) fn scopes(&mut self) -> BTreeSet<(&'static str, Option<String>)> {
         self.watchers.retain(|watcher| !watcher.queue.is_closed());
@@ -48,11 +53,17 @@ impl Hub {
 
     /// Tells every watcher that an object was created or changed.
     pub(super) fn applied(&mut self, object: &Object) {
+        if self.is_empty() {
+            return;
+        }
         self.tell(&object.reference(), || WatchEvent::Applied(object.clone()));
     }
 
     /// Tells every watcher that an object is gone.
     pub(super) fn deleted(&mut self, object: &Object) {
+        if self.is_empty() {
+            return;
+        }
         self.tell(&object.reference(), || WatchEvent::Deleted(object.clone()));
     }
 

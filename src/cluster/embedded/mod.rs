@@ -9,6 +9,7 @@
 //! It is for trying, for CI and for tests; it is not a cluster.
 
 mod admission;
+mod block;
 mod disk;
 mod engine;
 mod entry;

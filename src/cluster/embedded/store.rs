@@ -69,7 +69,7 @@ impl Store {
         let path = layout::path_of(reference)?;
         let mut state = self.state();
         self.refresh(&mut state, vec![path.clone()], None)?;
-        self.cached(&state, &path)
+        self.cached(&mut state, &path)
     }
 
     /// The objects of a kind. Fails when one of their files is damaged: a list that lacks one would prune it.
@@ -82,10 +82,13 @@ impl Store {
         let mut state = self.state();
         let paths = self.refresh_kind(&mut state, kind, namespace)?;
         let mut damaged = Vec::new();
-        let texts: Vec<&str> = paths
+        let fresh: Vec<Option<Object>> =
+            paths.iter().map(|path| state.entries.get_mut(path).and_then(|entry| entry.fresh.take())).collect();
+        let found: Vec<(Option<Object>, &str)> = paths
             .iter()
-            .filter_map(|path| match state.entries.get(path).map(|entry| &entry.body) {
-                Some(Body::Whole(text)) => Some(text.as_ref()),
+            .zip(fresh)
+            .filter_map(|(path, fresh)| match state.entries.get(path).map(|entry| &entry.body) {
+                Some(Body::Whole(text)) => Some((fresh, text.as_ref())),
                 Some(Body::Damaged(fault)) => {
                     damaged.push((path.clone(), fault.clone()));
                     None
@@ -96,7 +99,8 @@ impl Store {
         if let Some(error) = self.damage(damaged) {
             return Err(error);
         }
-        let mut objects = texts.par_iter().map(|text| parse(text)).collect::<Result<Vec<Object>, ClusterError>>()?;
+        let whole = |(fresh, text): (Option<Object>, &str)| fresh.map_or_else(|| parse(text), Ok);
+        let mut objects = found.into_par_iter().map(whole).collect::<Result<Vec<Object>, ClusterError>>()?;
         drop(state);
         if !labels.is_empty() {
             objects.retain(|object| {
@@ -235,7 +239,7 @@ impl Store {
         };
         let object = parse(text)?;
         if let Err(fault) = engine::by_hand(layout::kind_of(&object.reference())?, &object) {
-            state.learn(path, Entry { body: Body::Damaged(fault), ..entry });
+            state.learn(path, Entry { body: Body::Damaged(fault), fresh: None, ..entry });
             return Ok(());
         }
         let mut value = object.into_value();
@@ -254,7 +258,10 @@ impl Store {
     }
 
     /// What the cache says of a path that was just refreshed.
-    pub(super) fn cached(&self, state: &State, path: &Path) -> Result<Option<Object>, ClusterError> {
+    pub(super) fn cached(&self, state: &mut State, path: &Path) -> Result<Option<Object>, ClusterError> {
+        if let Some(fresh) = state.entries.get_mut(path).and_then(|entry| entry.fresh.take()) {
+            return Ok(Some(fresh));
+        }
         match state.entries.get(path).map(|entry| &entry.body) {
             None => Ok(None),
             Some(Body::Whole(text)) => parse(text).map(Some),
@@ -287,7 +294,7 @@ impl Store {
         let stamp = fs::metadata(&full).map(|data| Stamp::of(&data)).map_err(unreadable)?;
         let body = Body::Whole(object.value().to_string().into());
         let digest = Sha256::digest(text.as_bytes()).into();
-        state.entries.insert(path, Entry { stamp, settled: false, digest, body });
+        state.entries.insert(path, Entry { stamp, settled: false, digest, body, fresh: None });
         state.hub.applied(&object);
         Ok(object)
     }
@@ -346,10 +353,11 @@ impl Store {
 }
 
 impl State {
-    fn learn(&mut self, path: PathBuf, entry: Entry) {
+    fn learn(&mut self, path: PathBuf, mut entry: Entry) {
         let news = match (&entry.body, self.entries.get(&path).map(|old| &old.body)) {
+            _ if self.hub.is_empty() => None,
             (Body::Whole(new), Some(Body::Whole(old))) if new == old => None,
-            (Body::Whole(new), _) => parse(new).ok(),
+            (Body::Whole(new), _) => entry.fresh.take().or_else(|| parse(new).ok()),
             // A damaged object is still there: nobody may take it for deleted.
             (Body::Damaged(_), _) => None,
         };
@@ -361,6 +369,7 @@ impl State {
 
     fn forget(&mut self, path: &Path) {
         if let Some(Entry { body: Body::Whole(text), .. }) = self.entries.remove(path)
+            && !self.hub.is_empty()
             && let Ok(object) = parse(&text)
         {
             self.hub.deleted(&object);

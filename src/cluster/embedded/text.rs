@@ -3,6 +3,7 @@
 //! The last line holds two digests: of the text above it, which tells a hand edit from stator's own writing, and of
 //! the object outside `metadata` and `status`, which tells whether such an edit raises the generation.
 
+use super::block;
 use crate::object::{Object, ObjectRef, json_type};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -30,7 +31,10 @@ pub(super) enum Edit {
 
 /// The text of an object's file.
 pub(super) fn encode(object: &Object) -> Result<String, String> {
-    let mut text = serde_saphyr::to_string(object.value()).map_err(|error| error.to_string())?;
+    let mut text = match block::write(object.value()) {
+        Some(text) => text,
+        None => serde_saphyr::to_string(object.value()).map_err(|error| error.to_string())?,
+    };
     if !text.ends_with('\n') {
         text.push('\n');
     }
@@ -43,29 +47,48 @@ pub(super) fn encode(object: &Object) -> Result<String, String> {
 /// Reads a file's text; the error says what is wrong with it and what to do.
 pub(super) fn decode(bytes: &[u8], reference: &ObjectRef) -> Result<Content, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())?;
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| {
-        let place = error.location().map(|at| format!("line {}, column {}: ", at.line(), at.column()));
-        let error = error.without_snippet().to_string();
-        format!("{}not readable as YAML: {}", place.unwrap_or_default(), error.lines().next().unwrap_or_default())
-    })?;
+    let mark = Mark::of(text);
+    let is_ours = mark.is_some_and(|mark| mark.whole == digest(mark.above.as_bytes()));
+    // Only what stator wrote itself may take the quick way; a hand may have used any part of YAML.
+    let quick = mark.filter(|_| is_ours).and_then(|mark| block::read(mark.above.strip_suffix(NOTE)?));
+    let value = match quick {
+        Some(value) => value,
+        None => parse(text)?,
+    };
     let object = Object::from_value(value).map_err(|error| error.to_string())?;
     check(&object, reference)?;
-    let edit = match text.trim_end().rsplit_once('\n') {
-        Some((_, last)) if last.starts_with(MARK) => {
-            let above = &text[..text.trim_end().len() - last.len()];
-            let mut digests = last[MARK.len()..].split(' ');
-            let (whole, main) = (digests.next().unwrap_or_default(), digests.next().unwrap_or_default());
-            if whole == digest(above.as_bytes()) {
-                None
-            } else if main == main_digest(object.value()) {
-                Some(Edit::Beside)
-            } else {
-                Some(Edit::Main)
-            }
-        }
+    let edit = match mark {
+        Some(_) if is_ours => None,
+        Some(mark) if mark.main == main_digest(object.value()) => Some(Edit::Beside),
         Some(_) | None => Some(Edit::Main),
     };
     Ok(Content { object, edit })
+}
+
+/// Any YAML.
+fn parse(text: &str) -> Result<Value, String> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        let place = error.location().map(|at| format!("line {}, column {}: ", at.line(), at.column()));
+        let error = error.without_snippet().to_string();
+        format!("{}not readable as YAML: {}", place.unwrap_or_default(), error.lines().next().unwrap_or_default())
+    })
+}
+
+/// The last line of a file, and the text above it.
+#[derive(Clone, Copy)]
+struct Mark<'a> {
+    above: &'a str,
+    whole: &'a str,
+    main: &'a str,
+}
+
+impl<'a> Mark<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        let text = text.trim_end();
+        let (above, last) = text.split_at_checked(text.rfind('\n')? + 1)?;
+        let mut digests = last.strip_prefix(MARK)?.split(' ');
+        Some(Self { above, whole: digests.next()?, main: digests.next().unwrap_or_default() })
+    }
 }
 
 /// What must hold of every object in the folder, whoever wrote it last.
@@ -154,6 +177,8 @@ mod tests {
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
             any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            (-1e9..1e9).prop_map(Value::from),
             // Text that YAML could take for something else, and any other.
             prop::sample::select(vec![
                 "no",
@@ -177,6 +202,22 @@ mod tests {
                 "<<",
                 "2026-11-21",
                 "a\nb\n\n",
+                "No",
+                "-y",
+                "--model",
+                "-inf",
+                "12:30",
+                "a:b",
+                "a:",
+                "a b",
+                "a - b",
+                "a #b",
+                "-",
+                "---",
+                "NaN",
+                "/",
+                "[a]",
+                "{a}",
                 "\u{feff}",
                 "\u{85}",
                 "{{x}}"
@@ -193,6 +234,62 @@ mod tests {
         })
     }
 
+    /// Lines as a file has them, put together at random: some are the quick way's, most are not.
+    fn yaml_like() -> impl Strategy<Value = String> {
+        let line = (
+            prop::sample::select(vec!["", "", "  ", "    ", "- ", "  - ", "- - ", "   "]),
+            prop::sample::select(vec![
+                "a:",
+                "b:",
+                "\"f:c\":",
+                "d e:",
+                "true:",
+                "- ",
+                "",
+                "~:",
+                "\"a\\n\":",
+                "-a:",
+                "/b:",
+            ]),
+            prop::sample::select(vec![
+                "",
+                " {}",
+                " []",
+                " x",
+                " - y",
+                " \"q\"",
+                " 1",
+                " 01",
+                " 1.0",
+                " -1e3",
+                " null",
+                " no",
+                " a: b",
+                " a:b",
+                " # c",
+                " x #",
+                " 'z'",
+                " |",
+                " -m",
+                " --",
+                " a  b",
+                " a ",
+                " \"\\u0007\"",
+                " \"\\/\"",
+                " 2026-11-21",
+                " 18446744073709551615",
+                " .5",
+                " -inf",
+                " a, b",
+                " (a) = b+c",
+                " x: ",
+                " http://x:80/y",
+            ]),
+        )
+            .prop_map(|(indent, key, value)| format!("{indent}{key}{value}\n"));
+        prop::collection::vec(line, 1..6).prop_map(|lines| lines.concat())
+    }
+
     proptest! {
         #[test]
         fn what_is_written_reads_the_same(spec in any_value()) {
@@ -202,8 +299,24 @@ mod tests {
         }
 
         #[test]
+        fn the_quick_way_and_the_full_parser_read_the_same(spec in any_value()) {
+            let value = object(spec).into_value();
+            let text = block::write(&value).expect("no key or nesting here is beyond the quick way");
+            prop_assert_eq!(block::read(&text), Some(value.clone()), "{}", text);
+            prop_assert_eq!(parse(&text), Ok(value), "{}", text);
+        }
+
+        #[test]
+        fn what_the_quick_way_takes_means_the_same_to_the_full_parser(text in yaml_like()) {
+            if let Some(value) = block::read(&text) {
+                prop_assert_eq!(parse(&text), Ok(value), "{}", text);
+            }
+        }
+
+        #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = decode(&bytes, &object(json!({})).reference());
+            let _ = block::read(&String::from_utf8_lossy(&bytes));
         }
     }
 

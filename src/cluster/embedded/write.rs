@@ -42,7 +42,7 @@ fn exclusively<T>(
     let mut state = store.state();
     let lock = store.lock()?;
     store.refresh(&mut state, vec![path.clone()], Some(&lock))?;
-    let live = store.cached(&state, &path)?;
+    let live = store.cached(&mut state, &path)?;
     let now = store.options.now();
     work(Write { store, state: &mut state, lock: &lock, kind, reference, live, now })
 }

@@ -4,8 +4,8 @@ use super::small::SMALL;
 use crate::fields::managers::read_managers;
 use crate::fields::typed::same;
 use crate::fields::{
-    ApplyInput, ApplyResult, Difference, FieldSet, apply, default, diff, managers, owner_of, restrict, schema_of,
-    typing_faults, undeclared, update, validate,
+    ApplyInput, ApplyResult, Difference, FieldSet, apply, default, diff, is_settled, managers, owner_of, restrict,
+    schema_of, typing_faults, undeclared, update, validate,
 };
 use crate::object::{FieldPath, Object, Segment};
 use proptest::collection::{btree_map, vec};
@@ -223,6 +223,60 @@ proptest! {
         prop_assert_eq!(once.object, twice.object);
     }
 
+    /// What the one walk calls settled, an apply leaves alone, whoever changed whatever before; and what was just
+    /// applied is settled, so that the walk is not for nothing.
+    #[test]
+    fn what_is_settled_an_apply_leaves_alone(config in thing(), edits in vec((thing(), any::<bool>()), 0..3)) {
+        let applied = by("a", None, &config, false, NOW).object;
+        let odd = |spec: &Value| filled(spec) != *spec;
+        if !odd(&config["spec"]) && config["spec"] != json!({}) {
+            prop_assert!(is_settled(&SMALL, &applied, &config, "a"), "{applied:#}");
+        }
+        let mut live = applied;
+        for (edit, same_fields) in edits {
+            // Half the time other values for what is there, or more of it; else anything.
+            let mut spec = live["spec"].clone();
+            let changes = edit["spec"].as_object().expect("a map");
+            for (name, value) in changes {
+                if !same_fields || spec.get(name).is_some_and(|old| same(old, value)) {
+                    spec[name] = value.clone();
+                }
+            }
+            let mut edited = live.clone();
+            edited["spec"] = spec;
+            live = update(&SMALL, &live, edited, "hand", false, NOW);
+            live = match apply(&ApplyInput {
+                schema: &SMALL, live: Some(&live), config: &edit, manager: "b", force: false, status: false, now: NOW,
+            }) {
+                Ok(result) => result.object,
+                Err(_) => live,
+            };
+        }
+        if is_settled(&SMALL, &live, &config, "a") {
+            let again = by("a", Some(&live), &config, false, LATER);
+            prop_assert!(!again.changed, "{:?}", diff(&SMALL, &live, &again.object));
+        }
+        // And for any other wish: settled only where an apply changes nothing.
+        let other = by("b", None, &config, false, NOW).object;
+        prop_assert!(!is_settled(&SMALL, &other, &config, "a"));
+    }
+
+    /// The smallest edits there are: one value of the live object or of the wish becomes another.
+    #[test]
+    fn one_value_more_or_less_is_noticed(config in thing(), at in any::<prop::sample::Index>(), new in number(), of_live in any::<bool>()) {
+        let live = by("a", None, &config, false, NOW).object;
+        let (mut live, mut config) = (live, config);
+        let edited = if of_live { &mut live["spec"] } else { &mut config["spec"] };
+        let places = FieldSet::of(&SMALL, &json!({"spec": edited})).leaves().collect::<Vec<_>>();
+        prop_assume!(!places.is_empty());
+        // A list or a map that is owned as one, or an item without its keys, is replaced as a whole.
+        patch(edited, &at.get(&places).0[1..], Some(&new));
+        if is_settled(&SMALL, &live, &config, "a") {
+            let again = by("a", Some(&live), &config, false, LATER);
+            prop_assert!(!again.changed, "{:?}", diff(&SMALL, &live, &again.object));
+        }
+    }
+
     #[test]
     fn what_its_only_owner_omits_is_gone(first in thing(), second in thing()) {
         let object = by("a", None, &first, false, NOW).object;
@@ -330,6 +384,7 @@ proptest! {
                 let _ = apply(&input);
                 let _ = update(schema, &live, config.clone(), "b", status, NOW);
             }
+            let _ = is_settled(schema, &live, &config, "a");
             let set = FieldSet::of(schema, &live);
             let _ = (validate(schema, &live, Some(&config)), undeclared(schema, &live), restrict(schema, &config, &set));
             let mut filled = live.clone();
@@ -368,6 +423,7 @@ fn real_objects_apply_once_and_vanish_when_omitted() {
         let once = go(None, &graph).object;
         let twice = go(Some(&once), &graph);
         assert!(!twice.changed, "{}: {:?}", text("/metadata/name"), diff(schema, &once, &twice.object));
+        assert!(is_settled(schema, &once, &graph, "stator"), "{}", text("/metadata/name"));
         let owners = read_managers(&once).expect("readable owners");
         let mine = &owners.first().expect("an owner").fields;
         assert_eq!(FieldSet::from_fields_v1(&mine.to_fields_v1()).as_ref(), Ok(mine));

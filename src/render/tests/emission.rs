@@ -173,7 +173,7 @@ cache: {claim: weights, size: 10Gi}",
                   persistentVolumeClaim:
                     claimName: weights
         "#);
-    let list: Value = serde_json::from_str(&json_list(&objects)).unwrap();
+    let list: Value = serde_json::from_str(&json_list(&objects).unwrap()).unwrap();
     assert_eq!(list["kind"], "List");
     assert_eq!(list["items"].as_array().map(Vec::len), Some(2));
 }
