@@ -105,10 +105,16 @@ pub fn sort(findings: &mut Vec<Finding>) {
 /// The nearest allowed word, when one is near enough to be what was meant ("did you mean `prefill`?").
 pub fn nearest<'a>(found: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = found.to_lowercase();
-    allowed
-        .into_iter()
+    let allowed: Vec<&str> = allowed.into_iter().collect();
+    let near = allowed
+        .iter()
         .map(|word| (strsim::damerau_levenshtein(&lower, &word.to_lowercase()), word))
         .filter(|(distance, word)| *distance <= 1.max(word.chars().count().min(found.chars().count()) / 3))
-        .min()
-        .map(|(_, word)| word)
+        .min();
+    // `h200` is too far from `h200_sxm` by letters, and still its beginning.
+    let begun = || {
+        let longer = allowed.iter().filter(|word| lower.len() > 1 && word.to_lowercase().starts_with(&lower));
+        longer.min_by_key(|word| (word.len(), **word)).copied()
+    };
+    near.map(|(_, word)| *word).or_else(begun)
 }

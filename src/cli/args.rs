@@ -1,5 +1,7 @@
 //! Options that several verbs share. A verb takes a group only where every option of it does something.
 
+use crate::cluster::embedded::Embedded;
+use crate::cluster::embedded::operator::{Operator, OperatorHandle};
 use crate::plan::HoldKind;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
@@ -81,12 +83,19 @@ pub struct ClusterArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cluster options")]
 pub struct SimulateArgs {
-    /// Play the operator's part on the embedded cluster, so that health moves
+    /// Play the operator's part on the embedded cluster, so that health moves; with `status`, while it watches
     #[arg(long, env = "STATOR_SIMULATE_OPERATOR", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub simulate_operator: bool,
     /// How many times faster than life the operator is played
     #[arg(long, env = "STATOR_SIMULATE_SPEED", value_name = "FACTOR", default_value = "10", value_parser = speed, requires = "simulate_operator")]
     pub simulate_speed: f64,
+}
+
+impl SimulateArgs {
+    /// Starts playing, where that is asked for; it goes on until the handle is dropped.
+    pub fn start(&self, cluster: &Embedded) -> Option<OperatorHandle> {
+        self.simulate_operator.then(|| Operator::start(cluster.clone(), self.simulate_speed))
+    }
 }
 
 /// What a plan may contain.

@@ -40,7 +40,20 @@ pub fn open(
             kubeconfig.display()
         ),
     });
-    Ok(Embedded::open(&folder, Options::default())?)
+    let cluster = Embedded::open(&folder, Options::default())?;
+    if folder.ends_with(FOLDER) {
+        keep_out_of_git(&folder);
+    }
+    Ok(cluster)
+}
+
+/// Live objects are no part of what git declares, and a commit of them would be applied by nobody.
+fn keep_out_of_git(folder: &Path) {
+    let Some(ignore) = folder.parent().map(|parent| parent.join(".gitignore")) else { return };
+    if !ignore.exists() {
+        // A folder that cannot be written to needs no telling git about it.
+        let _ = fs_err::write(ignore, "*\n");
+    }
 }
 
 fn choose(arguments: &ClusterArgs, root: &Path, environment_context: Option<&str>) -> Result<(PathBuf, Why), CliError> {

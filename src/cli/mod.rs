@@ -77,18 +77,29 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
+/// A variable that is set to nothing counts as not set, as pipelines set variables that they have no value for.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| match arg.get_env().and_then(std::env::var_os) {
+            Some(value) if value.is_empty() => arg.env(clap::builder::Resettable::Reset),
+            Some(_) | None => arg,
+        })
+        .mut_subcommands(without_empty_variables)
+}
+
 /// Parses the arguments and carries them out.
 pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let cli =
-        match command().try_get_matches_from(arguments).and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
-        {
-            Ok(cli) => cli,
-            Err(error) => {
-                // Help and version are results; a reader of either that went away is no failure.
-                let _ = error.print();
-                return if error.exit_code() == 0 { Exit::Success } else { Exit::Error };
-            }
-        };
+    let cli = match without_empty_variables(command())
+        .try_get_matches_from(arguments)
+        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
+    {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are results; a reader of either that went away is no failure.
+            let _ = error.print();
+            return if error.exit_code() == 0 { Exit::Success } else { Exit::Error };
+        }
+    };
     let output = Output::new(&cli.common);
     tracing_to_stderr(&cli.common, &output);
     match carry_out(cli.verb, &output).await {

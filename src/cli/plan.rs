@@ -15,7 +15,7 @@ use clap::{ArgAction, Args, ValueEnum};
 /// With --from, one revision is compared with another and no cluster is needed: what a pull request would change.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 planned; 1 an intent has errors, --fail-on was hit, or --exit-code and there are changes; 2 no plan.\n\nExamples:\n  stator plan -e prod\n  stator plan -e prod --from origin/main -o markdown\n  stator plan -e prod -o json > plan.json && stator sync -e prod --plan plan.json"
+    after_help = "Exit codes: 0 planned; 1 an intent has errors, --fail-on was hit, or --exit-code and there are changes; 2 no plan.\n\nExamples:\n  stator plan -e prod\n  stator plan -e prod --from origin/main... -o markdown\n  stator plan -e prod -o json > plan.json && stator sync -e prod --plan plan.json"
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Exit with 1 when a change is of one of these classes
     #[arg(long, env = "STATOR_FAIL_ON", value_name = "CLASS", value_delimiter = ',')]
     fail_on: Vec<Class>,
-    /// Compare with this revision and not with a cluster
+    /// Compare with this revision and not with a cluster; `main...` is where the work left main
     #[arg(long, env = "STATOR_FROM", value_name = "REV", conflicts_with_all = ["cluster", "context", "kubeconfig", "allow", "prune"])]
     from: Option<String>,
     /// With --from: plan this revision in place of the files as they are

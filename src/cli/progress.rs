@@ -24,7 +24,7 @@ impl Progress {
         let bar = terminal.then(|| {
             let bar = ProgressBar::with_draw_target(Some(models.len() as u64), ProgressDrawTarget::stderr());
             if let Ok(style) =
-                ProgressStyle::with_template("{spinner} {bar:24} {pos}/{len} models  {elapsed}  {wide_msg}")
+                ProgressStyle::with_template("{spinner} {bar:12} {pos}/{len} models  {elapsed}  {wide_msg}")
             {
                 bar.set_style(style);
             }
@@ -41,7 +41,7 @@ impl Progress {
             Event::Deleted { model: _, object } => self.say(&format!("deleted {object}")),
             Event::Retrying { model, message } => self.say(&format!("{model}: trying again: {message}")),
             Event::Waiting { model, message } => match &self.bar {
-                Some(bar) => bar.set_message(escape::line(&format!("{model}: {message}"))),
+                Some(bar) => bar.set_message(escape::line(&format!("{model}: {}", brief(&model, &message)))),
                 None => self.say(&format!("{model}: {message}")),
             },
             Event::Finished(outcome) => {
@@ -68,5 +68,31 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// A sentence without the object that it is about, where the model's name says as much: a bar has one line.
+fn brief<'a>(model: &str, message: &'a str) -> &'a str {
+    match message.split_once(": ") {
+        Some((object, rest)) if object.rsplit('/').next() == Some(model) => rest,
+        Some(_) | None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_leaves_room_for_what_is_waited_for() {
+        assert_eq!(
+            brief("llama", "DynamoGraphDeployment prod/llama: waiting for worker: none"),
+            "waiting for worker: none"
+        );
+        assert_eq!(
+            brief("llama", "DynamoModel prod/llama-sql: no endpoints"),
+            "DynamoModel prod/llama-sql: no endpoints"
+        );
+        assert_eq!(brief("llama", "trying again"), "trying again");
     }
 }

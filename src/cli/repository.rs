@@ -10,6 +10,7 @@ use crate::intent::scalar::DnsName;
 use crate::intent::{EnvironmentError, Selection, Workspace};
 use crate::render::{self, Rendered, Target};
 use crate::source::{self, Checkout, Scope};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A repository, read and parsed.
@@ -64,6 +65,18 @@ pub struct Desired {
     pub rendered: Vec<Rendered>,
     /// Findings of files, models, policy and rendering, sorted.
     pub findings: Vec<Finding>,
+}
+
+impl Desired {
+    /// The models of a scope that cannot be synced, since they or what they render to have errors.
+    pub fn faulty(&self, scope: &Scope) -> BTreeSet<String> {
+        let broken = self.selection.broken.iter();
+        // A broken intent may lack even a name; its path then stands for it.
+        let broken = broken.map(|one| (one.name.as_deref().unwrap_or(&one.source), &one.source));
+        let refused = self.rendered.iter().filter(|one| one.findings.iter().any(Finding::is_error));
+        let refused = refused.map(|one| (one.model.as_str(), &one.source));
+        broken.chain(refused).filter(|(_, source)| scope.contains(source)).map(|(name, _)| name.to_owned()).collect()
+    }
 }
 
 /// Renders one environment of a workspace.

@@ -25,9 +25,12 @@ pub fn compare(opened: &Opened, from: &str, to: Option<&str>, environment: &Envi
     // Which environment is meant is the head's to say; the base may lack it, and then all of it is new.
     let named = EnvironmentArgs { environment: Some(head.target.environment.clone()), ..environment.clone() };
     let base = Workspace::parse(&base_tree);
-    let base = match base.environment(named.environment.as_deref()) {
-        Ok(_) => repository::desired(&base, &named)?.rendered,
-        Err(EnvironmentError::Unknown { .. }) => Vec::new(),
+    let (base, base_broken) = match base.environment(named.environment.as_deref()) {
+        Ok(_) => {
+            let desired = repository::desired(&base, &named)?;
+            (desired.rendered, desired.selection.broken)
+        }
+        Err(EnvironmentError::Unknown { .. }) => (Vec::new(), Vec::new()),
         Err(error @ (EnvironmentError::Ambiguous { .. } | EnvironmentError::Unreadable { .. })) => {
             return Err(error.into());
         }
@@ -43,6 +46,7 @@ pub fn compare(opened: &Opened, from: &str, to: Option<&str>, environment: &Envi
         environment: &head.target.environment,
         base: &base,
         base_revision: &base_revision,
+        base_broken: &base_broken,
         head: &rendered,
         head_revision: &head_revision,
         broken: &head.selection.broken,

@@ -1,6 +1,6 @@
 //! `stator status`, and `stator get models`.
 
-use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs};
+use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, SimulateArgs};
 use super::error::{CliError, ErrorKind, Exit};
 use super::live;
 use super::output::Output;
@@ -28,6 +28,8 @@ pub struct Arguments {
     environment: EnvironmentArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    simulate: SimulateArgs,
     /// The form of the list
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "table")]
     output: Format,
@@ -69,6 +71,8 @@ async fn show(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> 
     let desired = repository::desired(&opened.workspace, &arguments.environment)?;
     let namespace = desired.target.namespace.clone();
     let cluster = connect(&opened, &desired, &arguments.cluster, output)?;
+    // One look needs nobody to move what it looks at.
+    let _operator = arguments.watch.then(|| arguments.simulate.start(&cluster)).flatten();
     // The watch is opened first, so that nothing falls between it and the first look.
     let mut changes = match arguments.watch {
         true => Some(cluster.watch(kinds::ALL, Some(&namespace)).await?),

@@ -8,7 +8,6 @@ use super::progress::Progress;
 use super::signals::interrupted;
 use super::{connect, repository, saved_plan};
 use crate::cluster::embedded::Embedded;
-use crate::cluster::embedded::operator::Operator;
 use crate::cluster::{ApplyRequest, Cluster as _};
 use crate::plan::{Plan, Step};
 use crate::present::plan as present;
@@ -17,6 +16,7 @@ use crate::present::{Look, Tone, count};
 use crate::sync::{self, Cancel, SyncOptions, SyncReport, SyncResult};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct Arguments {
     #[command(flatten)]
     changes: ChangeArgs,
     /// Change nothing: `client` shows the plan, `server` has the cluster check every write too
-    #[arg(long, env = "STATOR_DRY_RUN", value_name = "WHERE", conflicts_with_all = ["wait", "yes"])]
+    #[arg(long, env = "STATOR_DRY_RUN", value_name = "WHERE", conflicts_with = "wait")]
     dry_run: Option<DryRun>,
     /// Wait until every model is healthy
     #[arg(long, env = "STATOR_WAIT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
@@ -86,10 +86,8 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
     opened.workspace.forget_models();
     let context = desired.selection.environment.context.clone();
     let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output)?;
-    let _operator = arguments
-        .simulate
-        .simulate_operator
-        .then(|| Operator::start(cluster.clone(), arguments.simulate.simulate_speed));
+    let _operator = arguments.simulate.start(&cluster);
+    let faulty = desired.faulty(&opened.checkout.scope);
     let found = connect::within(&arguments.cluster, live::read(&cluster, &desired)).await?;
     let planned = live::plan(&opened, desired, found, &arguments.changes);
     if let Some(file) = &arguments.plan {
@@ -102,7 +100,7 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
             let exit = dry_run(&planned.plan, arguments.output, output)?;
             Ok(if refused > 0 { Exit::No } else { exit })
         }
-        None => for_real(arguments, &cluster, planned, output).await,
+        None => for_real(arguments, &cluster, planned, &faulty, output).await,
     }
 }
 
@@ -110,6 +108,7 @@ async fn for_real(
     arguments: &Arguments,
     cluster: &Embedded,
     planned: Planned,
+    faulty: &BTreeSet<String>,
     output: &Output,
 ) -> Result<Exit, CliError> {
     let Planned { plan, records } = planned;
@@ -146,7 +145,7 @@ async fn for_real(
     };
     progress.finish();
     output.result(&match arguments.output {
-        Format::Text => text(&report, &output.look),
+        Format::Text => text(&report, faulty, &output.look),
         Format::Json => crate::present::json(&report)?,
     })?;
     for hold in &held {
@@ -171,8 +170,12 @@ fn held_back(plan: &Plan) -> Vec<String> {
         .filter(|hold| !hold.allowed)
         .map(|hold| format!("held back[{}]: {}; {}", present::hold_word(hold.kind), hold.message, hold.help));
     let errors = plan.findings.iter().filter(|finding| finding.is_error()).count();
-    let faulty = (errors > 0)
-        .then(|| format!("{} in intents: their models were left as they are", count(errors, "error", "errors")));
+    let faulty = (errors > 0).then(|| {
+        format!(
+            "{} in intents: models with errors were left as they are; see `stator validate`",
+            count(errors, "error", "errors")
+        )
+    });
     holds.chain(faulty).collect()
 }
 
@@ -234,7 +237,7 @@ fn seed() -> u64 {
         ^ u64::try_from(jiff::Timestamp::now().as_nanosecond() & 0xffff_ffff_ffff).unwrap_or(0)
 }
 
-fn text(report: &SyncReport, look: &Look) -> String {
+fn text(report: &SyncReport, faulty: &BTreeSet<String>, look: &Look) -> String {
     let mut table = Table::new(&["MODEL", "RESULT", "APPLIED", "PRUNED", "MESSAGE"]);
     let changed = |outcome: &&sync::ModelOutcome| {
         look.verbose
@@ -253,8 +256,10 @@ fn text(report: &SyncReport, look: &Look) -> String {
         ]);
     }
     let mut out = if shown.is_empty() { String::new() } else { table.render(look) };
-    let well = report.models.iter().filter(|outcome| outcome.result.is_success()).count();
-    let total = report.models.len();
+    // A model with errors may well be as it was, and still it is not what git says.
+    let sound: Vec<_> = report.models.iter().filter(|outcome| !faulty.contains(&outcome.name)).collect();
+    let well = sound.iter().filter(|outcome| outcome.result.is_success()).count();
+    let total = sound.len() + faulty.len();
     out.push_str(&format!(
         "{well} of {} synced, {}.\n",
         count(total, "model", "models"),

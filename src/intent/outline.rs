@@ -4,7 +4,7 @@
 
 use super::model::{
     Adapter, Cache, Component, EnvFromConfigMap, EnvFromSecret, Frontend, Hardware, Metadata, Model, ModelSpec,
-    Override, OverrideTarget, Resources, Rollout, ScalingBounds, Secrets, Serving, Sla, Worker, Workload,
+    Override, OverrideTarget, Resources, Rollout, ScalingBounds, Secrets, Serving, Sla, SlaWorker, Worker, Workload,
 };
 use super::repository::{
     Defaults, Environment, Guards, PolicyRule, Prices, Repository, RepositoryMetadata, RepositorySpec,
@@ -98,6 +98,7 @@ static ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = LazyLo
         ("Secrets", fields_of::<Secrets>()),
         ("Serving", fields_of::<Serving>()),
         ("Sla", fields_of::<Sla>()),
+        ("SlaWorker", fields_of::<SlaWorker>()),
         ("Worker", fields_of::<Worker>()),
         ("Workload", fields_of::<Workload>()),
     ])

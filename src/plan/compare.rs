@@ -25,6 +25,8 @@ pub struct Comparison<'a> {
     pub base: &'a [Rendered],
     /// The commit that is compared with.
     pub base_revision: &'a str,
+    /// Models of the base that cannot be used: what they rendered to is not known.
+    pub base_broken: &'a [crate::intent::BrokenIntent],
     /// What would be.
     pub head: &'a [Rendered],
     /// The commit that would be.
@@ -48,8 +50,19 @@ struct Side<'a> {
 pub fn compare(comparison: &Comparison<'_>) -> Plan {
     let (base, head) = (sides(comparison.base), sides(comparison.head));
     let mut lines = Vec::new();
+    let was_broken = |side: &Side<'_>| {
+        let model = side.rendered.model.as_str();
+        let unread = comparison.base_broken.iter();
+        unread.clone().any(|one| one.source == side.rendered.source || one.name.as_deref() == Some(model))
+            || comparison.base.iter().any(|one| one.model == model && one.findings.iter().any(Finding::is_error))
+    };
     for (identity, new) in &head {
-        lines.push((new.desired.stage, changed(base.get(identity), new)));
+        let mut change = changed(base.get(identity), new);
+        if change.action == Action::Create && was_broken(new) {
+            change.reasons =
+                vec!["the model had errors before, so what changes is not known: all of it is shown".to_owned()];
+        }
+        lines.push((new.desired.stage, change));
     }
     let broken =
         |side: &Side<'_>| {

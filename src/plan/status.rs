@@ -226,7 +226,7 @@ fn message(judged: &[(&Change, Verdict)], faulty: bool, sync: SyncState, health:
         return "has errors: see `stator validate`".to_owned();
     }
     if let Some((change, _)) = judged.iter().find(|(change, _)| change.action == Action::Blocked) {
-        return format!("{} {}", change.object.name, change.reasons.join("; "));
+        return format!("{}: {}", change.object.name, change.reasons.join("; "));
     }
     if judged.is_empty() {
         return "nothing of it is in the cluster".to_owned();

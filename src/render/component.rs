@@ -279,7 +279,7 @@ fn require_image(context: &mut Context<'_>, path: &str, image: Option<&str>) {
     }
 }
 
-fn router_mode(mode: RouterMode) -> &'static str {
+pub(super) fn router_mode(mode: RouterMode) -> &'static str {
     match mode {
         RouterMode::RoundRobin => "round-robin",
         RouterMode::Random => "random",

@@ -5,6 +5,7 @@ mod cache;
 mod component;
 pub mod emit;
 pub mod engine;
+mod generated;
 mod graph;
 pub mod hardware;
 mod judge;

@@ -1,7 +1,7 @@
 //! The request (DGDR): a model described by targets. It is one-shot: Dynamo ignores edits once it has ended, so its
 //! name ends in a hash of its spec, and another spec is another request.
 
-use super::{Context, Draft, Stage, metadata, rules};
+use super::{Context, Draft, Stage, generated, metadata, rules};
 use crate::dynamo::kinds;
 use crate::dynamo::registry::{self, PLANNER_IMAGE};
 use crate::dynamo::v1beta1::{RequestSpec, to_value};
@@ -34,7 +34,7 @@ pub(super) fn draft(context: &mut Context<'_>, sla: &Sla) -> Draft {
         sla: targets(sla),
         model_cache: model_cache(model),
         features: features(sla),
-        overrides: overrides(model.secrets.as_ref()),
+        overrides: overrides(context, sla),
         ..RequestSpec::default()
     });
     let hash = metadata::short_hash(spec.to_string().as_bytes());
@@ -54,7 +54,6 @@ fn not_with_sla(context: &mut Context<'_>, model: &ModelSpec) {
         ("components", !model.components.is_empty()),
         ("restart", model.restart.is_some()),
         ("rollout", model.rollout.is_some()),
-        ("env", !model.env.is_empty()),
     ];
     for (field, present) in written {
         // Defaults of a folder are for all its models, and need not fit each of them.
@@ -157,15 +156,19 @@ fn features(sla: &Sla) -> BTreeMap<String, Value> {
     ])
 }
 
+fn overrides(context: &mut Context<'_>, sla: &Sla) -> BTreeMap<String, Value> {
+    let secrets = context.intent.model.spec.secrets.as_ref();
+    fields([("dgd", generated::overrides(context, sla)), ("profilingJob", secrets.and_then(profiling_job))])
+}
+
 /// Secrets reach the profiler through its job's pod. The container's name is the operator's own, so that the override
 /// is merged into it.
-fn overrides(secrets: Option<&Secrets>) -> BTreeMap<String, Value> {
-    let Some(secrets) = secrets else { return BTreeMap::new() };
+fn profiling_job(secrets: &Secrets) -> Option<Value> {
     let mut pod = serde_json::Map::new();
     let pull: Vec<Value> = secrets.image_pull.iter().map(|name| json!({"name": name.as_str()})).collect();
     let env_from = super::pod::env_from(Some(secrets));
     if pull.is_empty() && env_from.is_empty() {
-        return BTreeMap::new();
+        return None;
     }
     let mut container = json!({"name": "profiler"});
     if let (false, Some(map)) = (env_from.is_empty(), container.as_object_mut()) {
@@ -175,5 +178,5 @@ fn overrides(secrets: Option<&Secrets>) -> BTreeMap<String, Value> {
     if !pull.is_empty() {
         pod.insert("imagePullSecrets".to_owned(), Value::Array(pull));
     }
-    fields([("profilingJob", Some(json!({"template": {"spec": pod}})))])
+    Some(json!({"template": {"spec": pod}}))
 }

@@ -17,7 +17,8 @@ const MODE_SUBMODULE: i32 = 0o160_000;
 
 /// The files of the repository at `root` as a commit has them, and that commit in full.
 ///
-/// `revision` is a branch, a tag, a commit, or anything relative to one (`HEAD~1`).
+/// `revision` is a branch, a tag, a commit, or anything relative to one (`HEAD~1`). `main...HEAD` is where the two
+/// parted, and `main...` the same with `HEAD`: what a branch is compared with when `main` has gone on meanwhile.
 ///
 /// # Errors
 /// When there is no git repository, no such revision, or the commit does not have the folder `root`. A single file
@@ -36,12 +37,22 @@ pub fn tree_at(root: &Path, revision: &str) -> Result<(SourceTree, String), Sour
             reason: error.message().to_owned(),
         }
     };
-    let commit =
-        repository.revparse_single(revision).and_then(|object| object.peel(ObjectType::Commit)).map_err(unknown)?.id();
+    let commit = commit(&repository, revision).map_err(unknown)?;
     let entries = entries(&repository, commit, &folder, &root)?;
     let odb = repository.odb().map_err(|error| damaged(&root, &error))?;
     let files = entries.into_iter().map(|(path, entry)| SourceFile { content: blob(&odb, &entry), path }).collect();
     Ok((SourceTree { files }, commit.to_string()))
+}
+
+fn commit(repository: &Repository, revision: &str) -> Result<Oid, git2::Error> {
+    let single = |name: &str| Ok(repository.revparse_single(name)?.peel(ObjectType::Commit)?.id());
+    match revision.split_once("...") {
+        Some((ours, theirs)) => {
+            let or_head = |name: &str| single(if name.is_empty() { "HEAD" } else { name });
+            repository.merge_base(or_head(ours)?, or_head(theirs)?)
+        }
+        None => single(revision),
+    }
 }
 
 /// The commit that a work tree stands on, with `-dirty` when one of the files read differs from it. Empty outside git

@@ -102,6 +102,19 @@ impl Workbench {
         repository.commit(Some("HEAD"), &who, &who, message, &tree, &parents).expect("a commit").to_string()
     }
 
+    /// Goes over to a branch, making it at the current commit where it is missing.
+    pub fn switch(&self, branch: &str) {
+        let repository = git2::Repository::open(self.root()).expect("git");
+        let here = repository.head().and_then(|head| head.peel_to_commit()).expect("a commit");
+        if repository.find_branch(branch, git2::BranchType::Local).is_err() {
+            repository.branch(branch, &here, false).expect("a branch");
+        }
+        let name = format!("refs/heads/{branch}");
+        let there = repository.revparse_single(&name).expect("the branch");
+        repository.checkout_tree(&there, Some(git2::build::CheckoutBuilder::new().force())).expect("a checkout");
+        repository.set_head(&name).expect("the branch");
+    }
+
     /// The command, hermetic, in the repository's root.
     pub fn command(&self) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("stator"));

@@ -122,7 +122,7 @@ fn the_head_of_a_file_is_checked() {
     ];
     insta::assert_snapshot!(report(&workspace(&files).findings), @r#"
     a/model.yaml:1:13 error schema/unknown-word: `apiVersion` is `stator.dev/v1`; expected `stator.dev/v1alpha1`
-      help: Use one of these words.
+      help: Did you mean `stator.dev/v1alpha1`?
     a/model.yaml:2:7 error schema/unknown-word: `kind` is `Modell`; expected `Model`
       help: Did you mean `Model`?
     a/model.yaml:3:1 error schema/missing-field: `metadata` lacks `name`

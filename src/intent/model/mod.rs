@@ -19,7 +19,7 @@ pub use overrides::{Override, OverrideKind, OverrideTarget};
 pub use replica::Replica;
 pub use scaling::{ExternalScaling, Resources, Rollout, RolloutStrategy, Scaling, ScalingBounds};
 pub use serving::{Component, ComponentType, Frontend, RouterMode, Serving, Worker};
-pub use sla::{Optimize, Search, Sla, Workload};
+pub use sla::{Optimize, Search, Sla, SlaWorker, Workload};
 pub use storage::{AccessMode, Adapter, Cache};
 
 use crate::intent::scalar::{ComponentName, EnvName, ImageReference, LabelValue, ModelName, RuntimeVersion};

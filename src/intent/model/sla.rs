@@ -1,5 +1,6 @@
 //! What to reach, for a model served by target.
 
+use super::RouterMode;
 use crate::intent::scalar::Millis;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,12 @@ pub struct Sla {
     /// Settings for a planner in the graph that Dynamo makes; present means on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planner: Option<Map<String, Value>>,
+    /// How the graph that Dynamo makes spreads requests over its workers. Defaults to what the profiler chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router: Option<RouterMode>,
+    /// What every worker of the graph that Dynamo makes is held to, whatever the profiler finds. Needs a named engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<SlaWorker>,
     /// Whether to profile with the mocker, without GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mocker: Option<bool>,
@@ -78,4 +85,33 @@ pub enum Search {
     Rapid,
     /// Hours, on real GPUs.
     Thorough,
+}
+
+/// What every worker of the graph that Dynamo makes is held to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SlaWorker {
+    /// Tensor parallel size. With it, or `pipelineParallel`, a replica gets tensorParallel × pipelineParallel GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub tensor_parallel: Option<u32>,
+    /// Pipeline parallel size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub pipeline_parallel: Option<u32>,
+    /// Number type of weights and activations (`bfloat16`, `float16`, `auto`, …).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub dtype: Option<String>,
+    /// The most sequences in one batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_sequences: Option<u32>,
+    /// The longest sequence, prompt and answer together, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_length: Option<u32>,
+    /// Arguments appended to the engine's command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
 }

@@ -19,7 +19,8 @@ pub struct Parsed {
 /// Reads one file. Never panics, whatever the bytes; time and memory are bounded by [`MAX_BYTES`].
 pub fn parse(bytes: &[u8], file: FileId, path: &str) -> Parsed {
     if bytes.len() > MAX_BYTES {
-        let message = format!("the file has {} bytes; at most {MAX_BYTES} (1 MiB) are read", bytes.len());
+        // How much larger is not known: sources stop reading here.
+        let message = format!("the file is larger than {MAX_BYTES} bytes (1 MiB), the most that is read");
         return refused(Finding::error(
             rules::YAML_TOO_BIG,
             Location::file(path),

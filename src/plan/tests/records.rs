@@ -67,7 +67,7 @@ fn status_tells_drift_from_a_change_in_git() {
         })
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
-    "held" "Blocked" "Progressing" 4 [{"have":4,"object":"DynamoGraphDeployment prod/held","owner":"kubectl-edit","path":"spec.components[name=decode].replicas","want":1}] "held spec.components[name=decode].replicas: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back"
+    "held" "Blocked" "Progressing" 4 [{"have":4,"object":"DynamoGraphDeployment prod/held","owner":"kubectl-edit","path":"spec.components[name=decode].replicas","want":1}] "held: spec.components[name=decode].replicas: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back"
     "llama" "OutOfSync" "Progressing" 7 [{"have":7,"object":"DynamoGraphDeployment prod/llama","owner":"stator","path":"spec.components[name=decode].replicas","want":1}] "the operator has not seen it yet"
     "qwen" "OutOfSync" "Progressing" 1 [] "the operator has not seen it yet"
     "#);

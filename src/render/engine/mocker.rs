@@ -11,6 +11,7 @@ pub(super) const TABLE: Table = Table {
     // As in upstream's manifest: planners and routers look for decode workers.
     aggregated_type: "decode",
     adapter_env: &[],
+    generated_workers: &[],
     options_flag: None,
     rows: &[
         Row::Flag(Setting::Model, "--model-path"),

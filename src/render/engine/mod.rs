@@ -128,6 +128,8 @@ pub struct Table {
     pub aggregated_type: &'static str,
     /// Environment variables where the model has adapters; empty when the engine loads none.
     pub adapter_env: &'static [(&'static str, &'static str)],
+    /// What the profiler calls the workers of a graph that it makes, over its releases; none for what it cannot make.
+    pub generated_workers: &'static [&'static str],
     /// The flag that takes engine options as one JSON map.
     pub options_flag: Option<&'static str>,
     /// The rows.
@@ -252,6 +254,31 @@ impl Table {
         }
         args.extend(inputs.worker.args.iter().cloned());
         args
+    }
+
+    /// What the intent says of a worker, and nothing that makes a worker one: for a command line that somebody else
+    /// writes.
+    pub fn override_args(&self, inputs: &Inputs<'_>) -> Vec<String> {
+        let mut args = Vec::new();
+        for row in self.rows {
+            match *row {
+                Row::Flag(setting, flag) if setting != Setting::Model => {
+                    if let Some(value) = inputs.value(setting) {
+                        args.extend([flag.to_owned(), argument(&value)]);
+                    }
+                }
+                Row::Flag(..) | Row::Switch(..) | Row::OptionField(..) | Row::Fixed(..) | Row::FixedOptions(..) => {}
+            }
+        }
+        args.extend(inputs.worker.args.iter().cloned());
+        args
+    }
+
+    /// Settings given that [`Self::override_args`] cannot carry: they have no flag of their own.
+    pub fn without_flag(&self, inputs: &Inputs<'_>) -> Vec<&'static str> {
+        let flag = |wanted| self.rows.iter().any(|row| matches!(row, Row::Flag(setting, _) if *setting == wanted));
+        let of_workers = Setting::OF_WORKERS.iter().filter(|setting| inputs.value(**setting).is_some());
+        of_workers.filter(|setting| !flag(**setting)).filter_map(|setting| setting.worker_field()).collect()
     }
 
     /// Settings of a worker that this engine has no way to take.

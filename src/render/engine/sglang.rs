@@ -9,6 +9,7 @@ pub(super) const TABLE: Table = Table {
     working_dir: None,
     aggregated_type: "worker",
     adapter_env: &[],
+    generated_workers: &["decode", "prefill"],
     options_flag: None,
     rows: &[
         Row::Flag(Setting::Model, "--model-path"),

@@ -10,6 +10,7 @@ pub(super) const TABLE: Table = Table {
     working_dir: Some("/workspace/"),
     aggregated_type: "worker",
     adapter_env: &[],
+    generated_workers: &["TRTLLMDecodeWorker", "TRTLLMPrefillWorker", "TRTLLMWorker", "decode", "prefill"],
     options_flag: Some("--override-engine-args"),
     rows: &[
         Row::Flag(Setting::Model, "--model"),

@@ -11,6 +11,7 @@ pub(super) const TABLE: Table = Table {
     aggregated_type: "worker",
     // The path is where upstream's LoRA example keeps downloads; the operator's own port takes the load requests.
     adapter_env: &[(env::LORA_ENABLED, "true"), (env::LORA_PATH, "/tmp/dynamo_loras")],
+    generated_workers: &["VllmDecodeWorker", "VllmPrefillWorker", "VllmWorker"],
     options_flag: None,
     rows: &[
         Row::Flag(Setting::Model, "--model"),

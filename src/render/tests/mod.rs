@@ -6,6 +6,7 @@ mod emission;
 mod laws;
 mod scenarios;
 pub(crate) mod strategy;
+mod targets;
 
 use super::{Rendered, Target, render};
 use crate::dynamo::kinds;

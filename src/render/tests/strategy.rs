@@ -140,18 +140,36 @@ fn sla() -> impl Strategy<Value = Sla> {
         option::of(any::<bool>()),
         option::of(json_map()),
         option::of((size(), size()).prop_map(|(isl, osl)| Workload { isl, osl, ..Workload::default() })),
+        (option::of(router()), option::of(sla_worker())),
     )
-        .prop_map(|((ttft, itl, e2e), optimize, search, auto_apply, mocker, planner, workload)| Sla {
-            ttft,
-            itl,
-            e2e,
-            optimize,
-            workload,
-            search,
-            auto_apply,
-            planner,
-            mocker,
-        })
+        .prop_map(
+            |((ttft, itl, e2e), optimize, search, auto_apply, mocker, planner, workload, (router, worker))| Sla {
+                ttft,
+                itl,
+                e2e,
+                optimize,
+                workload,
+                search,
+                auto_apply,
+                planner,
+                router,
+                worker,
+                mocker,
+            },
+        )
+}
+
+fn sla_worker() -> impl Strategy<Value = SlaWorker> {
+    (size(), size(), size(), size(), vec("-[a-z]{1,4}", 0..2)).prop_map(
+        |(tensor_parallel, pipeline_parallel, max_sequences, max_length, args)| SlaWorker {
+            tensor_parallel,
+            pipeline_parallel,
+            dtype: None,
+            max_sequences,
+            max_length,
+            args,
+        },
+    )
 }
 
 fn component() -> impl Strategy<Value = Component> {

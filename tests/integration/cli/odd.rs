@@ -1,0 +1,116 @@
+//! What a user meets who types, sets and keeps things in odd ways.
+
+use super::{MOCK, fleet};
+use crate::workbench::Workbench;
+use insta::assert_snapshot;
+
+#[test]
+fn a_variable_set_to_nothing_is_not_set() {
+    let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
+    for (verb, name) in [
+        ("plan", "STATOR_ENVIRONMENT"),
+        ("plan", "STATOR_CLUSTER"),
+        ("plan", "STATOR_TIMEOUT"),
+        ("plan", "STATOR_FAIL_ON"),
+        ("plan", "STATOR_OUTPUT"),
+        ("plan", "STATOR_FROM"),
+        ("validate", "STATOR_VERBOSE"),
+        ("validate", "STATOR_COLOR"),
+        ("validate", "STATOR_FORMAT"),
+    ] {
+        bench.finish(bench.command().arg(verb).env(name, "")).success();
+    }
+    // A value that is wrong is still refused.
+    bench.finish(bench.command().arg("plan").env("STATOR_TIMEOUT", "soon")).exits(2);
+}
+
+#[test]
+fn a_dry_run_asks_nothing_so_yes_changes_nothing() {
+    let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
+    bench.run(["sync", "--yes", "--dry-run", "client"]).success();
+    bench.finish(bench.command().args(["sync", "--dry-run", "server"]).env("STATOR_YES", "true")).success();
+    bench.run(["plan", "--exit-code"]).exits(1);
+}
+
+#[test]
+fn live_objects_stay_out_of_git() {
+    let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
+    bench.run(["sync", "--yes"]).success();
+    assert_eq!(bench.read(".stator/.gitignore"), "*\n");
+}
+
+#[test]
+fn a_model_with_errors_is_not_counted_as_synced() {
+    let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
+    bench.write("models/other/model.yaml", MOCK.replace("name: mock", "name: other"));
+    bench.run(["sync", "--yes", "-q"]).success();
+    bench.replace("models/other/model.yaml", "engine: mocker", "engine: vlm");
+    assert_snapshot!(bench.run(["sync", "--yes", "-q"]), @r#"
+    exit 1
+    ----- stdout -----
+    1 of 2 models synced, 0 writes.
+    ----- stderr -----
+    1 error in intents: models with errors were left as they are; see `stator validate`
+    "#);
+}
+
+#[test]
+fn a_branch_is_compared_with_where_it_left_trunk() {
+    let bench = fleet();
+    bench.commit("base");
+    bench.switch("trunk");
+    bench.switch("topic");
+    bench.replace("models/mock/model.yaml", "replicas: 2", "replicas: 3");
+    bench.commit("topic");
+    bench.switch("trunk");
+    bench.write("models/late/model.yaml", MOCK.replace("name: mock", "name: late"));
+    bench.commit("trunk goes on");
+    bench.switch("topic");
+    let both = bench.run(["plan", "-e", "prod", "--from", "trunk", "-o", "json"]).json();
+    assert_eq!(both["summary"]["delete"], 1, "trunk's own work seen from the branch");
+    for from in ["trunk...", "trunk...HEAD"] {
+        let own = bench.run(["plan", "-e", "prod", "--from", from, "-o", "json"]).json();
+        assert_eq!((&own["summary"]["delete"], &own["summary"]["update"]), (&0.into(), &1.into()), "{from}");
+    }
+    assert_snapshot!(bench.run(["plan", "-e", "prod", "--from", "nowhere..."]).notes(), @r#"
+    error: `nowhere...` is not a revision of the git repository at [TMP]/work: revspec 'nowhere' not found
+    hint: give a branch, a tag, a commit or HEAD~1; a branch that exists only on the remote is origin/<branch>, and a shallow clone lacks old commits (git fetch --unshallow)
+    "#);
+}
+
+#[test]
+fn a_model_that_was_broken_before_is_not_called_new() {
+    let bench = fleet();
+    bench.replace("models/mock/model.yaml", "engine: mocker", "engine: [");
+    bench.commit("broken");
+    bench.write("models/mock/model.yaml", MOCK);
+    assert_snapshot!(bench.run(["plan", "-e", "prod", "--from", "HEAD"]).result(), @r#"
+    fleet / prod at ec3b444-dirty against ec3b444
+
+    mock  models/mock/model.yaml
+      + create DynamoGraphDeployment models/mock
+          · the model had errors before, so what changes is not known: all of it is shown
+
+    Plan: 1 to create, 0 to change, 0 to delete, 0 unchanged.
+    "#);
+}
+
+#[test]
+fn a_gpu_named_without_its_socket_is_understood() {
+    let bench = Workbench::empty();
+    let model = MOCK.replace("engine: mocker", "engine: vllm\n  hardware: {gpu: h200}");
+    bench.write("models/mock/model.yaml", model);
+    let findings = bench.run(["validate", "--format", "json"]).exits(1).json();
+    assert_eq!(findings["findings"][0]["help"], "Did you mean `h200_sxm`?");
+}
+
+#[test]
+fn a_watched_status_can_have_the_operator_played() {
+    let bench = Workbench::with(&[("models/mock/model.yaml", MOCK)]);
+    bench.run(["sync", "--yes"]).success();
+    for verb in [vec!["status"], vec!["get", "models"]] {
+        let watch = ["--watch", "--simulate-operator", "--simulate-speed", "1000", "--timeout", "3s"];
+        let seen = bench.run(verb.iter().copied().chain(watch)).exits(124).result();
+        assert!(seen.contains("Healthy"), "{seen}");
+    }
+}
