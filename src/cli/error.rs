@@ -149,7 +149,7 @@ impl From<crate::cluster::ClusterError> for CliError {
             ClusterError::Denied { .. } => "ask whoever runs the cluster for the permission",
             ClusterError::UnknownKind { .. } => "install Dynamo's custom resource definitions first",
             ClusterError::Damaged { .. } => {
-                "a file that is taken away counts as an object that was deleted: the next sync makes it again"
+                "mend the file, or take it away: a missing file counts as an object that was deleted"
             }
             ClusterError::Storage { .. } => "check the permissions and the free space of that folder",
             ClusterError::Transient { .. } => "run the command again in a moment",

@@ -27,7 +27,8 @@ impl Disk for Atomic {
         fs::create_dir_all(folder)?;
         // Dropped on any error below, which takes the file away again.
         let mut temporary = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?;
-        temporary.write_all(bytes)?;
+        // Through the file itself, whose faults do not name the temporary path.
+        temporary.as_file_mut().write_all(bytes)?;
         temporary.persist(path).map_err(|fault| fault.error)?;
         Ok(())
     }
