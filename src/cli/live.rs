@@ -78,6 +78,7 @@ pub fn input(opened: &Opened, desired: Desired, live: Gathered, arguments: &Chan
         broken: selection.broken,
         live: live.live,
         records: live.records,
+        strays: live.strays,
         damaged: live.damaged,
         guards: selection.guards,
         prices: selection.prices,

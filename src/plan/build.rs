@@ -24,6 +24,7 @@ pub fn plan(input: &PlanInput) -> Plan {
     findings.extend(rendered.iter().flat_map(|one| one.findings.iter().cloned()));
     findings.extend(claims.findings());
     findings.extend(damage(input));
+    findings.extend(left_behind(input));
     for one in &mut decided {
         findings.append(&mut one.findings);
     }
@@ -105,6 +106,27 @@ fn damage(input: &PlanInput) -> impl Iterator<Item = Finding> {
         };
         let help = "correct it or delete it; a model's record is written anew by the next sync";
         Finding::warning(rules::DAMAGED, Location::default(), what, help)
+    })
+}
+
+/// One warning a namespace that the environment has moved away from.
+fn left_behind(input: &PlanInput) -> impl Iterator<Item = Finding> {
+    let mut namespaces: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for record in input.strays.iter().filter(|record| record.namespace != input.namespace) {
+        namespaces.entry(&record.namespace).or_default().insert(&record.model);
+    }
+    namespaces.into_iter().map(|(namespace, models)| {
+        let models: Vec<&str> = models.into_iter().collect();
+        let what = format!(
+            "environment {} has left {} in namespace {namespace}, where it was before: still there, and not touched",
+            input.environment,
+            models.join(", ")
+        );
+        let help = format!(
+            "once the new ones serve, delete what is labelled stator.dev/environment={} in {namespace}, records last",
+            input.environment
+        );
+        Finding::warning(rules::OTHER_NAMESPACE, Location::default(), what, help)
     })
 }
 

@@ -59,6 +59,8 @@ pub struct PlanInput {
     pub live: Vec<Object>,
     /// The records of the namespace; those of other repositories and environments are passed over.
     pub records: Vec<Record>,
+    /// Records of this repository and environment in other namespaces: what it left behind when it moved.
+    pub strays: Vec<Record>,
     /// Live objects and records that cannot be read.
     pub damaged: Vec<Damaged>,
     /// What holds a sync back.

@@ -18,5 +18,11 @@ pub const DAMAGED: Rule = Rule {
     summary: "What the cluster holds must be readable: a damaged object is neither changed nor pruned.",
 };
 
+/// Models of the environment where its namespace was before.
+pub const OTHER_NAMESPACE: Rule = Rule {
+    id: "plan/other-namespace",
+    summary: "An environment that moves to another namespace leaves nothing behind: what runs in the old one holds its GPUs.",
+};
+
 /// Every rule of this room.
-pub const ALL: &[Rule] = &[DUPLICATE_OBJECT, MID_ROLLOUT, DAMAGED];
+pub const ALL: &[Rule] = &[DUPLICATE_OBJECT, MID_ROLLOUT, DAMAGED, OTHER_NAMESPACE];

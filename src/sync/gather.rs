@@ -14,6 +14,8 @@ pub struct Gathered {
     pub live: Vec<Object>,
     /// The records of the environment, sorted by model.
     pub records: Vec<Record>,
+    /// Records of the environment in other namespaces, sorted by namespace and model: what it left behind when it moved.
+    pub strays: Vec<Record>,
     /// Records that cannot be read: their models are neither synced nor pruned.
     pub damaged: Vec<Damaged>,
 }
@@ -90,5 +92,20 @@ pub async fn gather<C: Cluster>(
     }
     let mut live: Vec<Object> = live.into_values().collect();
     live.sort_by_cached_key(Object::reference);
-    Ok(Gathered { live, records, damaged })
+    let strays = strays(cluster, &labels, namespace).await;
+    Ok(Gathered { live, records, strays, damaged })
+}
+
+/// The environment's records outside its namespace. Only a warning hangs from them, so a cluster that does not let us
+/// look into other namespaces, or holds something unreadable there, is no reason to plan nothing.
+async fn strays<C: Cluster>(cluster: &C, labels: &BTreeMap<String, String>, namespace: &str) -> Vec<Record> {
+    let everywhere = match cluster.list(&kinds::RECORD, None, labels).await {
+        Ok(records) => records,
+        Err(error) => {
+            tracing::info!(%error, "records in other namespaces are not looked at");
+            return Vec::new();
+        }
+    };
+    let elsewhere = everywhere.iter().filter(|record| record.namespace() != namespace);
+    elsewhere.filter_map(|record| Record::from_object(record).ok()).collect()
 }

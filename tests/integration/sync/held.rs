@@ -247,3 +247,17 @@ fn a_replacement_that_waits_for_a_release_holds_nobody_else_back() {
     bench.sync(&[]).success();
     bench.settled();
 }
+
+#[test]
+fn an_environment_that_moves_says_what_it_leaves_behind() {
+    let bench = shop(&["a", "b"]);
+    bench.sync(&[]).success();
+    bench.replace("stator.yaml", "namespace: prod", "namespace: live");
+    let moved = bench.sync(&[]).success();
+    assert!(bench.has("dynamographdeployments", "a"), "{moved}");
+    let warning = "environment prod has left a, b in namespace prod, where it was before: still there, and not touched";
+    assert!(moved.to_string().contains(warning), "{moved}");
+    let plan = bench.plan(&[]);
+    assert_eq!(plan["findings"][0]["rule"], "plan/other-namespace", "{plan:#}");
+    bench.settled();
+}
