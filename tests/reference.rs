@@ -13,7 +13,7 @@ use std::path::Path;
 
 fn hold(path: &str, page: String) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    if std::env::var_os("STATOR_BLESS").is_some() {
+    if std::env::var("STATOR_BLESS").is_ok_and(|value| value == "1") {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, &page).unwrap();
     }

@@ -87,7 +87,7 @@ pub struct SimulateArgs {
     #[arg(long, env = "STATOR_SIMULATE_OPERATOR", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub simulate_operator: bool,
     /// How many times faster than life the operator is played
-    #[arg(long, env = "STATOR_SIMULATE_SPEED", value_name = "FACTOR", default_value = "10", value_parser = speed, requires = "simulate_operator")]
+    #[arg(long, env = "STATOR_SIMULATE_SPEED", value_name = "FACTOR", default_value = "10", value_parser = speed)]
     pub simulate_speed: f64,
 }
 

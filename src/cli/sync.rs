@@ -45,7 +45,7 @@ pub struct Arguments {
     #[arg(long, env = "STATOR_WAIT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     wait: bool,
     /// With --wait: give a model up that shows no progress for this long
-    #[arg(long, env = "STATOR_PROGRESS_DEADLINE", value_name = "DURATION", default_value = "30m", value_parser = super::args::duration, requires = "wait")]
+    #[arg(long, env = "STATOR_PROGRESS_DEADLINE", value_name = "DURATION", default_value = "30m", value_parser = super::args::duration)]
     progress_deadline: Duration,
     /// Carry out this plan (`stator plan -o json`), and refuse when it would be another one now
     #[arg(long, env = "STATOR_PLAN", value_name = "FILE", value_hint = ValueHint::FilePath)]
