@@ -3,6 +3,7 @@
 use super::world::World;
 use super::{Action, Change, Plan, PlanInput, mask};
 use crate::dynamo::health::{self, Health, Verdict};
+use crate::dynamo::kinds::CLAIM;
 use crate::object::{Object, ObjectRef};
 use serde::Serialize;
 use serde_json::Value;
@@ -231,7 +232,9 @@ fn message(judged: &[(&Change, Verdict)], faulty: bool, sync: SyncState, health:
     if judged.is_empty() {
         return "nothing of it is in the cluster".to_owned();
     }
-    let worst = judged.iter().find(|(_, verdict)| verdict.health == health);
+    let worst = judged.iter().filter(|(_, verdict)| verdict.health == health);
+    // Among equals the graph says more than its volume: a claim is only ever the word where it is the worst.
+    let worst = worst.min_by_key(|(change, _)| change.object.kind == CLAIM.kind);
     let several = judged.len() > 1;
     match (worst, sync) {
         (Some((change, verdict)), _) if !matches!(health, Health::Healthy | Health::Suspended) => {

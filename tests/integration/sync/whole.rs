@@ -81,6 +81,10 @@ fn a_removed_model_goes_and_its_weights_stay() {
     );
     bench.sync(&[]).success();
     assert!(bench.has("persistentvolumeclaims", "weights"));
+    let status = bench.run(["status", "-o", "json"]).success().json();
+    let messages: Vec<&str> =
+        status["models"].as_array().unwrap().iter().map(|model| model["message"].as_str().unwrap()).collect();
+    assert!(messages.iter().all(|message| *message == "all components are ready"), "the graph speaks: {status:#}");
     bench.settled();
     bench.remove("models/goes");
     assert_eq!(bench.pending(&[]), ["delete DynamoGraphDeployment prod/goes"]);
