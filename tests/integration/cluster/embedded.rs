@@ -148,57 +148,6 @@ async fn a_watcher_that_falls_behind_is_told_to_list_again() {
     assert_eq!(events.recv().await, None);
 }
 
-/// The child of the next test: writes until it is killed.
-#[tokio::test]
-#[ignore = "run by a_kill_at_any_moment_leaves_every_object_whole"]
-async fn a_writer_that_never_stops() {
-    let Some(dir) = std::env::var_os("STATOR_TEST_WRITER") else { return };
-    let cluster = stator::cluster::embedded::Embedded::open(dir.as_ref(), Default::default()).unwrap();
-    for round in 0.. {
-        apply(&cluster, graph(&format!("g{}", round % 7), round)).await;
-    }
-}
-
-#[tokio::test]
-async fn a_kill_at_any_moment_leaves_every_object_whole() {
-    let folder = Folder::new();
-    let mut highest = 0;
-    for round in 0..8_u64 {
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "cluster::embedded::a_writer_that_never_stops"])
-            .env("STATOR_TEST_WRITER", folder.dir.path())
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        // Kill only a writer that writes: wait for its first object of this round.
-        let revision = || fs_err::read_to_string(folder.dir.path().join(".revision")).unwrap_or_default();
-        let before = revision();
-        let start = std::time::Instant::now();
-        while revision() == before && start.elapsed() < Duration::from_secs(30) {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        std::thread::sleep(Duration::from_millis(3 + round * 7));
-        child.kill().unwrap();
-        child.wait().unwrap();
-
-        let cluster = folder.reopen();
-        let objects = cluster.list(&kinds::GRAPH, None, &BTreeMap::new()).await.unwrap();
-        assert!(!objects.is_empty());
-        let newest = objects.iter().map(|o| o.resource_version().unwrap().parse::<u64>().unwrap()).max().unwrap();
-        assert!(newest >= highest, "nothing went back");
-        highest = newest;
-        let kinds = folder.path(&objects[0].reference());
-        let left: Vec<_> = fs_err::read_dir(kinds.parent().unwrap())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| !name.ends_with(".yaml"))
-            .collect();
-        assert!(left.is_empty(), "{left:?}");
-    }
-    assert!(highest >= 8, "the writers wrote: {highest}");
-}
-
 /// A disk that is full after so many more writes.
 struct Full(std::sync::atomic::AtomicI64);
 

@@ -1,8 +1,13 @@
 //! Processes that end in the middle, and two that run at once.
 #![cfg(unix)]
 
-use super::bench::{Syncing as _, model, shop, small};
+use super::bench::{SHOP, Syncing as _, model, shop, small};
 use crate::workbench::Workbench;
+use stator::cluster::Cluster as _;
+use stator::cluster::embedded::{Embedded, Options};
+use stator::dynamo::kinds;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -116,4 +121,61 @@ fn two_at_once_end_as_one() {
     bench.sync(&["--allow", "replace"]).success();
     assert_eq!(state(&bench), state(&undisturbed));
     bench.settled();
+}
+
+/// Thirty models that all change when this number does.
+fn thirty(bench: &Workbench, replicas: u64) {
+    let defaults =
+        format!("  defaults: {{engine: mocker, runtime: 1.2.0, serving: {{worker: {{replicas: {replicas}}}}}}}\n");
+    bench.write("stator.yaml", SHOP.to_owned() + &defaults);
+}
+
+#[tokio::test]
+async fn a_kill_at_any_moment_leaves_every_object_whole() {
+    let bench = Workbench::empty();
+    for number in 0..30 {
+        let name = format!("m{number}");
+        let intent = format!(
+            "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {{name: {name}}}\nspec: {{model: Qwen/Qwen3-0.6B}}\n"
+        );
+        bench.write(&format!("models/{name}/model.yaml"), intent);
+    }
+    let folder = bench.path(".stator/cluster");
+    let revision = || fs_err::read_to_string(folder.join(".revision")).unwrap_or_default();
+    let mut highest = 0;
+    for round in 0..8_u64 {
+        thirty(&bench, round + 1);
+        let before = revision();
+        let mut child = start(&bench, &[]);
+        // Kill only a writer that writes: wait for its first object of this round.
+        let clock = Instant::now();
+        while revision() == before && clock.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(3 + round * 7));
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let cluster = Embedded::open(&folder, Options::default()).unwrap();
+        let mut newest = 0;
+        for kind in [kinds::GRAPH, kinds::RECORD] {
+            let objects = cluster.list(&kind, None, &BTreeMap::new()).await.unwrap();
+            let versions = objects.iter().map(|object| object.resource_version().unwrap().parse::<u64>().unwrap());
+            newest = versions.fold(newest, u64::max);
+        }
+        assert!(newest > highest, "nothing went back, and something was written: {newest} after {highest}");
+        highest = newest;
+        let left: Vec<_> = walk(&folder).into_iter().filter(|path| path.contains("stator-write")).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    bench.sync(&[]).success();
+    bench.settled();
+}
+
+/// Every file below a folder.
+fn walk(folder: &Path) -> Vec<String> {
+    let entries = fs_err::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path.to_string_lossy().into_owned()] })
+        .collect()
 }
