@@ -106,7 +106,7 @@ fn names(object: &Object, spec: &GraphSpec, faults: &mut Faults) {
     }
 }
 
-fn restart(spec: &GraphSpec, faults: &mut Faults) {
+pub(super) fn restart(spec: &GraphSpec, faults: &mut Faults) {
     let Some(strategy) = spec.restart.as_ref().and_then(|restart| restart.strategy.as_ref()) else { return };
     if strategy.order.is_empty() {
         return;

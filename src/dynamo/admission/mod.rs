@@ -14,6 +14,7 @@ pub mod rules;
 mod tests;
 
 use super::kinds;
+use super::v1beta1::GraphSpec;
 use crate::finding::Rule;
 use crate::object::{FieldPath, KeyValue, Object, Segment};
 
@@ -53,6 +54,13 @@ pub fn check(object: &Object) -> Vec<Refusal> {
     faults.0
 }
 
+/// The faults of a restart's order, which are judged on update as on create, whatever was there before.
+pub(super) fn restart(spec: &GraphSpec) -> Vec<Refusal> {
+    let mut faults = Faults::default();
+    graph::restart(spec, &mut faults);
+    faults.0
+}
+
 #[derive(Debug, Default)]
 struct Faults(Vec<Refusal>);
 
@@ -69,7 +77,7 @@ impl Faults {
 }
 
 /// `spec.components[name=…]`.
-fn component_path(name: &str) -> FieldPath {
+pub(super) fn component_path(name: &str) -> FieldPath {
     FieldPath::of(["spec", "components"]).join(named(name))
 }
 

@@ -1,9 +1,11 @@
 //! What admission forbids to change after creation.
 
 use super::{Forbidden, Remedy};
-use crate::object::{FieldPath, KeyValue, Object, Segment};
+use crate::dynamo::admission::{self, component_path};
+use crate::dynamo::v1beta1::GraphSpec;
+use crate::object::{FieldPath, Object};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The components of a graph's spec by name.
 pub(super) fn by_name(spec: &Value) -> BTreeMap<&str, &Value> {
@@ -21,11 +23,6 @@ fn frozen(path: FieldPath, message: impl Into<String>) -> Forbidden {
 
 fn wrong(path: FieldPath, message: impl Into<String>) -> Forbidden {
     Forbidden { path, message: message.into(), remedy: Remedy::Correct }
-}
-
-fn component_path(name: &str) -> FieldPath {
-    let key = BTreeMap::from([("name".to_owned(), KeyValue::new(&Value::from(name)))]);
-    FieldPath::of(["spec", "components"]).join(Segment::Key(key))
 }
 
 /// The frozen fields of a graph: component set, backend, node topology, topology constraints, shared GPU memory.
@@ -80,25 +77,12 @@ fn between_pods(component: &Value) -> Option<(Option<&Value>, u64)> {
 
 /// A restart order that admission refuses whatever was there before.
 pub(super) fn restart(spec: &Value) -> Vec<Forbidden> {
-    let Some(strategy) = spec.pointer("/restart/strategy") else { return Vec::new() };
-    let order: Vec<&str> = strategy
-        .get("order")
-        .and_then(Value::as_array)
-        .map(|list| list.iter().filter_map(Value::as_str).collect())
-        .unwrap_or_default();
-    if order.is_empty() {
+    if spec.pointer("/restart/strategy").is_none() {
         return Vec::new();
     }
-    let path = FieldPath::of(["spec", "restart", "strategy", "order"]);
-    if strategy.get("type").and_then(Value::as_str) == Some("Parallel") {
-        return vec![wrong(path, "a restart order needs the strategy Sequential")];
-    }
-    let names: BTreeSet<&str> = by_name(spec).into_keys().collect();
-    let listed: BTreeSet<&str> = order.iter().copied().collect();
-    if names == listed && listed.len() == order.len() {
-        return Vec::new();
-    }
-    vec![wrong(path, "a restart order names every component of the graph exactly once")]
+    // A live graph that cannot be read as one is the schema's matter.
+    let faults = GraphSpec::read(spec).map(|spec| admission::restart(&spec)).unwrap_or_default();
+    faults.into_iter().map(|fault| wrong(fault.path, format!("{}; {}", fault.message, fault.help))).collect()
 }
 
 /// A claim only grows. It holds weights, so stator never deletes it to change it.
