@@ -7,6 +7,9 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Before anything opens a connection: rustls wants exactly one provider, chosen by the program. A second call cannot
+    // happen, and would change nothing.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         usual(panic);
