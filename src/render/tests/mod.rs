@@ -5,6 +5,7 @@ mod edges;
 mod emission;
 mod laws;
 mod scenarios;
+mod schema;
 pub(crate) mod strategy;
 mod targets;
 

@@ -1,0 +1,157 @@
+//! Any model: every field of the schema, in every form. [`model`] may break the rules that only a merged model can be
+//! judged by; [`valid`] keeps them.
+
+mod coverage;
+mod leaves;
+mod serving;
+mod settle;
+mod sla;
+
+use crate::intent::model::*;
+use leaves::{env, image, rollout, scalar, size};
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Map, Value, json};
+
+const GPUS: [GpuSku; 16] = [
+    GpuSku::Gb200Sxm,
+    GpuSku::B200Sxm,
+    GpuSku::H200Sxm,
+    GpuSku::H100Sxm,
+    GpuSku::H100Pcie,
+    GpuSku::A100Sxm,
+    GpuSku::A100Pcie,
+    GpuSku::A30,
+    GpuSku::L40s,
+    GpuSku::L40,
+    GpuSku::L4,
+    GpuSku::V100Sxm,
+    GpuSku::V100Pcie,
+    GpuSku::T4,
+    GpuSku::Mi200,
+    GpuSku::Mi300,
+];
+
+fn hardware() -> BoxedStrategy<Hardware> {
+    (
+        (option::of(select(GPUS.to_vec())), size(), option::of(1_u32..99), option::of(1_u32..99_000)),
+        (option::of("nvlink|pcie"), option::of(any::<bool>())),
+        option::of(btree_map("[a-z]{1,6}", "[a-z]{1,6}", 0..3)),
+    )
+        .prop_map(|((gpu, gpus_per_node, total_gpus, vram_mib), (interconnect, rdma), node_selector)| Hardware {
+            gpu,
+            gpus_per_node,
+            total_gpus,
+            vram_mib,
+            interconnect,
+            rdma,
+            node_selector,
+        })
+        .boxed()
+}
+
+fn cache() -> BoxedStrategy<Cache> {
+    let access_modes = vec![
+        AccessMode::ReadWriteOnce,
+        AccessMode::ReadWriteMany,
+        AccessMode::ReadOnlyMany,
+        AccessMode::ReadWriteOncePod,
+    ];
+    (
+        (scalar("[a-z]{1,8}"), option::of(scalar("[1-9]Gi")), option::of(scalar("[a-z]{1,8}"))),
+        option::of(select(access_modes)),
+        (option::of("/[a-z]{1,8}"), option::of("[a-z]{1,5}/[a-z]{1,5}"), option::of(any::<bool>())),
+    )
+        .prop_map(|((claim, size, storage_class), access_mode, (mount_path, model_path, prune))| Cache {
+            claim,
+            size,
+            storage_class,
+            access_mode,
+            mount_path,
+            model_path,
+            prune,
+        })
+        .boxed()
+}
+
+fn adapter() -> BoxedStrategy<Adapter> {
+    (
+        scalar("[a-z]([-a-z0-9]{0,20}[a-z0-9])?"),
+        scalar("(s3|hf)://[a-z/]{1,9}"),
+        option::of("[a-z]{1,6}"),
+        option::of(1_u32..256),
+    )
+        .prop_map(|(name, source, served_name, max_rank)| Adapter { name, source, served_name, max_rank })
+        .boxed()
+}
+
+fn secrets() -> BoxedStrategy<Secrets> {
+    (option::of(scalar("[a-z]{1,8}")), vec(scalar("[a-z]{1,8}"), 0..2), vec(scalar("[a-z]{1,8}"), 0..2))
+        .prop_map(|(hugging_face, image_pull, env)| Secrets { hugging_face, image_pull, env })
+        .boxed()
+}
+
+/// An override, and whether it names its target; which name that is depends on the model.
+fn override_of() -> BoxedStrategy<(Override, bool)> {
+    let change = prop_oneof![
+        Just((OverrideKind::DynamoGraphDeployment, json!({"spec": {"labels": {"team": "search"}}}))),
+        Just((OverrideKind::DynamoGraphDeployment, json!({"metadata": {"annotations": {"example.com/a": "b"}}}))),
+        Just((OverrideKind::DynamoGraphDeploymentRequest, json!({"spec": {"hardware": {"totalGpus": 16}}}))),
+        Just((OverrideKind::DynamoModel, json!({"metadata": {"annotations": {"example.com/a": "b"}}}))),
+        Just((OverrideKind::PersistentVolumeClaim, json!({"spec": {"volumeMode": "Filesystem"}}))),
+    ];
+    (change, any::<bool>())
+        .prop_map(|((kind, merge), named)| {
+            let merge = merge.as_object().cloned().unwrap_or_else(Map::<String, Value>::new);
+            (Override { target: OverrideTarget { kind, name: None }, merge }, named)
+        })
+        .boxed()
+}
+
+/// How a model is run: `serving` with a named engine, or `sla` with any that can be profiled.
+fn shape() -> impl Strategy<Value = (Engine, Option<Serving>, Option<Sla>)> {
+    let served = prop_oneof![Just(Engine::Vllm), Just(Engine::Sglang), Just(Engine::Trtllm), Just(Engine::Mocker)];
+    let profiled = prop_oneof![Just(Engine::Vllm), Just(Engine::Sglang), Just(Engine::Trtllm), Just(Engine::Auto)];
+    prop_oneof![
+        3 => (served, serving::serving()).prop_map(|(engine, serving)| (engine, Some(serving), None)),
+        1 => (profiled, sla::sla()).prop_map(|(engine, sla)| (engine, None, Some(sla))),
+    ]
+}
+
+prop_compose! {
+    /// Any model whose fields are well formed each by itself.
+    pub(crate) fn model()(
+        (engine, serving, sla) in shape().boxed(),
+        name in scalar("[a-z]([-a-z0-9]{0,40}[a-z0-9])?"),
+        labels in btree_map("[a-z]{1,6}", scalar("[a-z]{0,6}"), 0..2),
+        annotations in btree_map("example\\.com/[a-z]{1,6}", "\\PC{0,6}", 0..2),
+        (model, served_name) in ("[A-Za-z0-9./-]{1,20}", option::of("[A-Za-z0-9./-]{1,12}")),
+        (runtime, own_image) in (option::weighted(0.8, scalar("1\\.[0-9]\\.[0-9]")), option::of(image())),
+        (hardware, cache, secrets) in (option::of(hardware()), option::of(cache()), option::of(secrets())),
+        (adapters, env) in (vec(adapter(), 0..3), env()),
+        (rollout, restart) in (option::of(rollout()), option::of("[a-z0-9]{1,6}")),
+        components in btree_map(scalar("[a-z]{1,6}"), serving::component(), 0..3),
+        (take_over, overrides) in (vec("[a-z-]{1,9}", 0..2), vec(override_of(), 0..2)),
+    ) -> Model {
+        // `image` stands in place of `runtime`.
+        let image = own_image.filter(|_| runtime.is_none());
+        let mut model = Model {
+            api_version: ApiVersion::default(),
+            kind: ModelKind::default(),
+            metadata: Metadata { name, labels, annotations },
+            spec: ModelSpec {
+                model, served_name, engine, runtime, image, hardware, serving, sla, adapters, cache, secrets, env,
+                rollout, restart, components, take_over, overrides: vec![],
+            },
+        };
+        settle::aim(&mut model, overrides);
+        model
+    }
+}
+
+/// Any valid model: the intent's own rules let it through.
+pub(crate) fn valid() -> impl Strategy<Value = Model> {
+    model().prop_map(settle::settle)
+}

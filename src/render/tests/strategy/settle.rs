@@ -1,0 +1,170 @@
+//! From a model of well-formed fields to a valid one: what does not fit the rest is taken away, never added.
+
+use crate::intent::model::*;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+/// Gives overrides to the model that there is something to merge over, and names their targets.
+pub(super) fn aim(model: &mut Model, overrides: Vec<(Override, bool)>) {
+    let spec = &model.spec;
+    let claim = spec.cache.as_ref().filter(|cache| cache.size.is_some()).map(|cache| cache.claim.to_string());
+    let aimed = overrides.into_iter().filter_map(|(mut change, named)| {
+        let (rendered, name) = match change.target.kind {
+            OverrideKind::DynamoGraphDeployment => (spec.serving.is_some(), Some(model.metadata.name.to_string())),
+            OverrideKind::DynamoGraphDeploymentRequest => (spec.sla.is_some(), None),
+            OverrideKind::DynamoModel => (!spec.adapters.is_empty(), None),
+            OverrideKind::PersistentVolumeClaim => (claim.is_some(), claim.clone()),
+        };
+        change.target.name = name.filter(|_| named);
+        rendered.then_some(change)
+    });
+    model.spec.overrides = aimed.collect();
+}
+
+/// Takes away what the intent's rules refuse.
+pub(super) fn settle(mut model: Model) -> Model {
+    let spec = &mut model.spec;
+    if spec.sla.is_some() {
+        by_target(spec);
+    } else {
+        by_components(spec);
+    }
+    components(spec);
+    adapters(spec);
+    if let Some(rollout) = &mut spec.rollout {
+        settle_rollout(rollout);
+    }
+    // Without adapters there is nothing to override.
+    let adapters = !spec.adapters.is_empty();
+    spec.overrides.retain(|change| adapters || change.target.kind != OverrideKind::DynamoModel);
+    // Grove's budget: the name, a component's name twice, and `-ldr` in 45 characters.
+    let longest = spec.components.keys().map(|name| name.as_str().len()).max().unwrap_or(0).max("frontend".len());
+    let room = 45_usize.saturating_sub(2 * longest + "-ldr".len());
+    let name: String = model.metadata.name.as_str().chars().take(room).collect();
+    let name = name.trim_end_matches('-').to_owned();
+    for change in &mut model.spec.overrides {
+        if change.target.kind == OverrideKind::DynamoGraphDeployment && change.target.name.is_some() {
+            change.target.name = Some(name.clone());
+        }
+    }
+    model.metadata.name = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
+    model
+}
+
+fn by_target(spec: &mut ModelSpec) {
+    let Some(sla) = &mut spec.sla else { return };
+    if spec.engine == Engine::Auto {
+        sla.search = sla.search.filter(|search| *search != Search::Thorough);
+        sla.worker = None;
+        spec.served_name = None;
+    }
+    if let Some(workload) = &mut sla.workload
+        && workload.concurrency.is_some()
+    {
+        workload.request_rate = None;
+    }
+    if spec.engine == Engine::Trtllm
+        && let Some(worker) = &mut sla.worker
+    {
+        // An engine option, which would replace all that the profiler chose.
+        worker.dtype = None;
+    }
+}
+
+fn by_components(spec: &mut ModelSpec) {
+    let hardware = spec.hardware.clone();
+    let Some(serving) = &mut spec.serving else { return };
+    // One block size for both halves.
+    let block_size = serving.prefill.as_ref().and_then(|prefill| prefill.block_size);
+    if let Some(decode) = &mut serving.decode {
+        decode.block_size = decode.block_size.and(block_size);
+    }
+    for worker in [&mut serving.worker, &mut serving.prefill, &mut serving.decode].into_iter().flatten() {
+        worker.args.retain(|argument| !argument.starts_with("--"));
+        if let Some(rollout) = &mut worker.rollout {
+            settle_rollout(rollout);
+        }
+        let size = worker.parallel_size(spec.engine);
+        let sizes = [worker.tensor_parallel, worker.pipeline_parallel, worker.data_parallel];
+        if sizes.iter().any(Option::is_some) {
+            worker.gpus = worker.gpus.filter(|gpus| *gpus == size);
+            worker.expert_parallel = worker.expert_parallel.filter(|experts| size.is_multiple_of(*experts));
+        }
+        if !fits(Replica::of_worker(worker, spec.engine, hardware.as_ref()), hardware.as_ref()) {
+            worker.nodes = None;
+        }
+        if !fits(Replica::of_worker(worker, spec.engine, hardware.as_ref()), hardware.as_ref()) {
+            (worker.tensor_parallel, worker.pipeline_parallel, worker.data_parallel) = (None, None, None);
+            (worker.gpus, worker.expert_parallel) = (None, None);
+        }
+    }
+    // Names that `serving` gives, and images that do not follow from anything.
+    spec.components.retain(|name, _| !["frontend", "worker", "prefill", "decode"].contains(&name.as_str()));
+    if spec.runtime.is_none() {
+        let image = spec.image.get_or_insert_with(|| "engine:1.2.0".parse().unwrap_or_else(|error| panic!("{error}")));
+        for component in spec.components.values_mut() {
+            component.image.get_or_insert_with(|| image.clone());
+        }
+    }
+}
+
+fn components(spec: &mut ModelSpec) {
+    let hardware = spec.hardware.clone();
+    let mut picker = false;
+    for component in spec.components.values_mut() {
+        if component.component_type == Some(ComponentType::Epp) {
+            if std::mem::replace(&mut picker, true) {
+                component.component_type = None;
+            } else {
+                (component.replicas, component.nodes, component.gpus) = (None, None, None);
+                // Admission wants exactly one replica and one source of settings.
+                component.scaling = None;
+                component.config = Some(picker_config());
+            }
+        }
+        component.args.retain(|argument| !argument.starts_with("--"));
+        if let Some(rollout) = &mut component.rollout {
+            settle_rollout(rollout);
+        }
+        if !fits(Replica::of_component(component, hardware.as_ref()), hardware.as_ref()) {
+            component.nodes = None;
+        }
+        if !fits(Replica::of_component(component, hardware.as_ref()), hardware.as_ref()) {
+            component.gpus = None;
+        }
+    }
+}
+
+/// An endpoint picker's settings have a schema of their own in the CRD.
+fn picker_config() -> Map<String, Value> {
+    let mut config = Map::new();
+    config
+        .insert("plugins".into(), json!([{"type": "max-score-picker"}, {"type": "kv-aware", "parameters": {"a": 1}}]));
+    let plugins = json!([{"pluginRef": "max-score-picker"}, {"pluginRef": "kv-aware", "weight": 2}]);
+    config.insert("schedulingProfiles".into(), json!([{"name": "default", "plugins": plugins}]));
+    config
+}
+
+fn fits(replica: Replica, hardware: Option<&Hardware>) -> bool {
+    let room = hardware.and_then(|hardware| hardware.gpus_per_node);
+    replica.is_even() && room.is_none_or(|room| replica.gpus_per_pod() <= room)
+}
+
+fn settle_rollout(rollout: &mut Rollout) {
+    let none = |value: &CountOrPercent| matches!(value, CountOrPercent::Count(0) | CountOrPercent::Percent(0));
+    if rollout.max_surge.as_ref().is_some_and(none) {
+        rollout.max_surge = None;
+    }
+}
+
+fn adapters(spec: &mut ModelSpec) {
+    if spec.engine != Engine::Vllm || spec.serving.is_none() {
+        spec.adapters.clear();
+    }
+    let mut names = BTreeSet::new();
+    let mut served = BTreeSet::new();
+    spec.adapters.retain(|adapter| {
+        let shown = adapter.served_name.clone().unwrap_or_else(|| adapter.name.to_string());
+        names.insert(adapter.name.clone()) && served.insert(shown)
+    });
+}
