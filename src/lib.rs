@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod dynamo;
 pub mod fields;
 pub mod finding;
+pub mod forge;
 pub mod intent;
 pub mod mask;
 pub mod object;

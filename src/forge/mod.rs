@@ -1,0 +1,3 @@
+//! The git hosts: what they tell stator (webhooks).
+
+pub mod webhook;

@@ -1,0 +1,124 @@
+//! Webhooks: whether a delivery is genuine, and what it hints at.
+//!
+//! A delivery only ever schedules a look at the refs that a source names itself. No URL, branch or path of a payload is
+//! fetched from, because whoever can write to a repository shapes much of it.
+
+mod azure;
+mod bitbucket;
+mod github;
+mod gitlab;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+use crate::source::model_source::ForgeKind;
+use http::HeaderMap;
+use secrecy::SecretString;
+use serde::de::DeserializeOwned;
+
+/// The most bytes of a body that are read. GitHub sends up to 25 MB.
+pub const BODY_LIMIT: usize = 25 << 20;
+
+/// What a genuine delivery says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The host's own name for it, the same when it is sent again; `None` where the host gives none.
+    pub id: Option<String>,
+    /// What to look at. Empty for a ping and for events that stator does nothing about.
+    pub hints: Vec<Hint>,
+}
+
+/// Something worth a look.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hint {
+    /// A branch or tag moved, appeared or went.
+    Ref {
+        /// Its whole name: `refs/heads/main`.
+        name: String,
+    },
+    /// A pull request was opened, changed or closed.
+    PullRequest {
+        /// Its number in its repository.
+        number: u64,
+    },
+}
+
+/// Why a delivery is turned away. Nothing here goes into the answer: it would help whoever guesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no secret to check it with, or only empty ones.
+    #[error("the webhook's secret is missing or empty; put a `token` into the secret that `spec.webhook` names")]
+    NoSecret,
+    /// It carries no signature, or none that the host signs with.
+    #[error("the delivery is not signed; set the secret on the git host's webhook too")]
+    Unsigned,
+    /// The signature is another secret's, or another body's.
+    #[error("the delivery's signature does not fit; set the same secret here and on the git host's webhook")]
+    Forged,
+    /// It was signed too long ago, or in the future.
+    #[error("the delivery was signed at another time than now; compare this machine's clock with the git host's")]
+    Stale,
+    /// Its body is larger than [`BODY_LIMIT`].
+    #[error("the delivery's body is larger than 25 MiB; the next poll sees what it was about")]
+    TooLarge,
+    /// It is genuine, but no JSON of the shape that the host documents.
+    #[error("the delivery is genuine, but cannot be read; set its content type to application/json")]
+    Unreadable,
+}
+
+/// Checks a delivery against any of the secrets, over the raw body and before anything of it is parsed, and reads it.
+///
+/// The host is the one that the source is configured for. Hosts send one another's headers, and whoever could choose
+/// the check would choose the weakest. Several secrets are for changing one without missing a delivery.
+///
+/// # Errors
+/// See [`Refusal`]. All but [`Refusal::Unreadable`] say that the sender is not known to be the host.
+pub fn receive(
+    host: ForgeKind,
+    secrets: &[SecretString],
+    headers: &HeaderMap,
+    body: &[u8],
+    now: jiff::Timestamp,
+) -> Result<Delivery, Refusal> {
+    if body.len() > BODY_LIMIT {
+        return Err(Refusal::TooLarge);
+    }
+    signature::check(host, secrets, headers, body, now)?;
+    let (id, mut hints) = match host {
+        ForgeKind::Github => {
+            (named(headers, "x-github-delivery"), github::hints(text(headers, "x-github-event"), body)?)
+        }
+        // Gitea's payloads have GitHub's shape.
+        ForgeKind::Gitea => (named(headers, "x-gitea-delivery"), github::hints(text(headers, "x-gitea-event"), body)?),
+        ForgeKind::Gitlab => {
+            let ids = ["idempotency-key", "webhook-id", "x-gitlab-event-uuid"];
+            (ids.iter().find_map(|name| named(headers, name)), gitlab::hints(body)?)
+        }
+        ForgeKind::Bitbucket => {
+            let id = named(headers, "x-request-uuid").or_else(|| named(headers, "x-request-id"));
+            (id, bitbucket::hints(text(headers, "x-event-key"), body)?)
+        }
+        ForgeKind::Azure => azure::delivery(body)?,
+    };
+    hints.sort();
+    hints.dedup();
+    Ok(Delivery { id, hints })
+}
+
+fn named(headers: &HeaderMap, name: &str) -> Option<String> {
+    text(headers, name).map(str::to_owned)
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|_| Refusal::Unreadable)
+}
+
+/// A ref's hint; nothing for a name that git would not take for a branch or tag.
+fn moved(name: &str) -> Option<Hint> {
+    let is_ref = name.starts_with("refs/heads/") || name.starts_with("refs/tags/");
+    is_ref.then(|| Hint::Ref { name: name.to_owned() })
+}
