@@ -10,4 +10,7 @@ mod cli;
 mod cluster;
 mod examples;
 mod sync;
+#[path = "../support/testbed/mod.rs"]
+mod testbed;
+mod testbed_itself;
 mod workbench;

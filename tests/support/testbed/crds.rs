@@ -1,0 +1,73 @@
+//! Dynamo's CRDs and stator's own on the API server.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long the API server may take to serve a new kind.
+const SERVED: Duration = Duration::from_secs(120);
+
+/// Installs every CRD below `crds/` and waits until each is served.
+pub async fn install(client: &kube::Client) -> Result<(), String> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut paths = Vec::new();
+    for file in files()? {
+        let crd = read(&file)?;
+        let kind: Option<CustomResourceDefinition> =
+            serde_json::from_value(crd.clone()).map(Some).map_err(|error| format!("{}: {error}", file.display()))?;
+        let Some(crd) = kind else { continue };
+        api.create(&PostParams::default(), &crd).await.map_err(|error| format!("{}: {error}", file.display()))?;
+        for version in crd.spec.versions.iter().filter(|version| version.served) {
+            paths.push(format!("/apis/{}/{}/{}", crd.spec.group, version.name, crd.spec.names.plural));
+        }
+    }
+    let start = Instant::now();
+    for path in paths {
+        // A list tells more than the condition `Established`, which comes before the kind is served.
+        while let Err(error) = list(client, &path).await {
+            if start.elapsed() > SERVED {
+                return Err(format!("{path} is not served after {} s: {error}", SERVED.as_secs()));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    Ok(())
+}
+
+async fn list(client: &kube::Client, path: &str) -> Result<Value, String> {
+    let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+    client.request(request).await.map_err(|error| error.to_string())
+}
+
+/// The CRDs of the repository; `crds/core` describes kinds that every API server has.
+fn files() -> Result<Vec<PathBuf>, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
+    let mut found = Vec::new();
+    for folder in [root.clone(), root.join("dynamo")] {
+        for entry in fs_err::read_dir(folder).map_err(|error| error.to_string())?.flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A CRD, stored at v1beta1 where it has that version. Dynamo stores its graphs as v1alpha1 and converts by a webhook
+/// in its operator; without that an API server drops what v1alpha1 does not know.
+fn read(file: &Path) -> Result<Value, String> {
+    let text = fs_err::read_to_string(file).map_err(|error| error.to_string())?;
+    let mut crd: Value = serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let versions = crd.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
+    let versions = versions.ok_or_else(|| format!("{}: no versions", file.display()))?;
+    if versions.iter().any(|version| version["name"] == "v1beta1") {
+        for version in versions {
+            version["storage"] = json!(version["name"] == "v1beta1");
+        }
+    }
+    Ok(crd)
+}

@@ -1,0 +1,155 @@
+//! A real Kubernetes API server for tests and benches: etcd, kube-apiserver and kube-controller-manager, with Dynamo's
+//! CRDs and stator's own.
+//!
+//! A test asks for [`shared`]: one control plane for each test process, started at the first call, on free ports, with
+//! its data in a temporary folder. It ends with the process, whatever ends that: see `supervise.sh`. Each test works in
+//! a namespace of its own.
+//!
+//! The programs come from the folder `KUBEBUILDER_ASSETS`, or Go builds them into the target folder. Where neither is
+//! possible the test is skipped and says so, unless `CI` is set: there a missing API server fails the test.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "shared by several test targets, of which none uses all; a test that cannot go on must stop"
+)]
+
+mod accounts;
+mod crds;
+mod launch;
+mod programs;
+
+pub use launch::Launch;
+pub use programs::Programs;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ObjectMeta, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// A running control plane.
+#[derive(Debug)]
+pub struct ControlPlane {
+    launch: Launch,
+}
+
+/// The control plane of this test process. `None` means: skip the test, it has been said loudly.
+pub fn shared() -> Option<&'static ControlPlane> {
+    static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
+    let started = SHARED.get_or_init(|| ControlPlane::start(&Programs::find()?));
+    match started {
+        Ok(plane) => Some(plane),
+        Err(reason) if required() => panic!("no API server to test against: {reason}"),
+        Err(reason) => {
+            let test = std::thread::current().name().unwrap_or("a test").to_owned();
+            say(&format!("SKIPPED {test}: no API server to test against: {reason}"));
+            None
+        }
+    }
+}
+
+/// Whether a test may not be skipped.
+fn required() -> bool {
+    std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
+}
+
+impl ControlPlane {
+    /// Starts one and waits until it serves every kind that the tests use.
+    pub fn start(programs: &Programs) -> Result<Self, String> {
+        let launch = Launch::ready(programs)?;
+        // A thread of its own, since the caller may be inside a runtime already.
+        let installed = std::thread::scope(|scope| {
+            let install = async { crds::install(&client(&launch.kubeconfig(), "admin").await?).await };
+            let work = scope.spawn(|| runtime()?.block_on(install));
+            work.join().map_err(|_| "installing the CRDs panicked".to_owned())?
+        });
+        installed.map_err(|error| format!("{error}\n{}", launch.logs()))?;
+        // It looks at what is served when it starts, and only every 30 seconds later.
+        if programs.has_manager() {
+            launch.start_program("kube-controller-manager");
+        } else {
+            say("KUBEBUILDER_ASSETS has no kube-controller-manager: tests of garbage collection will be skipped");
+        }
+        Ok(Self { launch })
+    }
+
+    /// A kubeconfig file with the contexts `admin`, who may do everything, and `nobody`, who may do nothing.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.launch.kubeconfig()
+    }
+
+    /// `https://127.0.0.1:PORT`.
+    pub fn server(&self) -> String {
+        self.launch.server()
+    }
+
+    /// The file of the API server's certificate authority.
+    pub fn authority(&self) -> PathBuf {
+        self.launch.authority()
+    }
+
+    /// Whether objects are garbage collected and namespaces end. Says so where they do not and the test is skipped.
+    pub fn collects_garbage(&self) -> bool {
+        let there = self.launch.has_manager();
+        if !there {
+            assert!(!required(), "KUBEBUILDER_ASSETS has no kube-controller-manager");
+            let test = std::thread::current().name().unwrap_or("a test").to_owned();
+            say(&format!("SKIPPED {test}: KUBEBUILDER_ASSETS has no kube-controller-manager"));
+        }
+        there
+    }
+
+    /// The resident memory of the API server, in bytes; `None` where the system does not tell.
+    pub fn api_server_memory(&self) -> Option<u64> {
+        self.launch.memory("kube-apiserver")
+    }
+
+    /// A client that may do everything. It belongs to the runtime it was made in.
+    pub async fn admin(&self) -> kube::Client {
+        client(&self.kubeconfig(), "admin").await.unwrap()
+    }
+
+    /// Makes a namespace for one test. The name is taken as it is, so that what a user sees is the same in each run.
+    pub async fn namespace(&self, name: &str) -> String {
+        let namespace = Namespace {
+            metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+            ..Namespace::default()
+        };
+        let made = Api::<Namespace>::all(self.admin().await).create(&PostParams::default(), &namespace).await;
+        made.unwrap_or_else(|error| panic!("namespace {name}, which no other test may use: {error}"));
+        name.to_owned()
+    }
+}
+
+/// A client from a context of a kubeconfig.
+pub async fn client(kubeconfig: &Path, context: &str) -> Result<kube::Client, String> {
+    kube::Client::try_from(config(kubeconfig, context).await?).map_err(|error| error.to_string())
+}
+
+/// A configuration from a context of a kubeconfig.
+pub async fn config(kubeconfig: &Path, context: &str) -> Result<kube::Config, String> {
+    // A second call finds one installed, which is as good.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let file = Kubeconfig::read_from(kubeconfig).map_err(|error| error.to_string())?;
+    let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+    kube::Config::from_custom_kubeconfig(file, &options).await.map_err(|error| error.to_string())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())
+}
+
+/// A line on the real standard error: what a test prints is only shown when it fails.
+pub fn say(line: &str) {
+    // Nobody reads it where standard error is closed.
+    let _ = writeln!(std::io::stderr(), "testbed: {line}");
+}
+
+/// The last lines of a text.
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
