@@ -139,21 +139,7 @@ impl From<crate::source::SourceError> for CliError {
 
 impl From<crate::cluster::ClusterError> for CliError {
     fn from(error: crate::cluster::ClusterError) -> Self {
-        use crate::cluster::ClusterError;
-        let hint = match &error {
-            ClusterError::Conflict { .. } => {
-                "name the manager in `spec.takeOver` to take its fields back, or drop them from the intent"
-            }
-            ClusterError::Precondition { .. } => "the object changed meanwhile: run the command again",
-            ClusterError::Invalid { .. } => "the cluster's schema refuses the object: `stator render` shows it in full",
-            ClusterError::Denied { .. } => "ask whoever runs the cluster for the permission",
-            ClusterError::UnknownKind { .. } => "install Dynamo's custom resource definitions first",
-            ClusterError::Damaged { .. } => {
-                "mend the file, or take it away: a missing file counts as an object that was deleted"
-            }
-            ClusterError::Storage { .. } => "check the permissions and the free space of that folder",
-            ClusterError::Transient { .. } => "run the command again in a moment",
-        };
+        let hint = error.help().into_owned();
         Self::new(ErrorKind::Cluster, error.to_string()).hint(hint)
     }
 }

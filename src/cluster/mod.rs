@@ -3,9 +3,13 @@
 //! A make behaves as a Kubernetes API server does under server-side apply; `tests/integration/cluster/` says how.
 
 pub mod embedded;
+mod error;
+pub mod kube;
+
+pub use error::{ClusterError, FieldConflict, InvalidField};
 
 use crate::dynamo::kinds::Kind;
-use crate::object::{FieldPath, Object, ObjectRef};
+use crate::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
 use std::future::Future;
 
@@ -115,96 +119,4 @@ pub enum WatchEvent {
     Deleted(Object),
     /// Events were lost: list again.
     Resync,
-}
-
-/// Why a cluster said no. What to do about it hangs from the variant.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ClusterError {
-    /// Another manager owns fields that the apply would change (409).
-    #[error("{object}: {}", conflict_text(.conflicts))]
-    Conflict {
-        /// Which object.
-        object: ObjectRef,
-        /// Manager and path of each field in dispute.
-        conflicts: Vec<FieldConflict>,
-    },
-    /// The object is not the one that was meant, or was written since (409).
-    #[error("{object}: {message}")]
-    Precondition {
-        /// Which object.
-        object: ObjectRef,
-        /// Which precondition failed, and how.
-        message: String,
-    },
-    /// The schema or a validation rule refuses the object (422, or 400/500 for fields that are not declared).
-    #[error("{object} is invalid: {}", .causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Invalid {
-        /// Which object.
-        object: ObjectRef,
-        /// Each fault.
-        causes: Vec<InvalidField>,
-    },
-    /// Admission or authorization refuses it (403).
-    #[error("{object}: {message}")]
-    Denied {
-        /// Which object.
-        object: ObjectRef,
-        /// The reason given.
-        message: String,
-    },
-    /// The kind is not served there (404 for the resource).
-    #[error("the cluster does not serve {kind}")]
-    UnknownKind {
-        /// The kind.
-        kind: String,
-    },
-    /// What the cluster holds cannot be read: a damaged file of the embedded cluster.
-    #[error("{path}: {message}")]
-    Damaged {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// The store cannot be read or written: permissions, a full disk.
-    #[error("{message}")]
-    Storage {
-        /// What failed, with the path.
-        message: String,
-    },
-    /// It may work in a moment: timeouts, 429, 5xx, a webhook that does not answer.
-    #[error("{message}")]
-    Transient {
-        /// What happened.
-        message: String,
-    },
-}
-
-/// One field that an apply would change and another manager owns.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FieldConflict {
-    /// The manager that owns it.
-    pub manager: String,
-    /// The field.
-    pub path: FieldPath,
-}
-
-/// One field that the schema refuses.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct InvalidField {
-    /// The field.
-    pub path: FieldPath,
-    /// What is wrong, in the API server's words where it has some.
-    pub message: String,
-}
-
-impl std::fmt::Display for InvalidField {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
-    }
-}
-
-fn conflict_text(conflicts: &[FieldConflict]) -> String {
-    let list: Vec<String> = conflicts.iter().map(|c| format!("{} is owned by {}", c.path, c.manager)).collect();
-    list.join("; ")
 }

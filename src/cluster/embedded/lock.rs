@@ -34,13 +34,11 @@ impl WriteLock {
                     // The holder's own note; half of one is better than none.
                     let _ = Read::by_ref(&mut file).take(200).read_to_string(&mut holder);
                     let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
-                    return Err(ClusterError::Transient {
-                        message: format!(
-                            "{} is held by {holder} for more than {} ms; wait until it has ended, then run again",
-                            path.display(),
-                            wait.as_millis()
-                        ),
-                    });
+                    return Err(ClusterError::transient(format!(
+                        "{} is held by {holder} for more than {} ms; wait until it has ended, then run again",
+                        path.display(),
+                        wait.as_millis()
+                    )));
                 }
                 Err(TryLockError::WouldBlock) => {
                     std::thread::sleep(pause);
@@ -94,7 +92,8 @@ mod tests {
     fn a_second_writer_hears_who_holds_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let first = WriteLock::acquire(dir.path(), Duration::from_secs(1)).unwrap();
-        let Err(ClusterError::Transient { message }) = WriteLock::acquire(dir.path(), Duration::from_millis(5)) else {
+        let Err(ClusterError::Transient { message, .. }) = WriteLock::acquire(dir.path(), Duration::from_millis(5))
+        else {
             panic!("the lock was given twice");
         };
         assert!(message.contains(&format!("process {}", std::process::id())), "{message}");

@@ -27,13 +27,13 @@ impl ModelSync {
             State::Calling(flight) => flight,
             State::Ready | State::Pausing(_) | State::Watching => return,
         };
-        if let Some(error) = transient(&answer)
+        if let Some((error, asked)) = transient(&answer)
             && self.stopping.is_none()
             && self.attempt + 1 < around.settings.attempts.max(1)
         {
             let most = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(self.attempt.min(16)));
             self.attempt += 1;
-            self.state = State::Pausing(around.now + chance.up_to(most));
+            self.state = State::Pausing(around.now + chance.up_to(most).max(asked.unwrap_or_default()));
             effects.push(Effect::Report(Progress::Retrying { model: self.name.clone(), message: error.to_string() }));
             return;
         }
@@ -116,6 +116,9 @@ impl ModelSync {
                     | ClusterError::UnknownKind { .. }
                     | ClusterError::Damaged { .. }
                     | ClusterError::Storage { .. } => naming(&error, &reference),
+                    ClusterError::Forbidden { .. } | ClusterError::Namespace { .. } | ClusterError::Refused { .. } => {
+                        format!("{}; {}", naming(&error, &reference), error.help())
+                    }
                 };
                 let message = mask::message(&message, object.value());
                 self.fail_apply(stage);
@@ -331,15 +334,18 @@ fn replaces_adapter(task: &Task) -> bool {
     }
 }
 
-/// The error of an answer that may be another in a moment.
-fn transient(answer: &Answer) -> Option<&ClusterError> {
+/// The error of an answer that may be another in a moment, and how long the cluster asks to be left alone.
+fn transient(answer: &Answer) -> Option<(&ClusterError, Option<Duration>)> {
     let error = match answer {
         Answer::Recorded(result) => result.as_ref().err(),
         Answer::Applied(result) => result.as_ref().err(),
         Answer::Deleted(result) => result.as_ref().err(),
         Answer::Read(result) => result.as_ref().err(),
     };
-    error.filter(|error| matches!(error, ClusterError::Transient { .. }))
+    match error {
+        Some(error @ ClusterError::Transient { retry_after, .. }) => Some((error, *retry_after)),
+        Some(_) | None => None,
+    }
 }
 
 /// An error's sentence with the object in it.
@@ -352,6 +358,9 @@ fn naming(error: &ClusterError, object: &ObjectRef) -> String {
         ClusterError::UnknownKind { .. }
         | ClusterError::Damaged { .. }
         | ClusterError::Storage { .. }
+        | ClusterError::Forbidden { .. }
+        | ClusterError::Namespace { .. }
+        | ClusterError::Refused { .. }
         | ClusterError::Transient { .. } => format!("{object}: {error}"),
     }
 }

@@ -402,7 +402,7 @@ pub fn model_record(model: &str) -> ObjectIdentity {
 }
 
 fn hiccup() -> ClusterError {
-    ClusterError::Transient { message: "the API server does not answer".to_owned() }
+    ClusterError::transient("the API server does not answer")
 }
 
 fn full() -> ClusterError {

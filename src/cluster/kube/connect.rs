@@ -1,0 +1,236 @@
+//! From a kubeconfig, or a pod's service account, to a client.
+
+use ::kube::client::ClientBuilder;
+use ::kube::config::{KubeConfigOptions, Kubeconfig};
+use ::kube::{Client, Config};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Which cluster, as whom, and with how much patience.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A kubeconfig in place of `$KUBECONFIG` and `~/.kube/config`.
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of it in place of its current one.
+    pub context: Option<String>,
+    /// Acts as somebody else, as `kubectl --as` does. Whoever connects needs the right to impersonate.
+    pub impersonate: Option<Impersonate>,
+    /// How long each kind of request may take.
+    pub deadlines: Deadlines,
+    /// Objects of one page of a list.
+    pub page: u32,
+    /// How many events a watcher may be behind before it is told to list again.
+    pub watch_capacity: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            context: None,
+            impersonate: None,
+            deadlines: Deadlines::default(),
+            page: 500,
+            watch_capacity: 4096,
+        }
+    }
+}
+
+/// Whom to act as.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Impersonate {
+    /// The user; a service account is `system:serviceaccount:<namespace>:<name>`.
+    pub user: String,
+    /// The groups, beside those that the server gives every service account and user.
+    pub groups: Vec<String>,
+}
+
+impl Impersonate {
+    /// A service account.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        Self { user: format!("system:serviceaccount:{namespace}:{name}"), groups: Vec::new() }
+    }
+}
+
+/// How long a request may take, connecting included, before it counts as failed in a way that may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// An apply or a delete. An API server itself gives a patch up after 34 s.
+    pub write: Duration,
+    /// One object.
+    pub get: Duration,
+    /// All pages of a list.
+    pub list: Duration,
+    /// How long the server keeps one watch open; it is opened again where it ended.
+    pub watch: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            write: Duration::from_secs(30),
+            get: Duration::from_secs(10),
+            list: Duration::from_secs(60),
+            watch: Duration::from_secs(290),
+        }
+    }
+}
+
+/// Why there is no client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// Neither `$KUBECONFIG` nor `~/.kube/config` names a file that exists.
+    #[error("there is no kubeconfig: {looked}")]
+    NoKubeconfig {
+        /// Where it was looked for.
+        looked: String,
+    },
+    /// The kubeconfig cannot be read.
+    #[error("{}: {message}", .path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The kubeconfig has no such context.
+    #[error("the kubeconfig has no context `{name}`; it has {}", list(.known))]
+    NoContext {
+        /// The name that was asked for.
+        name: String,
+        /// Those there are, sorted.
+        known: Vec<String>,
+    },
+    /// The kubeconfig names no current context, and none was asked for.
+    #[error("the kubeconfig has no current context; it has {}", list(.known))]
+    NoCurrentContext {
+        /// Those there are, sorted.
+        known: Vec<String>,
+    },
+    /// The context says something that no client can be made of: a certificate, a key, a proxy, a plugin.
+    #[error("no connection can be made as {what} says: {message}")]
+    Unusable {
+        /// The context, or the pod's service account.
+        what: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+impl ConnectError {
+    /// What a user can do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::NoKubeconfig { .. } => "name one with --kubeconfig or $KUBECONFIG, or pass `--cluster embedded`",
+            Self::Unreadable { .. } => "`kubectl config view` reads the same file",
+            Self::NoContext { .. } => "choose one of these with --context",
+            Self::NoCurrentContext { .. } => "choose one with --context, or `kubectl config use-context`",
+            Self::Unusable { .. } => {
+                "mend the context's cluster and user entries: `kubectl --context … version` must work too"
+            }
+        }
+    }
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// The files that a kubeconfig is made of, as kubectl finds them: the one that was named, else those of `$KUBECONFIG`
+/// that exist, else `~/.kube/config`. Empty when there is none.
+pub fn kubeconfig_files(named: Option<&Path>) -> Vec<PathBuf> {
+    if let Some(named) = named {
+        return vec![named.to_owned()];
+    }
+    let candidates: Vec<PathBuf> = match std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
+        Some(list) => std::env::split_paths(&list).collect(),
+        None => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
+    };
+    candidates.into_iter().filter(|path| path.is_file()).collect()
+}
+
+/// The name of the context that these files say is the current one.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn current_context(files: &[PathBuf]) -> Result<Option<String>, ConnectError> {
+    Ok(read(files)?.current_context.filter(|name| !name.is_empty()))
+}
+
+fn read(files: &[PathBuf]) -> Result<Kubeconfig, ConnectError> {
+    let mut merged = Kubeconfig::default();
+    for path in files {
+        let unreadable = |error: ::kube::config::KubeconfigError| ConnectError::Unreadable {
+            path: path.clone(),
+            message: chain(&error),
+        };
+        let next = Kubeconfig::read_from(path).map_err(unreadable)?;
+        merged = merged.merge(next).map_err(unreadable)?;
+    }
+    Ok(merged)
+}
+
+/// Reads the kubeconfig that the options mean. Gives the configuration, and the name of the context.
+pub(super) async fn config(options: &Options) -> Result<(Config, String), ConnectError> {
+    let files = kubeconfig_files(options.kubeconfig.as_deref());
+    if files.is_empty() {
+        let looked = match std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
+            Some(list) => format!("$KUBECONFIG is {}", list.display()),
+            None => "~/.kube/config does not exist and $KUBECONFIG is not set".to_owned(),
+        };
+        return Err(ConnectError::NoKubeconfig { looked });
+    }
+    let kubeconfig = read(&files)?;
+    let mut known: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
+    known.sort();
+    let current = kubeconfig.current_context.clone().filter(|name| !name.is_empty());
+    let Some(name) = options.context.clone().or(current) else {
+        return Err(ConnectError::NoCurrentContext { known });
+    };
+    if !known.contains(&name) {
+        return Err(ConnectError::NoContext { name, known });
+    }
+    let wanted = KubeConfigOptions { context: Some(name.clone()), ..KubeConfigOptions::default() };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &wanted)
+        .await
+        .map_err(|error| ConnectError::Unusable { what: format!("context `{name}`"), message: chain(&error) })?;
+    Ok((config, name))
+}
+
+/// The service account of the pod that this runs in.
+pub(super) fn in_cluster() -> Result<Config, ConnectError> {
+    Config::incluster().map_err(|error| ConnectError::Unusable {
+        what: "the pod's service account".to_owned(),
+        message: chain(&error),
+    })
+}
+
+/// A client that tries nothing twice: what is worth another try is decided where it is known what for.
+pub(super) fn client(mut config: Config, options: &Options, what: &str) -> Result<Client, ConnectError> {
+    config.default_retry = false;
+    // The deadline of each request is around it; a watch has one between two of its lines.
+    config.read_timeout = None;
+    config.connect_timeout = Some(options.deadlines.get);
+    if let Some(somebody) = &options.impersonate {
+        config.auth_info.impersonate = Some(somebody.user.clone());
+        config.auth_info.impersonate_groups = Some(somebody.groups.clone()).filter(|groups| !groups.is_empty());
+    }
+    let builder = ClientBuilder::try_from(config)
+        .map_err(|error| ConnectError::Unusable { what: what.to_owned(), message: chain(&error) })?;
+    Ok(builder.build())
+}
+
+/// An error with everything that it says it comes from, each said once.
+pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        next = cause.source();
+    }
+    text
+}

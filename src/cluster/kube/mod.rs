@@ -1,0 +1,384 @@
+//! A Kubernetes API server: server-side apply, deletes with preconditions, paged lists, and watches that resume.
+//!
+//! Objects stay JSON values all the way; the crate `kube` gives the connection (kubeconfigs, exec plugins, TLS, proxies,
+//! impersonation), and every request here is one of ours, so that its deadline, its code (201 or 200) and its refusal
+//! are seen. Nothing is tried twice here: whoever knows what a call is for does that.
+
+mod connect;
+mod paths;
+mod refusal;
+mod request;
+mod seen;
+mod watching;
+
+pub use connect::{ConnectError, Deadlines, Impersonate, Options, current_context, kubeconfig_files};
+
+use super::{Applied, ApplyOutcome, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use crate::dynamo::kinds::{self, Kind};
+use crate::fields::{self, Manager};
+use crate::object::{Object, ObjectRef};
+use ::kube::Client;
+use ::kube::client::Body;
+use http::{Method, Request, StatusCode};
+use refusal::Asked;
+use request::{Answer, Payload, Url};
+use seen::{Known, Seen};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// A Kubernetes cluster; clones share one connection.
+#[derive(Clone)]
+pub struct Kube {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    /// The server's address, as messages name it.
+    server: String,
+    /// What the cluster is called.
+    name: String,
+    options: Options,
+    seen: Seen,
+}
+
+impl fmt::Debug for Kube {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kube")
+            .field("server", &self.inner.server)
+            .field("name", &self.inner.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Kube {
+    /// Connects as a kubeconfig says. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be read, has no such context, or says what no client can be made of.
+    pub async fn connect(options: Options) -> Result<Self, ConnectError> {
+        let (config, context) = connect::config(&options).await?;
+        let what = format!("context `{context}`");
+        Self::new(config, options, what)
+    }
+
+    /// Connects as the service account of the pod that this runs in.
+    ///
+    /// # Errors
+    /// When this is no pod, or its service account's files cannot be read.
+    pub fn in_cluster(options: Options) -> Result<Self, ConnectError> {
+        Self::new(connect::in_cluster()?, options, "the pod's own cluster".to_owned())
+    }
+
+    /// Connects as a configuration says.
+    ///
+    /// # Errors
+    /// When no client can be made of it.
+    pub fn from_config(config: ::kube::Config, options: Options) -> Result<Self, ConnectError> {
+        Self::new(config, options, "a configuration of its own".to_owned())
+    }
+
+    fn new(config: ::kube::Config, options: Options, name: String) -> Result<Self, ConnectError> {
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let client = connect::client(config, &options, &name)?;
+        Ok(Self { inner: Arc::new(Inner { client, server, name, options, seen: Seen::default() }) })
+    }
+
+    /// The server's address.
+    pub fn server(&self) -> &str {
+        &self.inner.server
+    }
+}
+
+/// The kind of an object, and the URL of the object.
+fn place(object: &ObjectRef) -> Result<(&'static Kind, Url), ClusterError> {
+    let version = object.api_version.rsplit('/').next().unwrap_or_default();
+    let kind = kinds::by_name(&object.kind)
+        .filter(|kind| kind.group == object.group())
+        .ok_or_else(|| ClusterError::UnknownKind { kind: format!("{} {}", object.api_version, object.kind) })?;
+    let url = Url::of(kind.group, version, kind.plural, Some(&object.namespace)).join(&object.name);
+    Ok((kind, url))
+}
+
+fn asked<'a>(verb: &'static str, kind: &'a Kind, object: &'a ObjectRef) -> Asked<'a> {
+    Asked { verb, kind, namespace: Some(&object.namespace), object: Some(object), config: None, conditional: false }
+}
+
+fn object_of(value: Value, url: &Url) -> Result<Object, ClusterError> {
+    Object::from_value(value).map_err(|error| request::damaged(url, &error))
+}
+
+impl Inner {
+    async fn exchange(&self, request: Request<Body>, deadline: Duration) -> Result<Answer, ClusterError> {
+        request::exchange(&self.client, &self.server, request, deadline).await
+    }
+
+    /// One object in one of its forms, `None` when there is none of that name.
+    async fn read(&self, object: &ObjectRef, form: &str) -> Result<Option<Value>, ClusterError> {
+        let (kind, url) = place(object)?;
+        let request = request::request(Method::GET, &url, Payload::None, form)?;
+        let answer = self.exchange(request, self.options.deadlines.get).await?;
+        if answer.status.is_success() {
+            return answer.json(&url).map(Some);
+        }
+        if refusal::is_absent(&refusal::status(&answer), object) {
+            self.seen.absent(object.identity());
+            return Ok(None);
+        }
+        Err(refusal::error(&asked("get", kind, object), &answer, &[]))
+    }
+
+    /// What was last seen of an object, or is to be seen now.
+    async fn known(&self, object: &ObjectRef) -> Result<Known, ClusterError> {
+        if let Some(known) = self.seen.of(&object.identity()) {
+            return Ok(known);
+        }
+        Ok(self.read(object, request::METADATA).await?.as_ref().map_or(Known::Absent, Known::of))
+    }
+
+    /// The managers of an object, for finding the fields of a conflict; none when they cannot be read.
+    async fn managers(&self, object: &ObjectRef) -> Vec<Manager> {
+        let Ok(Some(mut value)) = self.read(object, request::METADATA).await else { return Vec::new() };
+        if let Some(map) = value.as_object_mut() {
+            // What comes is called PartialObjectMetadata.
+            map.insert("kind".to_owned(), json!(object.kind));
+            map.insert("apiVersion".to_owned(), json!(object.api_version));
+        }
+        Object::from_value(value).ok().and_then(|object| fields::managers(&object).ok()).unwrap_or_default()
+    }
+
+    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+        let reference = request.object.reference();
+        let (kind, url) = place(&reference)?;
+        let url = if request.status { url.join("status") } else { url };
+        let mut url = url
+            .query("fieldManager", &request.manager)
+            .query("force", if request.force { "true" } else { "false" })
+            .query("fieldValidation", "Strict");
+        // A dry run moves no resource version, so the whole object must tell whether anything would change.
+        let (known, before) = if request.dry_run {
+            url = url.query("dryRun", "All");
+            (Known::Absent, self.read(&reference, request::WHOLE).await?)
+        } else {
+            (self.known(&reference).await?, None)
+        };
+        let payload = request::request(Method::PATCH, &url, Payload::Apply(request.object.value()), request::WHOLE)?;
+        let began = Instant::now();
+        let answer = self.exchange(payload, self.options.deadlines.write).await?;
+        if !answer.status.is_success() {
+            let config = request.object.value();
+            let conditional =
+                ["/metadata/uid", "/metadata/resourceVersion"].iter().any(|own| config.pointer(own).is_some());
+            let managers = match answer.status {
+                StatusCode::CONFLICT => self.managers(&reference).await,
+                _ => Vec::new(),
+            };
+            let asked = Asked { config: Some(config), conditional, ..asked("patch", kind, &reference) };
+            return Err(refusal::error(&asked, &answer, &managers));
+        }
+        let object = object_of(answer.json(&url)?, &url)?;
+        let subresource = if request.status { "status" } else { "" };
+        let outcome = match before {
+            _ if answer.status == StatusCode::CREATED => ApplyOutcome::Created,
+            Some(before) if same(&before, object.value()) => ApplyOutcome::Unchanged,
+            Some(_) => ApplyOutcome::Updated,
+            None if request.dry_run => ApplyOutcome::Created,
+            None => {
+                let after = Known::of(object.value());
+                outcome(&known, &after, (&request.manager, subresource), answer.date, began.elapsed())
+            }
+        };
+        if !request.dry_run {
+            self.seen.object(&object);
+        }
+        Ok(Applied { object, outcome })
+    }
+
+    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
+        let (kind, url) = place(object)?;
+        let mut conditions = serde_json::Map::new();
+        if let Some(uid) = &preconditions.uid {
+            conditions.insert("uid".to_owned(), json!(uid));
+        }
+        if let Some(resource_version) = &preconditions.resource_version {
+            conditions.insert("resourceVersion".to_owned(), json!(resource_version));
+        }
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions",
+            "propagationPolicy": "Background", "preconditions": conditions,
+        });
+        let request = request::request(Method::DELETE, &url, Payload::Json(&options), request::WHOLE)?;
+        let answer = self.exchange(request, self.options.deadlines.write).await?;
+        if !answer.status.is_success() {
+            if refusal::is_absent(&refusal::status(&answer), object) {
+                self.seen.absent(object.identity());
+                return Ok(Deleted::Absent);
+            }
+            let conditional = *preconditions != Preconditions::default();
+            let asked = Asked { conditional, ..asked("delete", kind, object) };
+            return Err(refusal::error(&asked, &answer, &[]));
+        }
+        let value: Value = answer.json(&url)?;
+        // A success without the object, or an object that nothing holds any more, is gone.
+        let left = (value.get("kind").and_then(Value::as_str) != Some("Status")).then_some(value);
+        match left.map(|value| object_of(value, &url)).transpose()? {
+            Some(object) if !object.finalizers().is_empty() => {
+                self.seen.object(&object);
+                Ok(Deleted::Pending(object))
+            }
+            Some(_) | None => {
+                self.seen.absent(object.identity());
+                Ok(Deleted::Gone)
+            }
+        }
+    }
+
+    /// All pages, consistent: where the first has become too old to go on from, everything is asked for at once.
+    async fn list(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<Object>, ClusterError> {
+        let selector: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mut url = Url::of_kind(kind, namespace);
+        if !selector.is_empty() {
+            url = url.query("labelSelector", &selector.join(","));
+        }
+        let asked = Asked { verb: "list", kind, namespace, object: None, config: None, conditional: false };
+        let end = Instant::now() + self.options.deadlines.list;
+        let page = self.options.page;
+        let mut objects = Vec::new();
+        let mut next = url.clone().query("limit", &page.to_string());
+        loop {
+            let request = request::request(Method::GET, &next, Payload::None, request::WHOLE)?;
+            let answer = self.exchange(request, end.saturating_duration_since(Instant::now())).await?;
+            if answer.status == StatusCode::GONE && !objects.is_empty() {
+                objects.clear();
+                next = url.clone();
+                continue;
+            }
+            if !answer.status.is_success() {
+                return Err(refusal::error(&asked, &answer, &[]));
+            }
+            let Page { metadata, items } = answer.json(&next)?;
+            for mut item in items.unwrap_or_default() {
+                if let Some(map) = item.as_object_mut() {
+                    // Items of a built-in kind do not say what they are.
+                    map.entry("apiVersion").or_insert_with(|| json!(kind.api_version()));
+                    map.entry("kind").or_insert_with(|| json!(kind.kind));
+                }
+                objects.push(object_of(item, &next)?);
+            }
+            match metadata.r#continue.filter(|token| !token.is_empty()) {
+                Some(token) => next = url.clone().query("limit", &page.to_string()).query("continue", &token),
+                None => break,
+            }
+        }
+        objects.sort_by_cached_key(Object::reference);
+        match namespace {
+            Some(namespace) if labels.is_empty() => self.seen.list(kind.group, kind.kind, namespace, &objects),
+            Some(_) | None => objects.iter().for_each(|object| self.seen.object(object)),
+        }
+        Ok(objects)
+    }
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: PageMetadata,
+    items: Option<Vec<Value>>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMetadata {
+    r#continue: Option<String>,
+}
+
+/// What an apply did to an object that was there: see [`seen`].
+fn outcome(
+    before: &Known,
+    after: &Known,
+    (manager, subresource): (&str, &str),
+    date: Option<jiff::Timestamp>,
+    took: Duration,
+) -> ApplyOutcome {
+    let (Known::There { resource_version: old, .. }, Known::There { resource_version: new, .. }) = (before, after)
+    else {
+        return ApplyOutcome::Updated;
+    };
+    if old == new {
+        return ApplyOutcome::Unchanged;
+    }
+    let (was, is) = (before.applied_at(manager, subresource), after.applied_at(manager, subresource));
+    if was != is {
+        return ApplyOutcome::Updated;
+    }
+    let Some(is) = is else { return ApplyOutcome::Unchanged };
+    // The same time as before: nothing of ours was written, unless both applies fall into one second. A time from
+    // before this request began, by the server's own clock, settles it.
+    let began = date.and_then(|date| date.checked_sub(took + Duration::from_secs(2)).ok());
+    match (is.parse::<jiff::Timestamp>(), began) {
+        (Ok(is), Some(began)) if is < began => ApplyOutcome::Unchanged,
+        (Ok(_) | Err(_), Some(_) | None) => ApplyOutcome::Updated,
+    }
+}
+
+/// Whether two answers hold the same object, the times of managers aside.
+fn same(a: &Value, b: &Value) -> bool {
+    let plain = |value: &Value| {
+        let mut value = value.clone();
+        let entries = value.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten() {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.remove("time");
+            }
+        }
+        value
+    };
+    plain(a) == plain(b)
+}
+
+impl Cluster for Kube {
+    fn describe(&self) -> String {
+        format!("Kubernetes cluster of {} ({})", self.inner.name, self.inner.server)
+    }
+
+    async fn list(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<Object>, ClusterError> {
+        self.inner.list(kind, namespace, labels).await
+    }
+
+    async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {
+        let (_, url) = place(object)?;
+        let found = self.inner.read(object, request::WHOLE).await?;
+        let found = found.map(|value| object_of(value, &url)).transpose()?;
+        if let Some(found) = &found {
+            self.inner.seen.object(found);
+        }
+        Ok(found)
+    }
+
+    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+        self.inner.apply(request).await
+    }
+
+    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
+        self.inner.delete(object, preconditions).await
+    }
+
+    async fn watch(&self, kinds: &[Kind], namespace: Option<&str>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+        watching::start(&self.inner, kinds, namespace).await
+    }
+}
