@@ -7,6 +7,7 @@
 mod error;
 mod git;
 pub mod model_source;
+pub mod url;
 mod walk;
 
 #[cfg(test)]
