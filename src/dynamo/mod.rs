@@ -3,10 +3,13 @@
 //! Pure. Facts carry their source; most come from release 1.2 and the recordings under `tests/data/dynamo/`.
 
 pub mod admission;
+pub mod conversion;
 pub mod disruption;
+pub mod equivalence;
 pub mod gpus;
 pub mod health;
 pub mod kinds;
 pub mod names;
 pub mod registry;
+pub mod v1alpha1;
 pub mod v1beta1;

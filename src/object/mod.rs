@@ -3,8 +3,10 @@
 //! Every room may use this one; it knows nothing of Dynamo, of clusters or of intents.
 
 mod path;
+mod quantity;
 
 pub use path::{FieldPath, KeyValue, Segment};
+pub use quantity::Quantity;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -1,7 +1,6 @@
 //! Judging an object as an API server does: names and labels, the structural schema, then the schema's CEL rules.
 
 mod metadata;
-mod quantity;
 mod rules;
 mod structure;
 

@@ -4,11 +4,10 @@
 //! No rule of a bundled schema is left out. One that could not be compiled would fail every object it stands over, with
 //! the reason, rather than be passed over in silence.
 
-use super::quantity::Quantity;
 use super::{Fault, predecessor};
 use crate::fields::schema::{CelRule, JsonType, Node};
 use crate::fields::typed::Type;
-use crate::object::Segment;
+use crate::object::{Quantity, Segment};
 use cel::extractors::This;
 use cel::objects::Opaque;
 use cel::{Context, Env, ExecutionError, Value as CelValue};

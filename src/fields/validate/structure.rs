@@ -1,7 +1,6 @@
 //! The structural schema: types, lengths, ranges, patterns, required fields. Messages are those of apiextensions.
 
 use super::Fault;
-use super::quantity::is_date_time;
 use crate::fields::schema::{JsonType, Limits, ListType, Node};
 use crate::fields::typed::{Type, same};
 use crate::object::{FieldPath, Segment};
@@ -229,4 +228,11 @@ fn check_combinations(limits: &Limits, value: &Value, path: &mut Vec<Segment>, f
         let reason = format!("\"{name}\" must not validate the schema (not)");
         faults.push(Fault::invalid(path, value, &reason));
     }
+}
+
+/// True for a time as RFC 3339 writes it.
+fn is_date_time(text: &str) -> bool {
+    text.len() >= "2006-01-02T15:04:05Z".len()
+        && matches!(text.as_bytes().get(10), Some(b'T' | b't'))
+        && text.parse::<jiff::Timestamp>().is_ok()
 }

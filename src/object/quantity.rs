@@ -1,8 +1,10 @@
-//! Kubernetes quantities and times, as far as validation needs them.
+//! Kubernetes quantities: `500m`, `1.5Gi`, `2`, `1e3`.
+
+use std::fmt;
 
 /// A quantity in billionths: exact for everything from `1n` to beyond `1E`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Quantity(i128);
+pub struct Quantity(i128);
 
 /// Billionths in one.
 const UNIT: i128 = 1_000_000_000;
@@ -10,7 +12,7 @@ const UNIT: i128 = 1_000_000_000;
 impl Quantity {
     /// Reads `500m`, `1.5Gi`, `2`, `1e3`. What is finer than a billionth is rounded up, as Kubernetes does. `None` for
     /// anything else, and for what has more digits than can be counted.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = match text.as_bytes().first()? {
             b'-' => (true, text.get(1..)?),
             b'+' => (false, text.get(1..)?),
@@ -39,8 +41,24 @@ impl Quantity {
     }
 
     /// The quantity as a whole number, when it is one.
-    pub(super) fn whole(self) -> Option<i64> {
+    pub fn whole(self) -> Option<i64> {
         (self.0 % UNIT == 0).then(|| i64::try_from(self.0 / UNIT).ok()).flatten()
+    }
+}
+
+impl fmt::Display for Quantity {
+    /// In units of 1000: the same text for the same amount, however it was spelled.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+        if self.0 == 0 {
+            return f.write_str("0");
+        }
+        let (mut mantissa, mut step) = (self.0, 0);
+        while mantissa % 1000 == 0 && step + 1 < SUFFIXES.len() {
+            mantissa /= 1000;
+            step += 1;
+        }
+        write!(f, "{mantissa}{}", SUFFIXES.get(step).copied().unwrap_or_default())
     }
 }
 
@@ -70,13 +88,6 @@ fn factor(suffix: &str) -> Option<(i128, i32)> {
     })
 }
 
-/// True for a time as RFC 3339 writes it.
-pub(super) fn is_date_time(text: &str) -> bool {
-    text.len() >= "2006-01-02T15:04:05Z".len()
-        && matches!(text.as_bytes().get(10), Some(b'T' | b't'))
-        && text.parse::<jiff::Timestamp>().is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +102,21 @@ mod tests {
         assert!(parse("-1Gi") < parse("0"));
         assert_eq!(parse("2k").whole(), Some(2000));
         assert_eq!(parse("500m").whole(), None);
+    }
+
+    #[test]
+    fn a_quantity_is_shown_in_one_way() {
+        for (text, shown) in [
+            ("1000m", "1"),
+            ("1Ki", "1024"),
+            ("0.5", "500m"),
+            ("0Gi", "0"),
+            ("1e3", "1k"),
+            ("-1G", "-1G"),
+            ("1n", "1n"),
+        ] {
+            assert_eq!(Quantity::parse(text).map(|quantity| quantity.to_string()).as_deref(), Some(shown), "{text}");
+        }
     }
 
     #[test]

@@ -1,0 +1,174 @@
+//! DynamoGraphDeployment.
+
+use super::pod::{insert_list, insert_map};
+use super::rules::{self, SAME_IN_GRAPHS};
+use super::{Aside, BETA, Converted, Left, Unconvertible, component, envelope};
+use crate::dynamo::v1alpha1::GraphSpec;
+use crate::object::{FieldPath, Segment};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Converts a v1alpha1 graph.
+pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
+    let alpha = read(document.get("spec").unwrap_or(&Value::Null))?;
+    let mut aside = Aside::default();
+    let mut annotations = annotations_of(document);
+    let hub = annotations.get(envelope::GRAPH_SPEC).and_then(Value::as_str).and_then(envelope::unwrap);
+    for name in [envelope::GRAPH_SPEC, envelope::GRAPH_STATUS] {
+        annotations.remove(name);
+    }
+
+    let mut spec = Map::new();
+    let mut saved = Map::new();
+    for name in SAME_IN_GRAPHS {
+        if let Some(value) = alpha.rest.get(*name).filter(|value| !value.is_null()) {
+            spec.insert((*name).to_owned(), value.clone());
+        }
+    }
+    insert_list(&mut spec, "env", alpha.envs.clone());
+    if let Some(constraint) = &alpha.topology_constraint {
+        spec.insert("topologyConstraint".to_owned(), Value::Object(topology(constraint)));
+    }
+    let mut components = Vec::new();
+    let mut saved_services = Map::new();
+    for name in names(&alpha, hub.as_ref()) {
+        let path = FieldPath::of(["spec", "services"]).field(name);
+        let Some(service) = alpha.services.get(name).and_then(Option::as_ref) else {
+            saved_services.insert(name.to_owned(), Value::Null);
+            aside.note(path, Value::Null, rules::NO_SERVICE);
+            continue;
+        };
+        let mut converted = component::to_beta(service, &path, hub.is_some(), &mut aside);
+        converted.fields.insert("name".to_owned(), name.into());
+        // The operator takes the service's key as its name, whatever this field says.
+        if !service.service_name.is_empty() && service.service_name != name {
+            converted.saved.insert("serviceName".to_owned(), service.service_name.clone().into());
+            aside.push("spec.services.*.serviceName", path.field("serviceName"), service.service_name.clone().into());
+        }
+        insert_map(&mut saved_services, name, &converted.saved);
+        components.push(Value::Object(converted.fields));
+    }
+    insert_list(&mut spec, "components", components);
+    insert_list(&mut saved, "pvcs", alpha.pvcs.iter().map(saved_claim).collect());
+    insert_map(&mut saved, "services", &saved_services);
+    set_aside(&alpha, &mut aside);
+
+    if !saved.is_empty() {
+        annotations.insert(envelope::GRAPH_SPEC.to_owned(), envelope::wrap(saved).into());
+    }
+    let mut beta = json!({"apiVersion": BETA, "kind": crate::dynamo::kinds::GRAPH.kind});
+    let mut metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let (status, saved_status) = status(document.get("status"));
+    if !saved_status.is_empty() {
+        annotations.insert(envelope::GRAPH_STATUS.to_owned(), Value::Object(saved_status).to_string().into());
+    }
+    metadata.remove("annotations");
+    insert_map(&mut metadata, "annotations", &annotations);
+    beta["metadata"] = Value::Object(metadata);
+    beta["spec"] = Value::Object(spec);
+    if let Some(status) = status {
+        beta["status"] = Value::Object(status);
+    }
+    aside.0.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(Converted { document: beta, left: aside.0 })
+}
+
+/// What a v1alpha1 spec says that v1beta1 has no field for; `spec` may be the sparse one of an annotation.
+pub(super) fn left_of(spec: &Value) -> Vec<Left> {
+    let document = json!({"spec": spec});
+    to_beta(&document).map(|converted| converted.left).unwrap_or_default()
+}
+
+fn read(spec: &Value) -> Result<GraphSpec, Unconvertible> {
+    if spec.is_null() {
+        return Ok(GraphSpec::default());
+    }
+    GraphSpec::deserialize(spec).map_err(|error| Unconvertible::malformed(&error))
+}
+
+fn annotations_of(document: &Value) -> Map<String, Value> {
+    let annotations = document.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    annotations.and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+/// The services in the order of the components: sorted, unless the object was written as v1beta1 in another order.
+fn names<'a>(alpha: &'a GraphSpec, hub: Option<&Map<String, Value>>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = alpha.services.keys().map(String::as_str).collect();
+    let written = hub.and_then(|hub| hub.get("components")).and_then(Value::as_array);
+    let written: Vec<&str> =
+        written.into_iter().flatten().filter_map(|component| component.get("name").and_then(Value::as_str)).collect();
+    if !written.is_sorted() {
+        let places: BTreeMap<&str, usize> = written.iter().enumerate().map(|(place, name)| (*name, place)).collect();
+        names.sort_by_key(|name| places.get(name).copied().unwrap_or(usize::MAX));
+    }
+    names
+}
+
+/// `topologyProfile` is called `clusterTopologyName` now.
+fn topology(constraint: &Map<String, Value>) -> Map<String, Value> {
+    let renamed =
+        |name: &str| if name == "topologyProfile" { "clusterTopologyName".to_owned() } else { name.to_owned() };
+    constraint
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (renamed(name), value.clone()))
+        .collect()
+}
+
+/// A claim as the operator keeps it: a size that is not given is a size of 0.
+fn saved_claim(claim: &Value) -> Value {
+    let mut claim = claim.clone();
+    if let Value::Object(fields) = &mut claim {
+        fields.retain(|_, value| !value.is_null());
+        fields.entry("size").or_insert_with(|| "0".into());
+    }
+    claim
+}
+
+fn set_aside(alpha: &GraphSpec, aside: &mut Aside) {
+    for (index, claim) in alpha.pvcs.iter().enumerate() {
+        let path = FieldPath::of(["spec", "pvcs"]).join(Segment::Index(index));
+        aside.push("spec.pvcs[]", path, claim.clone());
+    }
+    for (name, value) in &alpha.rest {
+        if !SAME_IN_GRAPHS.contains(&name.as_str()) && !value.is_null() {
+            aside.push(&format!("spec.{name}"), FieldPath::of(["spec"]).field(name), value.clone());
+        }
+    }
+}
+
+/// `services` are `components` now. What is kept of the names of a service's children goes into an annotation.
+fn status(status: Option<&Value>) -> (Option<Map<String, Value>>, Map<String, Value>) {
+    let Some(Value::Object(alpha)) = status else { return (None, Map::new()) };
+    let mut beta = alpha.clone();
+    beta.retain(|_, value| !value.is_null());
+    let mut saved = Map::new();
+    if let Some(Value::Object(services)) = beta.remove("services") {
+        let mut components = Map::new();
+        for (name, service) in services {
+            let Value::Object(mut fields) = service else { continue };
+            let single = fields.remove("componentName");
+            let names = fields.get("componentNames").and_then(Value::as_array).cloned().unwrap_or_default();
+            if let Some(single) = single.filter(|single| single.as_str().is_some_and(|text| !text.is_empty())) {
+                if names.last() != Some(&single) {
+                    let mut kept = Map::from_iter([("componentName".to_owned(), single.clone())]);
+                    insert_list(&mut kept, "componentNames", names.clone());
+                    saved.insert(name.clone(), Value::Object(kept));
+                }
+                if names.is_empty() {
+                    fields.insert("componentNames".to_owned(), json!([single]));
+                }
+            }
+            components.insert(name, Value::Object(fields));
+        }
+        insert_map(&mut beta, "components", &components);
+    }
+    if let Some(Value::Object(rolling)) = beta.get_mut("rollingUpdate")
+        && let Some(updated) = rolling.remove("updatedServices")
+    {
+        rolling.insert("updatedComponents".to_owned(), updated);
+    }
+    let saved = if saved.is_empty() { saved } else { Map::from_iter([("services".to_owned(), Value::Object(saved))]) };
+    (Some(beta), saved)
+}

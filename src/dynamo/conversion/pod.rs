@@ -1,0 +1,167 @@
+//! The pod template of a v1beta1 component, put together from the flat fields of a v1alpha1 service.
+
+use super::merge;
+use crate::dynamo::registry::{MAIN_CONTAINER, SIDECAR_FRONTEND};
+use crate::dynamo::v1alpha1::{ExtraPodSpec, FrontendSidecar, ResourceItem, Resources, Service};
+use crate::object::Quantity;
+use serde_json::{Map, Value, json};
+
+/// The resource that `gpu` counts when no type is given.
+const GPU: &str = "nvidia.com/gpu";
+
+/// The pod template, when the service says anything about its pods.
+pub(super) fn template(service: &Service) -> Option<Map<String, Value>> {
+    if !says_anything(service) {
+        return None;
+    }
+    let extra = service.extra_pod_spec.clone().unwrap_or_default();
+    let mut spec = without_nulls(extra.pod);
+    let others = match spec.remove("containers") {
+        Some(Value::Array(containers)) => containers,
+        Some(_) | None => Vec::new(),
+    };
+    let mut containers = vec![Value::Object(main_container(service))];
+    containers.extend(others.into_iter().filter(|container| name_of(container) != Some(MAIN_CONTAINER)));
+    if let Some(sidecar) = &service.frontend_sidecar
+        && !containers.iter().any(|container| name_of(container) == Some(SIDECAR_FRONTEND))
+    {
+        containers.push(Value::Object(frontend(sidecar)));
+    }
+    spec.insert("containers".to_owned(), Value::Array(containers));
+
+    let mut template = Map::new();
+    if let Some(metadata) = &service.extra_pod_metadata {
+        let mut fields = Map::new();
+        insert_map(&mut fields, "annotations", &metadata.annotations);
+        insert_map(&mut fields, "labels", &metadata.labels);
+        insert_map(&mut template, "metadata", &fields);
+    }
+    template.insert("spec".to_owned(), Value::Object(spec));
+    Some(template)
+}
+
+/// Whether the main container's own mounts push the service's out.
+pub(super) fn loses_mounts(service: &Service) -> bool {
+    let main = service.extra_pod_spec.as_ref().and_then(|extra| extra.main_container.as_ref());
+    main.and_then(|main| main.get("volumeMounts")).is_some_and(|mounts| !merge::is_empty(mounts))
+}
+
+/// Whether the service has a pod template at v1beta1. A compilation cache alone makes none.
+fn says_anything(service: &Service) -> bool {
+    service.resources.is_some()
+        || !service.envs.is_empty()
+        || service.env_from_secret.is_some()
+        || service.volume_mounts.iter().any(|mount| !mount.use_as_compilation_cache)
+        || service.liveness_probe.is_some()
+        || service.readiness_probe.is_some()
+        || service.extra_pod_spec.as_ref().is_some_and(|extra| !is_zero(extra))
+        || service.extra_pod_metadata.is_some()
+        || service.frontend_sidecar.is_some()
+}
+
+/// True when nothing is said about the pod.
+pub(super) fn is_zero(extra: &ExtraPodSpec) -> bool {
+    extra.pod.values().all(merge::is_empty) && extra.main_container.as_ref().is_none_or(says_nothing)
+}
+
+/// True for a container that has no more than a name.
+pub(super) fn says_nothing(container: &Map<String, Value>) -> bool {
+    container.iter().all(|(field, value)| field == "name" || merge::is_empty(value))
+}
+
+/// The container `main`: the dedicated fields, and `extraPodSpec.mainContainer` laid over them. Variables add up; of every
+/// other list the main container's replaces the dedicated one, mounts included.
+fn main_container(service: &Service) -> Map<String, Value> {
+    let mut main = dedicated(service);
+    let extra = service.extra_pod_spec.as_ref().and_then(|extra| extra.main_container.as_ref());
+    if let Some(extra) = extra {
+        let list = |container: &Map<String, Value>, field: &str| match container.get(field) {
+            Some(Value::Array(items)) => items.clone(),
+            Some(_) | None => Vec::new(),
+        };
+        let variables = merge::variables(&list(&main, "env"), &list(extra, "env"));
+        merge::lay_over(&mut main, &without_nulls(extra.clone()));
+        insert_list(&mut main, "env", variables);
+    }
+    main.insert("name".to_owned(), MAIN_CONTAINER.into());
+    main
+}
+
+/// What the service's own fields say of the main container.
+fn dedicated(service: &Service) -> Map<String, Value> {
+    let mut main = Map::from_iter([("name".to_owned(), MAIN_CONTAINER.into())]);
+    if let Some(resources) = &service.resources {
+        insert_map(&mut main, "resources", &native(resources));
+    }
+    insert_list(&mut main, "env", service.envs.clone());
+    insert_list(&mut main, "envFrom", from_secret(service.env_from_secret.as_deref()));
+    for (field, probe) in [("livenessProbe", &service.liveness_probe), ("readinessProbe", &service.readiness_probe)] {
+        if let Some(probe) = probe {
+            main.insert(field.to_owned(), probe.clone());
+        }
+    }
+    let mounts = service.volume_mounts.iter();
+    let mounts = mounts.map(|mount| json!({"name": mount.name, "mountPath": mount.mount_point}));
+    insert_list(&mut main, "volumeMounts", mounts.collect());
+    main
+}
+
+/// The frontend beside a worker.
+fn frontend(sidecar: &FrontendSidecar) -> Map<String, Value> {
+    let mut container = Map::from_iter([("name".to_owned(), SIDECAR_FRONTEND.into())]);
+    if !sidecar.image.is_empty() {
+        container.insert("image".to_owned(), sidecar.image.clone().into());
+    }
+    insert_list(&mut container, "args", sidecar.args.clone());
+    insert_list(&mut container, "env", sidecar.envs.clone());
+    insert_list(&mut container, "envFrom", from_secret(sidecar.env_from_secret.as_deref()));
+    container
+}
+
+fn from_secret(name: Option<&str>) -> Vec<Value> {
+    name.filter(|name| !name.is_empty()).map(|name| json!({"secretRef": {"name": name}})).into_iter().collect()
+}
+
+/// Requests, limits and claims in Kubernetes' own words. What is no quantity is dropped, as the operator drops it.
+pub(super) fn native(resources: &Resources) -> Map<String, Value> {
+    let mut native = Map::new();
+    insert_list(&mut native, "claims", resources.claims.clone());
+    for (field, item) in [("requests", &resources.requests), ("limits", &resources.limits)] {
+        if let Some(item) = item {
+            insert_map(&mut native, field, &quantities(item).map(|(name, amount)| (name.to_owned(), amount)).collect());
+        }
+    }
+    native
+}
+
+fn quantities(item: &ResourceItem) -> impl Iterator<Item = (&str, Value)> {
+    let gpu = if item.gpu_type.is_empty() { GPU } else { &item.gpu_type };
+    [("cpu", &item.cpu), ("memory", &item.memory), (gpu, &item.gpu)]
+        .into_iter()
+        .chain(item.custom.iter().map(|(name, amount)| (name.as_str(), amount)))
+        .filter(|(_, amount)| Quantity::parse(amount).is_some())
+        .map(|(name, amount)| (name, Value::from(amount.as_str())))
+}
+
+fn name_of(container: &Value) -> Option<&str> {
+    container.get("name").and_then(Value::as_str)
+}
+
+fn without_nulls(mut fields: Map<String, Value>) -> Map<String, Value> {
+    fields.retain(|_, value| !value.is_null());
+    fields
+}
+
+/// Inserts a list that has something in it.
+pub(super) fn insert_list(fields: &mut Map<String, Value>, name: &str, items: Vec<Value>) {
+    if !items.is_empty() {
+        fields.insert(name.to_owned(), Value::Array(items));
+    }
+}
+
+/// Inserts a map that has something in it.
+pub(super) fn insert_map(fields: &mut Map<String, Value>, name: &str, map: &Map<String, Value>) {
+    if !map.is_empty() {
+        fields.insert(name.to_owned(), Value::Object(map.clone()));
+    }
+}

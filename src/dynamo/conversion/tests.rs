@@ -1,0 +1,129 @@
+//! Conversion against the operator's own.
+
+use super::*;
+use crate::dynamo::equivalence;
+use std::path::Path;
+
+/// One line of `tests/data/dynamo/oracle/manifests.jsonl`.
+#[derive(serde::Deserialize)]
+struct Verdict {
+    file: String,
+    doc: usize,
+    version: String,
+    v1beta1: Option<Value>,
+}
+
+fn verdicts() -> Vec<Verdict> {
+    let text = include_str!("../../../tests/data/dynamo/oracle/manifests.jsonl");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn source(verdict: &Verdict) -> Value {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo");
+    let text = fs_err::read_to_string(root.join(&verdict.file)).unwrap();
+    documents(&text).swap_remove(verdict.doc)
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    let options = serde_saphyr::options! { emit_comments: false };
+    serde_saphyr::from_multiple_with_options(text, options).unwrap()
+}
+
+#[test]
+fn every_upstream_manifest_becomes_what_the_operator_makes_of_it() {
+    let mut differing = Vec::new();
+    let mut equal = 0;
+    for verdict in verdicts() {
+        let Some(expected) = &verdict.v1beta1 else { continue };
+        let converted = convert(&source(&verdict)).unwrap_or_else(|fault| panic!("{}: {fault}", verdict.file));
+        let differences = equivalence::differences(&converted.document, expected);
+        equal += usize::from(differences.is_empty());
+        for difference in differences {
+            differing.push(format!("{} {} {difference:?}", verdict.file, verdict.version));
+        }
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+    assert_eq!(equal, 141);
+}
+
+#[test]
+fn what_the_operator_keeps_in_its_annotation_is_kept() {
+    let kept = |document: &Value| -> Option<Value> {
+        let text = document.pointer("/metadata/annotations/nvidia.com~1dgd-spec")?.as_str()?.to_owned();
+        Some(serde_json::from_str(&text).unwrap())
+    };
+    for verdict in verdicts().iter().filter(|verdict| verdict.version == ALPHA) {
+        let Some(expected) = &verdict.v1beta1 else { continue };
+        let converted = convert(&source(verdict)).unwrap().document;
+        assert_eq!(kept(&converted), kept(expected), "{}", verdict.file);
+    }
+}
+
+/// What stays behind, as a person reads it.
+fn left(document: &Value) -> String {
+    let left = convert(document).unwrap().left;
+    left.into_iter().map(|left| format!("{} = {}\n  {}\n", left.path, left.value, left.why)).collect()
+}
+
+fn graph(spec: &str) -> Value {
+    let document = format!("{{apiVersion: {ALPHA}, kind: DynamoGraphDeployment, metadata: {{name: q}}, spec: {spec}}}");
+    serde_saphyr::from_str(&document).unwrap()
+}
+
+#[test]
+fn what_has_no_place_is_named_with_the_reason() {
+    let document = graph(
+        "{pvcs: [{name: cache, create: true, size: 1Gi}], services: {
+          Frontend: {componentType: frontend, ingress: {enabled: true, host: q}, autoscaling: {enabled: true},
+                     serviceName: frontend, dynamoNamespace: old, labels: {a: b}, typo: 1},
+          Worker: {componentType: worker, subComponentType: main,
+                   volumeMounts: [{name: cache, mountPoint: /a, useAsCompilationCache: true},
+                                  {name: more, mountPoint: /b, useAsCompilationCache: true}]},
+          Gone: null}}",
+    );
+    insta::assert_snapshot!(left(&document), @r#"
+    spec.pvcs[0] = {"create":true,"name":"cache","size":"1Gi"}
+      the operator still makes and mounts the claim; write a PersistentVolumeClaim beside the graph and name it in a volume
+    spec.services.Frontend.autoscaling = {"enabled":true}
+      deprecated and ignored; switch a scaling adapter on and scale that with an autoscaler or the planner
+    spec.services.Frontend.dynamoNamespace = "old"
+      deprecated; the Dynamo namespace follows from the graph's namespace and name
+    spec.services.Frontend.ingress = {"enabled":true,"host":"q"}
+      the operator still serves it; write an Ingress or an HTTPRoute to the graph's frontend service instead
+    spec.services.Frontend.labels = {"a":"b"}
+      a component has no labels; put them on `podTemplate.metadata`
+    spec.services.Frontend.serviceName = "frontend"
+      the operator takes the service's key as its name
+    spec.services.Frontend.typo = 1
+      v1alpha1 has no such field, and the API server drops it
+    spec.services.Gone = null
+      a service that is null becomes no component
+    spec.services.Worker.subComponentType = "main"
+      `prefill` and `decode` of a worker become its type; any other word says nothing at v1beta1
+    spec.services.Worker.volumeMounts[1].useAsCompilationCache = true
+      a component has one compilation cache: the first becomes `compilationCache`
+    "#);
+}
+
+#[test]
+fn the_annotation_of_a_converted_graph_names_what_stayed_behind() {
+    let document = graph("{pvcs: [{name: cache, create: false}], services: {Frontend: {ingress: {enabled: true}}}}");
+    let converted = convert(&document).unwrap();
+    let again = convert(&converted.document).unwrap();
+    assert_eq!(again.document, converted.document);
+    let paths = |left: &[Left]| left.iter().map(|left| left.path.to_string()).collect::<Vec<_>>();
+    assert_eq!(paths(&again.left), paths(&converted.left));
+}
+
+#[test]
+fn a_document_of_the_wrong_shape_is_refused_with_every_fault() {
+    let document = graph("{services: {Frontend: [1], Worker: {replicas: many, envs: {a: b}}}}");
+    insta::assert_snapshot!(convert(&document).unwrap_err().to_string().replace("; ", "\n"), @r#"
+    `spec.services.Frontend`: expected map, found a list
+    `spec.services.Worker.envs`: expected list, found a map
+    `spec.services.Worker.replicas`: expected numeric (int or float), found a string
+    "#);
+    let pod: Value = serde_saphyr::from_str("{apiVersion: v1, kind: Pod}").unwrap();
+    insta::assert_snapshot!(convert(&pod).unwrap_err(), @"Pod at v1 has no conversion: only graphs, requests, models and their parts have one");
+    insta::assert_snapshot!(convert(&Value::from(1)).unwrap_err(), @"this is not a Kubernetes object: a number");
+}

@@ -1,0 +1,169 @@
+//! When two documents ask for the same: the order of maps, defaulted leaves and quantities spelled otherwise do not
+//! count.
+//!
+//! Exactly these do not count:
+//! - `status`, `metadata` but for name, labels and annotations, and what the operator or stator writes there of its own;
+//! - the order of components, which are told apart by name (the order of every other list counts);
+//! - nulls, empty lists, empty maps of names, and the zero values of [`EMPTY_SAYS_NOTHING`];
+//! - leaves at the default of the bundled schema (`protocol: TCP`, `mode: IntraPod`), and `replicas: 1`, which the
+//!   operator's webhook fills in;
+//! - how a quantity (`1Gi`, `1024Mi`) or a number (`10`, `10.0`) is spelled.
+
+use super::{kinds, registry};
+use crate::fields;
+use crate::object::{FieldPath, KeyValue, Segment};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Fields whose zero value is the same as none: in Go they are no pointers, so an encoder leaves it out.
+const EMPTY_SAYS_NOTHING: &[&str] = &[
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "initialDelaySeconds",
+    "metadata",
+    "name",
+    "readOnly",
+    "resources",
+    "spec",
+    "stdin",
+    "stdinOnce",
+    "subPath",
+    "tty",
+    "value",
+];
+
+/// The desired state of a document, in one form for all that ask for the same.
+pub fn desired(document: &Value) -> Value {
+    let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+    let mut desired = document.clone();
+    if let Some(fields) = desired.as_object_mut() {
+        fields.remove("status");
+        if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.retain(|name, _| matches!(name.as_str(), "name" | "labels" | "annotations"));
+            for name in ["labels", "annotations"] {
+                if let Some(map) = metadata.get_mut(name).and_then(Value::as_object_mut) {
+                    map.retain(|key, _| !registry::is_operators(key) && !is_ours(key));
+                }
+            }
+        }
+    }
+    if let Some(schema) = fields::schema_of(text("apiVersion"), text("kind")) {
+        fields::normalize(schema, &mut desired);
+    }
+    if let Some(components) = desired.pointer_mut("/spec/components").and_then(Value::as_array_mut) {
+        for component in components.iter_mut() {
+            if let Some(component) = component.as_object_mut()
+                && !component.contains_key("scalingAdapter")
+            {
+                component.entry("replicas").or_insert_with(|| 1.into());
+            }
+        }
+        components.sort_by(|a, b| name(a).cmp(&name(b)));
+    }
+    drop_empty(&mut desired, 0);
+    desired
+}
+
+/// True when two documents ask for the same.
+pub fn same(a: &Value, b: &Value) -> bool {
+    desired(a) == desired(b)
+}
+
+/// A field in which two documents ask for different things.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Which field.
+    pub path: FieldPath,
+    /// What the first asks for.
+    pub left: Option<Value>,
+    /// What the second asks for.
+    pub right: Option<Value>,
+}
+
+/// Every field in which two documents ask for different things, in the order of paths.
+pub fn differences(a: &Value, b: &Value) -> Vec<Difference> {
+    let mut found = Vec::new();
+    compare(Some(&desired(a)), Some(&desired(b)), &FieldPath::root(), &mut found);
+    found
+}
+
+fn is_ours(key: &str) -> bool {
+    key == kinds::LABEL_MANAGED_BY || key.starts_with("stator.dev/")
+}
+
+fn name(value: &Value) -> Option<&str> {
+    value.get("name").and_then(Value::as_str)
+}
+
+/// Documents nest a few dozen levels.
+const MAX_DEPTH: usize = 128;
+
+fn drop_empty(value: &mut Value, depth: usize) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    match value {
+        Value::Object(fields) => fields.retain(|name, value| {
+            drop_empty(value, depth + 1);
+            let zero = match value {
+                Value::Null => true,
+                Value::Bool(flag) => !*flag,
+                Value::Number(number) => number.as_f64() == Some(0.0),
+                Value::String(text) => text.is_empty(),
+                Value::Array(items) => items.is_empty(),
+                Value::Object(fields) => fields.is_empty(),
+            };
+            !(zero && EMPTY_SAYS_NOTHING.contains(&name.as_str()))
+        }),
+        Value::Array(items) => items.iter_mut().for_each(|item| drop_empty(item, depth + 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn compare(a: Option<&Value>, b: Option<&Value>, path: &FieldPath, found: &mut Vec<Difference>) {
+    match (a, b) {
+        (Some(a), Some(b)) if a == b => {}
+        (Some(Value::Object(a)), Some(Value::Object(b))) if path.0.len() < MAX_DEPTH => {
+            let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
+            let mut names: Vec<&String> = names.collect();
+            names.sort();
+            for name in names {
+                compare(a.get(name), b.get(name), &path.field(name.clone()), found);
+            }
+        }
+        (Some(Value::Array(a)), Some(Value::Array(b))) if path.0.len() < MAX_DEPTH => {
+            items(a, b, path, found);
+        }
+        (left, right) => {
+            found.push(Difference { path: path.clone(), left: left.cloned(), right: right.cloned() });
+        }
+    }
+}
+
+/// Items that all have a name are compared by it, and by position otherwise; an order of names that differs is said once.
+fn items(a: &[Value], b: &[Value], path: &FieldPath, found: &mut Vec<Difference>) {
+    let by_name = |items: &[Value]| -> Option<BTreeMap<String, Value>> {
+        let named: Option<BTreeMap<String, Value>> =
+            items.iter().map(|item| Some((name(item)?.to_owned(), item.clone()))).collect();
+        named.filter(|named| named.len() == items.len())
+    };
+    if let (Some(left), Some(right)) = (by_name(a), by_name(b)) {
+        let before = found.len();
+        let mut names: Vec<&String> =
+            left.keys().chain(right.keys().filter(|name| !left.contains_key(*name))).collect();
+        names.sort();
+        for name in names {
+            let key = Segment::Key([("name".to_owned(), KeyValue::new(&name.as_str().into()))].into());
+            compare(left.get(name), right.get(name), &path.join(key), found);
+        }
+        if found.len() == before {
+            let order = |items: &[Value]| Some(items.iter().filter_map(|item| item.get("name").cloned()).collect());
+            found.push(Difference { path: path.clone(), left: order(a), right: order(b) });
+        }
+        return;
+    }
+    for index in 0..a.len().max(b.len()) {
+        compare(a.get(index), b.get(index), &path.join(Segment::Index(index)), found);
+    }
+}

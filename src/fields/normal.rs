@@ -1,0 +1,67 @@
+//! One form for all spellings of the same values.
+
+use super::schema::{Node, Schema};
+use super::set::MAX_DEPTH;
+use crate::object::Quantity;
+use serde_json::Value;
+
+/// Brings a value into the form in which two values that mean the same are equal: schema defaults are filled in, nulls,
+/// empty lists and empty maps of names are left out (Kubernetes' encoders omit them), and quantities and numbers are
+/// spelled one way.
+///
+/// An empty map whose fields the schema declares stays: `scalingAdapter: {}` says something.
+pub fn normalize(schema: &Schema, value: &mut Value) {
+    super::default(schema, value);
+    walk(Some(&schema.root), value, 0);
+}
+
+fn walk(node: Option<&Node>, value: &mut Value, depth: usize) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, value| {
+                let field = node.and_then(|node| node.properties.get(name).or(node.additional.as_deref()));
+                walk(field, value, depth + 1);
+                match value {
+                    Value::Null => false,
+                    Value::Array(items) => !items.is_empty(),
+                    Value::Object(fields) => !fields.is_empty() || !field.is_some_and(is_map_of_names),
+                    Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+                }
+            });
+        }
+        Value::Array(items) => {
+            let item = node.and_then(|node| node.items.as_deref());
+            items.iter_mut().for_each(|value| walk(item, value, depth + 1));
+        }
+        Value::Number(_) | Value::String(_) => {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            if node.is_some_and(is_quantity)
+                && let Some(quantity) = Quantity::parse(text.trim())
+            {
+                *value = quantity.to_string().into();
+            } else if let Some(whole) = value.as_f64().filter(|_| value.is_f64()).and_then(whole) {
+                *value = whole.into();
+            }
+        }
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+/// `10.0` as `10`, as long as nothing is lost.
+fn whole(number: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "within the range in which every whole number is exact")]
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
+}
+
+fn is_map_of_names(node: &Node) -> bool {
+    node.additional.is_some() && node.properties.is_empty()
+}
+
+/// A quantity is an int-or-string with a pattern; ports and shares have none.
+fn is_quantity(node: &Node) -> bool {
+    node.int_or_string && node.limits.as_ref().is_some_and(|limits| limits.pattern.is_some())
+}
