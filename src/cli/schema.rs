@@ -29,6 +29,8 @@ enum Document {
     Repository,
     /// A stator.yaml below the root
     Defaults,
+    /// A model.lock.yaml
+    Lock,
     /// A ModelSource
     Source,
     /// What `stator plan -o json` prints
@@ -41,6 +43,7 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
         Document::Overlay => schema(SchemaKind::Overlay),
         Document::Repository => schema(SchemaKind::Repository),
         Document::Defaults => schema(SchemaKind::Defaults),
+        Document::Lock => schema(SchemaKind::Lock),
         Document::Source => source(),
         Document::Plan => crate::plan::schema(),
     };

@@ -2,6 +2,7 @@
 
 use super::check::check_merged;
 use super::decode::decode;
+use super::lock::{self, Judged};
 use super::merge::{MapPlace, merge};
 use super::model::Model;
 use super::repository::Environment;
@@ -230,6 +231,8 @@ impl<'a> Resolver<'a> {
     fn resolve(&self, files: &ModelFiles) -> Resolved {
         let source = &files.intent.path;
         let overlay = files.overlays.get(self.environment);
+        // A lock of the environment's own is stronger than one for all.
+        let lock = files.locks.get(&Some(self.environment.to_owned())).or_else(|| files.locks.get(&None));
         let broken = |findings| {
             let broken = BrokenIntent { source: source.clone(), name: name_of(&files.intent) };
             Resolved::Broken(broken, findings)
@@ -238,6 +241,7 @@ impl<'a> Resolver<'a> {
             || files.intent.broken
             || files.stray_overlay
             || overlay.is_some_and(|overlay| overlay.broken)
+            || lock.is_some_and(|lock| lock.broken)
             || self.folders(&files.folder).any(|folder| folder.broken);
         let Some(intent) = files.intent.node.as_ref().filter(|_| !unusable) else { return broken(Vec::new()) };
         let mut findings = Vec::new();
@@ -261,10 +265,18 @@ impl<'a> Resolver<'a> {
         };
         let origins = Origins::new(self.workspace.names.clone(), merged);
         findings.extend(validate(&model, &origins));
+        let mut holds = None;
+        if let Some((document, node)) = lock.and_then(|lock| Some((lock, lock.node.as_ref()?))) {
+            match lock::judge(document, node, &model, &origins) {
+                Judged::Holds(lock) => holds = Some(lock),
+                Judged::Unused(finding) | Judged::Damaged(finding) => findings.push(finding),
+            }
+        }
         if findings.iter().any(Finding::is_error) {
             return broken(findings);
         }
-        Resolved::Whole(Box::new(Intent { source: source.clone(), model, origins }), findings)
+        let intent = Intent { source: source.clone(), model, origins, lock: holds };
+        Resolved::Whole(Box::new(intent), findings)
     }
 
     fn file_name(&self, file: FileId) -> Option<&str> {

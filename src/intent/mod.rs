@@ -7,6 +7,7 @@ mod decode;
 mod environment;
 pub mod explain;
 pub mod format;
+pub mod lock;
 mod merge;
 pub mod model;
 pub mod origins;
@@ -77,6 +78,8 @@ pub struct Intent {
     pub model: Model,
     /// Where each field was written.
     pub origins: Origins,
+    /// What the profiler chose, where the model has a lock that holds: the graph is rendered from it.
+    pub lock: Option<Box<lock::Lock>>,
 }
 
 /// A model that cannot be used. Its live objects are left alone.

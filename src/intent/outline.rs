@@ -2,6 +2,7 @@
 //!
 //! Made from the types alone: names and words come from the JSON Schema of the types, the order from their declaration.
 
+use super::lock::{LockMetadata, LockSpec, ModelLock};
 use super::model::{
     Adapter, Cache, Component, EnvFromConfigMap, EnvFromSecret, Frontend, Hardware, Metadata, Model, ModelSpec,
     Override, OverrideTarget, Resources, Rollout, ScalingBounds, Secrets, Serving, Sla, SlaWorker, Worker, Workload,
@@ -25,11 +26,13 @@ pub enum Document {
     Repository,
     /// A folder's `stator.yaml`.
     Defaults,
+    /// A `model.lock.yaml`.
+    Lock,
 }
 
 impl Document {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Model, Self::Repository, Self::Defaults];
+    pub const ALL: [Self; 4] = [Self::Model, Self::Repository, Self::Defaults, Self::Lock];
 
     /// Its `kind`.
     pub const fn kind(self) -> &'static str {
@@ -37,6 +40,7 @@ impl Document {
             Self::Model => "Model",
             Self::Repository => "Repository",
             Self::Defaults => "Defaults",
+            Self::Lock => "ModelLock",
         }
     }
 
@@ -58,6 +62,7 @@ static DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     generator.subschema_for::<Model>();
     generator.subschema_for::<Repository>();
     generator.subschema_for::<Defaults>();
+    generator.subschema_for::<ModelLock>();
     let mut definitions = generator.take_definitions(true);
     for document in Document::ALL {
         let reference = json!({"$ref": format!("#/$defs/{}", document.kind())});
@@ -82,8 +87,11 @@ static ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = LazyLo
         ("Frontend", fields_of::<Frontend>()),
         ("Guards", fields_of::<Guards>()),
         ("Hardware", fields_of::<Hardware>()),
+        ("LockMetadata", fields_of::<LockMetadata>()),
+        ("LockSpec", fields_of::<LockSpec>()),
         ("Metadata", fields_of::<Metadata>()),
         ("Model", fields_of::<Model>()),
+        ("ModelLock", fields_of::<ModelLock>()),
         ("ModelSpec", fields_of::<ModelSpec>()),
         ("Override", fields_of::<Override>()),
         ("OverrideTarget", fields_of::<OverrideTarget>()),

@@ -1,4 +1,4 @@
-//! Every rule that an intent, an overlay or a `stator.yaml` can break.
+//! Every rule that an intent, an overlay, a lock or a `stator.yaml` can break.
 
 use crate::finding::Rule;
 
@@ -41,10 +41,15 @@ rules! {
     SCHEMA_WORD = "schema/unknown-word", "A field with a set of words has one of them.";
 
     LAYOUT_DUPLICATE_NAME = "layout/duplicate-name", "A model's name is unique in its environment.";
+    LAYOUT_ENVIRONMENT_NAME = "layout/environment-name", "No environment is named `lock`: its overlays would be taken for locks.";
     LAYOUT_GLOB = "layout/glob", "`include` and `exclude` are valid globs.";
     LAYOUT_OVERLAY_ENVIRONMENT = "layout/overlay-environment", "An overlay is named after an environment of the repository.";
     LAYOUT_OVERLAY_NAME = "layout/overlay-name", "An overlay has no name, or its intent's.";
     LAYOUT_OVERLAY_ORPHAN = "layout/overlay-orphan", "An overlay stands beside the `model.yaml` that it changes.";
+
+    LOCK_DAMAGED = "lock/damaged", "A lock is of its model, and as `stator lock` wrote it.";
+    LOCK_STALE = "lock/stale", "A lock is for the target that the intent asks for.";
+    LOCK_UNUSED = "lock/unused", "A lock stands beside a model with `sla`, for an environment of the repository.";
 
     MODEL_ADAPTER_ENGINE = "model/adapter-engine", "Adapters need `serving` and an engine that can load them: vLLM.";
     MODEL_ADAPTER_NAME = "model/adapter-name", "Adapters have different names, and clients can tell them apart.";

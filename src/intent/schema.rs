@@ -2,6 +2,7 @@
 //!
 //! Editors use it (`# yaml-language-server: $schema=…`), and [`super::check`] compiles it: there is one source of truth.
 
+use super::lock::ModelLock;
 use super::model::{Metadata, Model, ModelSpec};
 use super::repository::{Defaults, Repository};
 use schemars::generate::SchemaSettings;
@@ -20,11 +21,13 @@ pub enum SchemaKind {
     Repository,
     /// A `stator.yaml` below the root.
     Defaults,
+    /// A `model.lock.yaml`, which `stator lock` writes.
+    Lock,
 }
 
 impl SchemaKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Intent, Self::Overlay, Self::Repository, Self::Defaults];
+    pub const ALL: [Self; 5] = [Self::Intent, Self::Overlay, Self::Repository, Self::Defaults, Self::Lock];
 
     /// The name of its file and of the argument to `stator schema`.
     pub fn name(self) -> &'static str {
@@ -33,6 +36,7 @@ impl SchemaKind {
             Self::Overlay => "overlay",
             Self::Repository => "repository",
             Self::Defaults => "defaults",
+            Self::Lock => "lock",
         }
     }
 }
@@ -43,6 +47,7 @@ pub fn schema(kind: SchemaKind) -> Value {
         SchemaKind::Intent | SchemaKind::Overlay => document::<Model>(),
         SchemaKind::Repository => document::<Repository>(),
         SchemaKind::Defaults => document::<Defaults>(),
+        SchemaKind::Lock => return lock(),
     };
     type_defaults(&mut schema);
     forbid_null(&mut schema);
@@ -54,8 +59,16 @@ pub fn schema(kind: SchemaKind) -> Value {
             require(&mut schema, &["apiVersion", "kind"]);
             describe(&mut schema, "Overlay", "What one environment changes in the intent beside it.");
         }
-        SchemaKind::Repository | SchemaKind::Defaults => {}
+        SchemaKind::Repository | SchemaKind::Defaults | SchemaKind::Lock => {}
     }
+    schema
+}
+
+/// The JSON Schema of a lock: of nothing else, since it refers to no other document.
+fn lock() -> Value {
+    let generator = SchemaSettings::draft07().for_deserialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<ModelLock>().to_value();
+    forbid_null(&mut schema);
     schema
 }
 

@@ -56,6 +56,8 @@ pub(super) struct ModelFiles {
     pub(super) intent: Document,
     /// Environment → overlay.
     pub(super) overlays: BTreeMap<String, Document>,
+    /// Environment, or `None` for all → lock.
+    pub(super) locks: BTreeMap<Option<String>, Document>,
     /// An overlay is for an environment that does not exist. Which one was meant is unknown, so none may use the model.
     pub(super) stray_overlay: bool,
 }
@@ -67,6 +69,8 @@ enum Role {
     Intent,
     /// An overlay for an environment.
     Overlay(String),
+    /// A lock, for an environment or for all.
+    Lock(Option<String>),
     Other,
 }
 
@@ -79,7 +83,11 @@ fn role(path: &str) -> Role {
         SETTINGS => Role::Settings,
         "model.yaml" => Role::Intent,
         name => match name.strip_prefix("model.").and_then(|rest| rest.strip_suffix(".yaml")) {
-            Some(environment) => Role::Overlay(environment.to_owned()),
+            Some("lock") => Role::Lock(None),
+            Some(rest) => match rest.strip_suffix(".lock") {
+                Some(environment) => Role::Lock(Some(environment.to_owned())),
+                None => Role::Overlay(rest.to_owned()),
+            },
             None => Role::Other,
         },
     }
@@ -111,6 +119,7 @@ fn load(position: usize, file: &SourceFile) -> Loaded {
             kind = match &role {
                 Role::Intent => Some(SchemaKind::Intent),
                 Role::Overlay(_) => Some(SchemaKind::Overlay),
+                Role::Lock(_) => Some(SchemaKind::Lock),
                 Role::Settings => Some(settings_kind(&file.path, parsed.root.as_ref())),
                 Role::Other => None,
             };
@@ -164,6 +173,7 @@ impl Workspace {
         };
         let mut models: BTreeMap<String, ModelFiles> = BTreeMap::new();
         let mut overlays: Vec<(String, Document)> = Vec::new();
+        let mut locks: Vec<(Option<String>, Document)> = Vec::new();
         for mut file in loaded {
             workspace.findings.append(&mut file.findings);
             let document = file.document;
@@ -180,11 +190,13 @@ impl Workspace {
                         folder: folder.clone(),
                         intent: document,
                         overlays: BTreeMap::new(),
+                        locks: BTreeMap::new(),
                         stray_overlay: false,
                     };
                     models.insert(folder, files);
                 }
                 Role::Overlay(environment) => overlays.push((environment, document)),
+                Role::Lock(environment) => locks.push((environment, document)),
                 Role::Other if document.broken => {
                     workspace.lost.push(BrokenIntent { source: document.path, name: None });
                 }
@@ -196,6 +208,9 @@ impl Workspace {
         workspace.check_folders();
         for (environment, overlay) in overlays {
             workspace.place_overlay(&mut models, environment, overlay);
+        }
+        for (environment, lock) in locks {
+            workspace.place_lock(&mut models, environment, lock);
         }
         workspace.models = models.into_values().collect();
         finding::sort(&mut workspace.findings);
@@ -268,6 +283,14 @@ impl Workspace {
                 }
             }
         }
+        for entry in environments.iter().filter(|entry| &*entry.key == "lock") {
+            self.findings.push(Finding::error(
+                rules::LAYOUT_ENVIRONMENT_NAME,
+                entry.key_span.location(&root.path),
+                "an environment named `lock`: its overlays would be `model.lock.yaml`, which is the name of locks",
+                "Rename the environment.",
+            ));
+        }
         root.broken |= self.findings.len() > before;
     }
 
@@ -304,6 +327,32 @@ impl Workspace {
             model.stray_overlay = true;
         }
         model.overlays.insert(environment, overlay);
+    }
+}
+
+impl Workspace {
+    /// A lock hides no model, so one that is out of place is only said to be.
+    fn place_lock(&mut self, models: &mut BTreeMap<String, ModelFiles>, environment: Option<String>, lock: Document) {
+        let Some(model) = models.get_mut(split(&lock.path).0) else {
+            self.findings.push(Finding::warning(
+                rules::LOCK_UNUSED,
+                Location::file(&lock.path),
+                "a lock without its intent: there is no `model.yaml` beside it",
+                "Remove it, or take the `model.yaml` back from git.",
+            ));
+            return;
+        };
+        let root_broken = self.root.as_ref().is_some_and(|root| root.broken);
+        let known = |name: &String| self.repository.spec.environments.keys().any(|known| known.as_str() == name);
+        if let Some(name) = environment.as_ref().filter(|name| !root_broken && !known(name)) {
+            self.findings.push(Finding::warning(
+                rules::LOCK_UNUSED,
+                Location::file(&lock.path),
+                format!("a lock for `{name}`, which is no environment of the repository"),
+                "Rename it after an environment, or remove it.",
+            ));
+        }
+        model.locks.insert(environment, lock);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Desired objects as text: YAML documents that every reader reads alike, or a JSON `List`.
 
+use crate::intent::format::{FormatError, format};
+use crate::intent::lock::ModelLock;
 use crate::object::Object;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -15,6 +17,35 @@ pub enum EmitError {
         /// What the serializer said.
         reason: String,
     },
+    /// A lock that cannot be brought into the form that `stator fmt` gives it.
+    #[error("cannot write the lock of {model}: {cause}")]
+    Lock {
+        /// The model.
+        model: String,
+        /// What the formatter said.
+        #[source]
+        cause: FormatError,
+    },
+}
+
+/// What stands above every lock.
+const LOCK_HEADER: &str = "\
+# Written by `stator lock`: the graph that Dynamo's profiler chose for this model. Do not edit it. Change the graph with
+# `overrides` in the intent; when the intent asks for something else, `stator lock` writes the file anew.
+";
+
+/// A lock as its file, in the form that `stator fmt` gives it.
+///
+/// # Errors
+/// When the graph holds text that YAML cannot carry unharmed.
+pub fn lock(lock: &ModelLock) -> Result<String, EmitError> {
+    let model = lock.metadata.name.to_string();
+    let unreadable = |reason: String| EmitError::Yaml { object: format!("the lock of {model}"), reason };
+    let value = serde_json::to_value(lock).map_err(|error| unreadable(error.to_string()))?;
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    let text = serde_saphyr::to_string_with_options(&Ordered(&value), options)
+        .map_err(|error| unreadable(error.to_string()))?;
+    format(&format!("{LOCK_HEADER}{text}")).map_err(|cause| EmitError::Lock { model, cause })
 }
 
 /// YAML documents in the order given, each after a `---`.

@@ -2,6 +2,8 @@
 
 use super::Context;
 use crate::dynamo::admission::{self, Refusal, Weight, rules};
+use crate::dynamo::kinds;
+use crate::finding::Finding;
 use crate::object::{FieldPath, Object, Segment};
 
 /// Turns each refusal into a finding at the field of the intent that made it.
@@ -11,10 +13,13 @@ pub(super) fn judge(context: &mut Context<'_>, object: &Object, origin: &str) {
         if told(context, &refusal, &path) {
             continue;
         }
-        match refusal.weight {
-            Weight::Refused => context.error(refusal.rule, &path, refusal.message, refusal.help),
-            Weight::WouldFail => context.warning(refusal.rule, &path, refusal.message, refusal.help),
-        }
+        // What the profiler chose stands in the lock, not in the intent.
+        let locked = context.intent.lock.as_ref().filter(|_| object.kind() == kinds::GRAPH.kind);
+        let location = locked.map_or_else(|| context.intent.origins.locate(&path), |lock| lock.location.clone());
+        context.findings.push(match refusal.weight {
+            Weight::Refused => Finding::error(refusal.rule, location, refusal.message, refusal.help),
+            Weight::WouldFail => Finding::warning(refusal.rule, location, refusal.message, refusal.help),
+        });
     }
 }
 

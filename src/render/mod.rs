@@ -9,6 +9,7 @@ mod generated;
 mod graph;
 pub mod hardware;
 mod judge;
+mod locked;
 pub mod merge;
 mod metadata;
 mod overrides;
@@ -132,6 +133,15 @@ pub fn render(intent: &Intent, target: &Target) -> Rendered {
     }
 }
 
+/// The request of a model by target, whether its result is locked or not. `None` for a model that has none, or whose
+/// request has errors, which [`render`] reports.
+pub fn request(intent: &Intent, target: &Target) -> Option<Object> {
+    intent.model.spec.sla.as_ref()?;
+    let unlocked = Intent { lock: None, ..intent.clone() };
+    let objects = render(&unlocked, target).objects;
+    objects.into_iter().map(|desired| desired.object).find(|object| object.kind() == kinds::REQUEST.kind)
+}
+
 /// Renders many models on all cores, in the order given.
 pub fn render_all(intents: &[Intent], target: &Target) -> Vec<Rendered> {
     intents.par_iter().map(|intent| render(intent, target)).collect()
@@ -151,7 +161,10 @@ fn objects(context: &mut Context<'_>) -> Vec<Desired> {
             "both `serving` and `sla` are given: one says how the model runs, the other asks Dynamo to find out",
             "keep one of them",
         ),
-        (None, Some(sla)) => drafts.push(request::draft(context, sla)),
+        (None, Some(sla)) => drafts.push(match &intent.lock {
+            Some(lock) => locked::draft(context, lock),
+            None => request::draft(context, sla),
+        }),
         (Some(serving), None) => {
             let spec = graph::spec(context, serving);
             drafts.push(graph_draft(context, spec));

@@ -42,7 +42,17 @@ pub(super) fn apply(context: &mut Context<'_>, drafts: &mut [Draft]) {
                 hit = true;
             }
         }
-        if !hit {
+        // A model by target has its graph while it is locked, and its request while it is not.
+        let has = |kind| drafts.iter().any(|draft| draft.kind == kind);
+        let while_unlocked = kind == kinds::REQUEST && has(kinds::GRAPH) && intent.lock.is_some();
+        if !hit && kind == kinds::GRAPH && has(kinds::REQUEST) {
+            context.warning(
+                crate::intent::rules::MODEL_IGNORED,
+                &format!("{path}.target"),
+                "an override of the graph does nothing before the profiler's result is locked: Dynamo writes the graph",
+                "Run `stator lock` when the request has its result.",
+            );
+        } else if !hit && !while_unlocked {
             let named = change.target.name.as_ref().map(|name| format!(" named `{name}`")).unwrap_or_default();
             context.error(
                 crate::intent::rules::MODEL_OVERRIDE,

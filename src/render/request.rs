@@ -5,7 +5,7 @@ use super::{Context, Draft, Stage, generated, metadata, rules};
 use crate::dynamo::kinds;
 use crate::dynamo::registry::{self, PLANNER_IMAGE};
 use crate::dynamo::v1beta1::{RequestSpec, to_value};
-use crate::intent::model::{Engine, ModelSpec, Optimize, Search, Secrets, Sla};
+use crate::intent::model::{Engine, ModelSpec, Optimize, OverrideKind, Search, Secrets, Sla};
 use crate::intent::scalar::Millis;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const MAX_NAME: usize = 55;
 pub(super) fn draft(context: &mut Context<'_>, sla: &Sla) -> Draft {
     let intent = context.intent;
     let model = &intent.model.spec;
-    not_with_sla(context, model);
+    not_with_sla(context, model, false);
     let spec = to_value(&RequestSpec {
         model: model.model.clone(),
         backend: Some(backend(context, model.engine).to_owned()),
@@ -37,7 +37,18 @@ pub(super) fn draft(context: &mut Context<'_>, sla: &Sla) -> Draft {
         overrides: overrides(context, sla),
         ..RequestSpec::default()
     });
-    let hash = metadata::short_hash(spec.to_string().as_bytes());
+    let mut identity = spec.to_string();
+    // Dynamo has no field for it, and another name is what makes another attempt.
+    if let Some(attempt) = sla.attempt.filter(|attempt| *attempt > 1) {
+        identity.push_str(&format!(" attempt {attempt}"));
+    }
+    // Overrides are merged later, and make another request as well.
+    for change in &model.overrides {
+        if change.target.kind == OverrideKind::DynamoGraphDeploymentRequest {
+            identity.push_str(&Value::Object(change.merge.clone()).to_string());
+        }
+    }
+    let hash = metadata::short_hash(identity.as_bytes());
     let name = metadata::bounded_name(intent.model.metadata.name.as_str(), &hash, MAX_NAME);
     Draft {
         kind: kinds::REQUEST,
@@ -49,10 +60,10 @@ pub(super) fn draft(context: &mut Context<'_>, sla: &Sla) -> Draft {
 }
 
 /// Fields that say how a graph runs have no place in a request; silence would lose them.
-fn not_with_sla(context: &mut Context<'_>, model: &ModelSpec) {
+pub(super) fn not_with_sla(context: &mut Context<'_>, model: &ModelSpec, locked: bool) {
     let written = [
         ("components", !model.components.is_empty()),
-        ("restart", model.restart.is_some()),
+        ("restart", model.restart.is_some() && !locked),
         ("rollout", model.rollout.is_some()),
     ];
     for (field, present) in written {

@@ -72,11 +72,13 @@ pub(super) fn shapes(kind: SchemaKind) -> &'static Shapes {
     static OVERLAY: LazyLock<Shapes> = LazyLock::new(|| compile(&schema::schema(SchemaKind::Overlay)));
     static REPOSITORY: LazyLock<Shapes> = LazyLock::new(|| compile(&schema::schema(SchemaKind::Repository)));
     static DEFAULTS: LazyLock<Shapes> = LazyLock::new(|| compile(&schema::schema(SchemaKind::Defaults)));
+    static LOCK: LazyLock<Shapes> = LazyLock::new(|| compile(&schema::schema(SchemaKind::Lock)));
     match kind {
         SchemaKind::Intent => &INTENT,
         SchemaKind::Overlay => &OVERLAY,
         SchemaKind::Repository => &REPOSITORY,
         SchemaKind::Defaults => &DEFAULTS,
+        SchemaKind::Lock => &LOCK,
     }
 }
 

@@ -40,6 +40,11 @@ pub struct Sla {
     /// What every worker of the graph that Dynamo makes is held to, whatever the profiler finds. Needs a named engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<SlaWorker>,
+    /// Which attempt this is. Dynamo never tries a request again: raise the number, and a new request takes the place of
+    /// one that failed. Defaults to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub attempt: Option<u32>,
     /// Whether to profile with the mocker, without GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mocker: Option<bool>,

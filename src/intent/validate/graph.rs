@@ -170,7 +170,9 @@ fn overrides(judge: &mut Judge<'_>) {
     for (index, change) in spec.overrides.iter().enumerate() {
         let path = format!("spec.overrides[{index}]");
         let (rendered, why, only_name) = match change.target.kind {
-            OverrideKind::DynamoGraphDeployment => (spec.serving.is_some(), "it has no `serving`", Some(name)),
+            OverrideKind::DynamoGraphDeployment => {
+                (spec.serving.is_some() || spec.sla.is_some(), "it has no `serving`", Some(name))
+            }
             OverrideKind::DynamoGraphDeploymentRequest => (spec.sla.is_some(), "it has no `sla`", None),
             OverrideKind::DynamoModel => (!spec.adapters.is_empty(), "it has no `adapters`", None),
             OverrideKind::PersistentVolumeClaim => {

@@ -4,6 +4,7 @@ mod canonical;
 mod edges;
 mod emission;
 mod laws;
+mod locked;
 mod scenarios;
 mod schema;
 pub(crate) mod strategy;
@@ -26,7 +27,7 @@ pub(crate) fn intent(name: &str, spec: &str) -> Intent {
 /// An intent around a model, with nothing known of lines.
 pub(crate) fn of_model(model: Model) -> Intent {
     let source = format!("{}/model.yaml", model.metadata.name);
-    Intent { source, model, origins: Origins::default() }
+    Intent { source, model, origins: Origins::default(), lock: None }
 }
 
 /// Where tests render to.

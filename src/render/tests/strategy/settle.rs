@@ -10,7 +10,9 @@ pub(super) fn aim(model: &mut Model, overrides: Vec<(Override, bool)>) {
     let claim = spec.cache.as_ref().filter(|cache| cache.size.is_some()).map(|cache| cache.claim.to_string());
     let aimed = overrides.into_iter().filter_map(|(mut change, named)| {
         let (rendered, name) = match change.target.kind {
-            OverrideKind::DynamoGraphDeployment => (spec.serving.is_some(), Some(model.metadata.name.to_string())),
+            OverrideKind::DynamoGraphDeployment => {
+                (spec.serving.is_some() || spec.sla.is_some(), Some(model.metadata.name.to_string()))
+            }
             OverrideKind::DynamoGraphDeploymentRequest => (spec.sla.is_some(), None),
             OverrideKind::DynamoModel => (!spec.adapters.is_empty(), None),
             OverrideKind::PersistentVolumeClaim => (claim.is_some(), claim.clone()),

@@ -15,14 +15,24 @@ pub(super) fn sla() -> BoxedStrategy<Sla> {
         (millis(), millis(), millis()),
         option::of(prop_oneof![Just(Optimize::Latency), Just(Optimize::Throughput)]),
         option::of(prop_oneof![Just(Search::Rapid), Just(Search::Thorough)]),
-        (option::of(any::<bool>()), option::of(any::<bool>())),
+        (option::of(any::<bool>()), option::of(any::<bool>()), option::of(1_u32..4)),
         option::of(json_map()),
         option::of(workload()),
         (option::of(router()), option::of(worker().boxed())),
     )
-        .prop_map(|((ttft, itl, e2e), optimize, search, (auto_apply, mocker), planner, workload, (router, worker))| {
-            Sla { ttft, itl, e2e, optimize, workload, search, auto_apply, planner, router, worker, mocker }
-        })
+        .prop_map(
+            |(
+                (ttft, itl, e2e),
+                optimize,
+                search,
+                (auto_apply, mocker, attempt),
+                planner,
+                workload,
+                (router, worker),
+            )| {
+                Sla { ttft, itl, e2e, optimize, workload, search, auto_apply, planner, router, worker, attempt, mocker }
+            },
+        )
         .boxed()
 }
 
