@@ -1,7 +1,9 @@
-//! What every cluster must do. The scenarios speak to the trait alone, so that a real API server can run them too;
-//! `embedded` holds what is particular to a folder of files.
+//! What every cluster must do. The scenarios of `conformance` and `whole` run on every make of cluster; `embedded` and
+//! `operator` hold what is particular to a folder of files.
 
 mod conformance;
 mod embedded;
 mod operator;
+mod place;
 mod scenario;
+mod whole;

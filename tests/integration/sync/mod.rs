@@ -6,6 +6,6 @@ mod faults;
 mod folders;
 mod held;
 mod killed;
-mod pipeline;
+pub mod pipeline;
 mod scenarios;
 mod whole;

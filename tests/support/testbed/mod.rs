@@ -131,11 +131,16 @@ pub async fn client(kubeconfig: &Path, context: &str) -> Result<kube::Client, St
 
 /// A configuration from a context of a kubeconfig.
 pub async fn config(kubeconfig: &Path, context: &str) -> Result<kube::Config, String> {
-    // A second call finds one installed, which is as good.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    provider();
     let file = Kubeconfig::read_from(kubeconfig).map_err(|error| error.to_string())?;
     let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
     kube::Config::from_custom_kubeconfig(file, &options).await.map_err(|error| error.to_string())
+}
+
+/// Installs the TLS provider, as `main` does in the program.
+pub fn provider() {
+    // A second call finds one installed, which is as good.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, String> {

@@ -1,0 +1,7 @@
+//! Scenarios that hold on every make of cluster. Each is two tests: on the embedded cluster, and on a real API server.
+
+mod deletion;
+mod objects;
+mod ownership;
+mod schema;
+mod watching;

@@ -1,0 +1,37 @@
+//! A watch tells what happens from now on.
+
+use crate::cluster::place::{Place, on_every_cluster};
+use crate::cluster::scenario::{apply, with};
+use serde_json::json;
+use stator::cluster::{Cluster, Preconditions, WatchEvent};
+use stator::dynamo::kinds;
+use std::time::Duration;
+
+on_every_cluster! {
+    a_watch_tells_what_happens_from_now_on,
+}
+
+async fn a_watch_tells_what_happens_from_now_on(place: &impl Place) {
+    let cluster = place.cluster();
+    let before = apply(cluster, place.graph("before", 1)).await.object;
+    let mut events = cluster.watch(&[kinds::GRAPH, kinds::CLAIM], Some(place.home())).await.unwrap();
+    let elsewhere = with(place.graph("elsewhere", 1), |value| value["metadata"]["namespace"] = json!(place.away()));
+    apply(cluster, elsewhere).await;
+    let made = apply(cluster, place.graph("llama", 1)).await.object;
+    let changed = apply(cluster, place.graph("llama", 2)).await.object;
+    cluster.delete(&made.reference(), &Preconditions::default()).await.unwrap();
+    let held = with(place.graph("before", 1), |value| value["metadata"]["finalizers"] = json!(["example.com/hold"]));
+    let held = apply(cluster, held).await.object;
+    assert_eq!(held.uid(), before.uid());
+    for expected in ["made", "changed", "gone", "held"] {
+        let event = tokio::time::timeout(Duration::from_secs(60), events.recv()).await;
+        let event = event.unwrap_or_else(|_| panic!("nothing was told of `{expected}`")).unwrap();
+        match (expected, &event) {
+            ("made", WatchEvent::Applied(object)) => assert_eq!(*object, made),
+            ("changed", WatchEvent::Applied(object)) => assert_eq!(*object, changed),
+            ("gone", WatchEvent::Deleted(object)) => assert_eq!(object.uid(), made.uid()),
+            ("held", WatchEvent::Applied(object)) => assert_eq!(*object, held),
+            _ => panic!("{expected}: {event:?}"),
+        }
+    }
+}

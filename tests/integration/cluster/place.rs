@@ -1,0 +1,144 @@
+//! One make of cluster with room for one scenario: the embedded cluster in a folder, or namespaces of a real one.
+
+use super::scenario::{Folder, graph};
+use crate::testbed::{self, ControlPlane};
+use ::kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use serde_json::{Value, json};
+use stator::cluster::Cluster;
+use stator::cluster::embedded::{Embedded, Part};
+use stator::cluster::kube::{Kube, Options};
+use stator::dynamo::kinds;
+use stator::object::{Object, ObjectRef};
+use std::fmt::Display;
+
+/// A cluster to tell a scenario on. What the trait `Cluster` leaves out, since stator does not do it, others do here.
+pub trait Place {
+    type Cluster: Cluster;
+
+    fn cluster(&self) -> &Self::Cluster;
+
+    /// The namespace of the scenario.
+    fn home(&self) -> &str;
+
+    /// Another one, which exists.
+    fn away(&self) -> String {
+        format!("{}-dev", self.home())
+    }
+
+    /// Somebody reads an object, changes it and writes the whole of it back.
+    async fn edit(&self, object: &ObjectRef, manager: &str, change: impl FnOnce(&mut Value) + Send + 'static);
+
+    /// A small graph in the namespace of the scenario.
+    fn graph(&self, name: &str, replicas: i64) -> Object {
+        self.object(graph(name, replicas).value().clone())
+    }
+
+    /// An object in the namespace of the scenario.
+    fn object(&self, mut value: Value) -> Object {
+        value["metadata"]["namespace"] = json!(self.home());
+        Object::from_value(value).unwrap()
+    }
+
+    /// What was said, the same on every make: the namespace of the scenario is called `prod`.
+    fn said(&self, text: impl Display) -> String {
+        text.to_string().replace(self.home(), "prod")
+    }
+}
+
+impl Place for Folder {
+    type Cluster = Embedded;
+
+    fn cluster(&self) -> &Embedded {
+        &self.cluster
+    }
+
+    fn home(&self) -> &'static str {
+        "prod"
+    }
+
+    async fn edit(&self, object: &ObjectRef, manager: &str, change: impl FnOnce(&mut Value) + Send + 'static) {
+        self.cluster.update(object, Part::Main, manager, change).await.unwrap().unwrap();
+    }
+}
+
+/// Two namespaces of the real API server.
+pub struct Namespaces {
+    pub plane: &'static ControlPlane,
+    pub cluster: Kube,
+    home: String,
+}
+
+impl Namespaces {
+    /// Namespaces of their own for a scenario of this name; `None` when there is no API server, which has been said.
+    pub async fn of(scenario: &str) -> Option<Self> {
+        let plane = testbed::shared()?;
+        let mut name = scenario.replace('_', "-");
+        // A namespace has at most 63 characters.
+        name.truncate(59);
+        let home = plane.namespace(name.trim_end_matches('-')).await;
+        let place = Self { plane, cluster: admin(plane).await, home };
+        plane.namespace(&place.away()).await;
+        Some(place)
+    }
+}
+
+/// The cluster as seen by who may do everything.
+pub async fn admin(plane: &ControlPlane) -> Kube {
+    user(plane.kubeconfig(), "admin").await
+}
+
+/// The cluster as seen by the user of a context.
+pub async fn user(kubeconfig: std::path::PathBuf, context: &str) -> Kube {
+    testbed::provider();
+    let options = Options { kubeconfig: Some(kubeconfig), context: Some(context.to_owned()), ..Options::default() };
+    Kube::connect(options).await.unwrap()
+}
+
+impl Place for Namespaces {
+    type Cluster = Kube;
+
+    fn cluster(&self) -> &Kube {
+        &self.cluster
+    }
+
+    fn home(&self) -> &str {
+        &self.home
+    }
+
+    async fn edit(&self, object: &ObjectRef, manager: &str, change: impl FnOnce(&mut Value) + Send + 'static) {
+        let kind = kinds::by_name(&object.kind).unwrap();
+        let named = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
+        let resource = ApiResource::from_gvk_with_plural(&named, kind.plural);
+        let objects: Api<DynamicObject> = Api::namespaced_with(self.plane.admin().await, &object.namespace, &resource);
+        let mut value = serde_json::to_value(objects.get(&object.name).await.unwrap()).unwrap();
+        change(&mut value);
+        let post = PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() };
+        objects.replace(&object.name, &post, &serde_json::from_value(value).unwrap()).await.unwrap();
+    }
+}
+
+/// Runs scenarios on every make of cluster: two tests for each.
+macro_rules! on_every_cluster {
+    ($($scenario:ident,)*) => {
+        mod on_embedded {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $scenario() {
+                    super::$scenario(&$crate::cluster::scenario::Folder::new()).await;
+                }
+            )*
+        }
+
+        mod on_kubernetes {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $scenario() {
+                    if let Some(place) = $crate::cluster::place::Namespaces::of(stringify!($scenario)).await {
+                        super::$scenario(&place).await;
+                    }
+                }
+            )*
+        }
+    };
+}
+pub(super) use on_every_cluster;

@@ -1,0 +1,8 @@
+//! Plan and sync, the whole way, on every make of cluster. Each scenario ends with an empty plan, and with one more sync
+//! that writes nothing.
+
+mod drift;
+mod pruning;
+mod replacing;
+mod taking_over;
+mod words;

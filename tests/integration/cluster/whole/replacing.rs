@@ -1,0 +1,79 @@
+//! What Dynamo forbids in place: the object is made again, when that is allowed.
+
+use super::words::Shop;
+use crate::cluster::place::{Place, on_every_cluster};
+use serde_json::json;
+use stator::dynamo::kinds::GRAPH;
+use stator::plan::HoldKind;
+use std::time::Duration;
+
+on_every_cluster! {
+    a_forbidden_change_is_a_replace_and_waits_to_be_allowed,
+    a_replace_waits_for_the_finalizers,
+}
+
+const DISAGGREGATED: &str = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: llama}\nspec:\n  model: \
+                             Qwen/Qwen3-0.6B\n  engine: mocker\n  runtime: 1.2.0\n  serving:\n    prefill: {replicas: \
+                             1}\n    decode: {replicas: 1}\n";
+
+async fn a_forbidden_change_is_a_replace_and_waits_to_be_allowed(place: &impl Place) {
+    let shop = Shop::new(place, &[("llama", 1), ("qwen", 1)]);
+    shop.synced(&[]).await;
+    let first = shop.graph("llama").await;
+    shop.site.write("models/llama/model.yaml", DISAGGREGATED);
+    shop.model("qwen", 2, "");
+    let seen = shop.pending(&[]).await.join("\n");
+    insta::allow_duplicates! {
+        insta::assert_snapshot!(seen, @r#"
+        replace DynamoGraphDeployment prod/llama: changed in git; Dynamo forbids adding component `decode` in place; Dynamo forbids adding component `prefill` in place; Dynamo forbids removing component `worker` in place; held back: `--allow replace` deletes it and makes it again
+        update DynamoGraphDeployment prod/qwen: changed in git
+        Dynamo forbids the change in place; deleted and made again: DynamoGraphDeployment prod/llama
+        "#);
+    }
+    let held = shop.sync(&[]).await;
+    assert!(!held.is_success(), "{held:#?}");
+    assert_eq!(shop.graph("llama").await, first, "nothing was written");
+    assert_eq!(shop.graph("qwen").await.generation(), Some(2), "the other one goes on");
+    shop.synced(&[HoldKind::Replace]).await;
+    let second = shop.graph("llama").await;
+    assert_ne!(second.uid(), first.uid());
+    assert_eq!(second.spec()["components"].as_array().map(Vec::len), Some(3));
+    shop.settled().await;
+}
+
+async fn a_replace_waits_for_the_finalizers(place: &impl Place) {
+    let shop = Shop::new(place, &[("llama", 1)]);
+    shop.synced(&[]).await;
+    let graph = shop.named(&GRAPH, "llama");
+    let hold = |value: &mut serde_json::Value| value["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
+    place.edit(&graph, "manager", hold).await;
+    let first = shop.graph("llama").await;
+    shop.site.write("models/llama/model.yaml", DISAGGREGATED);
+
+    // Nobody lets go: the wait ends, and says what it waited for.
+    let plan = shop.plan(&[HoldKind::Replace]).await;
+    let stuck = shop.carry_out_within(place.cluster(), plan, Duration::from_secs(2)).await;
+    assert!(stuck.timed_out && !stuck.is_success(), "{stuck:#?}");
+    insta::allow_duplicates! {
+        insta::assert_snapshot!(place.said(&stuck.models[0].message), @"timed out after 2s; DynamoGraphDeployment prod/llama is still there, being deleted (waiting for finalizer nvidia.com/finalizer)");
+    }
+    let going = shop.graph("llama").await;
+    assert!(going.is_deleting() && going.uid() == first.uid());
+    // The next plan says so too, and does not touch what is going.
+    let seen = shop.pending(&[]).await.join("\n");
+    insta::allow_duplicates! {
+        insta::assert_snapshot!(seen, @"create DynamoGraphDeployment prod/llama: is being deleted (waiting for finalizer nvidia.com/finalizer): made again once it is gone");
+    }
+
+    // The operator lets go while the next sync waits.
+    let (done, ()) = tokio::join!(shop.sync(&[HoldKind::Replace]), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        place.edit(&graph, "manager", |value| value["metadata"]["finalizers"] = json!([])).await;
+    });
+    assert!(done.is_success(), "{done:#?}");
+    if shop.live(&GRAPH, "llama").await.is_none() {
+        shop.synced(&[]).await;
+    }
+    assert_ne!(shop.graph("llama").await.uid(), first.uid());
+    shop.settled().await;
+}
