@@ -42,6 +42,12 @@ impl Health {
             Self::Failed => "Failed",
         }
     }
+
+    /// The health of a word; `Unknown` for any other, so that what a later stator wrote can be read.
+    pub fn from_word(word: &str) -> Self {
+        let all = [Self::Healthy, Self::Suspended, Self::Progressing, Self::Degraded, Self::Failed];
+        all.into_iter().find(|one| one.word() == word).unwrap_or_default()
+    }
 }
 
 impl fmt::Display for Health {

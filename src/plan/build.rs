@@ -2,7 +2,7 @@
 
 use super::decide::{self, Decided, block, line};
 use super::world::World;
-use super::{Action, Change, Plan, PlanInput, guard, mask, prune, rules, totals};
+use super::{Action, Change, Plan, PlanInput, applyset, guard, mask, prune, rules, totals};
 use crate::dynamo::kinds::{CLAIM, LABEL_MODEL, RECORD};
 use crate::finding::{self, Finding, Location};
 use crate::object::{Object, ObjectIdentity};
@@ -61,8 +61,34 @@ pub fn plan(input: &PlanInput) -> Plan {
         retired,
         elsewhere: world.elsewhere().map(str::to_owned).collect(),
         folder: input.folder.clone(),
+        intents: rendered.iter().map(|one| (one.model.clone(), intent(one))).collect(),
         findings,
     }
+}
+
+/// The longest intent, in bytes of JSON, that a record keeps: an object of more than a megabyte and a half is refused.
+const LONGEST_INTENT: usize = 256 * 1024;
+
+/// What the record of a model keeps of its intent.
+fn intent(rendered: &Rendered) -> Value {
+    let mut intent = rendered.intent.clone();
+    crate::mask::one(&mut intent);
+    if intent.to_string().len() > LONGEST_INTENT { Value::Null } else { intent }
+}
+
+/// The object as a member of its model's ApplySet. The label is not rendered: kubectl refuses input that has it
+/// already, and a set without its parent means nothing. On a graph, Dynamo's operator copies labels of `spec` and of pod
+/// templates to what it makes, and none of the metadata, so that this restarts no pod.
+fn member(input: &PlanInput, model: &str, desired: &Desired) -> Desired {
+    let mut member = desired.clone();
+    let labelled = member.object.clone().map(|mut value| {
+        value["metadata"]["labels"][applyset::PART_OF] = Value::from(applyset::id_of(model, &input.namespace));
+        value
+    });
+    if let Ok(object) = labelled {
+        member.object = object;
+    }
+    member
 }
 
 /// By model, then in the order of applying; deletions last, in reverse order.
@@ -77,7 +103,7 @@ pub(super) fn sorted(mut lines: Vec<(Stage, Change)>) -> Vec<Change> {
 
 fn decide(world: &World<'_>, claims: &Claims<'_>, rendered: &Rendered, desired: &Desired) -> Decided {
     match claims.role(rendered, desired) {
-        Role::Owner => decide::desired(world, rendered, desired),
+        Role::Owner => decide::desired(world, rendered, &member(world.input, &rendered.model, desired)),
         Role::Shares(owner) => {
             let mut change = line(&rendered.model, &rendered.source, desired.object.reference());
             change.reasons.push(format!("shared: model {owner} renders the same claim and applies it"));
@@ -96,7 +122,9 @@ fn decide(world: &World<'_>, claims: &Claims<'_>, rendered: &Rendered, desired: 
 
 fn damage(input: &PlanInput) -> impl Iterator<Item = Finding> {
     input.damaged.iter().map(|one| {
-        let what = if one.object.kind == RECORD.kind {
+        let what = if one.is_foreign {
+            one.message.clone()
+        } else if one.object.kind == RECORD.kind {
             format!(
                 "the record of model {} cannot be read, so nothing of it is pruned: {}",
                 one.object.name, one.message
@@ -104,7 +132,11 @@ fn damage(input: &PlanInput) -> impl Iterator<Item = Finding> {
         } else {
             format!("{} cannot be read: {}", one.object, one.message)
         };
-        let help = "correct it or delete it; a model's record is written anew by the next sync";
+        let help = if one.is_foreign {
+            "nothing of the model is synced or pruned until then"
+        } else {
+            "correct it or delete it; a model's record is written anew by the next sync"
+        };
         Finding::warning(rules::DAMAGED, Location::default(), what, help)
     })
 }

@@ -97,6 +97,7 @@ pub fn compare(comparison: &Comparison<'_>) -> Plan {
         retired: Vec::new(),
         elsewhere: Vec::new(),
         folder: None,
+        intents: BTreeMap::new(),
         findings,
     }
 }

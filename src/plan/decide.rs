@@ -2,14 +2,14 @@
 
 use super::merge::{self, Merged};
 use super::world::{Standing, World, model_of};
-use super::{Action, ApplyStep, Change, DeleteStep, GpuTotals, HoldKind, InventoryEntry, Step, rules};
+use super::{Action, ApplyStep, Change, DeleteStep, GpuTotals, HoldKind, InventoryEntry, Step, applyset, rules};
 use crate::dynamo::disruption::{self, Disruption, Remedy};
 use crate::dynamo::health::{self, Health};
 use crate::dynamo::kinds::{GRAPH, MANAGER};
 use crate::dynamo::{gpus, kinds};
 use crate::fields;
 use crate::finding::{Finding, Location};
-use crate::object::{Object, ObjectRef};
+use crate::object::{FieldPath, Object, ObjectRef};
 use crate::render::{Desired, Rendered, Stage};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -35,6 +35,7 @@ pub(super) fn line(model: &str, source: &str, object: ObjectRef) -> Change {
         reasons: Vec::new(),
         step: Step::Nothing,
         inventory: None,
+        health: None,
         before: None,
         after: None,
     }
@@ -74,6 +75,10 @@ pub(super) fn desired(world: &World<'_>, rendered: &Rendered, desired: &Desired)
     }
     if rendered.findings.iter().any(Finding::is_error) {
         block(change, "the model has errors, so nothing of it is applied");
+        return decided;
+    }
+    if let Some(message) = world.foreign_record(&rendered.model) {
+        block(change, message);
         return decided;
     }
     if let Some(message) = world.damage(&change.object) {
@@ -144,7 +149,7 @@ fn existing(world: &World<'_>, rendered: &Rendered, desired: &Desired, live: &Ob
     // The cheap test before any merge: nearly every object of nearly every plan ends here.
     if standing == Standing::Ours && fields::is_settled(schema, live.value(), desired.object.value(), MANAGER) {
         change.inventory = Some(entry(desired, Some(live), world));
-        notes_on_keep(live, change);
+        notes_on_keep(world, live, change);
         return;
     }
     let merged = match merge::merge(schema, rendered, desired, live) {
@@ -170,7 +175,7 @@ fn existing(world: &World<'_>, rendered: &Rendered, desired: &Desired, live: &Ob
     }
     change.inventory = Some(entry(desired, Some(live), world));
     if standing == Standing::Ours && merged.fields.is_empty() && !merged.ownership_lost {
-        notes_on_keep(live, change);
+        notes_on_keep(world, live, change);
         return;
     }
     write(world, rendered, desired, live, merged, standing, decided);
@@ -252,6 +257,12 @@ fn explain(world: &World<'_>, rendered: &Rendered, live: &Object, standing: &Sta
     if let Some(model) = model_of(live).filter(|model| *model != rendered.model) {
         change.reasons.push(format!("moves here from model {model}"));
     }
+    if let [only] = change.fields.as_slice()
+        && only.path == applyset_label()
+    {
+        change.reasons.push("gets the label by which other tools see what belongs to the model".to_owned());
+        return;
+    }
     let recorded = world.entry(&change.object).map(|(_, entry)| entry.digest.as_str());
     let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
     change.reasons.push(match recorded {
@@ -259,6 +270,10 @@ fn explain(world: &World<'_>, rendered: &Rendered, live: &Object, standing: &Sta
         Some(_) => "changed in git".to_owned(),
         None => "has no record, which is made again".to_owned(),
     });
+}
+
+fn applyset_label() -> FieldPath {
+    FieldPath::of(["metadata", "labels", applyset::PART_OF])
 }
 
 fn replace(world: &World<'_>, desired: &Desired, live: &Object, change: &mut Change) {
@@ -314,7 +329,16 @@ pub(super) fn delete_step(live: &Object, stage: Stage) -> DeleteStep {
     }
 }
 
-fn notes_on_keep(live: &Object, change: &mut Change) {
+fn notes_on_keep(world: &World<'_>, live: &Object, change: &mut Change) {
+    change.health = Some(health::judge(live, None).health);
+    // The one thing that is written for an object that stays: without it a later sync could not prune.
+    match world.entry(&change.object) {
+        None => change.reasons.push("has no record, which is made again".to_owned()),
+        Some((_, entry)) if entry.uid.as_deref() != live.uid() => {
+            change.reasons.push("its record is not complete, and is completed".to_owned());
+        }
+        Some(_) => {}
+    }
     if live.kind() == kinds::REQUEST.kind {
         let verdict = health::judge(live, None);
         if verdict.health == Health::Failed {

@@ -35,6 +35,8 @@ pub struct Damaged {
     pub object: ObjectRef,
     /// What is wrong with it.
     pub message: String,
+    /// True for a record that another tool holds: its model is not synced, as the record must not be written over.
+    pub is_foreign: bool,
 }
 
 /// Everything that a plan is made of. No clock, no cluster: the same input gives the same plan.

@@ -19,11 +19,15 @@ pub use build::plan;
 pub use compare::{Comparison, compare};
 pub use input::{Damaged, PlanInput, Scope};
 pub use merge::{SEED_MANAGER, replicas_only, with_replicas};
-pub use record::{InventoryEntry, Outcome, Record, RecordFault, custom_resource_definition};
+pub use record::{
+    Condition, InventoryEntry, Outcome, Record, RecordFault, RecordState, Seen, applyset, custom_resource_definition,
+    short_commit,
+};
 pub use schema::schema;
 pub use status::{Drift, ModelStatus, ObjectStatus, SyncState, status};
 
 pub use crate::dynamo::disruption::Disruption;
+use crate::dynamo::health::Health;
 use crate::finding::Finding;
 use crate::object::{FieldPath, Object, ObjectRef};
 use crate::render::Stage;
@@ -65,6 +69,9 @@ pub struct Plan {
     /// The folder that the records are to name; see [`PlanInput::folder`].
     #[serde(skip)]
     pub folder: Option<String>,
+    /// What the records are to keep as each model's intent, by model. What looks like a secret is hidden in it.
+    #[serde(skip)]
+    pub intents: BTreeMap<String, Value>,
     /// Findings of the intents and of the plan.
     #[schemars(with = "Vec<schema::FindingShape>")]
     pub findings: Vec<Finding>,
@@ -154,6 +161,9 @@ pub struct Change {
     /// model). The executor repairs a record that says otherwise, so that an interrupted sync loses nothing.
     #[serde(skip)]
     pub inventory: Option<InventoryEntry>,
+    /// The health of the object as it is; `None` when it is not there, or is not the model's.
+    #[serde(skip)]
+    pub health: Option<Health>,
     /// The object as it is, restricted to what stator compares; `None` when absent. For unified diffs.
     #[serde(skip)]
     pub before: Option<Value>,

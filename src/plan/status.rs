@@ -57,6 +57,24 @@ pub enum SyncState {
     Unknown,
 }
 
+impl SyncState {
+    /// The word for it, in JSON and wherever people read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Synced => "Synced",
+            Self::OutOfSync => "OutOfSync",
+            Self::Blocked => "Blocked",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    /// The state of a word; `Unknown` for any other, so that what a later stator wrote can be read.
+    pub fn from_word(word: &str) -> Self {
+        let all = [Self::Synced, Self::OutOfSync, Self::Blocked];
+        all.into_iter().find(|one| one.word() == word).unwrap_or_default()
+    }
+}
+
 /// One drifted field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,6 +1,6 @@
 //! The cluster as a plan looks at it: objects by identity, records by model, and whose an object is.
 
-use super::{InventoryEntry, PlanInput, Record};
+use super::{InventoryEntry, PlanInput, Record, applyset};
 use crate::dynamo::kinds::{LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_REPOSITORY, MANAGER, RECORD};
 use crate::object::{Object, ObjectIdentity, ObjectRef};
 use serde_json::Value;
@@ -73,6 +73,12 @@ impl<'a> World<'a> {
         self.input.damaged.iter().any(|one| one.object.kind == RECORD.kind && one.object.name == model)
     }
 
+    /// Why a model has no record that stator may write, when another tool holds it.
+    pub(super) fn foreign_record(&self, model: &str) -> Option<&'a str> {
+        let mut records = self.input.damaged.iter().filter(|one| one.is_foreign && one.object.kind == RECORD.kind);
+        records.find(|one| one.object.name == model).map(|one| one.message.as_str())
+    }
+
     /// This repository's and environment's records, by model.
     pub(super) fn records(&self) -> &BTreeMap<&'a str, &'a Record> {
         &self.records
@@ -129,6 +135,13 @@ impl<'a> World<'a> {
                     environment.unwrap_or(&"")
                 ));
             }
+        }
+        let own = model_of(object).map(|model| applyset::id_of(model, object.namespace()));
+        if labels.get(applyset::PART_OF).is_some_and(|set| Some(*set) != own.as_deref()) {
+            return Standing::Foreign(
+                "belongs to another ApplySet (`applyset.kubernetes.io/part-of`): take it out of that one first"
+                    .to_owned(),
+            );
         }
         let recorded = self.entry(&object.reference()).and_then(|(_, entry)| entry.uid.as_deref());
         let known = recorded.is_some() && recorded == object.uid();

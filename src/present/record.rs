@@ -110,8 +110,6 @@ mod tests {
             repository: "models".into(),
             environment: "prod".into(),
             source: "models/llama/model.yaml".into(),
-            folder: None,
-            revision: String::new(),
             inventory: vec![InventoryEntry {
                 object: ObjectRef {
                     api_version: "nvidia.com/v1beta1".into(),
@@ -125,6 +123,7 @@ mod tests {
                 prune: true,
             }],
             history: vec![outcome("2026-01-02T00:00:00Z", "Succeeded"), outcome("2026-01-01T00:00:00Z", "Failed")],
+            ..Record::default()
         }
     }
 

@@ -28,6 +28,7 @@ pub fn change(model: &str, kind: &str, name: &str, action: Action) -> Change {
         reasons: Vec::new(),
         step: Step::Nothing,
         inventory: None,
+        health: None,
         before: None,
         after: None,
     }
@@ -60,6 +61,7 @@ pub fn of(changes: Vec<Change>) -> Plan {
         retired: Vec::new(),
         elsewhere: Vec::new(),
         folder: None,
+        intents: BTreeMap::new(),
         findings: Vec::new(),
     }
 }

@@ -29,7 +29,7 @@ pub fn table(models: &[ModelStatus], wide: bool, now: jiff::Timestamp, look: &Lo
     for model in models {
         let mut row = vec![
             Cell::plain(&model.name),
-            Cell::new(sync_tone(model.sync), sync_word(model.sync)),
+            Cell::new(sync_tone(model.sync), model.sync.word()),
             Cell::new(health_tone(model.health), model.health.word()),
             Cell::plain(&gpus(model)),
             Cell::plain(&short_revision(&model.revision)),
@@ -66,7 +66,7 @@ pub fn details(model: &ModelStatus, now: jiff::Timestamp, look: &Look) -> String
         ("Namespace", model.namespace.clone()),
         ("Source", model.source.clone()),
         ("Revision", short_revision(&model.revision)),
-        ("Sync", sync_word(model.sync).to_owned()),
+        ("Sync", model.sync.word().to_owned()),
         ("Health", model.health.word().to_owned()),
         ("GPUs", gpus(model)),
         ("Created", created.unwrap_or_default()),
@@ -124,16 +124,6 @@ pub fn age(then: &str, now: jiff::Timestamp) -> String {
         120..7_200 => format!("{}m", seconds / 60),
         7_200..172_800 => format!("{}h", seconds / 3_600),
         _ => format!("{}d", seconds / 86_400),
-    }
-}
-
-/// The word of a sync state, as JSON has it.
-pub fn sync_word(sync: SyncState) -> &'static str {
-    match sync {
-        SyncState::Synced => "Synced",
-        SyncState::OutOfSync => "OutOfSync",
-        SyncState::Blocked => "Blocked",
-        SyncState::Unknown => "Unknown",
     }
 }
 

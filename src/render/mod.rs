@@ -84,6 +84,8 @@ pub struct Rendered {
     pub findings: Vec<Finding>,
     /// Managers that may be overruled (`spec.takeOver`).
     pub take_over: Vec<String>,
+    /// The `spec` that it was rendered from, with defaults and overlay merged: what the model's record keeps.
+    pub intent: Value,
 }
 
 /// Where a model is rendered to.
@@ -130,6 +132,8 @@ pub fn render(intent: &Intent, target: &Target) -> Rendered {
         objects,
         findings,
         take_over: intent.model.spec.take_over.clone(),
+        // A spec was read from YAML, so its keys are texts, and writing it cannot fail.
+        intent: serde_json::to_value(&intent.model.spec).unwrap_or_default(),
     }
 }
 

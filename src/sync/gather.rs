@@ -71,7 +71,11 @@ pub async fn gather<C: Cluster>(
         match Record::from_object(&object) {
             Ok(record) if record.repository == repository && record.environment == environment => records.push(record),
             Ok(_) => {}
-            Err(error) => damaged.push(Damaged { object: object.reference(), message: error.to_string() }),
+            Err(fault) => damaged.push(Damaged {
+                object: object.reference(),
+                message: fault.to_string(),
+                is_foreign: fault.is_foreign(),
+            }),
         }
     }
     records.sort_by(|a: &Record, b| a.model.cmp(&b.model));

@@ -1,6 +1,6 @@
 //! Drives the machine against a cluster: carries its effects out, and tells it what came of them.
 
-use super::machine::{Answer, Call, Effect, Event, Input, Machine, Settings};
+use super::machine::{Answer, Call, Effect, Event, Input, Machine, Recorded, Settings};
 use super::{Cancel, Progress, SyncReport};
 use crate::cluster::{Applied, ApplyOutcome, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
 use crate::dynamo::kinds::{self, Kind};
@@ -150,7 +150,9 @@ async fn first(calls: &mut Vec<InFlight<'_>>) -> (String, Answer) {
 
 async fn carry_out<C: Cluster>(cluster: &C, call: Call) -> Answer {
     match call {
-        Call::WriteRecord(record) => Answer::Recorded(write_record(cluster, &record).await),
+        Call::WriteRecord { record, object, status } => {
+            Answer::Recorded(write_record(cluster, record, object, status).await)
+        }
         Call::DeleteRecord(record) => Answer::Recorded(delete_record(cluster, &record).await),
         Call::Apply(request) => Answer::Applied(cluster.apply(&request).await),
         Call::Delete { object, preconditions } => Answer::Deleted(cluster.delete(&object, &preconditions).await),
@@ -158,26 +160,45 @@ async fn carry_out<C: Cluster>(cluster: &C, call: Call) -> Answer {
     }
 }
 
-/// Writes a record: the object, then its status, which holds the inventory. How many of the two wrote something.
-async fn write_record<C: Cluster>(cluster: &C, record: &Record) -> Result<usize, ClusterError> {
-    let (object, status) = parts(record)?;
+/// Writes a record: the object, its status, or the one and then the other.
+async fn write_record<C: Cluster>(
+    cluster: &C,
+    mut record: Box<Record>,
+    object: bool,
+    status: bool,
+) -> Result<Recorded, ClusterError> {
     // The record is stator's own bookkeeping: an edit by hand must not stop every later sync of the model.
     let forced = |object: Object| ApplyRequest { force: true, ..ApplyRequest::new(object, kinds::MANAGER) };
-    let main = cluster.apply(&forced(object)).await?;
-    let status = cluster.apply(&ApplyRequest { status: true, ..forced(status) }).await?;
     let wrote = |applied: &Applied| match applied.outcome {
         ApplyOutcome::Created | ApplyOutcome::Updated => 1,
         ApplyOutcome::Unchanged => 0,
     };
-    Ok(wrote(&main) + wrote(&status))
+    let mut writes = 0;
+    if !object {
+        match cluster.apply(&ApplyRequest { status: true, ..forced(parts(&record)?.1) }).await {
+            Ok(applied) => return Ok(Recorded { writes: wrote(&applied), generation: record.generation }),
+            Err(error @ ClusterError::Transient { .. }) => return Err(error),
+            // It was deleted meanwhile: a status alone makes no object.
+            Err(_) => {}
+        }
+    }
+    let applied = cluster.apply(&forced(parts(&record)?.0)).await?;
+    writes += wrote(&applied);
+    record.generation = applied.object.generation();
+    if status {
+        let applied = cluster.apply(&ApplyRequest { status: true, ..forced(parts(&record)?.1) }).await?;
+        writes += wrote(&applied);
+    }
+    Ok(Recorded { writes, generation: record.generation })
 }
 
-async fn delete_record<C: Cluster>(cluster: &C, record: &Record) -> Result<usize, ClusterError> {
+async fn delete_record<C: Cluster>(cluster: &C, record: &Record) -> Result<Recorded, ClusterError> {
     let (object, _) = parts(record)?;
-    Ok(match cluster.delete(&object.reference(), &Preconditions::default()).await? {
+    let writes = match cluster.delete(&object.reference(), &Preconditions::default()).await? {
         Deleted::Gone | Deleted::Pending(_) => 1,
         Deleted::Absent => 0,
-    })
+    };
+    Ok(Recorded { writes, generation: None })
 }
 
 fn parts(record: &Record) -> Result<(Object, Object), ClusterError> {

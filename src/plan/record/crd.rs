@@ -1,34 +1,39 @@
 //! The custom resource definition of the record, generated from its Rust types.
 
-use super::Outcome;
+use super::applyset::IS_PARENT_TYPE;
+use super::{Condition, Outcome};
 use crate::dynamo::kinds::RECORD;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Where a model comes from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RecordSpec {
-    /// The repository's name.
-    pub(super) repository: String,
-    /// The environment that the model was rendered for.
-    pub(super) environment: String,
-    /// Path of its `model.yaml` from the repository's root.
-    pub(super) source: String,
-    /// The folder that it was last synced from, for a folder that no `stator.yaml` gives a name.
-    #[serde(default)]
-    pub(super) folder: Option<String>,
-}
-
 /// What stator did for the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct RecordStatus {
+    /// `metadata.generation` that this is about. While it is smaller, a sync is under way, or was interrupted.
+    pub(super) observed_generation: Option<i64>,
+    /// Whether the cluster was as git said: `Synced`, `OutOfSync`, `Blocked` or `Unknown`.
+    pub(super) sync: String,
+    /// The worst health of the model's objects at the end of the last sync that wrote, or waited: `Healthy`,
+    /// `Suspended`, `Progressing`, `Unknown`, `Degraded` or `Failed`. It does not follow the objects between syncs.
+    pub(super) health: String,
+    /// GPUs that the model's objects ask for.
+    #[schemars(with = "i64")]
+    pub(super) gpus: u64,
+    /// The SKU of those GPUs, where the graph says.
+    pub(super) gpu_sku: Option<String>,
     /// The commit of the last sync that changed anything; empty outside git.
     pub(super) revision: String,
-    /// What was applied, or is about to be. Written before the first write.
+    /// The same, short.
+    pub(super) commit: String,
+    /// Path of the model's `model.yaml` from the repository's root.
+    pub(super) source: String,
+    /// `Ready`, `Reconciling` and `Stalled`.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub(super) conditions: Vec<Condition>,
+    /// What was applied, or is about to be.
     pub(super) inventory: Vec<Item>,
     /// The last ten outcomes, newest first.
     pub(super) history: Vec<Outcome>,
@@ -60,11 +65,21 @@ pub(super) struct Item {
 
 /// The definition of `models.stator.dev`, as `crds/stator.dev_models.yaml` holds it.
 pub fn custom_resource_definition() -> Value {
-    let column = |name: &str, path: &str| json!({"name": name, "type": "string", "jsonPath": path});
+    let column = |name: &str, kind: &str, path: &str, wide: bool| {
+        let mut column = json!({"name": name, "type": kind, "jsonPath": path});
+        if wide {
+            // What kubectl shows with `-o wide` only.
+            column["priority"] = json!(1);
+        }
+        column
+    };
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{}.{}", RECORD.plural, RECORD.group)},
+        "metadata": {
+            "name": format!("{}.{}", RECORD.plural, RECORD.group),
+            "labels": {IS_PARENT_TYPE: "true"},
+        },
         "spec": {
             "group": RECORD.group,
             "names": {
@@ -72,6 +87,7 @@ pub fn custom_resource_definition() -> Value {
                 "listKind": format!("{}List", RECORD.kind),
                 "plural": RECORD.plural,
                 "singular": RECORD.short,
+                "shortNames": ["stm"],
                 "categories": ["stator"],
             },
             "scope": "Namespaced",
@@ -81,22 +97,34 @@ pub fn custom_resource_definition() -> Value {
                 "storage": true,
                 "subresources": {"status": {}},
                 "additionalPrinterColumns": [
-                    column("Environment", ".spec.environment"),
-                    column("Result", ".status.history[0].result"),
-                    column("Revision", ".status.revision"),
-                    column("Message", ".status.history[0].message"),
-                    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+                    column("Sync", "string", ".status.sync", false),
+                    column("Health", "string", ".status.health", false),
+                    column("GPUs", "integer", ".status.gpus", false),
+                    column("Revision", "string", ".status.commit", false),
+                    column("Age", "date", ".metadata.creationTimestamp", false),
+                    column("SKU", "string", ".status.gpuSku", true),
+                    column("Serves", "string", ".spec.model", true),
+                    column("Engine", "string", ".spec.engine", true),
+                    column("Source", "string", ".status.source", true),
+                    column("Last", "string", ".status.history[0].result", true),
+                    column("Message", "string", ".status.conditions[?(@.type==\"Ready\")].message", true),
                 ],
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
-                    "description": "The record of one synced model: where it comes from, what stator applied for it, \
-                                    and how the last syncs ended. Written by stator.",
-                    "required": ["spec"],
+                    "description": "The record of one synced model: what git asks for, what stator applied for it, and how \
+                                    the last syncs ended. Written by stator; an edit here changes nothing that runs.",
                     "properties": {
                         "apiVersion": {"type": "string"},
                         "kind": {"type": "string"},
                         "metadata": {"type": "object"},
-                        "spec": structural::<RecordSpec>(),
+                        "spec": {
+                            "type": "object",
+                            "description": "The intent's `spec` as it is in git, with defaults and the environment's \
+                                            overlay merged, at the last sync that changed anything. What looks like a \
+                                            secret is hidden. `stator explain model.spec` documents its fields.",
+                            // Any stator's intents can be kept in it: what is valid was decided before this is written.
+                            "x-kubernetes-preserve-unknown-fields": true,
+                        },
                         "status": structural::<RecordStatus>(),
                     },
                 }},

@@ -1,5 +1,6 @@
 mod laws;
 mod pruning;
 mod records;
+mod sets;
 mod stories;
 mod world;

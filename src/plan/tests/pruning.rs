@@ -121,7 +121,8 @@ fn only_what_label_record_and_manager_call_stators_is_deleted() {
         removed(&|story| drop(story.records.remove("b"))),
         removed(&|story| {
             story.records.remove("b");
-            story.damaged = vec![Damaged { object: reference("Model", "b"), message: "not YAML".into() }];
+            story.damaged =
+                vec![Damaged { object: reference("Model", "b"), message: "not YAML".into(), is_foreign: false }];
         }),
         removed(&|story| story.keep_leftovers = true),
     ];

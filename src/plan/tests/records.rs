@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::object::Object;
-use crate::plan::{Comparison, InventoryEntry, Record, compare, status};
+use crate::plan::{Comparison, InventoryEntry, Record, RecordState, Seen, compare, status};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn a_record_becomes_an_object_and_comes_back() {
     let (main, status) = record.to_object().unwrap();
     let mut whole = main.into_value();
     whole["status"] = status.into_value()["status"].take();
-    assert_eq!(whole["status"]["inventory"][0]["kind"], "PersistentVolumeClaim");
+    assert_eq!(whole["status"]["inventory"][1]["kind"], "PersistentVolumeClaim");
     assert_eq!(whole["metadata"]["labels"]["stator.dev/repository"], "models");
     assert_eq!(&Record::from_object(&Object::from_value(whole).unwrap()).unwrap(), record);
 }
@@ -36,17 +36,25 @@ fn a_damaged_record_says_where() {
     let said = [
         read(&|value| value["status"]["inventory"][0]["digest"] = json!(7)),
         read(&|value| value["status"] = json!("x")),
-        read(&|value| drop(value["spec"].as_object_mut().unwrap().remove("source"))),
+        read(&|value| drop(value["metadata"]["annotations"].as_object_mut().unwrap().remove("stator.dev/source"))),
+        read(&|value| value["metadata"]["annotations"]["stator.dev/objects"] = json!("[{}]")),
+        read(&|value| drop(value["metadata"].as_object_mut().unwrap().remove("labels"))),
+        read(&|value| value["metadata"]["name"] = json!("copy")),
+        read(&|value| value["metadata"]["annotations"]["applyset.kubernetes.io/tooling"] = json!("kubectl/v1.36.3")),
         read(&|value| value["kind"] = json!("Secret")),
         read(&|value| value["status"] = Value::Null),
     ];
-    insta::assert_snapshot!(said.join("\n"), @r#"
+    insta::assert_snapshot!(said.join("\n"), @r"
     Model prod/llama: `status.inventory[0]` cannot be read: invalid type: integer `7`, expected a string; correct it, or delete the record if the model is still in git
     Model prod/llama: `status` cannot be read: expected a map, found a string; correct it, or delete the record if the model is still in git
-    Model prod/llama: `spec` cannot be read: missing field `source`; correct it, or delete the record if the model is still in git
+    Model prod/llama: `metadata.annotations[stator.dev/source]` cannot be read: it is missing; correct it, or delete the record if the model is still in git
+    Model prod/llama: `metadata.annotations[stator.dev/objects]` cannot be read: missing field `apiVersion` at line 1 column 3; correct it, or delete the record if the model is still in git
+    Model prod/llama: `metadata.labels[stator.dev/repository]` cannot be read: it is missing; correct it, or delete the record if the model is still in git
+    Model prod/copy carries the label `applyset.kubernetes.io/id: applyset-lzoS4ZzJabuf8heYbNtNhBn6fKJGsoW5XC-v_oNNnxs-v1`, which is that of another object: it is a copy, and nothing that it lists is believed; delete it
+    Model prod/llama is the parent of an ApplySet that `kubectl/v1.36.3` writes: two tools would prune each other's objects; delete that ApplySet with its own tool, or give the model another name
     Secret prod/llama is not a Model of stator.dev: leave it out
     fine
-    "#);
+    ");
 }
 
 #[test]
@@ -235,7 +243,9 @@ proptest! {
                 object: reference("Any", &texts[6]), uid: prune.then(|| texts[7].clone()), generation,
                 digest: texts[7].clone(), prune,
             }],
-            history: Vec::new(),
+            intent: json!({"model": texts[5], "env": {"A": texts[6]}}),
+            state: prune.then(|| RecordState::new(Seen { gpus: 8, ..Seen::default() }, &texts[7], None)),
+            ..Record::default()
         };
         let (main, status) = record.to_object().unwrap();
         let mut whole = main.into_value();

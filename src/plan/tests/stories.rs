@@ -258,6 +258,7 @@ fn objects_of_others_are_left_alone() {
       - is managed by Argo CD (`argocd.argoproj.io/instance`): take it out of Argo CD first, two tools would fight
     Adopt nobody DynamoGraphDeployment prod/nobody none 1->1 peak 1 [apply]
       metadata.labels["app.kubernetes.io/managed-by"]: null -> "stator" (kubectl)
+      metadata.labels["applyset.kubernetes.io/part-of"]: null -> "applyset-33wHxfTdAmcAJbyAUYUuZm_X4hzX7P_FcM_tEDGuD4Q-v1" (kubectl)
       metadata.labels["stator.dev/environment"]: null -> "prod" (kubectl)
       metadata.labels["stator.dev/model"]: null -> "nobody" (kubectl)
       metadata.labels["stator.dev/repository"]: null -> "models" (kubectl)

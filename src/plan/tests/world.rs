@@ -107,13 +107,12 @@ impl Story {
                     repository: "models".into(),
                     environment: "prod".into(),
                     source: change.source.clone(),
-                    folder: None,
                     revision: "abc1234".into(),
-                    inventory: Vec::new(),
-                    history: Vec::new(),
+                    ..Record::default()
                 });
                 record.inventory.retain(|other| other.object != entry.object);
                 record.inventory.push(entry);
+                record.inventory.sort_by(|a, b| a.object.cmp(&b.object));
             }
         }
         for model in &plan.retired {
@@ -265,6 +264,7 @@ pub(super) fn graph(name: &str, workers: impl IntoIterator<Item = Value>) -> Ren
         objects: vec![desired(graph, Stage::Graph, true)],
         findings: Vec::new(),
         take_over: Vec::new(),
+        intent: json!({"model": "m", "engine": "vllm"}),
     }
 }
 

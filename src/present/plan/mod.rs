@@ -9,7 +9,7 @@ pub use markdown::{LIMIT, markdown};
 pub use text::{closing, text};
 
 use super::{Tone, escape};
-use crate::plan::{Action, Change, Disruption, GpuTotals, HoldKind, Plan};
+use crate::plan::{Action, Change, Disruption, GpuTotals, HoldKind, Plan, short_commit};
 use serde_json::Value;
 
 /// The plan as `plan -o json` prints it.
@@ -65,12 +65,7 @@ fn base(plan: &Plan) -> String {
 
 /// A commit in seven characters, with a `-dirty` that it has.
 pub fn short_revision(revision: &str) -> String {
-    let (commit, dirty) = match revision.strip_suffix("-dirty") {
-        Some(commit) => (commit, "-dirty"),
-        None => (revision, ""),
-    };
-    let is_commit = commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-    format!("{}{dirty}", if is_commit { commit.chars().take(7).collect() } else { escape::line(commit) })
+    escape::line(&short_commit(revision))
 }
 
 /// A value of a field in one line: JSON, without the quotes where a word needs none.

@@ -124,8 +124,13 @@ pub fn closing(plan: &Plan) -> String {
         let left = plan.changes.iter().filter(alone).count();
         let declared = summary.keep.saturating_sub(left);
         let is = |number: usize| if number == 1 { "is" } else { "are" };
+        // As declared, and still something is to be said: a record that is made again, a request that failed.
+        let noted = |change: &&Change| change.inventory.is_some() && !change.reasons.is_empty();
+        let noted = plan.changes.iter().filter(noted).count();
+        let notes = [(left, "left alone"), (noted, "noted")].into_iter().filter(|(number, _)| *number > 0);
+        let notes: Vec<String> = notes.map(|(number, what)| format!("{number} {} {what}", is(number))).collect();
         let rest =
-            if left == 0 { String::new() } else { format!("; {left} {} left alone, --verbose says why", is(left)) };
+            if notes.is_empty() { String::new() } else { format!("; {}, --verbose says why", notes.join(" and ")) };
         format!(
             "No changes: {} of {} {} as declared{rest}.\n",
             count(declared, "object", "objects"),

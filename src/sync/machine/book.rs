@@ -1,7 +1,8 @@
 //! One model's record while it is synced: what it said, what it must say before the first write, and after the last.
 
+use super::Call;
 use crate::object::{Object, ObjectIdentity};
-use crate::plan::{Action, Change, InventoryEntry, Outcome, Record, Step};
+use crate::plan::{Action, Change, InventoryEntry, Outcome, Record, RecordState, Seen, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcomes that a record keeps.
@@ -28,40 +29,47 @@ pub(super) struct Book {
     lines: Vec<String>,
 }
 
+/// How a model's sync has gone so far, for its record.
+pub(super) struct Ending<'a> {
+    /// When, RFC 3339 in UTC.
+    pub time: &'a str,
+    /// The word of [`Outcome::result`].
+    pub result: &'a str,
+    /// One sentence.
+    pub message: &'a str,
+    /// The cluster refused a write, which is worth a line in the history although nothing changed.
+    pub refused: bool,
+    /// Health was waited for to its end, which is worth a status although nothing changed.
+    pub waited: bool,
+    /// How the model stands.
+    pub seen: Seen,
+}
+
+/// A record to be written, and which parts of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Write {
+    pub record: Record,
+    pub object: bool,
+    pub status: bool,
+}
+
+impl Write {
+    pub(super) fn call(&self) -> Call {
+        let Self { record, object, status } = self.clone();
+        Call::WriteRecord { record: Box::new(record), object, status }
+    }
+}
+
 impl Book {
-    pub(super) fn new(
-        stored: Option<Record>,
-        model: &str,
-        repository: &str,
-        environment: &str,
-        revision: &str,
-        folder: Option<&str>,
-        changes: &[Change],
-    ) -> Self {
-        // A model that git no longer has keeps the folder that it had.
-        let wanted = changes.iter().any(|change| change.inventory.is_some());
-        let folder = match &stored {
-            Some(stored) if !wanted => stored.folder.clone(),
-            Some(_) | None => folder.map(str::to_owned),
-        };
-        let first = changes.first();
-        let namespace = stored.as_ref().map(|record| record.namespace.clone());
-        let source = first.map(|change| change.source.clone()).or(stored.as_ref().map(|record| record.source.clone()));
+    /// `blank` is the record as git has it now, without inventory and history.
+    pub(super) fn new(stored: Option<Record>, mut blank: Record) -> Self {
+        blank.generation = stored.as_ref().and_then(|record| record.generation);
+        blank.observed_generation = stored.as_ref().and_then(|record| record.observed_generation);
         let entries = stored.iter().flat_map(|record| &record.inventory);
         Self {
             entries: entries.map(|entry| (entry.object.identity(), entry.clone())).collect(),
             intended: BTreeMap::new(),
-            blank: Record {
-                model: model.to_owned(),
-                namespace: namespace.or(first.map(|change| change.object.namespace.clone())).unwrap_or_default(),
-                repository: repository.to_owned(),
-                environment: environment.to_owned(),
-                source: source.unwrap_or_default(),
-                folder,
-                revision: revision.to_owned(),
-                inventory: Vec::new(),
-                history: Vec::new(),
-            },
+            blank,
             stored,
             touched: false,
             told: false,
@@ -112,7 +120,7 @@ impl Book {
 
     /// The record to be written before the next write, `None` when the stored one already names every object that may
     /// be written.
-    pub(super) fn ahead(&self) -> Option<Record> {
+    pub(super) fn ahead(&self) -> Option<Write> {
         let mut inventory: BTreeMap<ObjectIdentity, InventoryEntry> = self
             .stored
             .iter()
@@ -126,11 +134,8 @@ impl Book {
         if self.stored.is_some() && inventory.len() == known {
             return None;
         }
-        Some(Record {
-            inventory: sorted(inventory.into_values()),
-            history: self.history().to_vec(),
-            ..self.blank.clone()
-        })
+        let record = Record { inventory: sorted(inventory.into_values()), ..self.blank.clone() };
+        Some(Write { record, object: true, status: false })
     }
 
     /// An apply is sent: from now on the object may exist.
@@ -163,17 +168,10 @@ impl Book {
         self.lines.push(line);
     }
 
-    /// The record as it should be now, `None` when the stored one says the same. `refused` when the cluster refused a
-    /// write, which is worth a line in the history although nothing changed.
+    /// What is to be written of the record now, `None` when the stored one says the same.
     /// What is still to be applied in this sync stays in it, so that it need not be written again before that.
-    pub(super) fn after(
-        &self,
-        time: &str,
-        result: &str,
-        message: &str,
-        refused: bool,
-        is_pending: impl Fn(&ObjectIdentity) -> bool,
-    ) -> Option<Record> {
+    pub(super) fn after(&self, ending: Ending<'_>, is_pending: impl Fn(&ObjectIdentity) -> bool) -> Option<Write> {
+        let Ending { time, result, message, refused, waited, seen } = ending;
         let pending = self.intended.iter().filter(|(identity, _)| !self.entries.contains_key(*identity));
         let pending = pending.filter(|(identity, _)| is_pending(identity)).map(|(_, entry)| entry);
         let inventory = sorted(self.entries.values().chain(pending).cloned());
@@ -197,19 +195,30 @@ impl Book {
         } else {
             self.history().to_vec()
         };
-        let revision = match &self.stored {
-            Some(stored) if !self.touched => stored.revision.clone(),
-            Some(_) | None => self.blank.revision.clone(),
-        };
-        let source = match &self.stored {
-            Some(stored) if !self.touched => stored.source.clone(),
-            Some(_) | None => self.blank.source.clone(),
-        };
-        let record = Record { inventory, history, revision, source, ..self.blank.clone() };
-        match &self.stored {
-            Some(stored) => (*stored != record).then_some(record),
-            None => (!record.inventory.is_empty() || !record.history.is_empty()).then_some(record),
+        let mut record = Record { inventory, history, ..self.blank.clone() };
+        let mut is_fresh = self.touched;
+        if let Some(stored) = &self.stored {
+            is_fresh |= stored.is_unsettled() || stored.is_stale;
+            if !is_fresh {
+                // What nothing was done for is as it was: a commit that changes no object is no reason to write.
+                record.revision.clone_from(&stored.revision);
+                record.source.clone_from(&stored.source);
+                record.intent.clone_from(&stored.intent);
+            }
         }
+        let before = self.stored.as_ref().and_then(|stored| stored.state.as_ref());
+        record.state = if is_fresh || news || waited || self.stored.is_none() {
+            Some(RecordState::new(seen, time, before))
+        } else {
+            before.cloned()
+        };
+        let (object, status) = match &self.stored {
+            Some(stored) => (!stored.same_object(&record), stored.is_unsettled() || !stored.same_status(&record)),
+            None if record.inventory.is_empty() && record.history.is_empty() => (false, false),
+            None => (true, true),
+        };
+        // A status is about a generation: a new object gets a new status.
+        (object || status).then_some(Write { record, object, status: true })
     }
 
     /// The record as stored, when there is one and nothing is left in it: it may go.
@@ -217,10 +226,19 @@ impl Book {
         self.stored.clone().filter(|_| self.entries.is_empty())
     }
 
-    /// The record was written.
-    pub(super) fn stored(&mut self, record: Record) {
-        // The record before the first write leaves the history alone; any later one that does not heads it.
-        self.told |= record.history.first() != self.history().first();
+    /// The record was written, and has that generation now.
+    pub(super) fn stored(&mut self, write: Write, generation: Option<i64>) {
+        let Write { mut record, object: _, status } = write;
+        record.generation = generation;
+        if status {
+            // Any record after the first write that does not leave the history alone heads it.
+            self.told |= record.history.first() != self.history().first();
+            record.observed_generation = generation;
+        } else {
+            record = record.written_ahead(self.stored.as_ref());
+        }
+        self.blank.generation = generation;
+        self.blank.observed_generation = record.observed_generation;
         self.stored = Some(record);
     }
 

@@ -16,13 +16,24 @@ pub(super) struct Watched {
     pub generation: Option<i64>,
     /// The last verdict, `None` until it was seen.
     pub verdict: Option<Verdict>,
+    /// The health at the time of the plan, for an object that nothing is done about. Too old to end a wait with.
+    pub planned: Option<Health>,
+    /// GPUs that it asks for.
+    pub gpus: u64,
+    /// Their SKU, where it says.
+    pub gpu_sku: Option<String>,
     /// Not waited for: its apply failed or was put off.
     pub left_out: bool,
 }
 
 impl Watched {
     pub(super) fn new(object: ObjectRef, generation: Option<i64>) -> Self {
-        Self { object, generation, verdict: None, left_out: false }
+        Self { object, generation, verdict: None, planned: None, gpus: 0, gpu_sku: None, left_out: false }
+    }
+
+    /// The best that is known of its health.
+    pub(super) fn health(&self) -> Health {
+        self.verdict.as_ref().map(|verdict| verdict.health).or(self.planned).unwrap_or_default()
     }
 
     pub(super) fn see(&mut self, live: &Object) {

@@ -14,7 +14,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub use protocol::{Answer, Call, Effect, Event, Input, Settings};
+pub use protocol::{Answer, Call, Effect, Event, Input, Recorded, Settings};
 
 use self::model::{ModelSync, Turn};
 use super::{Cancel, ModelOutcome, Progress, SyncReport, SyncResult};
@@ -293,7 +293,7 @@ impl Machine {
 fn writes(answer: &Answer) -> usize {
     use crate::cluster::ApplyOutcome;
     match answer {
-        Answer::Recorded(Ok(writes)) => *writes,
+        Answer::Recorded(Ok(recorded)) => recorded.writes,
         Answer::Applied(Ok(Applied { object: _, outcome })) => match outcome {
             ApplyOutcome::Created | ApplyOutcome::Updated => 1,
             ApplyOutcome::Unchanged => 0,

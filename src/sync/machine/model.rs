@@ -1,12 +1,11 @@
 //! One model: a queue of tasks, at most one call in flight.
 
-use super::book::Book;
+use super::book::{Book, Write};
 use super::health::{Wait, Watched};
 use super::tasks::{ApplyTask, DeleteTask, Task, concerns};
 use super::{Around, Barrier, Call, ModelOutcome, Progress, SyncResult, in_words};
 use crate::cluster::{ApplyRequest, Preconditions};
 use crate::object::{ObjectIdentity, ObjectRef};
-use crate::plan::Record;
 use crate::render::Stage;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -47,6 +46,8 @@ pub(super) struct ModelSync {
     pub(super) applied_all: bool,
     pub(super) failed_apply: bool,
     pub(super) waited: bool,
+    /// How many of the faults are about health alone: what they are about is applied.
+    pub(super) waits_failed: usize,
     pub(super) applied: usize,
     pub(super) pruned: usize,
     pub(super) outcome: Option<ModelOutcome>,
@@ -71,9 +72,9 @@ pub(super) enum Flight {
     /// The task at the front of the queue.
     Front,
     /// The record that goes ahead of the task at the front.
-    Ahead(Box<Record>),
+    Ahead(Box<Write>),
     /// The record that is the task at the front.
-    After(Box<Record>),
+    After(Box<Write>),
 }
 
 /// What came of a turn.
@@ -117,6 +118,7 @@ impl ModelSync {
             applied_all: false,
             failed_apply: false,
             waited: false,
+            waits_failed: 0,
             applied: 0,
             pruned: 0,
             outcome: None,
@@ -190,8 +192,8 @@ impl ModelSync {
                 self.leave_out(&task.object.reference().identity());
                 continue;
             }
-            if writes && let Some(record) = self.book.ahead() {
-                return self.call(Call::WriteRecord(record.clone()), Flight::Ahead(Box::new(record)));
+            if writes && let Some(write) = self.book.ahead() {
+                return self.call(write.call(), Flight::Ahead(Box::new(write)));
             }
             match front {
                 Task::Apply(task) => {
@@ -234,9 +236,7 @@ impl ModelSync {
                     self.tasks.pop_front();
                 }
                 Task::Record => match self.record_after(around) {
-                    Some(record) => {
-                        return self.call(Call::WriteRecord(record.clone()), Flight::After(Box::new(record)));
-                    }
+                    Some(write) => return self.call(write.call(), Flight::After(Box::new(write))),
                     None => {
                         self.tasks.pop_front();
                     }
@@ -293,6 +293,7 @@ impl ModelSync {
             .collect();
         if let Some(message) = waited.iter().find_map(|watched| watched.failed_for_good()) {
             self.faults.push(message);
+            self.waits_failed += 1;
             self.drop_adapters("its graph failed");
             return None;
         }
@@ -309,6 +310,7 @@ impl ModelSync {
         let deadline = around.settings.progress_deadline;
         if self.wait.deadline(deadline).is_some_and(|at| at <= around.now) {
             self.faults.push(format!("no progress for {}: {message}", in_words(deadline)));
+            self.waits_failed += 1;
             self.drop_adapters("its graph is not ready");
             return None;
         }

@@ -1,13 +1,15 @@
 //! How one model ends: its result, what is said of it, and what its record keeps.
 
+use super::book::{Ending, Write};
+use super::health::Watched;
 use super::model::ModelSync;
 use super::tasks::{Task, concerns};
 use super::{Around, ModelOutcome, SyncResult};
 use crate::object::ObjectIdentity;
-use crate::plan::Record;
+use crate::plan::{Seen, SyncState};
 
 impl ModelSync {
-    pub(super) fn record_after(&self, around: &Around<'_>) -> Option<Record> {
+    pub(super) fn record_after(&self, around: &Around<'_>) -> Option<Write> {
         let more_to_come = self.tasks.iter().any(|task| matches!(task, Task::AwaitHealth | Task::AwaitGraph));
         let (result, word) = match &self.stopping {
             Some((SyncResult::Cancelled, _)) => (SyncResult::Cancelled, "Superseded"),
@@ -23,7 +25,47 @@ impl ModelSync {
         let time = around.settings.started.checked_add(elapsed).unwrap_or(around.settings.started);
         let time = time.round(jiff::Unit::Second).unwrap_or(time).to_string();
         let is_pending = |identity: &ObjectIdentity| self.tasks.iter().any(|task| concerns(task, identity));
-        self.book.after(&time, word, &self.message(result), self.failed_apply, is_pending)
+        let message = self.message(result);
+        let ending = Ending {
+            time: &time,
+            result: word,
+            message: &message,
+            refused: self.failed_apply,
+            waited: self.waited || self.waits_failed > 0,
+            seen: self.seen(result, &message),
+        };
+        self.book.after(ending, is_pending)
+    }
+
+    /// How the model stands, as far as this sync has seen it.
+    fn seen(&self, result: SyncResult, message: &str) -> Seen {
+        let to_do = self.tasks.iter().any(|task| matches!(task, Task::Apply(_) | Task::Delete(_)));
+        let is_whole = !to_do
+            && self.stopping.is_none()
+            && self.deferred.is_empty()
+            && self.faults.len() == self.waits_failed
+            && !self.failed_apply;
+        let sync = if !self.blocked.is_empty() {
+            SyncState::Blocked
+        } else if is_whole {
+            SyncState::Synced
+        } else {
+            SyncState::OutOfSync
+        };
+        let worst = self.watched.values().max_by_key(|watched| watched.health());
+        let health = worst.map(Watched::health).unwrap_or_default();
+        let said = || worst.and_then(|watched| watched.verdict.as_ref()).map(|verdict| verdict.message.clone());
+        Seen {
+            sync,
+            health,
+            message: if message.is_empty() { said().unwrap_or_default() } else { message.to_owned() },
+            is_stuck: match result {
+                SyncResult::Failed | SyncResult::Blocked => true,
+                SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Cancelled => false,
+            },
+            gpus: self.watched.values().fold(0, |sum, watched| sum.saturating_add(watched.gpus)),
+            gpu_sku: self.watched.values().find_map(|watched| watched.gpu_sku.clone()),
+        }
     }
 
     pub(super) fn result(&self) -> SyncResult {

@@ -63,14 +63,23 @@ pub enum Event {
 /// What a call came back with.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// A record was written or deleted, in so many writes.
-    Recorded(Result<usize, ClusterError>),
+    /// A record was written or deleted.
+    Recorded(Result<Recorded, ClusterError>),
     /// An object was applied.
     Applied(Result<Applied, ClusterError>),
     /// An object was deleted.
     Deleted(Result<Deleted, ClusterError>),
     /// An object was read.
     Read(Result<Option<Object>, ClusterError>),
+}
+
+/// What came of writing or deleting a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// How many writes the cluster carried out.
+    pub writes: usize,
+    /// The object's generation after them, where one is left.
+    pub generation: Option<i64>,
 }
 
 /// What the driver must do.
@@ -93,7 +102,14 @@ pub enum Effect {
 #[derive(Clone, Debug)]
 pub enum Call {
     /// Write a model's record.
-    WriteRecord(Record),
+    WriteRecord {
+        /// What it is to say. Its generation is the one that the cluster has.
+        record: Box<Record>,
+        /// Whether the object itself is written. It goes first.
+        object: bool,
+        /// Whether the status is written.
+        status: bool,
+    },
     /// Delete the record of a model that is gone.
     DeleteRecord(Record),
     /// Server-side apply.

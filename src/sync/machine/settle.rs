@@ -2,9 +2,9 @@
 
 use super::model::{Flight, LOOKS, ModelSync, State};
 use super::tasks::{ApplyTask, DeleteTask, Task, stage_of};
-use super::{Answer, Around, Chance, Effect, Progress};
+use super::{Answer, Around, Chance, Effect, Progress, Recorded};
 use crate::cluster::{Applied, ApplyOutcome, ClusterError, Deleted};
-use crate::dynamo::{health, kinds};
+use crate::dynamo::{gpus, health, kinds};
 use crate::mask;
 use crate::object::{Object, ObjectIdentity, ObjectRef};
 use crate::render::Stage;
@@ -53,12 +53,12 @@ impl ModelSync {
         }
     }
 
-    fn recorded(&mut self, result: Result<usize, ClusterError>, flight: &Flight) {
+    fn recorded(&mut self, result: Result<Recorded, ClusterError>, flight: &Flight) {
         self.attempt = 0;
         match (result, flight) {
-            (Ok(_), Flight::Ahead(record)) => self.book.stored(record.as_ref().clone()),
-            (Ok(_), Flight::After(record)) => {
-                self.book.stored(record.as_ref().clone());
+            (Ok(recorded), Flight::Ahead(write)) => self.book.stored(write.as_ref().clone(), recorded.generation),
+            (Ok(recorded), Flight::After(write)) => {
+                self.book.stored(write.as_ref().clone(), recorded.generation);
                 self.tasks.pop_front();
             }
             (Ok(_), Flight::Front) => {
@@ -91,6 +91,7 @@ impl ModelSync {
                 self.book.applied(&entry, &live, wrote);
                 if let Some(watched) = self.watched.get_mut(&reference.identity()) {
                     watched.generation = live.generation();
+                    watched.gpus = gpus::of(&live).total();
                     watched.see(&live);
                 }
                 if wrote && !follows {

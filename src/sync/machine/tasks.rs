@@ -86,6 +86,7 @@ pub(super) fn models(plan: Plan, records: Vec<Record>, settings: &Settings) -> B
         retired,
         elsewhere,
         folder,
+        mut intents,
         findings: _,
     } = plan;
     let held: BTreeSet<HoldKind> = holds.iter().filter(|hold| !hold.allowed).map(|hold| hold.kind).collect();
@@ -108,7 +109,26 @@ pub(super) fn models(plan: Plan, records: Vec<Record>, settings: &Settings) -> B
         .into_iter()
         .map(|(name, changes)| {
             let stored = stored.remove(&name);
-            let book = Book::new(stored, &name, &repository, &environment, &revision, folder.as_deref(), &changes);
+            // A model that git no longer has keeps the folder and the intent that it had.
+            let is_wanted = changes.iter().any(|change| change.inventory.is_some());
+            let (first, known) = (changes.first(), stored.as_ref());
+            let namespace = known.map(|record| &record.namespace).or(first.map(|change| &change.object.namespace));
+            let source = first.map(|change| &change.source).or(known.map(|record| &record.source));
+            let blank = Record {
+                model: name.clone(),
+                namespace: namespace.cloned().unwrap_or_default(),
+                repository: repository.clone(),
+                environment: environment.clone(),
+                source: source.cloned().unwrap_or_default(),
+                folder: match known {
+                    Some(known) if !is_wanted => known.folder.clone(),
+                    Some(_) | None => folder.clone(),
+                },
+                intent: intents.remove(&name).or(known.map(|record| record.intent.clone())).unwrap_or_default(),
+                revision: revision.clone(),
+                ..Record::default()
+            };
+            let book = Book::new(stored, blank);
             let retired = retired.contains(&name);
             (name.clone(), model(name, changes, book, retired, &held, settings))
         })
@@ -140,11 +160,12 @@ fn model(
             action,
             disruption: _,
             fields: _,
-            gpus: _,
-            gpu_sku: _,
+            gpus,
+            gpu_sku,
             reasons,
             step,
             inventory,
+            health,
             before: _,
             after: _,
         } = change;
@@ -160,7 +181,11 @@ fn model(
             });
         }
         if let Some(entry) = &inventory {
-            watched.insert(object.identity(), Watched::new(object.clone(), entry.generation));
+            let mut one = Watched::new(object.clone(), entry.generation);
+            one.gpus = gpus.before;
+            one.gpu_sku = gpu_sku;
+            one.planned = health.filter(|_| step == Step::Nothing);
+            watched.insert(object.identity(), one);
         }
         match step {
             Step::Nothing => {}

@@ -23,12 +23,12 @@ fn a_model_is_planned_synced_and_told_about() {
     Next: stator sync -e prod
     ");
     bench.run(["plan", "-e", "prod", "--exit-code"]).exits(1);
-    assert_snapshot!(bench.run(SYNC), @"
+    assert_snapshot!(bench.run(SYNC), @r"
     exit 0
     ----- stdout -----
     MODEL  RESULT  APPLIED  PRUNED  MESSAGE
     mock   Synced  1        0       -
-    1 of 1 model synced, 4 writes.
+    1 of 1 model synced, 3 writes.
     ----- stderr -----
     Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
     fleet / prod against live
@@ -93,10 +93,10 @@ fn waiting_ends_in_health_with_the_simulated_operator() {
     let bench = fleet();
     let mut arguments = SYNC.to_vec();
     arguments.extend(["--wait", "--simulate-operator", "--simulate-speed", "100", "--timeout", "60s"]);
-    assert_snapshot!(bench.run(arguments).success().result(), @"
+    assert_snapshot!(bench.run(arguments).success().result(), @r"
     MODEL  RESULT   APPLIED  PRUNED  MESSAGE
     mock   Healthy  1        0       -
-    1 of 1 model synced, 5 writes.
+    1 of 1 model synced, 4 writes.
     ");
     let report = bench.run(["status", "mock", "-e", "prod", "-o", "json"]).success().json();
     assert_eq!(report["models"][0]["health"], "Healthy", "{report:#}");
@@ -137,10 +137,10 @@ fn drift_is_named_and_shown_as_a_diff() {
     let bench = fleet();
     bench.run(SYNC).success();
     bench.replace(".stator/cluster/models/dynamographdeployments/mock.yaml", "replicas: 2", "replicas: 5");
-    assert_snapshot!(bench.run(["diff", "-e", "prod"]).exits(1).result(), @"
+    assert_snapshot!(bench.run(["diff", "-e", "prod"]).exits(1).result(), @r"
     --- live/models/DynamoGraphDeployment/mock.yaml
     +++ desired/models/DynamoGraphDeployment/mock.yaml
-    @@ -31,5 +31,5 @@
+    @@ -32,5 +32,5 @@
                - dynamo.mocker
                image: nvcr.io/nvidia/ai-dynamo/dynamo-planner:1.2.0
                name: main

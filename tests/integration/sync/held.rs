@@ -90,12 +90,12 @@ fn a_conflict_blocks_its_model_until_the_manager_is_named() {
     bench.replace("models/a/model.yaml", "replicas: 1", "replicas: 2");
     bench.replace("models/b/model.yaml", "replicas: 1", "replicas: 2");
     let blocked = bench.sync(&[]).exits(1);
-    assert_snapshot!(blocked.result(), @r#"
-        MODEL  RESULT   APPLIED  PRUNED  MESSAGE
-        a      Blocked  0        0       DynamoGraphDeployment prod/a: spec.components[name=worker].replicas: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back
-        b      Healthy  1        0       -
-        1 of 2 models synced, 3 writes.
-        "#);
+    assert_snapshot!(blocked.result(), @r"
+    MODEL  RESULT   APPLIED  PRUNED  MESSAGE
+    a      Blocked  0        0       DynamoGraphDeployment prod/a: spec.components[name=worker].replicas: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back
+    b      Healthy  1        0       -
+    1 of 2 models synced, 4 writes.
+    ");
     assert!(bench.read(&bench.live("dynamographdeployments", "a")).contains("replicas: 4"), "{blocked}");
     assert!(bench.read(&bench.live("dynamographdeployments", "b")).contains("replicas: 2"), "{blocked}");
     bench.write("models/a/model.yaml", model("a", "{worker: {replicas: 2}}", "  takeOver: [kubectl-edit]\n"));

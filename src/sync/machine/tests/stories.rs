@@ -2,6 +2,7 @@
 
 use super::drive::{Drive, settings, settled, sync, sync_plan};
 use super::world::{Fault, Git, World, git, model_record, reference};
+use crate::dynamo::health::Health;
 use crate::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, Kind};
 use crate::plan::{Hold, HoldKind, Step};
 use crate::sync::{Progress, SyncReport};
@@ -87,6 +88,11 @@ fn without_wait_adapters_of_a_graph_that_is_not_ready_are_left_for_later() {
     llama: Synced (1 applied, 0 pruned)
     3 writes
     ");
+    // Nobody has waited so far: the first sync that does writes down what came of it.
+    world.operate();
+    assert_eq!(world.records["llama"].state.as_ref().unwrap().health, Health::Progressing);
+    assert_eq!(run(&mut world, &git).lines().last(), Some("1 writes"));
+    assert_eq!(world.records["llama"].state.as_ref().unwrap().health, Health::Healthy);
     settled(&mut world, &git);
 }
 

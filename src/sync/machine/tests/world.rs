@@ -1,13 +1,14 @@
 //! A cluster in a map, and a plan in thirty lines.
 
 use crate::cluster::{Applied, ApplyOutcome, ApplyRequest, ClusterError, Deleted, FieldConflict, Preconditions};
+use crate::dynamo::health::judge;
 use crate::dynamo::kinds::{self, Kind};
 use crate::object::{FieldPath, Object, ObjectIdentity, ObjectRef};
 use crate::plan::{
     Action, ApplyStep, Change, DeleteStep, Disruption, GpuTotals, InventoryEntry, Plan, Record, Step, Summary,
 };
 use crate::sync::machine::tasks::stage_of;
-use crate::sync::machine::{Answer, Call, Event};
+use crate::sync::machine::{Answer, Call, Event, Recorded};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -206,6 +207,7 @@ impl World {
             retired,
             elsewhere: Vec::new(),
             folder: None,
+            intents: BTreeMap::new(),
             findings: Vec::new(),
         };
         (plan, self.records.values().cloned().collect())
@@ -231,6 +233,7 @@ impl World {
         };
         let mut change = line(model, object, action);
         change.inventory = Some(entry);
+        change.health = live.map(|live| judge(live, None).health);
         let stage = stage_of(object);
         if action == Action::Update {
             set(&mut target, "/metadata/uid", json!(live.unwrap().uid()));
@@ -260,18 +263,25 @@ impl World {
 
     pub fn call(&mut self, call: &Call) -> Answer {
         match call {
-            Call::WriteRecord(record) => Answer::Recorded(match self.fault(&record_identity(record)) {
-                Some(Fault::Before) => Err(hiccup()),
-                Some(Fault::Full) => Err(full()),
-                fault => {
-                    self.writes.push(format!("record {}", record.model));
-                    self.records.insert(record.model.clone(), record.clone());
-                    if fault == Some(Fault::After) { Err(hiccup()) } else { Ok(1) }
-                }
-            }),
+            Call::WriteRecord { record, object, status } => {
+                Answer::Recorded(match self.fault(&record_identity(record)) {
+                    Some(Fault::Before) => Err(hiccup()),
+                    Some(Fault::Full) => Err(full()),
+                    fault => {
+                        assert!(*object || self.records.contains_key(&record.model), "a status makes no object");
+                        self.writes.push(format!("record {}", record.model));
+                        let stored = self.records.get(&record.model);
+                        let new = if *status { record.as_ref().clone() } else { record.written_ahead(stored) };
+                        self.records.insert(record.model.clone(), new);
+                        let recorded = Recorded { writes: 1, generation: record.generation };
+                        if fault == Some(Fault::After) { Err(hiccup()) } else { Ok(recorded) }
+                    }
+                })
+            }
             Call::DeleteRecord(record) => {
                 self.writes.push(format!("retire {}", record.model));
-                Answer::Recorded(Ok(usize::from(self.records.remove(&record.model).is_some())))
+                let writes = usize::from(self.records.remove(&record.model).is_some());
+                Answer::Recorded(Ok(Recorded { writes, generation: None }))
             }
             Call::Apply(request) => {
                 let object = request.object.reference();
@@ -422,6 +432,7 @@ fn line(model: &str, object: &ObjectRef, action: Action) -> Change {
         reasons: Vec::new(),
         step: Step::Nothing,
         inventory: None,
+        health: None,
         before: None,
         after: None,
     }
