@@ -7,12 +7,13 @@ use insta::assert_snapshot;
 #[test]
 fn a_new_repository_validates_and_is_never_overwritten() {
     let bench = Workbench::empty();
-    assert_snapshot!(bench.run(["init"]), @"
+    assert_snapshot!(bench.run(["init"]), @r#"
     exit 0
     ----- stdout -----
     .gitignore
     .schemas/defaults.json
     .schemas/intent.json
+    .schemas/lock.json
     .schemas/overlay.json
     .schemas/repository.json
     .vscode/settings.json
@@ -22,7 +23,7 @@ fn a_new_repository_validates_and_is_never_overwritten() {
     stator.yaml
     ----- stderr -----
     Next: stator validate && stator sync -e staging --simulate-operator --wait
-    ");
+    "#);
     assert_snapshot!(bench.run(["validate"]), @"
     exit 0
     ----- stdout -----
