@@ -116,6 +116,11 @@ pub fn judge_since(object: &Object, applied_generation: Option<i64>, healthy_at:
     }
 }
 
+/// As [`judge`], for a request whose graph is known: the worse of the two, with the graph's name where it is the graph.
+pub fn judge_with_graph(request: &Object, applied_generation: Option<i64>, graph: &Object) -> Verdict {
+    others::with_graph(judge(request, applied_generation), graph, judge(graph, None))
+}
+
 /// The sentence for a generation that the operator has not come to, `None` when it has.
 fn behind(object: &Object) -> Option<String> {
     let generation = object.generation().unwrap_or(0);

@@ -54,6 +54,13 @@ pub(super) fn standing_gpus(change: &mut Change, live: &Object) {
     change.gpu_sku = used.sku;
 }
 
+/// Adds the GPUs of the graph that a request made: they are the model's, and what happens to the request leaves them.
+pub(super) fn graph_gpus(world: &World<'_>, change: &mut Change, request: &Object) {
+    if let Some(graph) = world.made_by(request) {
+        standing_gpus(change, graph);
+    }
+}
+
 pub(super) fn block(change: &mut Change, reason: impl Into<String>) {
     change.action = Action::Blocked;
     change.step = Step::Nothing;
@@ -72,6 +79,7 @@ pub(super) fn desired(world: &World<'_>, rendered: &Rendered, desired: &Desired)
     let change = &mut decided.change;
     if let Some(live) = live {
         standing_gpus(change, live);
+        graph_gpus(world, change, live);
     }
     if rendered.findings.iter().any(Finding::is_error) {
         block(change, "the model has errors, so nothing of it is applied");
@@ -342,7 +350,7 @@ fn notes_on_keep(world: &World<'_>, live: &Object, change: &mut Change) {
     if live.kind() == kinds::REQUEST.kind {
         let verdict = health::judge(live, None);
         if verdict.health == Health::Failed {
-            change.reasons.push(format!("{}: change the intent, or delete it to try again", verdict.message));
+            change.reasons.push(verdict.message);
         }
     }
 }

@@ -25,6 +25,7 @@ pub use record::{
 };
 pub use schema::schema;
 pub use status::{Drift, ModelStatus, ObjectStatus, SyncState, status};
+pub use world::made_by;
 
 pub use crate::dynamo::disruption::Disruption;
 use crate::dynamo::health::Health;

@@ -1,14 +1,15 @@
 //! What git no longer has: deleted only when label, recorded uid and field manager all say that it is stator's.
 
-use super::decide::{delete_step, line, standing_gpus};
+use super::decide::{delete_step, graph_gpus, line, standing_gpus};
 use super::world::{Standing, World, managed, model_of};
 use super::{Action, Change, GpuTotals, Step, merge};
 use crate::dynamo::disruption;
 use crate::dynamo::health::{self, Health};
-use crate::dynamo::kinds::{CLAIM, MANAGED, REQUEST};
+use crate::dynamo::kinds::{CLAIM, GRAPH, MANAGED, REQUEST};
 use crate::finding::Finding;
 use crate::object::{Object, ObjectIdentity};
 use crate::render::Stage;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is left of earlier revisions, and the models that are through.
@@ -47,6 +48,7 @@ pub(super) fn leftovers(world: &World<'_>, desired: &BTreeSet<ObjectIdentity>) -
             .unwrap_or_default();
         let mut change = line(model, source, object.reference());
         standing_gpus(&mut change, object);
+        graph_gpus(world, &mut change, object);
         match keep(world, &protection, model, object) {
             Some(Kept::Quietly(reason)) => change.reasons.push(reason),
             Some(Kept::Blocked(reason)) => {
@@ -151,9 +153,12 @@ fn keep(world: &World<'_>, protection: &Protection<'_>, model: &str, object: &Ob
     if let Some(reason) = not_ours(world, model, object) {
         return Some(Kept::Quietly(format!("git no longer has it, but {reason}: delete it by hand")));
     }
-    if object.kind() == REQUEST.kind
-        && let Some(reason) = successor(world, model)
-    {
+    let reason = match object.kind() {
+        kind if kind == REQUEST.kind => successor(world, model),
+        kind if kind == GRAPH.kind => serves_on(world, model),
+        _ => None,
+    };
+    if let Some(reason) = reason {
         return Some(Kept::Quietly(reason));
     }
     if !input.prune {
@@ -191,16 +196,42 @@ fn successor(world: &World<'_>, model: &str) -> Option<String> {
     (!done).then(|| format!("kept until request {} has succeeded", request.name))
 }
 
+/// A graph goes on serving while the request that is to follow it has made none: a request with `autoApply` makes one,
+/// any other only recommends one, and the graph is changed in place when that is locked.
+fn serves_on(world: &World<'_>, model: &str) -> Option<String> {
+    let rendered = world.input.rendered.iter().find(|one| one.model == model)?;
+    let request = &rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object;
+    let name = request.name();
+    if request.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true) {
+        let live = world.live(&request.reference());
+        let graph = live.and_then(|live| world.made_by(live).map(|graph| (live, graph)));
+        let serves =
+            graph.is_some_and(|(live, graph)| health::judge_with_graph(live, None, graph).health == Health::Healthy);
+        return (!serves).then(|| format!("serves on until the graph of request {name} is Ready"));
+    }
+    Some(format!("serves on, and is changed in place once the result of request {name} is locked (`stator lock`)"))
+}
+
 fn delete(world: &World<'_>, object: &Object, change: &mut Change) {
     let rendered = world.renders(&change.model);
     change.action = Action::Delete;
     change.disruption = disruption::of_delete(object);
-    change.gpus = GpuTotals { after: 0, ..change.gpus };
+    let made = world.made_by(object);
+    if made.is_none() {
+        change.gpus = GpuTotals { after: 0, ..change.gpus };
+    }
     change.reasons.push(if rendered {
         "the model no longer has it".to_owned()
     } else {
         format!("model {} is no longer in git", change.model)
     });
+    if let Some(graph) = made {
+        // Dynamo gives it no owner, so it outlives its request.
+        change.reasons.push(format!(
+            "the graph that it made, {}, is not stator's and goes on serving: delete it by hand when nobody uses it",
+            graph.name()
+        ));
+    }
     change.before = merge::owned_side(object);
     change.step = Step::Delete(delete_step(object, stage(object)));
 }

@@ -3,7 +3,7 @@
 use super::world::World;
 use super::{Action, Change, Plan, PlanInput, mask};
 use crate::dynamo::health::{self, Health, Verdict};
-use crate::dynamo::kinds::CLAIM;
+use crate::dynamo::kinds::{CLAIM, REQUEST};
 use crate::object::{Object, ObjectRef};
 use serde::Serialize;
 use serde_json::Value;
@@ -144,10 +144,14 @@ fn model(world: &World<'_>, name: &str, changes: &[&Change], faulty: bool) -> Mo
     let main = judged.iter().find(|(change, _)| {
         matches!(change.object.kind.as_str(), "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest")
     });
+    // A request that waits for its successor says nothing of the model any more, least of all that it failed.
+    let counts = |change: &Change| change.inventory.is_some() || change.object.kind != REQUEST.kind;
+    let counted: Vec<&(&Change, Verdict)> = judged.iter().filter(|(change, _)| counts(change)).collect();
+    let counted = if counted.is_empty() { judged.iter().collect() } else { counted };
     let health = if judged.is_empty() {
         Health::Unknown
     } else {
-        judged.iter().map(|(_, one)| one.health).max().unwrap_or_default()
+        counted.iter().map(|(_, one)| one.health).max().unwrap_or_default()
     };
     let sync = sync_state(changes, faulty);
     let source = rendered
@@ -169,17 +173,25 @@ fn model(world: &World<'_>, name: &str, changes: &[&Change], faulty: bool) -> Mo
         kind: main.map(|(change, _)| change.object.kind.clone()).unwrap_or_default(),
         created: live.and_then(|live| live.text("/metadata/creationTimestamp")).map(str::to_owned),
         drift: drift(world, changes),
-        message: message(&judged, faulty, sync, health),
-        objects: judged
-            .into_iter()
-            .map(|(change, verdict)| ObjectStatus {
-                object: change.object.clone(),
-                action: change.action,
-                health: verdict.health,
-                message: verdict.message,
-            })
-            .collect(),
+        message: message(&counted, changes, faulty, sync, health),
+        objects: judged.iter().flat_map(|(change, verdict)| lineage(world, change, verdict)).collect(),
     }
+}
+
+/// An object, and the graph that it made.
+fn lineage(world: &World<'_>, change: &Change, verdict: &Verdict) -> Vec<ObjectStatus> {
+    let mut list = vec![ObjectStatus {
+        object: change.object.clone(),
+        action: change.action,
+        health: verdict.health,
+        message: verdict.message.clone(),
+    }];
+    if let Some(graph) = world.live(&change.object).and_then(|live| world.made_by(live)) {
+        let Verdict { health, message, terminal: _ } = health::judge(graph, None);
+        let message = format!("{message}; made by request {}", change.object.name);
+        list.push(ObjectStatus { object: graph.reference(), action: Action::Keep, health, message });
+    }
+    list
 }
 
 /// The health of a live object at the generation that was applied; what is not there is on its way or is not.
@@ -188,7 +200,11 @@ fn verdict(world: &World<'_>, change: &Change) -> Verdict {
     match world.live(&change.object) {
         Some(live) => {
             let applied = world.entry(&change.object).filter(|(_, entry)| entry.uid.as_deref() == live.uid());
-            health::judge(live, applied.and_then(|(_, entry)| entry.generation))
+            let generation = applied.and_then(|(_, entry)| entry.generation);
+            match world.made_by(live) {
+                Some(graph) => health::judge_with_graph(live, generation, graph),
+                None => health::judge(live, generation),
+            }
         }
         None if world.damage(&change.object).is_some() => missing(Health::Unknown, "cannot be read from the cluster"),
         None if change.action == Action::Keep => missing(Health::Progressing, "is applied with another model"),
@@ -240,7 +256,13 @@ fn drift(world: &World<'_>, changes: &[&Change]) -> Vec<Drift> {
     list
 }
 
-fn message(judged: &[(&Change, Verdict)], faulty: bool, sync: SyncState, health: Health) -> String {
+fn message(
+    judged: &[&(&Change, Verdict)],
+    changes: &[&Change],
+    faulty: bool,
+    sync: SyncState,
+    health: Health,
+) -> String {
     if faulty {
         return "has errors: see `stator validate`".to_owned();
     }
@@ -263,8 +285,8 @@ fn message(judged: &[(&Change, Verdict)], faulty: bool, sync: SyncState, health:
             }
         }
         (_, SyncState::OutOfSync) => {
-            let pending = judged.iter().filter(|(change, _)| change.action != Action::Keep).count();
-            format!("{pending} of {} objects differ from git", judged.len())
+            let pending = changes.iter().filter(|change| change.action != Action::Keep).count();
+            format!("{pending} of {} objects differ from git", changes.len())
         }
         (Some((_, verdict)), _) => verdict.message.clone(),
         (None, _) => String::new(),

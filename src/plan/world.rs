@@ -1,7 +1,7 @@
 //! The cluster as a plan looks at it: objects by identity, records by model, and whose an object is.
 
 use super::{InventoryEntry, PlanInput, Record, applyset};
-use crate::dynamo::kinds::{LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_REPOSITORY, MANAGER, RECORD};
+use crate::dynamo::kinds::{GRAPH, LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_REPOSITORY, MANAGER, RECORD, REQUEST};
 use crate::object::{Object, ObjectIdentity, ObjectRef};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -61,6 +61,12 @@ impl<'a> World<'a> {
 
     pub(super) fn live(&self, object: &ObjectRef) -> Option<&'a Object> {
         self.live.get(&object.identity()).copied()
+    }
+
+    /// The graph that a live request made, where it is there and says so itself.
+    pub(super) fn made_by(&self, request: &Object) -> Option<&'a Object> {
+        let graph = self.live(&made_by(request)?)?;
+        (graph.labels().get(LABEL_REQUEST) == Some(&request.name())).then_some(graph)
     }
 
     /// Why a live object cannot be read, when it is there and cannot.
@@ -156,6 +162,22 @@ impl<'a> World<'a> {
     }
 }
 
+/// The label by which a graph names the request that made it.
+const LABEL_REQUEST: &str = "dgdr.nvidia.com/name";
+
+/// The graph that a request says it made (`status.dgdName`); none for other kinds.
+pub fn made_by(request: &Object) -> Option<ObjectRef> {
+    if request.kind() != REQUEST.kind {
+        return None;
+    }
+    Some(ObjectRef {
+        api_version: GRAPH.api_version(),
+        kind: GRAPH.kind.to_owned(),
+        namespace: request.namespace().to_owned(),
+        name: request.text("/status/dgdName").filter(|name| !name.is_empty())?.to_owned(),
+    })
+}
+
 /// The model that an object's label names.
 pub(super) fn model_of(object: &Object) -> Option<&str> {
     object.labels().get(LABEL_MODEL).copied()
@@ -179,7 +201,7 @@ fn foreign(object: &Object) -> Option<String> {
             return Some(format!("is managed by {tool} (`{key}`): take it out of {tool} first, two tools would fight"));
         }
     }
-    if let Some(request) = labels.get("dgdr.nvidia.com/name") {
+    if let Some(request) = labels.get(LABEL_REQUEST) {
         return Some(format!(
             "was made by request `{request}`: give the model another name, or delete the graph and its request"
         ));

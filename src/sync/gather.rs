@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, ClusterError};
 use crate::dynamo::kinds;
 use crate::object::{Object, ObjectIdentity, ObjectRef};
-use crate::plan::{Damaged, Record};
+use crate::plan::{self, Damaged, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a cluster holds of one environment.
@@ -87,6 +87,21 @@ pub async fn gather<C: Cluster>(
             continue;
         }
         match cluster.get(object).await {
+            Ok(Some(found)) => {
+                live.insert(identity, found);
+            }
+            Ok(None) => {}
+            Err(cause) => return Err(GatherError { what: object.to_string(), cause }),
+        }
+    }
+    // What a request made is the model's too, though it carries no label of ours and no record names it.
+    let made: Vec<ObjectRef> = live.values().filter_map(plan::made_by).collect();
+    for object in made {
+        let identity = object.identity();
+        if live.contains_key(&identity) {
+            continue;
+        }
+        match cluster.get(&object).await {
             Ok(Some(found)) => {
                 live.insert(identity, found);
             }

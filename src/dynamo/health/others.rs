@@ -11,15 +11,8 @@ fn text<'a>(object: &'a Object, pointer: &str) -> &'a str {
 /// A request runs once. `Failed` is for ever, and an edit after its end is ignored for ever.
 pub(super) fn request(object: &Object) -> Verdict {
     let phase = text(object, "/phase");
-    let cause = || {
-        ["Validation", "Profiling", "DeploymentReady", "Succeeded"]
-            .iter()
-            .filter_map(|name| condition(object, name))
-            .find(|one| one.status == "False" && !one.message.is_empty())
-            .map_or(String::new(), |one| format!(": {}", one.message))
-    };
     if phase == "Failed" {
-        return Verdict::new(Health::Failed, format!("the request failed{}", cause())).for_good();
+        return Verdict::new(Health::Failed, failure(object)).for_good();
     }
     if let Some(message) = behind(object) {
         if matches!(phase, "Ready" | "Deployed") {
@@ -34,7 +27,9 @@ pub(super) fn request(object: &Object) -> Verdict {
     let auto_apply = object.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true);
     match phase {
         "Deployed" => Verdict::new(Health::Healthy, format!("deployed as {}", text(object, "/dgdName"))),
-        "Ready" if !auto_apply => Verdict::new(Health::Healthy, "a recommendation is available"),
+        "Ready" if !auto_apply => {
+            Verdict::new(Health::Healthy, "a recommendation is available: `stator lock` keeps it in git")
+        }
         "Ready" => Verdict::progressing("profiled, the graph is not made yet"),
         "Deploying" => match condition(object, "DeploymentReady") {
             Some(one) if one.status == "False" && one.reason == "DeploymentDegraded" => {
@@ -48,6 +43,53 @@ pub(super) fn request(object: &Object) -> Verdict {
         }
         "" | "Pending" => Verdict::progressing("waiting to be profiled"),
         other => Verdict::new(Health::Unknown, format!("phase {other} is not known")),
+    }
+}
+
+/// Where a request failed, why, and what to do: Dynamo never tries it again.
+fn failure(object: &Object) -> String {
+    let steps = [
+        ("Validation", "while it was validated"),
+        ("Profiling", "while profiling"),
+        ("SpecGenerated", "while its graph was written"),
+        ("DeploymentReady", "while deploying"),
+        ("Succeeded", ""),
+    ];
+    let failed = steps.iter().find_map(|(name, step)| {
+        let one = condition(object, name).filter(|one| one.status == "False" && !one.message.is_empty())?;
+        Some((*step, one))
+    });
+    let Some((step, one)) = failed else {
+        return "the request failed, and does not say why; set `sla.attempt` one higher to try again".to_owned();
+    };
+    let step = if step.is_empty() { String::new() } else { format!(" {step}") };
+    let reason = if one.reason.is_empty() { String::new() } else { format!(" ({})", one.reason) };
+    let message = one.message.trim_end_matches('.');
+    let next = match one.reason {
+        "DeploymentDeleted" => "set `sla.attempt` one higher to have it made again",
+        _ => "change what `sla` asks for, or set `sla.attempt` one higher to try again",
+    };
+    format!("the request failed{step}{reason}: {message}; {next}")
+}
+
+/// A request together with the graph that it made, as far as there is one: the graph shows what the request's phase
+/// only says later.
+pub(super) fn with_graph(request: Verdict, graph: &Object, judged: Verdict) -> Verdict {
+    let name = graph.name();
+    if request.health == Health::Failed || graph.is_deleting() {
+        return request;
+    }
+    match judged.health {
+        Health::Healthy => request,
+        Health::Suspended if request.health == Health::Healthy => {
+            Verdict { message: format!("graph {name}: {}", judged.message), ..judged }
+        }
+        Health::Suspended => request,
+        Health::Progressing | Health::Unknown | Health::Degraded | Health::Failed => {
+            let message = format!("graph {name}: {}", judged.message);
+            // The operator tries a graph again for ever, so its failure is no end of the request.
+            Verdict { health: request.health.max(judged.health), message, terminal: false }
+        }
     }
 }
 

@@ -81,7 +81,7 @@ fn a_request_is_deployed_and_loses_its_graph() {
     1 Healthy!: deployed as deploy-dgd
     1 Degraded: Deployment degraded to pending
     1 Progressing: deploying deploy-dgd
-    1 Failed!: the request failed: Deployment was deleted by user. Create a new DGDR to redeploy.
+    1 Failed!: the request failed while deploying (DeploymentDeleted): Deployment was deleted by user. Create a new DGDR to redeploy; set `sla.attempt` one higher to have it made again
     2 Progressing: is being deleted, waiting for finalizer nvidia.com/finalizer
     "#);
 }
@@ -97,7 +97,7 @@ fn a_request_fails() {
     1 Progressing: profiling: GeneratingDGD
     1 Progressing: profiling: Done
     1 Progressing: profiling: SweepingDecode
-    1 Failed!: the request failed: profiling failed: no configuration meets ttft 300 ms
+    1 Failed!: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or set `sla.attempt` one higher to try again
     2 Progressing: is being deleted, waiting for finalizer nvidia.com/finalizer
     "#);
 }
@@ -114,7 +114,7 @@ fn a_request_ends_ready_and_is_edited_afterwards() {
     1 Progressing: profiling: BuildingCurves
     1 Progressing: profiling: GeneratingDGD
     1 Progressing: profiling: Done
-    1 Healthy!: a recommendation is available
+    1 Healthy!: a recommendation is available: `stator lock` keeps it in git
     2 Degraded!: was edited after its end, which Dynamo ignores: delete it, and the next sync makes it again
     3 Progressing: is being deleted, waiting for finalizer nvidia.com/finalizer
     "#);

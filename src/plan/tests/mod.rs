@@ -1,6 +1,7 @@
 mod laws;
 mod pruning;
 mod records;
+mod requests;
 mod sets;
 mod stories;
 mod world;

@@ -360,37 +360,6 @@ fn a_field_that_the_schema_lacks_is_named() {
 }
 
 #[test]
-fn a_request_is_made_again_under_its_new_name_and_the_old_one_waits() {
-    let request = |hash: &str, ttft: u64| {
-        let mut model = small("llama");
-        let spec = json!({"model": "m", "backend": "vllm", "autoApply": false, "sla": {"ttft": ttft, "itl": 20},
-            "hardware": {"gpuSku": "h200_sxm", "totalGpus": 8}});
-        let name = format!("llama-{hash}");
-        let object = object("DynamoGraphDeploymentRequest", "nvidia.com/v1beta1", "llama", &name, spec);
-        model.objects = vec![desired(object, Stage::Graph, true)];
-        model
-    };
-    let mut story = Story::synced([request("aaaa", 300)]);
-    story.rendered = vec![request("bbbb", 200)];
-    insta::assert_snapshot!(story.show(), @r#"
-    Keep llama DynamoGraphDeploymentRequest prod/llama-aaaa none 0->0 peak 0
-      - kept until request llama-bbbb has succeeded
-    Create llama DynamoGraphDeploymentRequest prod/llama-bbbb none 0->0 peak 0 [apply]
-      - is not in the cluster yet
-      - holds no GPUs itself; its profiling plans with up to 8
-    "#);
-    story.sync();
-    story.tamper("DynamoGraphDeploymentRequest", "llama-bbbb", |value| {
-        value["status"] = json!({"phase": "Ready", "observedGeneration": 1});
-    });
-    insta::assert_snapshot!(story.show(), @r#"
-    Keep llama DynamoGraphDeploymentRequest prod/llama-bbbb none 0->0 peak 0
-    Delete llama DynamoGraphDeploymentRequest prod/llama-aaaa delete 0->0 peak 0 [delete]
-      - the model no longer has it
-    "#);
-}
-
-#[test]
 fn hostile_live_objects_end_in_a_plan() {
     let mut story = Story::synced([small("llama")]);
     for spec in [json!(null), json!([]), json!({"components": {"a": 1}}), json!({"components": [1, {"name": 3}]})] {
