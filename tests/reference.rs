@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a generator for tests: what fails, fails the test")]
 
+mod fidelity;
+
 use stator::finding::Rule;
 use stator::intent::explain::{Child, Explanation, explain};
 use std::collections::BTreeMap;
@@ -156,6 +158,11 @@ fn the_page_of_the_rules_follows_the_rooms() {
         }
     }
     assert_eq!(files, rooms.len(), "a room with rules is missing on the page, or gone");
+}
+
+#[test]
+fn the_page_of_dynamo_follows_the_verdicts() {
+    hold("docs/dynamo.md", fidelity::page());
 }
 
 #[test]

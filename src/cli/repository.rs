@@ -96,6 +96,7 @@ pub fn render_selection(mut selection: Selection) -> Desired {
         repository: selection.repository.clone(),
         environment: selection.name.clone(),
         namespace: selection.environment.namespace.to_string(),
+        platform: selection.environment.platform.clone().unwrap_or_default(),
     };
     let mut rendered = render::render_all(&selection.intents, &target);
     hold_to_policy(&selection, &mut rendered);

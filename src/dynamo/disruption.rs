@@ -6,9 +6,9 @@
 mod frozen;
 mod graph;
 
+pub use super::admission::Remedy;
 use crate::object::{FieldPath, Object};
 use serde::Serialize;
-use serde_json::Value;
 use std::fmt;
 
 /// What a change disrupts, from harmless to worst.
@@ -109,20 +109,11 @@ pub struct Forbidden {
     pub remedy: Remedy,
 }
 
-/// What makes a forbidden change possible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Remedy {
-    /// Delete the object and create it again.
-    Replace,
-    /// Only another value: the object would be refused on create as well, or must not be deleted (weights).
-    Correct,
-}
-
 /// Judges a change of one object. Both must be of one kind and name.
 pub fn judge(old: &Object, new: &Object) -> Judgement {
     match new.kind() {
         "DynamoGraphDeployment" => graph::judge(old, new),
-        "DynamoGraphDeploymentRequest" => request(old, new),
+        "DynamoGraphDeploymentRequest" => Judgement::of(Disruption::None).with_forbidden(frozen::of(old, new)),
         "DynamoModel" => adapter(old, new),
         "PersistentVolumeClaim" => Judgement::of(Disruption::None).with_forbidden(frozen::claim(old, new)),
         _ => Judgement::of(Disruption::None),
@@ -139,38 +130,10 @@ pub fn of_delete(object: &Object) -> Disruption {
     if object.kind() == "DynamoModel" { Disruption::AdapterOnly } else { Disruption::Delete }
 }
 
-/// A request is one-shot: its spec counts until profiling starts, then it is denied or ignored.
-fn request(old: &Object, new: &Object) -> Judgement {
-    let phase = old.status().get("phase").and_then(Value::as_str).unwrap_or_default();
-    if old.spec() == new.spec() || matches!(phase, "" | "Pending") {
-        return Judgement::of(Disruption::None);
-    }
-    let message = match phase {
-        "Ready" | "Failed" => format!("Dynamo ignores edits of a request that is {phase}"),
-        _ => format!("Dynamo denies edits of a request that is {phase}"),
-    };
-    let forbidden = Forbidden { path: FieldPath::of(["spec"]), message, remedy: Remedy::Replace };
-    Judgement::of(Disruption::None).with_forbidden(vec![forbidden])
-}
-
+/// An adapter that is made again only unloads and loads.
 fn adapter(old: &Object, new: &Object) -> Judgement {
-    let field = |object: &Object, name: &str| object.spec().get(name).cloned().unwrap_or(Value::Null);
-    let forbidden = [("baseModelName", ""), ("modelType", "base")]
-        .iter()
-        .filter(|(name, default)| {
-            let value =
-                |object| Some(field(object, name)).filter(|value| !value.is_null()).unwrap_or(Value::from(*default));
-            value(old) != value(new)
-        })
-        .map(|(name, _)| Forbidden {
-            path: FieldPath::of(["spec", name]),
-            message: format!("Dynamo forbids changing `{name}` of an adapter in place"),
-            remedy: Remedy::Replace,
-        })
-        .collect();
     let class = if old.spec() == new.spec() { Disruption::None } else { Disruption::AdapterOnly };
-    let mut judgement = Judgement::of(class).with_forbidden(forbidden);
-    // An adapter that is made again only unloads and loads.
+    let mut judgement = Judgement::of(class).with_forbidden(frozen::of(old, new));
     judgement.disruption = class;
     judgement
 }

@@ -180,6 +180,27 @@ impl Component {
             .filter_map(Value::as_object)
     }
 
+    /// True for the types whose pods are the graph's workers, which the operator hashes together.
+    pub fn is_worker(&self) -> bool {
+        matches!(self.component_type.as_deref(), Some("worker" | "prefill" | "decode"))
+    }
+
+    /// A block of `experimental`: `gpuMemoryService`, `failover`, `checkpoint`.
+    pub fn experimental(&self, block: &str) -> Option<&Value> {
+        self.rest.get("experimental")?.get(block).filter(|value| !value.is_null())
+    }
+
+    /// The component's own topology constraint.
+    pub fn topology_constraint(&self) -> Option<&Value> {
+        self.rest.get("topologyConstraint").filter(|value| !value.is_null())
+    }
+
+    /// True when GPU memory is shared between pods: a memory service of mode `InterPod`.
+    pub fn shares_gpus_between_pods(&self) -> bool {
+        let service = self.experimental("gpuMemoryService").and_then(|service| service.get("mode"));
+        service.and_then(Value::as_str) == Some("InterPod")
+    }
+
     /// Which workers this component scales, when it is a planner that does.
     ///
     /// A planner scales when its settings say `environment: kubernetes` and not `advisory`

@@ -35,7 +35,7 @@ pub use schema::Schema;
 pub use set::{FieldSet, MalformedFields};
 pub use settled::is_settled;
 pub use typing::{TypingFault, TypingFaultKind, typing_faults, undeclared};
-pub use validate::validate;
+pub use validate::{validate, validate_form};
 
 #[cfg(test)]
 mod tests;

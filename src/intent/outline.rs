@@ -10,6 +10,7 @@ use super::model::{
 use super::repository::{
     Defaults, Environment, Guards, PolicyRule, Prices, Repository, RepositoryMetadata, RepositorySpec,
 };
+use crate::dynamo::admission::Platform;
 use schemars::SchemaGenerator;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
@@ -86,6 +87,7 @@ static ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = LazyLo
         ("Environment", fields_of::<Environment>()),
         ("Frontend", fields_of::<Frontend>()),
         ("Guards", fields_of::<Guards>()),
+        ("Platform", fields_of::<Platform>()),
         ("Hardware", fields_of::<Hardware>()),
         ("LockMetadata", fields_of::<LockMetadata>()),
         ("LockSpec", fields_of::<LockSpec>()),

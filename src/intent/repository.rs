@@ -2,6 +2,7 @@
 
 use super::model::ApiVersion;
 use super::scalar::{DnsName, ModelName};
+use crate::dynamo::admission::Platform;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -83,6 +84,9 @@ pub struct Environment {
     /// What holds a sync back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<Guards>,
+    /// What its cluster has beside Dynamo's operator. What is left out is unknown, and models that need it get a warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
 }
 
 /// A rule in CEL that every model must keep.

@@ -408,6 +408,7 @@ fn fallback_environments() -> BTreeMap<ModelName, Environment> {
         exclude: Vec::new(),
         policy: Vec::new(),
         guards: None,
+        platform: None,
     });
     named(DEFAULT).into_iter().zip(environment).collect()
 }

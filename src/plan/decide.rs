@@ -251,6 +251,7 @@ fn write(
 fn forbidden_reason(one: &disruption::Forbidden, prune: bool) -> String {
     match one.remedy {
         Remedy::Correct => one.message.clone(),
+        Remedy::Wait => format!("{}: wait until that is through, then sync", one.message),
         Remedy::Replace if prune => format!("{}: it must be stator's to be made again", one.message),
         Remedy::Replace => format!("{}, and it is kept whatever happens: delete it by hand", one.message),
     }

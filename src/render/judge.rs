@@ -1,15 +1,17 @@
 //! Dynamo's admission, judged before anything is sent, and pointed at the line of the intent.
 
-use super::Context;
+use super::{Context, overrides};
 use crate::dynamo::admission::{self, Refusal, Weight, rules};
 use crate::dynamo::kinds;
 use crate::finding::Finding;
 use crate::object::{FieldPath, Object, Segment};
+use serde_json::Value;
 
 /// Turns each refusal into a finding at the field of the intent that made it.
 pub(super) fn judge(context: &mut Context<'_>, object: &Object, origin: &str) {
-    for refusal in admission::check(object) {
-        let path = intent_path(context, &refusal.path, origin);
+    for refusal in admission::check(object, &context.target.platform) {
+        let path =
+            written_in(context, object, &refusal.path).unwrap_or_else(|| intent_path(context, &refusal.path, origin));
         if told(context, &refusal, &path) {
             continue;
         }
@@ -18,7 +20,7 @@ pub(super) fn judge(context: &mut Context<'_>, object: &Object, origin: &str) {
         let location = locked.map_or_else(|| context.intent.origins.locate(&path), |lock| lock.location.clone());
         context.findings.push(match refusal.weight {
             Weight::Refused => Finding::error(refusal.rule, location, refusal.message, refusal.help),
-            Weight::WouldFail => Finding::warning(refusal.rule, location, refusal.message, refusal.help),
+            Weight::Depends(_) | Weight::WouldFail => Finding::warning(refusal.rule, location, refusal.message, refusal.help),
         });
     }
 }
@@ -37,6 +39,66 @@ fn told(context: &Context<'_>, refusal: &Refusal, path: &str) -> bool {
         return context.findings.iter().any(|finding| finding.rule == crate::intent::rules::MODEL_IMAGE);
     }
     refusal.rule == rules::IMAGE_VERSION && refusal.message.contains(":latest`") && written(path)
+}
+
+/// The very field of an override or a template that a field of a rendered object was written in.
+fn written_in(context: &Context<'_>, object: &Object, path: &FieldPath) -> Option<String> {
+    let spec = &context.intent.model.spec;
+    for (index, change) in spec.overrides.iter().enumerate().rev() {
+        let named = change.target.name.as_deref().is_none_or(|name| name == object.name());
+        if named && overrides::kind_of(change.target.kind).kind == object.kind() {
+            let found = field_of(change.merge.get(first(path)?)?, path.0.get(1..)?);
+            if let Some(below) = found {
+                return Some(format!("spec.overrides[{index}].merge.{}{below}", first(path)?));
+            }
+        }
+    }
+    let [Segment::Field(_), Segment::Field(_), Segment::Key(keys), Segment::Field(template), below @ ..] =
+        path.0.as_slice()
+    else {
+        return None;
+    };
+    let name = keys.get("name").filter(|_| template == "podTemplate")?.to_string();
+    let base = component_base(context, &name);
+    let model = serde_json::to_value(&context.intent.model).ok()?;
+    let written = base.split('.').chain(["template"]).try_fold(&model, |value, step| value.get(step))?;
+    field_of(written, below).map(|below| format!("{base}.template{below}"))
+}
+
+fn first(path: &FieldPath) -> Option<&str> {
+    match path.0.first() {
+        Some(Segment::Field(name)) => Some(name),
+        Some(Segment::Key(_) | Segment::Item(_) | Segment::Index(_)) | None => None,
+    }
+}
+
+/// The path of a field below a value as intents are pointed at: `.spec.containers[0].image`. `None` when the value has
+/// no such field.
+fn field_of(value: &Value, steps: &[Segment]) -> Option<String> {
+    let mut at = value;
+    let mut text = String::new();
+    for step in steps {
+        match step {
+            Segment::Field(name) => {
+                at = at.get(name)?;
+                text.push('.');
+                text.push_str(name);
+            }
+            Segment::Key(keys) => {
+                let items = at.as_array()?;
+                let fits = |item: &Value| keys.iter().all(|(key, wanted)| item.get(key) == Some(&wanted.value()));
+                let index = items.iter().position(fits)?;
+                at = items.get(index)?;
+                text.push_str(&format!("[{index}]"));
+            }
+            Segment::Index(index) => {
+                at = at.as_array()?.get(*index)?;
+                text.push_str(&format!("[{index}]"));
+            }
+            Segment::Item(_) => return None,
+        }
+    }
+    Some(text)
 }
 
 /// The dotted path in the intent that a field of a rendered object comes from; `origin` where no closer one is known.
@@ -64,8 +126,7 @@ fn component_path(context: &Context<'_>, path: &FieldPath, below: &[&str]) -> Op
         Segment::Key(keys) => keys.get("name").map(ToString::to_string),
         Segment::Field(_) | Segment::Item(_) | Segment::Index(_) => None,
     })?;
-    let written = spec.components.keys().any(|component| component.as_str() == name);
-    let base = if written { format!("spec.components.{name}") } else { format!("spec.serving.{name}") };
+    let base = component_base(context, &name);
     let field = match below {
         ["sharedMemorySize", ..] => "sharedMemory",
         ["multinode", ..] => "nodes",
@@ -86,4 +147,10 @@ fn component_path(context: &Context<'_>, path: &FieldPath, below: &[&str]) -> Op
         _ => return Some(base),
     };
     Some(format!("{base}.{field}"))
+}
+
+/// Where the intent has a component: among its further ones, or in `serving`.
+fn component_base(context: &Context<'_>, name: &str) -> String {
+    let further = context.intent.model.spec.components.keys().any(|component| component.as_str() == name);
+    if further { format!("spec.components.{name}") } else { format!("spec.serving.{name}") }
 }

@@ -20,6 +20,7 @@ pub mod rules;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use crate::dynamo::admission::Platform;
 use crate::dynamo::kinds;
 use crate::dynamo::v1beta1::{GraphSpec, to_value};
 use crate::finding::{self, Finding, Rule};
@@ -97,6 +98,8 @@ pub struct Target {
     pub environment: String,
     /// The namespace.
     pub namespace: String,
+    /// What the cluster has beside Dynamo's operator, as far as it is known.
+    pub platform: Platform,
 }
 
 /// What rendering one model carries along: the intent, where it goes, what was found on the way.

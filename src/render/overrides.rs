@@ -70,7 +70,7 @@ fn pointer<'a>(map: &'a serde_json::Map<String, Value>, path: &str) -> Option<&'
     steps.try_fold(first, |value, step| value.get(step))
 }
 
-fn kind_of(kind: OverrideKind) -> Kind {
+pub(super) fn kind_of(kind: OverrideKind) -> Kind {
     match kind {
         OverrideKind::DynamoGraphDeployment => kinds::GRAPH,
         OverrideKind::DynamoGraphDeploymentRequest => kinds::REQUEST,

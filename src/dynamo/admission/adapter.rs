@@ -5,25 +5,48 @@ use crate::dynamo::v1beta1::AdapterSpec;
 use crate::object::{FieldPath, Object};
 use serde::Deserialize;
 
-pub(super) fn check(object: &Object, faults: &mut Faults) {
+/// Source: the DynamoModel webhook.
+pub(super) fn check(object: &Object, faults: &mut Faults<'_>) {
     let Ok(spec) = AdapterSpec::deserialize(object.spec()) else { return };
     for (field, value) in [("modelName", &spec.model_name), ("baseModelName", &spec.base_model_name)] {
         if value.is_empty() {
-            let path = FieldPath::of(["spec", field]);
-            faults.refused(rules::ADAPTER_NAMES, path, format!("`{field}` is missing"), format!("give `{field}`"));
+            faults.refused_as(
+                rules::ADAPTER_NAMES,
+                FieldPath::of(["spec", field]),
+                format!("`{field}` is missing"),
+                format!("give `{field}`"),
+                format!("spec.{field} is required"),
+            );
         }
     }
+    faults.section();
     if spec.model_type.as_deref() != Some("lora") {
         return;
     }
-    let uri = spec.source.as_ref().map(|source| source.uri.as_str()).unwrap_or_default();
-    if !uri.starts_with("s3://") && !uri.starts_with("hf://") {
-        let found = if uri.is_empty() { "no source".to_owned() } else { format!("`{uri}`") };
-        faults.refused(
+    let help = "copy the adapter to a bucket or to Hugging Face, and give its `s3://…` or `hf://…`";
+    let path = FieldPath::of(["spec", "source"]);
+    match &spec.source {
+        None => faults.refused_as(
             rules::ADAPTER_SOURCE,
-            FieldPath::of(["spec", "source", "uri"]),
-            format!("found {found}; Dynamo loads adapters from `s3://…` or `hf://…`"),
-            "copy the adapter to a bucket or to Hugging Face",
-        );
+            path,
+            "found no source; Dynamo loads adapters from `s3://…` or `hf://…`",
+            help,
+            "spec.source is required when modelType is 'lora'",
+        ),
+        Some(source) if source.uri.is_empty() => faults.refused_as(
+            rules::ADAPTER_SOURCE,
+            path.field("uri"),
+            "the source is empty; Dynamo loads adapters from `s3://…` or `hf://…`",
+            help,
+            "spec.source.uri must be specified when modelType is 'lora'",
+        ),
+        Some(source) if !source.uri.starts_with("s3://") && !source.uri.starts_with("hf://") => faults.refused_as(
+            rules::ADAPTER_SOURCE,
+            path.field("uri"),
+            format!("found `{}`; Dynamo loads adapters from `s3://…` or `hf://…`", source.uri),
+            help,
+            format!("source URI must start with 's3://' or 'hf://', got: {}", source.uri),
+        ),
+        Some(_) => {}
     }
 }

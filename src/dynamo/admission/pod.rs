@@ -1,12 +1,12 @@
 //! DynamoGraphDeployment: rules about one component's pod.
 
-use super::{Faults, component_path, named, rules};
+use super::{Faults, Platform, component_path, named, rules};
 use crate::dynamo::registry::{MAIN_CONTAINER, env};
 use crate::dynamo::v1beta1::{Component, GraphSpec};
 use crate::object::FieldPath;
 use serde_json::Value;
 
-pub(super) fn check(spec: &GraphSpec, component: &Component, faults: &mut Faults) {
+pub(super) fn check(spec: &GraphSpec, component: &Component, platform: &Platform, faults: &mut Faults<'_>) {
     let path = component_path(&component.name);
     if component.replicas.is_some_and(|replicas| replicas < 0) {
         faults.refused(rules::NEGATIVE_REPLICAS, path.field("replicas"), "replicas are negative", "give 0 or more");
@@ -17,6 +17,17 @@ pub(super) fn check(spec: &GraphSpec, component: &Component, faults: &mut Faults
             path.field("sharedMemorySize"),
             "the size of shared memory is negative",
             "give a size such as `16Gi`, or `\"0\"` for none",
+        );
+    }
+    if component.multinode.is_some() && platform.grove == Some(false) && platform.leader_worker_set == Some(false) {
+        faults.would_fail(
+            rules::NEEDS_MULTINODE,
+            path.field("multinode"),
+            format!(
+                "`{}` spans nodes, and this cluster has neither Grove nor LeaderWorkerSet to run it",
+                component.name
+            ),
+            "install one of them, or fit the component on one node",
         );
     }
     image(component, faults);
@@ -40,7 +51,7 @@ fn main_path(component: &Component) -> FieldPath {
     component_path(&component.name).field("podTemplate").field("spec").field("containers").join(named(MAIN_CONTAINER))
 }
 
-fn image(component: &Component, faults: &mut Faults) {
+fn image(component: &Component, faults: &mut Faults<'_>) {
     let path = main_path(component).field("image");
     let image = component.main_container().and_then(|main| main.get("image")).and_then(Value::as_str);
     let Some(image) = image.filter(|image| !image.is_empty()) else {
@@ -91,7 +102,7 @@ fn tag(image: &str) -> Option<&str> {
     last.split_once(':').map(|(_, tag)| tag).filter(|tag| !tag.is_empty())
 }
 
-fn main(spec: &GraphSpec, component: &Component, faults: &mut Faults) {
+fn main(spec: &GraphSpec, component: &Component, faults: &mut Faults<'_>) {
     let Some(main) = component.main_container() else { return };
     let path = main_path(component);
     let names = |field: &str| -> Vec<&str> {
@@ -110,9 +121,8 @@ fn main(spec: &GraphSpec, component: &Component, faults: &mut Faults) {
             format!("remove `{name}`"),
         );
     }
-    let is_worker = matches!(component.component_type.as_deref(), Some("worker" | "prefill" | "decode"));
     let has_ports = main.get("ports").and_then(Value::as_array).is_some_and(|ports| !ports.is_empty());
-    if is_worker && has_ports && !names("ports").contains(&"system") {
+    if component.is_worker() && has_ports && !names("ports").contains(&"system") {
         faults.would_fail(
             rules::SYSTEM_PORT,
             path.field("ports"),

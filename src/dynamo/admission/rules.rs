@@ -11,6 +11,8 @@ macro_rules! rules {
 }
 
 rules! {
+    /// Source: the bundled CRDs of release 1.2, their CEL rules, and the API server's own rules for metadata.
+    SCHEMA = "dynamo/schema", "An object has the fields, types and values that Dynamo's CRDs declare.";
     /// Source: `sharedspec`/DGD webhook, "spec.services must have at least one service".
     NO_COMPONENTS = "dynamo/no-components", "A graph has at least one component.";
     /// Source: CEL rule of the CRD.
@@ -20,7 +22,7 @@ rules! {
     /// Source: DGD webhook, `validateRestart`.
     RESTART_ORDER = "dynamo/restart-order", "A restart order names every component once, and only a sequential restart has one.";
     /// Source: DGD webhook, `validateTopologyConstraints`.
-    TOPOLOGY = "dynamo/topology", "A component's topology constraint needs one of the graph.";
+    TOPOLOGY = "dynamo/topology", "Topology constraints are complete: the graph names a topology, and it or every component a domain.";
     /// Source: DGD webhook, `validateAnnotations`.
     ANNOTATION = "dynamo/annotation-value", "Annotations that Dynamo reads have a value that it knows.";
     /// Source: DGD webhook, `validateFailover`.
@@ -29,15 +31,35 @@ rules! {
     MEMORY_SERVICE = "dynamo/gpu-memory-service", "A GPU memory service stands on a worker with GPUs.";
     /// Source: DGD webhook and CEL rules of the CRD.
     ENDPOINT_PICKER = "dynamo/endpoint-picker", "A graph has at most one endpoint picker: one replica, one node, one source of settings.";
+    /// Source: DGD webhook, `validateService`: GPU memory between pods.
+    NEEDS_GROVE = "dynamo/needs-grove", "Depends on the cluster: GPU memory between pods needs Grove.";
+    /// Source: DGD webhook, `validateServiceNameLength`, and `PCSNameForDGD`.
+    GROVE_NAMES = "dynamo/grove-names", "Depends on the cluster: on Grove, names of graph and component fit in 45 characters.";
+    /// Source: `SharedSpecValidator.checkInferencePoolAPIAvailability`.
+    NEEDS_INFERENCE_GATEWAY = "dynamo/needs-inference-gateway", "Depends on the cluster: an endpoint picker needs the Gateway API Inference Extension.";
+    /// Source: DGD webhook, `validateTopologyDomainsAgainstGroveClusterTopology`.
+    NEEDS_TOPOLOGY = "dynamo/needs-topology", "Depends on the cluster: on Grove, a topology constraint names a topology and domains that there are.";
+    /// Source: DGDR webhook, `validateGPUHardwareInfo`.
+    NEEDS_GPU_DISCOVERY = "dynamo/needs-gpu-discovery", "Depends on the cluster: a request names its GPUs where the operator cannot find them.";
+    /// stator's own: admitted, and the operator has nothing to run it on.
+    NEEDS_MULTINODE = "dynamo/needs-multinode", "Depends on the cluster: a component of several nodes needs Grove or LeaderWorkerSet.";
     /// Source: DynamoModel webhook.
     ADAPTER_SOURCE = "dynamo/adapter-source", "A LoRA adapter comes from s3:// or hf://.";
     /// Source: DynamoModel webhook.
     ADAPTER_NAMES = "dynamo/adapter-names", "An adapter names itself and its base model.";
+    /// Source: the `ValidateUpdate` of the webhooks of graphs, requests and adapters.
+    FROZEN = "dynamo/frozen", "What Dynamo freezes at creation stays as it is, or the object is made again.";
+    /// Source: DGD webhook, `validateReplicasChanges`.
+    SCALED = "dynamo/scaled-replicas", "Replicas under a scaling adapter are changed through the adapter.";
+    /// Source: DGD webhook, `validateNoRestartDuringRollingUpdate`.
+    RESTART_WHILE_ROLLING = "dynamo/restart-while-rolling", "A graph is not restarted while its workers roll.";
+    /// Source: DGD webhook, `validatePVC`, and the v1alpha1 rules of `SharedSpecValidator`.
+    ALPHA = "dynamo/v1alpha1", "Fields that only v1alpha1 has are complete: volumes, mounts, ingress, shared memory, sidecar.";
     /// Source: DGDR webhook.
     THOROUGH_AUTO = "dynamo/thorough-auto", "A thorough search needs a named engine.";
     /// Source: DGDR webhook of later releases.
     WORKLOAD = "dynamo/workload", "A workload has a concurrency or a request rate.";
-    /// Source: Kubernetes' limits on names of jobs, services and labels, and Grove's on pods.
+    /// Source: Kubernetes' limits on labels, and what the operator puts into them (`nvidia.com/selector`).
     NAME_BUDGET = "dynamo/name-budget", "Names leave room for what the operator derives from them.";
     /// stator's own: admitted, and the pod cannot be made.
     IMAGE_MISSING = "dynamo/image-missing", "Every component's main container has an image.";

@@ -1,88 +1,21 @@
 //! What admission forbids to change after creation.
 
 use super::{Forbidden, Remedy};
-use crate::dynamo::admission::{self, component_path};
-use crate::dynamo::v1beta1::GraphSpec;
+use crate::dynamo::admission::{self, Writer};
 use crate::object::{FieldPath, Object};
-use serde_json::Value;
-use std::collections::BTreeMap;
-
-/// The components of a graph's spec by name.
-pub(super) fn by_name(spec: &Value) -> BTreeMap<&str, &Value> {
-    spec.get("components")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|component| Some((component.get("name")?.as_str()?, component)))
-        .collect()
-}
-
-fn frozen(path: FieldPath, message: impl Into<String>) -> Forbidden {
-    Forbidden { path, message: message.into(), remedy: Remedy::Replace }
-}
 
 fn wrong(path: FieldPath, message: impl Into<String>) -> Forbidden {
     Forbidden { path, message: message.into(), remedy: Remedy::Correct }
 }
 
-/// The frozen fields of a graph: component set, backend, node topology, topology constraints, shared GPU memory.
-pub(super) fn graph(old: &Value, new: &Value) -> Vec<Forbidden> {
-    let mut faults = Vec::new();
-    let (before, after) = (by_name(old), by_name(new));
-    for name in before.keys().filter(|name| !after.contains_key(*name)) {
-        faults.push(frozen(component_path(name), format!("Dynamo forbids removing component `{name}` in place")));
-    }
-    for name in after.keys().filter(|name| !before.contains_key(*name)) {
-        faults.push(frozen(component_path(name), format!("Dynamo forbids adding component `{name}` in place")));
-    }
-    for (field, what) in [("backendFramework", "the backend"), ("topologyConstraint", "the topology constraint")] {
-        if present(old.get(field)) != present(new.get(field)) {
-            let path = FieldPath::of(["spec", field]);
-            faults.push(frozen(path, format!("Dynamo forbids changing {what} of a graph in place")));
-        }
-    }
-    for (name, component) in &after {
-        let Some(previous) = before.get(name) else { continue };
-        let path = component_path(name);
-        if present(previous.get("multinode")).is_some() != present(component.get("multinode")).is_some() {
-            let message = format!("Dynamo forbids turning component `{name}` from one node to several or back");
-            faults.push(frozen(path.field("multinode"), message));
-        }
-        if present(previous.get("topologyConstraint")) != present(component.get("topologyConstraint")) {
-            let message = format!("Dynamo forbids changing the topology constraint of component `{name}` in place");
-            faults.push(frozen(path.field("topologyConstraint"), message));
-        }
-        if between_pods(previous) != between_pods(component) {
-            let message = format!("Dynamo forbids changing GPU memory shared between pods of `{name}` in place");
-            faults.push(frozen(path.field("experimental"), message));
-        }
-    }
-    faults
-}
-
-fn present(value: Option<&Value>) -> Option<&Value> {
-    value.filter(|value| !value.is_null())
-}
-
-/// The frozen part of GPU memory sharing: only the mode between pods is, with its failover.
-fn between_pods(component: &Value) -> Option<(Option<&Value>, u64)> {
-    let experimental = component.get("experimental")?;
-    let mode = experimental.pointer("/gpuMemoryService/mode").and_then(Value::as_str)?;
-    (mode == "InterPod").then(|| {
-        let failover = present(experimental.get("failover"));
-        let shadows = failover.and_then(|one| one.get("numShadows")).and_then(Value::as_u64).unwrap_or(1);
-        (failover.and_then(|one| one.get("mode")), if failover.is_some() { shadows } else { 0 })
-    })
-}
-
-/// A restart order that admission refuses whatever was there before.
-pub(super) fn restart(spec: &Value) -> Vec<Forbidden> {
-    if spec.pointer("/restart/strategy").is_none() {
-        return Vec::new();
-    }
-    // A live graph that cannot be read as one is the schema's matter.
-    let faults = GraphSpec::read(spec).map(|spec| admission::restart(&spec)).unwrap_or_default();
-    faults.into_iter().map(|fault| wrong(fault.path, format!("{}; {}", fault.message, fault.help))).collect()
+/// What admission forbids about a change; replicas under a scaling adapter are never stator's to write, so they are left
+/// out. A restart's order is refused whatever was there before.
+pub(super) fn of(old: &Object, new: &Object) -> Vec<Forbidden> {
+    let changed = admission::update(old, new, Writer::Operator).into_iter();
+    changed
+        .map(|one| Forbidden { path: one.path, message: one.message, remedy: one.remedy })
+        .chain(admission::restart(new).into_iter().map(|one| wrong(one.path, format!("{}; {}", one.message, one.help))))
+        .collect()
 }
 
 /// A claim only grows. It holds weights, so stator never deletes it to change it.

@@ -1,7 +1,8 @@
 //! Changes of a graph.
 
-use super::frozen::{self, by_name};
+use super::frozen;
 use super::{Disruption, Judgement};
+use crate::dynamo::registry::annotation;
 use crate::object::Object;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -24,8 +25,7 @@ const SCALE_FIELDS: &[&str] = &["replicas", "scalingAdapter", "minAvailable"];
 const KNOWN_FIELDS: &[&str] = &["components", "restart", "backendFramework", "topologyConstraint"];
 
 pub(super) fn judge(old: &Object, new: &Object) -> Judgement {
-    let mut forbidden = frozen::graph(old.spec(), new.spec());
-    forbidden.extend(frozen::restart(new.spec()));
+    let forbidden = frozen::of(old, new);
     let (before, after) = (by_name(old.spec()), by_name(new.spec()));
     let mut class = Disruption::None;
     let mut notes = Vec::new();
@@ -83,15 +83,18 @@ fn roll(old: &Object, new: &Object, components: &BTreeMap<&str, &Value>) -> Disr
         return Disruption::NativeRoll;
     }
     let recreate = components.values().filter(|component| is_worker(component)).any(|component| {
-        let strategy = |value: &Value| {
-            value.get("nvidia.com/deployment-strategy").and_then(Value::as_str).is_some_and(|one| one == "Recreate")
-        };
-        component
-            .pointer("/podTemplate/metadata/annotations")
-            .or_else(|| new.spec().get("annotations"))
-            .is_some_and(strategy)
+        let of_pods =
+            component.pointer("/podTemplate/metadata/annotations").and_then(|all| all.get(annotation::STRATEGY));
+        let of_graph = || new.spec().get("annotations").and_then(|all| all.get(annotation::STRATEGY));
+        of_pods.or_else(of_graph).and_then(Value::as_str) == Some("Recreate")
     });
     if recreate { Disruption::Recreate } else { Disruption::ManagedRoll }
+}
+
+/// The components of a graph's spec by name.
+fn by_name(spec: &Value) -> BTreeMap<&str, &Value> {
+    let list = spec.get("components").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(|component| Some((component.get("name")?.as_str()?, component))).collect()
 }
 
 fn is_worker(component: &Value) -> bool {

@@ -1,5 +1,5 @@
 use super::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -225,3 +225,13 @@ pub enum ComponentType {
     /// The endpoint picker of the inference gateway.
     Epp,
 }
+
+impl ComponentType {
+    /// True for the types whose pods are the graph's workers.
+    pub fn is_worker(self) -> bool {
+        match self {
+            Self::Worker | Self::Prefill | Self::Decode => true,
+            Self::Frontend | Self::Planner | Self::Epp => false,
+        }
+    }
+}

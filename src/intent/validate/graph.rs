@@ -1,9 +1,8 @@
 //! The graph as a whole: its components, their names, adapters, overrides.
 
 use super::{Judge, components, workers};
-use crate::dynamo::names::{MAX_GROVE, MOST_COMPONENTS, grove_length};
-use crate::dynamo::registry::annotation;
-use crate::intent::model::{ComponentType, Engine, OverrideKind, Replica};
+use crate::dynamo::names::{MAX_LABEL, MOST_COMPONENTS, workload_length};
+use crate::intent::model::{ComponentType, Engine, OverrideKind};
 use crate::intent::rules;
 use std::collections::BTreeMap;
 
@@ -59,19 +58,19 @@ fn adapters(judge: &mut Judge<'_>) {
     }
 }
 
-/// Every component of the graph: name, path, and whether it spans nodes.
+/// Every component of the graph: name, path, and whether it is a worker.
 fn all(judge: &Judge<'_>) -> Vec<(String, String, bool)> {
     let spec = &judge.model.spec;
-    let hardware = spec.hardware.as_ref();
     let mut all = Vec::new();
     if has_default_frontend(judge) {
         all.push(("frontend".to_owned(), "spec.serving.frontend".to_owned(), false));
     }
-    for (name, path, worker) in workers(spec.serving.as_ref()) {
-        all.push((name.to_owned(), path, Replica::of_worker(worker, spec.engine, hardware).nodes > 1));
+    for (name, path, _) in workers(spec.serving.as_ref()) {
+        all.push((name.to_owned(), path, true));
     }
     for (name, path, component) in components(judge.model) {
-        all.push((name.to_owned(), path, Replica::of_component(component, hardware).nodes > 1));
+        let worker = component.component_type.is_some_and(ComponentType::is_worker);
+        all.push((name.to_owned(), path, worker));
     }
     all
 }
@@ -140,27 +139,30 @@ fn pickers(judge: &mut Judge<'_>) {
     }
 }
 
-/// Grove names pods after graph and component; on several nodes after the component twice and `-ldr`.
+/// The operator names what runs a component after graph and component, and workers after a hash as well; it finds the
+/// pods by a label of that value. Names that are too long are admitted, and never run.
 fn budget(judge: &mut Judge<'_>) {
-    if judge.model.metadata.annotations.get(annotation::ENABLE_GROVE).is_some_and(|value| value == "false") {
-        return;
-    }
     let graph = judge.model.metadata.name.as_str();
-    for (component, _, multinode) in all(judge) {
-        let length = grove_length(graph, &component, multinode);
-        let how = if multinode { " twice and `-ldr`, as it spans nodes" } else { "" };
-        if let Some(excess) = length.checked_sub(MAX_GROVE).filter(|excess| *excess > 0) {
-            judge.error(
-                rules::MODEL_NAME_BUDGET,
-                "metadata.name",
-                format!(
-                    "the name has {} characters; with component `{component}`{how} that makes {length}, and at most \
-                     {MAX_GROVE} are allowed",
-                    graph.len()
-                ),
-                format!("Shorten the model's name by {excess} character{}.", if excess == 1 { "" } else { "s" }),
-            );
-        }
+    let longest = all(judge)
+        .into_iter()
+        .map(|(component, _, worker)| (workload_length(graph, &component, worker), component, worker))
+        .max_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(&a.1)));
+    let Some((length, component, worker)) = longest else { return };
+    if let Some(excess) = length.checked_sub(MAX_LABEL).filter(|excess| *excess > 0) {
+        let hash = if worker { "-<8 characters>" } else { "" };
+        judge.error(
+            rules::MODEL_NAME_BUDGET,
+            "metadata.name",
+            format!(
+                "the name has {} characters; the operator makes `{graph}-{component}{hash}` of it, which has {length}, and \
+                 finds the pods by a label of that value, which holds {MAX_LABEL}",
+                graph.len()
+            ),
+            format!(
+                "Shorten the model's name by {excess} character{}, or the component's.",
+                if excess == 1 { "" } else { "s" }
+            ),
+        );
     }
 }
 

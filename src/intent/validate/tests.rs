@@ -175,13 +175,13 @@ fn components_have_names_of_their_own_within_the_budget() {
     m/model.yaml:8:88 error model/components: `picker2` is a second endpoint picker; a graph has at most one
       help: Remove one of them.
     "#);
-    let long = "a-model-with-a-name-that-is-far-too-long";
+    let long = "a-model-with-a-name-that-is-far-too-long-for-one-label";
     insta::assert_snapshot!(named(long, "  engine: vllm\n  serving: {worker: {gpus: 16, nodes: 2}}\n"), @r#"
-    m/model.yaml:3:18 error model/name-budget: the name has 40 characters; with component `frontend` that makes 48, and at most 45 are allowed
-      help: Shorten the model's name by 3 characters.
-    m/model.yaml:3:18 error model/name-budget: the name has 40 characters; with component `worker` twice and `-ldr`, as it spans nodes that makes 56, and at most 45 are allowed
-      help: Shorten the model's name by 11 characters.
+    m/model.yaml:3:18 error model/name-budget: the name has 54 characters; the operator makes `a-model-with-a-name-that-is-far-too-long-for-one-label-worker-<8 characters>` of it, which has 70, and finds the pods by a label of that value, which holds 63
+      help: Shorten the model's name by 7 characters, or the component's.
     "#);
+    let fits = "a-model-with-a-name-of-forty-seven-characters-x";
+    assert_eq!(named(fits, "  engine: vllm\n  serving: {worker: {gpus: 16, nodes: 2}}\n"), "");
 }
 
 #[test]
@@ -234,11 +234,5 @@ fn gpus_are_counted_as_they_are_rendered() {
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {gpus: 8, nodes: 3, tensorParallel: 8}}\n"), @r#"
     m/model.yaml:7:38 error model/gpus: 8 GPUs cannot be spread evenly over 3 nodes
       help: Every node of a replica has the same number of GPUs: choose a multiple of 3.
-    "#);
-    // A worker that spans nodes by its parallel sizes alone takes as much of the budget as one with `nodes`.
-    let worker = "  serving: {worker: {tensorParallel: 16}}\n";
-    insta::assert_snapshot!(named("a-model-with-a-name-of-30-char", &format!("  engine: vllm\n{hardware}{worker}")), @r#"
-    m/model.yaml:3:18 error model/name-budget: the name has 30 characters; with component `worker` twice and `-ldr`, as it spans nodes that makes 46, and at most 45 are allowed
-      help: Shorten the model's name by 1 character.
     "#);
 }

@@ -155,10 +155,11 @@ runtime: 1.2.0
 serving: {worker: {}}
 components: {Worker: {type: decode}, epp: {type: epp, replicas: 2, image: 'epp:1.2.0'}}";
     insta::assert_snapshot!(findings("names", names), @r#"
-        error dynamo/component-twice: `Worker` has the name of another component, `worker`; rename one of them
-        error dynamo/endpoint-picker: an endpoint picker has exactly one replica; set `replicas: 1`, or leave it out
-        error dynamo/endpoint-picker: an endpoint picker has exactly one source of settings, and this one has 0; give `config` with its plugins
-        "#);
+    error dynamo/component-twice: `Worker` has the name of another component, `worker`; rename one of them
+    error dynamo/endpoint-picker: an endpoint picker has exactly one replica, not 2; set `replicas: 1`, or leave it out
+    error dynamo/endpoint-picker: an endpoint picker needs settings, and has none; give `config` with its plugins
+    warning dynamo/needs-inference-gateway: depends on the cluster: the endpoint picker `epp` needs the Gateway API Inference Extension (inference.networking.k8s.io); install it, and say `inferenceGateway: true` under the environment's `platform` in stator.yaml
+    "#);
 }
 
 #[test]
@@ -200,9 +201,9 @@ spec:
         })
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
-        qwen/model.yaml:6:51 error dynamo/annotation-value
-        qwen/model.yaml:10:10 warning dynamo/image-version
-        qwen/model.yaml:15:23 warning render/parallel-size
-        qwen/model.yaml:16:7 warning dynamo/system-port
-        "#);
+    qwen/model.yaml:6:51 error dynamo/annotation-value
+    qwen/model.yaml:10:10 warning dynamo/image-version
+    qwen/model.yaml:15:23 warning render/parallel-size
+    qwen/model.yaml:17:42 warning dynamo/system-port
+    "#);
 }

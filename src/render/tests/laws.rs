@@ -1,7 +1,7 @@
 //! Laws that hold for every model.
 
 use super::{of_model, strategy, target};
-use crate::dynamo::admission::{self, Weight};
+use crate::dynamo::admission::{self, Platform, Weight};
 use crate::dynamo::kinds;
 use crate::dynamo::v1beta1::GraphSpec;
 use crate::render::{emit, render, render_all};
@@ -38,7 +38,7 @@ proptest! {
             let labels = object.labels();
             prop_assert_eq!(labels.get(kinds::LABEL_MODEL), Some(&intent.model.metadata.name.as_str()));
             prop_assert_eq!(labels.get(kinds::LABEL_MANAGED_BY), Some(&kinds::MANAGER));
-            prop_assert!(admission::check(object).iter().all(|refusal| refusal.weight == Weight::WouldFail));
+            prop_assert!(admission::check(object, &Platform::default()).iter().all(|refusal| refusal.weight != Weight::Refused));
         }
     }
 

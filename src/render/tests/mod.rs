@@ -11,6 +11,7 @@ pub(crate) mod strategy;
 mod targets;
 
 use super::{Rendered, Target, render};
+use crate::dynamo::admission::Platform;
 use crate::dynamo::kinds;
 use crate::intent::model::Model;
 use crate::intent::{Intent, Origins};
@@ -32,7 +33,12 @@ pub(crate) fn of_model(model: Model) -> Intent {
 
 /// Where tests render to.
 pub(crate) fn target() -> Target {
-    Target { repository: "models".into(), environment: "prod".into(), namespace: "serving".into() }
+    Target {
+        repository: "models".into(),
+        environment: "prod".into(),
+        namespace: "serving".into(),
+        platform: Platform::default(),
+    }
 }
 
 /// Renders an intent, which must have no errors.

@@ -159,59 +159,69 @@ engine: vllm
 runtime: 1.2.0
 serving: {worker: {blockSize: 128}}
 components:
-  epp: {type: epp, config: {plugins: [{type: max-score-picker}]}}
+  epp: {type: epp, config: {plugins: [{type: max-score-picker}], schedulingProfiles: [{name: default, plugins: [{pluginRef: max-score-picker}]}]}}
 secrets: {huggingFace: hf-token-secret}",
     );
     let names: Vec<&Value> =
         graph(&model)["spec"]["components"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
     assert_eq!(names, ["worker", "epp"], "requests come through the gateway, so there is no frontend");
     insta::assert_snapshot!(format!("{:#}", component(&model, "epp")), @r#"
-        {
-          "eppConfig": {
-            "config": {
+    {
+      "eppConfig": {
+        "config": {
+          "plugins": [
+            {
+              "type": "max-score-picker"
+            }
+          ],
+          "schedulingProfiles": [
+            {
+              "name": "default",
               "plugins": [
                 {
-                  "type": "max-score-picker"
+                  "pluginRef": "max-score-picker"
                 }
               ]
             }
-          },
-          "name": "epp",
-          "podTemplate": {
-            "spec": {
-              "containers": [
-                {
-                  "env": [
-                    {
-                      "name": "DYN_ENFORCE_DISAGG",
-                      "value": "false"
-                    },
-                    {
-                      "name": "DYN_KV_CACHE_BLOCK_SIZE",
-                      "value": "128"
-                    },
-                    {
-                      "name": "DYN_MODEL_NAME",
-                      "value": "Qwen/Qwen3-0.6B"
-                    }
-                  ],
-                  "envFrom": [
-                    {
-                      "secretRef": {
-                        "name": "hf-token-secret"
-                      }
-                    }
-                  ],
-                  "image": "nvcr.io/nvidia/ai-dynamo/epp-image:1.2.0",
-                  "name": "main"
-                }
-              ]
-            }
-          },
-          "replicas": 1,
-          "type": "epp"
+          ]
         }
-        "#);
+      },
+      "name": "epp",
+      "podTemplate": {
+        "spec": {
+          "containers": [
+            {
+              "env": [
+                {
+                  "name": "DYN_ENFORCE_DISAGG",
+                  "value": "false"
+                },
+                {
+                  "name": "DYN_KV_CACHE_BLOCK_SIZE",
+                  "value": "128"
+                },
+                {
+                  "name": "DYN_MODEL_NAME",
+                  "value": "Qwen/Qwen3-0.6B"
+                }
+              ],
+              "envFrom": [
+                {
+                  "secretRef": {
+                    "name": "hf-token-secret"
+                  }
+                }
+              ],
+              "image": "nvcr.io/nvidia/ai-dynamo/epp-image:1.2.0",
+              "name": "main"
+            }
+          ]
+        }
+      },
+      "replicas": 1,
+      "type": "epp"
+    }
+    "#);
     assert_eq!(component(&model, "worker")["frontendSidecar"], "sidecar-frontend");
     insta::assert_snapshot!(component(&model, "worker")["podTemplate"]["spec"]["containers"][1], @r#"{"args":["-m","dynamo.frontend","--router-mode","direct"],"envFrom":[{"secretRef":{"name":"hf-token-secret"}}],"image":"nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0","name":"sidecar-frontend"}"#);
 }

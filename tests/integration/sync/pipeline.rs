@@ -72,6 +72,7 @@ impl Site {
             repository: selection.repository.clone(),
             environment: selection.name.clone(),
             namespace: selection.environment.namespace.to_string(),
+            platform: selection.environment.platform.clone().unwrap_or_default(),
         };
         let rendered = render_all(&selection.intents, &target);
         let wanted: Vec<ObjectRef> =

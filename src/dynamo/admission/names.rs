@@ -1,0 +1,114 @@
+//! Names of a graph and its components, and what the operator and Grove derive from them.
+
+use super::{Faults, Need, Platform, component_path, rules};
+use crate::dynamo::names::{GroveNames, MAX_GROVE, MAX_LABEL, workload_length};
+use crate::dynamo::registry::annotation;
+use crate::dynamo::v1beta1::{Component, GraphSpec};
+use crate::object::{FieldPath, Object};
+use std::collections::BTreeMap;
+
+/// Names that clash, or are too long for the objects that the operator makes on any cluster.
+pub(super) fn check(object: &Object, spec: &GraphSpec, faults: &mut Faults<'_>) {
+    let graph = object.name();
+    if graph.len() > MAX_LABEL {
+        faults.would_fail(
+            rules::NAME_BUDGET,
+            FieldPath::of(["metadata", "name"]),
+            format!("the name has {} characters; it becomes a label, which holds {MAX_LABEL}", graph.len()),
+            "shorten the model's name",
+        );
+    }
+    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+    for component in &spec.components {
+        let lower = component.name.to_lowercase();
+        let path = component_path(&component.name).field("name");
+        // One and the same name twice is a fault of form: such a list cannot even be read.
+        if let Some(first) = seen.get(&lower).filter(|first| **first != component.name) {
+            faults.refused(
+                rules::COMPONENT_TWICE,
+                path.clone(),
+                format!("`{}` has the name of another component, `{first}`", component.name),
+                "rename one of them",
+            );
+        }
+        let length = workload_length(graph, &lower, component.is_worker());
+        if graph.len() <= MAX_LABEL && length > MAX_LABEL {
+            let hash = if component.is_worker() { "-<8 characters>" } else { "" };
+            faults.would_fail(
+                rules::NAME_BUDGET,
+                path,
+                format!(
+                    "the operator names what runs `{}` `{graph}-{lower}{hash}`, which has {length} characters; Kubernetes \
+                     allows {MAX_LABEL} in a label",
+                    component.name
+                ),
+                "shorten the model's name or the component's",
+            );
+        }
+        seen.insert(lower, component.name.as_str());
+    }
+}
+
+/// What Grove leaves of one component's name. From release 1.2 on the operator cuts a graph's name that is too long, so
+/// only a component's can be refused. Source: `dynamo.PCSNameForDGD` and the DGD webhook's `validateServiceNameLength`.
+pub(super) fn grove(object: &Object, spec: &GraphSpec, component: &Component, faults: &mut Faults<'_>) {
+    if off_grove(object) {
+        return;
+    }
+    let graph = object.name();
+    let names = GroveNames::of(graph, spec.components.iter().map(shape));
+    let own = GroveNames::share(
+        &component.name,
+        component.multinode.map(|nodes| nodes.node_count),
+        component.shares_gpus_between_pods(),
+    );
+    let length = names.set + own;
+    if length > MAX_GROVE {
+        let name = &component.name;
+        faults.depends(
+            Need::GroveNames,
+            component_path(name).field("name"),
+            format!(
+                "Grove allows {MAX_GROVE} characters for what it derives from graph and component; `{name}` alone takes {own} \
+                 of them, and {} are the graph's",
+                names.set
+            ),
+            format!("shorten the component's name, or annotate `{}: \"false\"`", annotation::ENABLE_GROVE),
+            format!(
+                "spec.services[{name}]: combined resource name length {length} exceeds {MAX_GROVE}-character limit required \
+                 for pod naming"
+            ),
+        );
+    }
+}
+
+/// A graph's name that Grove leaves no room for: releases before 1.2 refuse it there, later ones cut it.
+pub(super) fn cut(object: &Object, spec: &GraphSpec, platform: &Platform, faults: &mut Faults<'_>) {
+    let graph = object.name();
+    let names = GroveNames::of(graph, spec.components.iter().map(shape));
+    let too_long = faults.found.iter().any(|fault| fault.rule == rules::NAME_BUDGET);
+    if !names.cut || platform.grove.is_some() || off_grove(object) || too_long {
+        return;
+    }
+    faults.would_fail(
+        rules::GROVE_NAMES,
+        FieldPath::of(["metadata", "name"]),
+        format!(
+            "depends on the cluster: on Grove a graph with these components has {} characters for its name, and this one \
+             has {}; the operator cuts it and adds a hash, and refused it before release 1.2",
+            names.set,
+            graph.len()
+        ),
+        "shorten the model's name, or say `grove: false` (or `true`) under the environment's `platform` in stator.yaml",
+    );
+}
+
+/// What [`GroveNames`] needs to know of a component.
+fn shape(component: &Component) -> (&str, Option<i64>, bool) {
+    (&component.name, component.multinode.map(|nodes| nodes.node_count), component.shares_gpus_between_pods())
+}
+
+/// True when the graph says that it does not run on Grove.
+pub(super) fn off_grove(object: &Object) -> bool {
+    object.annotations().get(annotation::ENABLE_GROVE).is_some_and(|value| value.eq_ignore_ascii_case("false"))
+}

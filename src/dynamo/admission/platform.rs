@@ -1,0 +1,113 @@
+//! What a cluster has beside Dynamo's operator: the part of admission that no object shows.
+
+use crate::finding::Rule;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rules;
+
+/// What is installed in a cluster beside Dynamo's operator, as far as it is known. What is left out is unknown: a model
+/// that needs it gets a warning, and the cluster decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Platform {
+    /// Whether the operator runs graphs on Grove (`global.grove.enabled` of its chart).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grove: Option<bool>,
+    /// Whether LeaderWorkerSet is installed, which runs components of several nodes where Grove does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader_worker_set: Option<bool>,
+    /// Whether the Gateway API Inference Extension (`inference.networking.k8s.io`) is installed, which endpoint pickers
+    /// need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inference_gateway: Option<bool>,
+    /// Whether the operator finds out by itself which GPUs there are. One that is bound to its namespace may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_discovery: Option<bool>,
+    /// Grove's cluster topologies: name → its domains, the broadest first (`[zone, rack, host]`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topologies: Option<BTreeMap<String, Vec<String>>>,
+}
+
+/// What a graph or request may need of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Need {
+    /// Graphs run on Grove.
+    Grove,
+    /// Names fit what Grove makes of them, or graphs do not run on Grove.
+    GroveNames,
+    /// Endpoint pickers have the API that they serve.
+    InferenceGateway,
+    /// A topology of this name, with these domains, exists where graphs run on Grove.
+    Topology,
+    /// The operator finds GPUs by itself.
+    GpuDiscovery,
+}
+
+impl Need {
+    /// Every need.
+    pub const ALL: [Self; 5] =
+        [Self::Grove, Self::GroveNames, Self::InferenceGateway, Self::Topology, Self::GpuDiscovery];
+
+    /// The rule that says so.
+    pub fn rule(self) -> Rule {
+        match self {
+            Self::Grove => rules::NEEDS_GROVE,
+            Self::GroveNames => rules::GROVE_NAMES,
+            Self::InferenceGateway => rules::NEEDS_INFERENCE_GATEWAY,
+            Self::Topology => rules::NEEDS_TOPOLOGY,
+            Self::GpuDiscovery => rules::NEEDS_GPU_DISCOVERY,
+        }
+    }
+
+    /// The field of [`Platform`] that answers it.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Grove | Self::GroveNames => "grove",
+            Self::InferenceGateway => "inferenceGateway",
+            Self::Topology => "topologies",
+            Self::GpuDiscovery => "gpuDiscovery",
+        }
+    }
+}
+
+impl Platform {
+    /// What the API groups of a cluster tell: an absent group is an absent extension. Source: the operator looks for
+    /// the same groups when it starts (`controller_common.DetectGroveAvailability` and its siblings).
+    pub fn of_groups<'a>(groups: impl IntoIterator<Item = &'a str>) -> Self {
+        let groups: BTreeSet<&str> = groups.into_iter().collect();
+        Self {
+            grove: Some(groups.contains("grove.io")),
+            leader_worker_set: Some(groups.contains("leaderworkerset.x-k8s.io")),
+            inference_gateway: Some(groups.contains("inference.networking.k8s.io")),
+            gpu_discovery: None,
+            topologies: None,
+        }
+    }
+
+    /// Whether a need is met, as far as that is known. Topologies are held against what is wanted of them by the rule
+    /// itself, which then finds nothing or something that is refused.
+    pub(super) fn has(&self, need: Need) -> Option<bool> {
+        match need {
+            Need::Grove => self.grove,
+            Need::GroveNames => self.grove.map(|grove| !grove),
+            Need::InferenceGateway => self.inference_gateway,
+            Need::Topology => self.topologies.as_ref().map(|_| false),
+            // Found out by every operator but one that is bound to its namespace.
+            Need::GpuDiscovery => Some(self.gpu_discovery.unwrap_or(true)),
+        }
+    }
+
+    /// This knowledge, and where it has none, that of another.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        Self {
+            grove: self.grove.or(other.grove),
+            leader_worker_set: self.leader_worker_set.or(other.leader_worker_set),
+            inference_gateway: self.inference_gateway.or(other.inference_gateway),
+            gpu_discovery: self.gpu_discovery.or(other.gpu_discovery),
+            topologies: self.topologies.or_else(|| other.topologies.clone()),
+        }
+    }
+}

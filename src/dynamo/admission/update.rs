@@ -1,0 +1,261 @@
+//! What admission forbids to change after creation.
+
+use super::{Faults, Platform, Refusal, component_path, rules};
+use crate::dynamo::kinds;
+use crate::object::{FieldPath, Object};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What makes a forbidden change possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Remedy {
+    /// Delete the object and create it again.
+    Replace,
+    /// Only another value: the object would be refused on create as well, or must not be deleted (weights).
+    Correct,
+    /// The same change later.
+    Wait,
+}
+
+/// Who writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// The operator or a planner: they may change replicas under a scaling adapter.
+    Operator,
+    /// Everybody else.
+    User,
+}
+
+/// What Dynamo forbids about a change from one object to another of the same kind and name, in the operator's order.
+/// What it refuses of the new object as such is [`super::check`]'s matter.
+pub fn update(old: &Object, new: &Object, writer: Writer) -> Vec<Refusal> {
+    let platform = Platform::default();
+    let mut faults = Faults::new(&platform);
+    let kind = new.kind();
+    if kind == kinds::GRAPH.kind {
+        graph(old, new, writer, &mut faults);
+    } else if kind == kinds::REQUEST.kind {
+        request(old, new, &mut faults);
+    } else if kind == kinds::ADAPTER.kind {
+        adapter(old, new, &mut faults);
+    }
+    faults.found
+}
+
+type Components<'a> = BTreeMap<&'a str, &'a Value>;
+
+/// The components of a graph's spec by name.
+fn components(object: &Object) -> Components<'_> {
+    let list = object.spec().get("components").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(|one| Some((one.get("name")?.as_str()?, one))).collect()
+}
+
+fn present<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
+    value.get(field).filter(|value| !value.is_null())
+}
+
+/// Source: the DGD webhook's `ValidateUpdate`.
+fn graph(old: &Object, new: &Object, writer: Writer, faults: &mut Faults<'_>) {
+    let (before, after) = (components(old), components(new));
+    if present(old.spec(), "backendFramework") != present(new.spec(), "backendFramework") {
+        faults.frozen(
+            FieldPath::of(["spec", "backendFramework"]),
+            "Dynamo forbids changing the backend of a graph in place",
+            "spec.backendFramework is immutable and cannot be changed after creation",
+        );
+    }
+    for (name, now) in &after {
+        if let Some(was) = before.get(name)
+            && present(was, "multinode").is_some() != present(now, "multinode").is_some()
+        {
+            faults.frozen(
+                component_path(name).field("multinode"),
+                format!("Dynamo forbids turning component `{name}` from one node to several or back"),
+                format!(
+                    "spec.services[{name}] cannot change node topology (between single-node and multi-node) after creation"
+                ),
+            );
+        }
+    }
+    for (name, now) in &after {
+        if let Some(was) = before.get(name) {
+            memory(name, was, now, faults);
+        }
+    }
+    let tail = "is immutable and cannot be added, removed, or changed after creation; delete and recreate the \
+                DynamoGraphDeployment to change topology constraints";
+    if present(old.spec(), "topologyConstraint") != present(new.spec(), "topologyConstraint") {
+        faults.frozen(
+            FieldPath::of(["spec", "topologyConstraint"]),
+            "Dynamo forbids changing the topology constraint of a graph in place",
+            format!("spec.topologyConstraint {tail}"),
+        );
+    }
+    for (name, now) in &after {
+        if let Some(was) = before.get(name)
+            && present(was, "topologyConstraint") != present(now, "topologyConstraint")
+        {
+            faults.frozen(
+                component_path(name).field("topologyConstraint"),
+                format!("Dynamo forbids changing the topology constraint of component `{name}` in place"),
+                format!("spec.services[{name}].topologyConstraint {tail}"),
+            );
+        }
+    }
+    faults.section();
+    names(&before, &after, faults);
+    faults.section();
+    if writer == Writer::User {
+        replicas(&before, &after, faults);
+    }
+    faults.section();
+    restart(old, new, faults);
+}
+
+fn names(before: &Components<'_>, after: &Components<'_>, faults: &mut Faults<'_>) {
+    let added: Vec<&str> = after.keys().filter(|name| !before.contains_key(*name)).copied().collect();
+    let removed: Vec<&str> = before.keys().filter(|name| !after.contains_key(*name)).copied().collect();
+    let part =
+        |verb: &str, names: &[&str]| (!names.is_empty()).then(|| format!("services {verb}: [{}]", names.join(" ")));
+    let parts: Vec<String> = [part("added", &added), part("removed", &removed)].into_iter().flatten().collect();
+    let words = format!("service topology is immutable and cannot be modified after creation: {}", parts.join(", "));
+    for name in &removed {
+        let message = format!("Dynamo forbids removing component `{name}` in place");
+        faults.frozen(component_path(name), message, words.clone());
+    }
+    for name in &added {
+        let message = format!("Dynamo forbids adding component `{name}` in place");
+        faults.frozen(component_path(name), message, words.clone());
+    }
+}
+
+/// GPU memory between pods, with its failover, decides which pods there are at all.
+fn memory(name: &str, was: &Value, now: &Value, faults: &mut Faults<'_>) {
+    let mode = |component: &Value, block: &str| {
+        let block = component.get("experimental")?.get(block).filter(|block| !block.is_null())?;
+        Some((block.get("mode")?.as_str()? == "InterPod", block.get("numShadows").and_then(Value::as_u64).unwrap_or(1)))
+    };
+    let service = |component: &Value| mode(component, "gpuMemoryService").is_some_and(|(between, _)| between);
+    let failover = |component: &Value| {
+        mode(component, "failover").filter(|(between, _)| *between && service(component)).map(|(_, shadows)| shadows)
+    };
+    let path = component_path(name).field("experimental");
+    let recreate = "delete and recreate the DynamoGraphDeployment";
+    if service(was) != service(now) {
+        faults.frozen(
+            path.field("gpuMemoryService").field("mode"),
+            format!("Dynamo forbids switching GPU memory between pods of `{name}` on or off in place"),
+            format!(
+                "spec.services[{name}].gpuMemoryService.mode: the inter-pod GMS layout cannot be toggled after creation; \
+                 {recreate}"
+            ),
+        );
+    }
+    match (failover(was), failover(now)) {
+        (Some(before), Some(after)) if before != after => faults.frozen(
+            path.field("failover").field("numShadows"),
+            format!("Dynamo forbids changing the shadows of `{name}` in place"),
+            format!(
+                "spec.services[{name}].failover.numShadows is immutable for inter-pod GMS failover; {recreate} to change it"
+            ),
+        ),
+        (Some(_), None) | (None, Some(_)) => faults.frozen(
+            path.field("failover"),
+            format!("Dynamo forbids switching failover between pods of `{name}` on or off in place"),
+            format!(
+                "spec.services[{name}].failover: inter-pod GMS failover cannot be toggled after creation; {recreate}"
+            ),
+        ),
+        (Some(_), Some(_)) | (None, None) => {}
+    }
+}
+
+/// The adapter that counts is the one of the new graph.
+fn replicas(before: &Components<'_>, after: &Components<'_>, faults: &mut Faults<'_>) {
+    let count = |component: &Value| component.get("replicas").and_then(Value::as_i64).unwrap_or(1);
+    for (name, now) in after {
+        let Some(was) = before.get(name) else { continue };
+        if present(now, "scalingAdapter").is_some() && count(was) != count(now) {
+            faults.refused_as(
+                rules::SCALED,
+                component_path(name).field("replicas"),
+                format!("the replicas of `{name}` belong to its scaling adapter"),
+                "scale the adapter",
+                format!(
+                    "spec.services[{name}].replicas cannot be modified directly when scaling adapter is enabled; scale or \
+                     update the related DynamoGraphDeploymentScalingAdapter instead"
+                ),
+            );
+        }
+    }
+}
+
+fn restart(old: &Object, new: &Object, faults: &mut Faults<'_>) {
+    let id =
+        |object: &Object| object.spec().pointer("/restart/id").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let phase = old.status().pointer("/rollingUpdate/phase").and_then(Value::as_str);
+    if let Some(phase @ ("Pending" | "InProgress")) = phase
+        && id(old) != id(new)
+    {
+        faults.refused_as(
+            rules::RESTART_WHILE_ROLLING,
+            FieldPath::of(["spec", "restart", "id"]),
+            format!("the workers roll (rolling update {phase}), and Dynamo takes no restart meanwhile"),
+            "wait until the rollout is through, then sync",
+            format!("spec.restart.id cannot be changed while a rolling update is {phase}"),
+        );
+        faults.last_remedy(Remedy::Wait);
+    }
+}
+
+/// A request is one-shot: its spec counts until profiling starts. Source: the DGDR webhook; edits of a request that is
+/// over are admitted and ignored, which is stator's own finding.
+fn request(old: &Object, new: &Object, faults: &mut Faults<'_>) {
+    let phase = old.status().get("phase").and_then(Value::as_str).unwrap_or_default();
+    if old.spec() == new.spec() || matches!(phase, "" | "Pending") {
+        return;
+    }
+    let path = FieldPath::of(["spec"]);
+    if matches!(phase, "Ready" | "Failed") {
+        let message = format!("Dynamo ignores edits of a request that is {phase}");
+        faults.would_fail(rules::FROZEN, path, message, "make the request again under another name");
+        faults.last_remedy(Remedy::Replace);
+    } else {
+        faults.frozen(
+            path,
+            format!("Dynamo denies edits of a request that is {phase}"),
+            format!(
+                "spec updates are forbidden while the resource is in phase \"{phase}\"; delete and recreate the resource"
+            ),
+        );
+    }
+}
+
+/// Source: the DynamoModel webhook.
+fn adapter(old: &Object, new: &Object, faults: &mut Faults<'_>) {
+    for (field, default) in [("modelType", "base"), ("baseModelName", "")] {
+        let value = |object: &Object| object.spec().get(field).and_then(Value::as_str).unwrap_or(default).to_owned();
+        if value(old) != value(new) {
+            faults.frozen(
+                FieldPath::of(["spec", field]),
+                format!("Dynamo forbids changing `{field}` of an adapter in place"),
+                format!("spec.{field} is immutable and cannot be changed after creation"),
+            );
+        }
+    }
+}
+
+impl Faults<'_> {
+    /// Frozen: only a new object can have it.
+    fn frozen(&mut self, path: FieldPath, message: impl Into<String>, words: impl Into<String>) {
+        let help = "the object has to be made again: `--allow replace`, or give the model another name";
+        self.refused_as(rules::FROZEN, path, message, help, words);
+        self.last_remedy(Remedy::Replace);
+    }
+
+    fn last_remedy(&mut self, remedy: Remedy) {
+        if let Some(last) = self.found.last_mut() {
+            last.remedy = remedy;
+        }
+    }
+}

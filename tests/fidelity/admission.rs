@@ -1,0 +1,154 @@
+//! Admission: every verdict on an object that was to be created.
+
+use super::{table, verdicts};
+use serde_json::{Value, json};
+use stator::dynamo::admission::{self, Platform, Refusal, Weight};
+use stator::object::Object;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// One judged object.
+struct Case {
+    name: String,
+    denied: Option<String>,
+    /// What is said without knowing the cluster.
+    blind: Vec<Refusal>,
+    /// What is said of the cluster that the verdict comes from.
+    known: Vec<Refusal>,
+}
+
+/// How an object is judged: whole, or by the webhooks alone.
+type Judge = fn(&Object, &Platform) -> Vec<Refusal>;
+
+fn judge(by: Judge, name: &Value, denied: &Value, object: &Value, platform: &Platform) -> Case {
+    let mut object = object.clone();
+    if object["metadata"]["namespace"].is_null() {
+        object["metadata"]["namespace"] = json!("default");
+    }
+    let object = Object::from_value(object).unwrap();
+    Case {
+        name: name.as_str().unwrap().to_owned(),
+        denied: denied.as_str().map(str::to_owned),
+        blind: by(&object, &Platform::default()),
+        known: by(&object, platform),
+    }
+}
+
+fn creates() -> Vec<Case> {
+    // Without Grove, LeaderWorkerSet and the inference gateway.
+    let platform = Platform::of_groups([]);
+    verdicts("creates")
+        .iter()
+        .map(|row| judge(admission::check, &row["name"], &row["denied"], &row["object"], &platform))
+        .collect()
+}
+
+fn manifests() -> Vec<Case> {
+    // The validators alone, with Grove and LeaderWorkerSet off; nobody looked for an inference gateway.
+    let platform = Platform { inference_gateway: Some(true), ..Platform::of_groups([]) };
+    let rows = verdicts("manifests");
+    let judged = rows.iter().filter(|row| row["v1beta1"].is_object() && row["admitted"].is_boolean());
+    judged
+        .map(|row| {
+            // The CRD's form at v1beta1 says nothing of what was written at v1alpha1: a type of `main` is fine there.
+            let by: Judge = if row["version"] == "nvidia.com/v1beta1" { admission::check } else { admission::operator };
+            judge(by, &row["file"], &row["denied"], &row["v1beta1"], &platform)
+        })
+        .collect()
+}
+
+fn refused(refusals: &[Refusal]) -> Option<&Refusal> {
+    refusals.iter().find(|refusal| refusal.weight == Weight::Refused)
+}
+
+/// Every case that is judged otherwise than the operator judged it, or without a reason.
+fn exceptions(cases: &[Case]) -> Vec<String> {
+    cases
+        .iter()
+        .filter_map(|case| {
+            let wrong = match (&case.denied, refused(&case.known)) {
+                (Some(denied), None) => Some(format!("denied, and not foreseen: {denied}")),
+                (None, Some(refusal)) => Some(format!("admitted, and refused: {}", refusal.message)),
+                (Some(_), Some(refusal)) if refusal.path.0.is_empty() || refusal.help.is_empty() => {
+                    Some(format!("no field or no fix: {}", refusal.message))
+                }
+                // Where the cluster is not known, a denial is a refusal, or said to depend on the cluster.
+                (Some(_), Some(_)) if case.blind.iter().all(|refusal| refusal.weight == Weight::WouldFail) => {
+                    Some("not foreseen without the cluster".to_owned())
+                }
+                (None, None) if refused(&case.blind).is_some() => Some("admitted, and refused".to_owned()),
+                (Some(_), Some(_)) | (None, None) => None,
+            };
+            wrong.map(|wrong| format!("{}: {wrong}", case.name))
+        })
+        .collect()
+}
+
+/// Rule → how many denials it foresees, in each set.
+fn by_rule<'a>(sets: &[&'a [Case]], of: impl Fn(&'a Case) -> BTreeSet<&'static str>) -> Vec<Vec<String>> {
+    let mut counts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, cases) in sets.iter().enumerate() {
+        for rule in cases.iter().flat_map(&of) {
+            counts.entry(rule).or_insert_with(|| vec![0; sets.len()])[index] += 1;
+        }
+    }
+    let row = |(rule, counts): (&str, Vec<usize>)| {
+        std::iter::once(format!("`{rule}`")).chain(counts.iter().map(usize::to_string)).collect()
+    };
+    counts.into_iter().map(row).collect()
+}
+
+pub fn section() -> String {
+    let (creates, manifests) = (creates(), manifests());
+    let sets = [creates.as_slice(), manifests.as_slice()];
+    let wrong: Vec<String> = sets.iter().flat_map(|cases| exceptions(cases)).collect();
+    assert_eq!(wrong, Vec::<String>::new());
+
+    let denied = |cases: &[Case]| cases.iter().filter(|case| case.denied.is_some()).count();
+    let depends =
+        |cases: &[Case]| cases.iter().filter(|case| case.denied.is_some() && refused(&case.blind).is_none()).count();
+    let said = |case: &&Case| {
+        let words = case.denied.as_deref()?;
+        Some(words.split_once("denied the request: ").map_or(words, |(_, words)| words).to_owned())
+    };
+    let alike = |cases: &[Case]| {
+        cases
+            .iter()
+            .filter(|case| said(case).is_some_and(|words| admission::denial(&case.known) == Some(words)))
+            .count()
+    };
+    let count =
+        |number: fn(&[Case]) -> usize| -> Vec<String> { sets.iter().map(|set| number(set).to_string()).collect() };
+    let row = |what: &str, numbers: Vec<String>| std::iter::once(what.to_owned()).chain(numbers).collect::<Vec<_>>();
+    let rows = [
+        row("Verdicts", count(<[Case]>::len)),
+        row(
+            "admitted, and not refused by stator",
+            count(|cases| cases.iter().filter(|case| case.denied.is_none()).count()),
+        ),
+        row("denied, and foreseen with field and fix", sets.iter().map(|set| denied(set).to_string()).collect()),
+        row("… of these in the operator's own words", sets.iter().map(|set| alike(set).to_string()).collect()),
+        row("… of these depend on the cluster", sets.iter().map(|set| depends(set).to_string()).collect()),
+        row("judged otherwise", sets.iter().map(|set| exceptions(set).len().to_string()).collect()),
+    ];
+    let mut text = String::from(
+        "## Admission\n\n`validate` and `plan` refuse what the operator would. *Objects* are 296 odd graphs, requests and \
+         adapters, judged by a real API server with the CRDs and the operator's webhooks; *manifests* are upstream's \
+         examples, judged by the operator's validators in the form that its own conversion gives them.\n\n",
+    );
+    text += &table(&["", "Objects", "Manifests"], &rows);
+    text += "\nWhat depends on the cluster (Grove, the inference gateway, topologies, GPU discovery) is a warning with a rule \
+             of its own, until the environment's `platform` in `stator.yaml` says what there is: then it is an error, or \
+             nothing. Denials by the rule that foresees them:\n\n";
+    let foreseen = |case: &Case| {
+        case.denied.iter().filter_map(|_| refused(&case.known)).map(|refusal| refusal.rule.id).collect::<BTreeSet<_>>()
+    };
+    text += &table(&["Rule", "Objects", "Manifests"], &by_rule(&sets, foreseen));
+    text += "\nAdmitted is not the same as works. These findings are stator's own, warnings on admitted objects:\n\n";
+    let own = |case: &Case| {
+        let found = case.known.iter().filter(|_| case.denied.is_none());
+        found.map(|refusal| refusal.rule.id).collect::<BTreeSet<_>>()
+    };
+    write!(text, "{}", table(&["Rule", "Objects", "Manifests"], &by_rule(&sets, own))).unwrap();
+    text
+}

@@ -1,0 +1,34 @@
+//! How near stator is to Dynamo, counted: what the operator said of upstream's objects against what stator says.
+//!
+//! Every count asserts what it counts: a case that stator gets wrong fails the test, it does not lower a number.
+
+mod admission;
+mod updates;
+
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+/// Lines of a file of verdicts.
+fn verdicts(name: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/dynamo/oracle/{name}.jsonl"));
+    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A Markdown table.
+fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut text = format!("| {} |\n|{}\n", head.join(" | "), "-|".repeat(head.len()));
+    for row in rows {
+        writeln!(text, "| {} |", row.join(" | ")).unwrap();
+    }
+    text
+}
+
+const HEAD: &str = include_str!("head.md");
+
+/// `docs/dynamo.md`.
+pub fn page() -> String {
+    let sections = [admission::section(), updates::section()];
+    format!("{HEAD}\n{}", sections.join("\n"))
+}
