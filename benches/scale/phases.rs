@@ -65,6 +65,7 @@ fn rendered(folder: &Path) -> Fallible<Vec<Rendered>> {
         repository: selection.repository.clone(),
         environment: selection.name.clone(),
         namespace: selection.environment.namespace.to_string(),
+        platform: stator::dynamo::admission::Platform::default(),
     };
     Ok(render_all(&selection.intents, &target))
 }

@@ -20,7 +20,9 @@ pub(super) fn judge(context: &mut Context<'_>, object: &Object, origin: &str) {
         let location = locked.map_or_else(|| context.intent.origins.locate(&path), |lock| lock.location.clone());
         context.findings.push(match refusal.weight {
             Weight::Refused => Finding::error(refusal.rule, location, refusal.message, refusal.help),
-            Weight::Depends(_) | Weight::WouldFail => Finding::warning(refusal.rule, location, refusal.message, refusal.help),
+            Weight::Depends(_) | Weight::WouldFail => {
+                Finding::warning(refusal.rule, location, refusal.message, refusal.help)
+            }
         });
     }
 }

@@ -1,6 +1,6 @@
 //! Admission: every verdict on an object that was to be created.
 
-use super::{table, verdicts};
+use super::{source, table, verdicts};
 use serde_json::{Value, json};
 use stator::dynamo::admission::{self, Platform, Refusal, Weight};
 use stator::object::Object;
@@ -17,10 +17,7 @@ struct Case {
     known: Vec<Refusal>,
 }
 
-/// How an object is judged: whole, or by the webhooks alone.
-type Judge = fn(&Object, &Platform) -> Vec<Refusal>;
-
-fn judge(by: Judge, name: &Value, denied: &Value, object: &Value, platform: &Platform) -> Case {
+fn judge(name: &Value, denied: &Value, object: &Value, platform: &Platform) -> Case {
     let mut object = object.clone();
     if object["metadata"]["namespace"].is_null() {
         object["metadata"]["namespace"] = json!("default");
@@ -29,18 +26,15 @@ fn judge(by: Judge, name: &Value, denied: &Value, object: &Value, platform: &Pla
     Case {
         name: name.as_str().unwrap().to_owned(),
         denied: denied.as_str().map(str::to_owned),
-        blind: by(&object, &Platform::default()),
-        known: by(&object, platform),
+        blind: admission::check(&object, &Platform::default()),
+        known: admission::check(&object, platform),
     }
 }
 
 fn creates() -> Vec<Case> {
     // Without Grove, LeaderWorkerSet and the inference gateway.
     let platform = Platform::of_groups([]);
-    verdicts("creates")
-        .iter()
-        .map(|row| judge(admission::check, &row["name"], &row["denied"], &row["object"], &platform))
-        .collect()
+    verdicts("creates").iter().map(|row| judge(&row["name"], &row["denied"], &row["object"], &platform)).collect()
 }
 
 fn manifests() -> Vec<Case> {
@@ -48,13 +42,7 @@ fn manifests() -> Vec<Case> {
     let platform = Platform { inference_gateway: Some(true), ..Platform::of_groups([]) };
     let rows = verdicts("manifests");
     let judged = rows.iter().filter(|row| row["v1beta1"].is_object() && row["admitted"].is_boolean());
-    judged
-        .map(|row| {
-            // The CRD's form at v1beta1 says nothing of what was written at v1alpha1: a type of `main` is fine there.
-            let by: Judge = if row["version"] == "nvidia.com/v1beta1" { admission::check } else { admission::operator };
-            judge(by, &row["file"], &row["denied"], &row["v1beta1"], &platform)
-        })
-        .collect()
+    judged.map(|row| judge(&row["file"], &row["denied"], &source(row), &platform)).collect()
 }
 
 fn refused(refusals: &[Refusal]) -> Option<&Refusal> {
@@ -134,7 +122,7 @@ pub fn section() -> String {
     let mut text = String::from(
         "## Admission\n\n`validate` and `plan` refuse what the operator would. *Objects* are 296 odd graphs, requests and \
          adapters, judged by a real API server with the CRDs and the operator's webhooks; *manifests* are upstream's \
-         examples, judged by the operator's validators in the form that its own conversion gives them.\n\n",
+         examples, in both versions of the API, judged by the operator's validators.\n\n",
     );
     text += &table(&["", "Objects", "Manifests"], &rows);
     text += "\nWhat depends on the cluster (Grove, the inference gateway, topologies, GPU discovery) is a warning with a rule \

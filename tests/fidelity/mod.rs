@@ -3,6 +3,7 @@
 //! Every count asserts what it counts: a case that stator gets wrong fails the test, it does not lower a number.
 
 mod admission;
+mod conversions;
 mod updates;
 
 use serde_json::Value;
@@ -14,6 +15,16 @@ use std::path::Path;
 fn verdicts(name: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/dynamo/oracle/{name}.jsonl"));
     fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The document that a verdict on a manifest is about, as upstream wrote it.
+fn source(row: &Value) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo").join(row["file"].as_str().unwrap());
+    // Some of upstream's files hold more comments in a row than the reader looks past.
+    let options = serde_saphyr::options! { emit_comments: false };
+    let text = fs::read_to_string(path).unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(&text, options).unwrap();
+    documents[usize::try_from(row["doc"].as_u64().unwrap()).unwrap()].clone()
 }
 
 /// A Markdown table.
@@ -29,6 +40,6 @@ const HEAD: &str = include_str!("head.md");
 
 /// `docs/dynamo.md`.
 pub fn page() -> String {
-    let sections = [admission::section(), updates::section()];
+    let sections = [admission::section(), updates::section(), conversions::section()];
     format!("{HEAD}\n{}", sections.join("\n"))
 }

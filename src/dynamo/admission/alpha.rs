@@ -1,16 +1,18 @@
-//! DynamoGraphDeployment at v1alpha1: the rules about fields that v1beta1 has no place for.
+//! DynamoGraphDeployment at v1alpha1: the rules about fields that v1beta1 has no place for, and, once it is converted, all
+//! the others.
 //!
 //! Source: the DGD webhook of release 1.2 (`validatePVCs`) and its `SharedSpecValidator`.
 
-use super::{Faults, rules};
-use crate::object::{FieldPath, Object};
+use super::{Faults, Platform, graph, rules};
+use crate::dynamo::conversion;
+use crate::object::{FieldPath, Object, Segment};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The version that these rules are about.
 pub(super) const API_VERSION: &str = "nvidia.com/v1alpha1";
 
-pub(super) fn check(object: &Object, faults: &mut Faults<'_>) {
+pub(super) fn check(object: &Object, platform: &Platform, faults: &mut Faults<'_>) {
     let services: BTreeMap<&str, &Value> = object
         .spec()
         .get("services")
@@ -27,12 +29,36 @@ pub(super) fn check(object: &Object, faults: &mut Faults<'_>) {
             "add at least one",
             "spec.services must have at least one service",
         );
+        return;
     }
     faults.section();
     volumes(object, faults);
     for (name, service) in services {
         faults.section();
         self::service(name, service, faults);
+    }
+    faults.section();
+    let before = faults.found.len();
+    // What cannot be converted has faults of form.
+    if let Ok(beta) = conversion::convert(object.value())
+        && let Ok(beta) = Object::from_value(beta.document)
+    {
+        graph::check(&beta, platform, faults);
+    }
+    for fault in faults.found.iter_mut().skip(before) {
+        fault.path = as_written(&fault.path);
+    }
+}
+
+/// Where a field of the converted graph stands in the source: components are services there, and what is in them has other
+/// names, so the service is named as a whole.
+fn as_written(path: &FieldPath) -> FieldPath {
+    match path.0.as_slice() {
+        [Segment::Field(_), Segment::Field(components), Segment::Key(keys), ..] if components == "components" => {
+            let name = keys.get("name").map(ToString::to_string).unwrap_or_default();
+            FieldPath::of(["spec".to_owned(), "services".to_owned(), name])
+        }
+        _ => path.clone(),
     }
 }
 
@@ -44,9 +70,9 @@ fn on(value: &Value, field: &str) -> bool {
     value.get(field).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// A list's item, as [`crate::object::Segment::Index`] names it.
+/// A list's item, as [`Segment::Index`] names it.
 fn item(path: &FieldPath, index: usize) -> FieldPath {
-    path.join(crate::object::Segment::Index(index))
+    path.join(Segment::Index(index))
 }
 
 fn volumes(object: &Object, faults: &mut Faults<'_>) {

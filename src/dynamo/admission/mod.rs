@@ -81,7 +81,7 @@ fn webhooks<'a>(object: &Object, platform: &'a Platform) -> Faults<'a> {
     let kind = object.kind();
     if kind == kinds::GRAPH.kind {
         if object.api_version() == alpha::API_VERSION {
-            alpha::check(object, &mut faults);
+            alpha::check(object, platform, &mut faults);
         } else {
             graph::check(object, platform, &mut faults);
         }
