@@ -1,5 +1,7 @@
 //! Options that several verbs share. A verb takes a group only where every option of it does something.
 
+use super::error::CliError;
+use crate::cluster::AnyCluster;
 use crate::cluster::embedded::Embedded;
 use crate::cluster::embedded::operator::{Operator, OperatorHandle};
 use crate::plan::HoldKind;
@@ -65,15 +67,18 @@ pub struct EnvironmentArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Cluster options")]
 pub struct ClusterArgs {
-    /// `embedded`, or `embedded:DIR`: live objects as files in a folder, .stator/cluster by default
+    /// `embedded`, or `embedded:DIR`: live objects as files in a folder, .stator/cluster by default; `in-cluster`: the one that this pod runs in
     #[arg(long, env = "STATOR_CLUSTER", value_name = "CLUSTER", conflicts_with_all = ["context", "kubeconfig"])]
     pub cluster: Option<String>,
-    /// Context of the kubeconfig
+    /// Context of the kubeconfig; without it the environment's own, else the current one
     #[arg(long, env = "STATOR_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
-    /// The kubeconfig
+    /// The kubeconfig, in place of $KUBECONFIG and ~/.kube/config
     #[arg(long, env = "STATOR_KUBECONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub kubeconfig: Option<PathBuf>,
+    /// Act as this user on a Kubernetes cluster; a service account is system:serviceaccount:NAMESPACE:NAME
+    #[arg(long = "as", env = "STATOR_AS", value_name = "USER")]
+    pub impersonate: Option<String>,
     /// Give up after this long: 90s, 5m, 1h30m
     #[arg(long, env = "STATOR_TIMEOUT", value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
@@ -93,8 +98,26 @@ pub struct SimulateArgs {
 
 impl SimulateArgs {
     /// Starts playing, where that is asked for; it goes on until the handle is dropped.
-    pub fn start(&self, cluster: &Embedded) -> Option<OperatorHandle> {
-        self.simulate_operator.then(|| Operator::start(cluster.clone(), self.simulate_speed))
+    ///
+    /// # Errors
+    /// On a Kubernetes cluster, where Dynamo's own operator plays it.
+    pub fn start(&self, cluster: &AnyCluster) -> Result<Option<OperatorHandle>, CliError> {
+        Ok(self.playable(cluster)?.map(|cluster| Operator::start(cluster.clone(), self.simulate_speed)))
+    }
+
+    /// The cluster to play on, where playing is asked for.
+    ///
+    /// # Errors
+    /// On a Kubernetes cluster, where Dynamo's own operator plays that part.
+    pub fn playable<'a>(&self, cluster: &'a AnyCluster) -> Result<Option<&'a Embedded>, CliError> {
+        match cluster {
+            _ if !self.simulate_operator => Ok(None),
+            AnyCluster::Embedded(cluster) => Ok(Some(cluster)),
+            AnyCluster::Kubernetes(_) => Err(CliError::usage(
+                "--simulate-operator is for the embedded cluster, and this is a Kubernetes cluster",
+            )
+            .hint("leave it out: Dynamo's operator is at work there; or pass `--cluster embedded`")),
+        }
     }
 }
 

@@ -4,42 +4,60 @@ use super::args::ClusterArgs;
 use super::error::{CliError, ErrorKind};
 use super::output::Output;
 use crate::cluster::embedded::{Embedded, Options};
+use crate::cluster::kube::{self, ConnectError, Kube};
+use crate::cluster::{AnyCluster, Cluster as _};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
 /// Where the embedded cluster is, below the repository's root.
 const FOLDER: &str = ".stator/cluster";
 
-/// What a user is told who asks for a Kubernetes cluster.
-const NOT_YET: &str = "this release works on the embedded cluster only; pass `--cluster embedded`, or apply the output of \
-                       `stator render` with kubectl";
-
-/// Why this cluster and no other.
+/// Which cluster, and why that one and no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Why {
-    Asked,
-    NoKubeconfig,
-    KubeconfigUnsupported(PathBuf),
+enum Choice {
+    /// The folder of an embedded cluster, and what is to be said of why.
+    Embedded(PathBuf, &'static str),
+    /// A context of the kubeconfig, `None` for its current one.
+    Context(Option<String>, &'static str),
+    /// The pod's own cluster.
+    InCluster,
 }
 
 /// Opens the cluster that the options, the environment or the machine name, and says which on standard error.
-pub fn open(
+pub async fn open(
     arguments: &ClusterArgs,
     root: &Path,
     environment_context: Option<&str>,
     output: &Output,
-) -> Result<Embedded, CliError> {
-    let (folder, why) = choose(arguments, root, environment_context)?;
-    let folder = shorten(&folder);
-    let shown = folder.display();
-    output.note(&match why {
-        Why::Asked => format!("Using the embedded cluster in {shown}."),
-        Why::NoKubeconfig => format!("Using the embedded cluster in {shown}, as there is no kubeconfig."),
-        Why::KubeconfigUnsupported(kubeconfig) => format!(
-            "Using the embedded cluster in {shown}: {} is passed over, as this release does not work on Kubernetes.",
-            kubeconfig.display()
-        ),
-    });
+) -> Result<AnyCluster, CliError> {
+    let choice = choose(arguments, root, environment_context, &Machine::look(arguments)?)?;
+    let options = kube::Options {
+        kubeconfig: arguments.kubeconfig.clone(),
+        impersonate: arguments.impersonate.clone().map(|user| kube::Impersonate { user, groups: Vec::new() }),
+        ..kube::Options::default()
+    };
+    let (cluster, why) = match choice {
+        Choice::Embedded(folder, why) => {
+            if options.impersonate.is_some() {
+                return Err(CliError::usage("--as is for Kubernetes clusters, and this is an embedded one")
+                    .hint("leave it out, or name a cluster with --context"));
+            }
+            return open_embedded(&folder, why, output).map(AnyCluster::from);
+        }
+        Choice::Context(context, why) => (Kube::connect(kube::Options { context, ..options }).await?, why),
+        Choice::InCluster => (Kube::in_cluster(options)?, ""),
+    };
+    let somebody = match &arguments.impersonate {
+        Some(user) => format!(" as {user}"),
+        None => String::new(),
+    };
+    output.note(&format!("Using the {}{somebody}{why}.", cluster.describe()));
+    Ok(cluster.into())
+}
+
+fn open_embedded(folder: &Path, why: &str, output: &Output) -> Result<Embedded, CliError> {
+    let folder = shorten(folder);
+    output.note(&format!("Using the embedded cluster in {}{why}.", folder.display()));
     let cluster = Embedded::open(&folder, Options::default())?;
     if folder.ends_with(FOLDER) {
         keep_out_of_git(&folder);
@@ -56,34 +74,72 @@ fn keep_out_of_git(folder: &Path) {
     }
 }
 
-fn choose(arguments: &ClusterArgs, root: &Path, environment_context: Option<&str>) -> Result<(PathBuf, Why), CliError> {
-    if let Some(cluster) = &arguments.cluster {
-        return match cluster.split_once(':') {
-            None if cluster == "embedded" => Ok((root.join(FOLDER), Why::Asked)),
-            Some(("embedded", folder)) if !folder.is_empty() => Ok((PathBuf::from(folder), Why::Asked)),
-            Some(_) | None => Err(CliError::usage(format!("`{cluster}` is no cluster"))
-                .hint("write `embedded`, or `embedded:DIR` for a folder of your own")),
-        };
-    }
-    if arguments.context.is_some() || arguments.kubeconfig.is_some() {
-        return Err(CliError::usage("a Kubernetes cluster was asked for with --context or --kubeconfig").hint(NOT_YET));
-    }
-    if let Some(context) = environment_context {
-        return Err(
-            CliError::usage(format!("the environment asks for the Kubernetes context `{context}`")).hint(NOT_YET)
-        );
-    }
-    Ok((root.join(FOLDER), kubeconfig().map_or(Why::NoKubeconfig, Why::KubeconfigUnsupported)))
+/// What the machine says where the options say nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Machine {
+    /// Whether there is a kubeconfig.
+    kubeconfig: bool,
+    /// Its contexts.
+    contexts: Vec<String>,
+    /// Its current context.
+    current: Option<String>,
 }
 
-/// The kubeconfig that kubectl would read, when there is one.
-fn kubeconfig() -> Option<PathBuf> {
-    let listed = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty());
-    let candidates: Vec<PathBuf> = match &listed {
-        Some(list) => std::env::split_paths(list).collect(),
-        None => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
-    };
-    candidates.into_iter().find(|path| path.is_file())
+impl Machine {
+    /// Reads the kubeconfig, where the choice can hang on it.
+    fn look(arguments: &ClusterArgs) -> Result<Self, CliError> {
+        if arguments.cluster.is_some() || arguments.context.is_some() {
+            return Ok(Self::default());
+        }
+        let files = kube::kubeconfig_files(arguments.kubeconfig.as_deref());
+        if files.is_empty() {
+            return Ok(Self::default());
+        }
+        let kube::Contexts { names, current } = kube::contexts(&files)?;
+        Ok(Self { kubeconfig: true, contexts: names, current })
+    }
+}
+
+/// What is asked for on the command line goes over the environment's own context, that over the kubeconfig's current
+/// one, and that over the embedded cluster.
+fn choose(
+    arguments: &ClusterArgs,
+    root: &Path,
+    environment_context: Option<&str>,
+    machine: &Machine,
+) -> Result<Choice, CliError> {
+    if let Some(cluster) = &arguments.cluster {
+        return match cluster.split_once(':') {
+            None if cluster == "embedded" => Ok(Choice::Embedded(root.join(FOLDER), "")),
+            None if cluster == "in-cluster" => Ok(Choice::InCluster),
+            Some(("embedded", folder)) if !folder.is_empty() => Ok(Choice::Embedded(PathBuf::from(folder), "")),
+            Some(_) | None => Err(CliError::usage(format!("`{cluster}` is no cluster"))
+                .hint("write `embedded`, or `embedded:DIR` for a folder of your own; name a Kubernetes cluster with --context")),
+        };
+    }
+    if let Some(context) = &arguments.context {
+        return Ok(Choice::Context(Some(context.clone()), ""));
+    }
+    if arguments.kubeconfig.is_some() {
+        // A kubeconfig that was made for this environment may well be about other clusters as well.
+        let own = environment_context.filter(|own| machine.contexts.iter().any(|known| known == own));
+        return Ok(match own {
+            Some(own) => Choice::Context(Some(own.to_owned()), ", as the environment says"),
+            None => Choice::Context(None, ""),
+        });
+    }
+    if let Some(own) = environment_context {
+        return Ok(Choice::Context(Some(own.to_owned()), ", as the environment says"));
+    }
+    Ok(match machine {
+        Machine { current: Some(current), .. } => {
+            Choice::Context(Some(current.clone()), ", the current context of the kubeconfig")
+        }
+        Machine { kubeconfig: true, .. } => {
+            Choice::Embedded(root.join(FOLDER), ", as the kubeconfig has no current context")
+        }
+        Machine { .. } => Choice::Embedded(root.join(FOLDER), ", as there is no kubeconfig"),
+    })
 }
 
 /// A path as short as it can be said from here.
@@ -110,38 +166,79 @@ pub async fn within<T>(
     }
 }
 
+impl From<ConnectError> for CliError {
+    fn from(error: ConnectError) -> Self {
+        Self::new(ErrorKind::Cluster, error.to_string()).hint(error.help())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ROOT: &str = "/repo";
 
     fn arguments(cluster: &str) -> ClusterArgs {
         ClusterArgs { cluster: Some(cluster.into()), ..ClusterArgs::default() }
     }
 
-    #[test]
-    fn the_embedded_cluster_is_in_the_repository_or_where_one_says() {
-        let root = Path::new("/repo");
-        assert_eq!(choose(&arguments("embedded"), root, None).unwrap().0, root.join(".stator/cluster"));
-        assert_eq!(choose(&arguments("embedded:x/y"), root, None).unwrap().0, PathBuf::from("x/y"));
-        // What is asked for on the command line goes over the environment's context.
-        assert!(choose(&arguments("embedded"), root, Some("prod")).is_ok());
+    fn machine(current: Option<&str>) -> Machine {
+        Machine {
+            kubeconfig: true,
+            contexts: vec!["prod".to_owned(), "staging".to_owned()],
+            current: current.map(str::to_owned),
+        }
+    }
+
+    fn chosen(arguments: &ClusterArgs, environment: Option<&str>, machine: &Machine) -> Choice {
+        choose(arguments, Path::new(ROOT), environment, machine).unwrap()
     }
 
     #[test]
-    fn a_kubernetes_cluster_is_refused_and_never_replaced_in_silence() {
-        let root = Path::new("/repo");
-        let context = ClusterArgs { context: Some("prod".into()), ..ClusterArgs::default() };
-        let kubeconfig = ClusterArgs { kubeconfig: Some("k".into()), ..ClusterArgs::default() };
-        for refused in [
-            choose(&context, root, None),
-            choose(&kubeconfig, root, None),
-            choose(&ClusterArgs::default(), root, Some("prod")),
-            choose(&arguments("embedded:"), root, None),
-            choose(&arguments("kind"), root, None),
-        ] {
-            let error = refused.unwrap_err();
+    fn the_embedded_cluster_is_in_the_repository_or_where_one_says() {
+        let nowhere = Machine::default();
+        let own = Path::new(ROOT).join(".stator/cluster");
+        assert_eq!(chosen(&arguments("embedded"), None, &nowhere), Choice::Embedded(own.clone(), ""));
+        assert_eq!(chosen(&arguments("embedded:x/y"), None, &nowhere), Choice::Embedded("x/y".into(), ""));
+        // What is asked for on the command line goes over the environment's context.
+        assert_eq!(chosen(&arguments("embedded"), Some("prod"), &machine(Some("prod"))), Choice::Embedded(own, ""));
+        assert_eq!(chosen(&arguments("in-cluster"), Some("prod"), &nowhere), Choice::InCluster);
+        for wrong in ["embedded:", "kind", "kind:x", ""] {
+            let error = choose(&arguments(wrong), Path::new(ROOT), None, &nowhere).unwrap_err();
             assert_eq!(error.exit(), super::super::error::Exit::Error);
             assert!(!error.hints().is_empty(), "{error}");
         }
+    }
+
+    #[test]
+    fn options_go_over_the_environment_that_over_the_kubeconfig_and_that_over_the_embedded_cluster() {
+        let said = |choice: Choice| match choice {
+            Choice::Embedded(_, why) => format!("embedded{why}"),
+            Choice::Context(context, why) => format!("{}{why}", context.unwrap_or_else(|| "current".to_owned())),
+            Choice::InCluster => "in-cluster".to_owned(),
+        };
+        let context = ClusterArgs { context: Some("staging".into()), ..ClusterArgs::default() };
+        let kubeconfig = ClusterArgs { kubeconfig: Some("k".into()), ..ClusterArgs::default() };
+        let nothing = ClusterArgs::default();
+        let all = [
+            said(chosen(&context, Some("prod"), &machine(Some("prod")))),
+            said(chosen(&kubeconfig, Some("prod"), &machine(Some("staging")))),
+            said(chosen(&kubeconfig, Some("elsewhere"), &machine(Some("staging")))),
+            said(chosen(&nothing, Some("prod"), &machine(Some("staging")))),
+            said(chosen(&nothing, Some("prod"), &Machine::default())),
+            said(chosen(&nothing, None, &machine(Some("staging")))),
+            said(chosen(&nothing, None, &machine(None))),
+            said(chosen(&nothing, None, &Machine::default())),
+        ];
+        insta::assert_snapshot!(all.join("\n"), @"
+        staging
+        prod, as the environment says
+        current
+        prod, as the environment says
+        prod, as the environment says
+        staging, the current context of the kubeconfig
+        embedded, as the kubeconfig has no current context
+        embedded, as there is no kubeconfig
+        ");
     }
 }

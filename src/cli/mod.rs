@@ -145,7 +145,9 @@ fn tracing_to_stderr(common: &Common, output: &Output) {
         (false, 2) => "debug",
         (false, _) => "trace",
     };
-    let filter = EnvFilter::try_from_env("STATOR_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    // The client of the Kubernetes API logs what comes back as an error anyway.
+    let usual = if common.verbose < 3 { format!("{level},kube_client=off") } else { level.to_owned() };
+    let filter = EnvFilter::try_from_env("STATOR_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second call in one process, as tests make it, keeps the first subscriber.
     let _ = if std::env::var("STATOR_LOG_FORMAT").is_ok_and(|format| format == "json") {

@@ -65,7 +65,7 @@ async fn look(place: &Place, output: &Output) -> Result<(Vec<ModelStatus>, Vec<R
     connect::within(&place.cluster, async {
         let opened = repository::open(&place.path, output)?;
         let desired = repository::desired(&opened.workspace, &place.environment)?;
-        let cluster = status::connect(&opened, &desired, &place.cluster, output)?;
+        let cluster = status::connect(&opened, &desired, &place.cluster, output).await?;
         status::look(&opened, desired, &cluster).await
     })
     .await

@@ -134,7 +134,7 @@ pub async fn against_live(
     let desired = repository::desired(&opened.workspace, environment)?;
     opened.workspace.forget_models();
     let context = desired.selection.environment.context.clone();
-    let connected = connect::open(cluster, &opened.checkout.root, context.as_deref(), output)?;
+    let connected = connect::open(cluster, &opened.checkout.root, context.as_deref(), output).await?;
     let found = live::read(&connected, &desired).await?;
     Ok(live::plan(&opened, desired, found, changes).plan)
 }

@@ -6,8 +6,7 @@ use super::live;
 use super::output::Output;
 use super::repository::{self, Desired, Opened};
 use super::{connect, signals};
-use crate::cluster::embedded::Embedded;
-use crate::cluster::{Cluster as _, WatchEvent};
+use crate::cluster::{AnyCluster, Cluster as _, WatchEvent};
 use crate::dynamo::kinds;
 use crate::finding::nearest;
 use crate::plan::{self, ModelStatus, Record};
@@ -70,9 +69,12 @@ async fn show(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> 
     opened.note_when_empty(output);
     let desired = repository::desired(&opened.workspace, &arguments.environment)?;
     let namespace = desired.target.namespace.clone();
-    let cluster = connect(&opened, &desired, &arguments.cluster, output)?;
+    let cluster = connect(&opened, &desired, &arguments.cluster, output).await?;
     // One look needs nobody to move what it looks at.
-    let _operator = arguments.watch.then(|| arguments.simulate.start(&cluster)).flatten();
+    let _operator = match arguments.simulate.playable(&cluster)? {
+        Some(_) if arguments.watch => arguments.simulate.start(&cluster)?,
+        Some(_) | None => None,
+    };
     // The watch is opened first, so that nothing falls between it and the first look.
     let mut changes = match arguments.watch {
         true => Some(cluster.watch(kinds::ALL, Some(&namespace)).await?),
@@ -108,20 +110,20 @@ async fn show(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> 
 }
 
 /// Opens the environment's cluster.
-pub fn connect(
+pub async fn connect(
     opened: &Opened,
     desired: &Desired,
     cluster: &ClusterArgs,
     output: &Output,
-) -> Result<Embedded, CliError> {
-    connect::open(cluster, &opened.checkout.root, desired.selection.environment.context.as_deref(), output)
+) -> Result<AnyCluster, CliError> {
+    connect::open(cluster, &opened.checkout.root, desired.selection.environment.context.as_deref(), output).await
 }
 
 /// Every model's status, and the environment's records.
 pub async fn look(
     opened: &Opened,
     desired: Desired,
-    cluster: &Embedded,
+    cluster: &AnyCluster,
 ) -> Result<(Vec<ModelStatus>, Vec<Record>), CliError> {
     let found = live::read(cluster, &desired).await?;
     let input = live::input(opened, desired, found, &ChangeArgs::everything());

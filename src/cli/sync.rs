@@ -7,8 +7,7 @@ use super::output::Output;
 use super::progress::Progress;
 use super::signals::interrupted;
 use super::{connect, repository, saved_plan};
-use crate::cluster::embedded::Embedded;
-use crate::cluster::{ApplyRequest, Cluster as _};
+use crate::cluster::{AnyCluster, ApplyRequest, Cluster as _};
 use crate::plan::{Plan, Step};
 use crate::present::plan as present;
 use crate::present::table::{Cell, Table};
@@ -85,8 +84,8 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
     let desired = repository::desired(&opened.workspace, &arguments.environment)?;
     opened.workspace.forget_models();
     let context = desired.selection.environment.context.clone();
-    let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output)?;
-    let _operator = arguments.simulate.start(&cluster);
+    let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output).await?;
+    let _operator = arguments.simulate.start(&cluster)?;
     let faulty = desired.faulty(&opened.checkout.scope);
     let found = connect::within(&arguments.cluster, live::read(&cluster, &desired)).await?;
     let planned = live::plan(&opened, desired, found, &arguments.changes);
@@ -106,7 +105,7 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
 
 async fn for_real(
     arguments: &Arguments,
-    cluster: &Embedded,
+    cluster: &AnyCluster,
     planned: Planned,
     faulty: &BTreeSet<String>,
     output: &Output,
@@ -190,7 +189,7 @@ fn dry_run(plan: &Plan, format: Format, output: &Output) -> Result<Exit, CliErro
 }
 
 /// Has the cluster check every apply of a plan; the number that it refuses.
-async fn server_dry_run(cluster: &Embedded, plan: &Plan, output: &Output) -> Result<usize, CliError> {
+async fn server_dry_run(cluster: &AnyCluster, plan: &Plan, output: &Output) -> Result<usize, CliError> {
     let mut refused = 0;
     for change in &plan.changes {
         let apply = match &change.step {

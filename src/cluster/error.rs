@@ -88,7 +88,13 @@ pub enum ClusterError {
         /// What to do.
         fix: String,
     },
-    /// It may work in a moment: timeouts, 429, 5xx, a webhook that does not answer, a server that is not reached.
+    /// The server is not reached: it is down, or there is no way there. It may be back in a moment.
+    #[error("{message}")]
+    Unreached {
+        /// What happened.
+        message: String,
+    },
+    /// It may work in a moment: timeouts, 429, 5xx, a webhook that does not answer.
     #[error("{message}")]
     Transient {
         /// What happened.
@@ -102,6 +108,24 @@ impl ClusterError {
     /// Something that may work in a moment, without word from the server on when.
     pub fn transient(message: impl Into<String>) -> Self {
         Self::Transient { message: message.into(), retry_after: None }
+    }
+
+    /// Whether the same call may work in a moment, and how long the server asks to be left alone before.
+    pub fn may_pass(&self) -> Option<Duration> {
+        match self {
+            Self::Transient { retry_after, .. } => Some(retry_after.unwrap_or_default()),
+            Self::Unreached { .. } => Some(Duration::ZERO),
+            Self::Conflict { .. }
+            | Self::Precondition { .. }
+            | Self::Invalid { .. }
+            | Self::Denied { .. }
+            | Self::Forbidden { .. }
+            | Self::Namespace { .. }
+            | Self::UnknownKind { .. }
+            | Self::Damaged { .. }
+            | Self::Storage { .. }
+            | Self::Refused { .. } => None,
+        }
     }
 
     /// What a user can do about it, as the end of a sentence.
@@ -118,11 +142,17 @@ impl ClusterError {
             Self::Namespace { terminating: false, namespace } => {
                 return Cow::Owned(format!("make it with `kubectl create namespace {namespace}`, or name another one"));
             }
+            Self::UnknownKind { kind } if kind.starts_with("stator.dev/") => {
+                "install stator's own: `kubectl apply --server-side -f crds/stator.dev_models.yaml`"
+            }
             Self::UnknownKind { .. } => "install Dynamo's custom resource definitions first",
             Self::Damaged { .. } => {
                 "mend the file, or take it away: a missing file counts as an object that was deleted"
             }
             Self::Storage { .. } => "check the permissions and the free space of that folder",
+            Self::Unreached { .. } => {
+                "check that the cluster is up, and the way to it: VPN, proxy, the kubeconfig's server"
+            }
             Self::Transient { .. } => "run the command again in a moment",
         })
     }

@@ -2,10 +2,12 @@
 //!
 //! A make behaves as a Kubernetes API server does under server-side apply; `tests/integration/cluster/` says how.
 
+mod any;
 pub mod embedded;
 mod error;
 pub mod kube;
 
+pub use any::AnyCluster;
 pub use error::{ClusterError, FieldConflict, InvalidField};
 
 use crate::dynamo::kinds::Kind;

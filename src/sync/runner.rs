@@ -263,7 +263,12 @@ impl<C: Cluster> Sight<'_, C> {
         }
         for namespace in &self.namespaces {
             for kind in WATCHED {
-                objects.extend(self.cluster.list(kind, Some(namespace), &self.labels).await?);
+                match self.cluster.list(kind, Some(namespace), &self.labels).await {
+                    Ok(found) => objects.extend(found),
+                    // There is nothing of a kind that is not served.
+                    Err(ClusterError::UnknownKind { .. }) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         self.feeds = feeds;

@@ -1,7 +1,7 @@
 //! From a kubeconfig, or a pod's service account, to a client.
 
 use ::kube::client::ClientBuilder;
-use ::kube::config::{KubeConfigOptions, Kubeconfig};
+use ::kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use ::kube::{Client, Config};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -149,20 +149,36 @@ pub fn kubeconfig_files(named: Option<&Path>) -> Vec<PathBuf> {
     candidates.into_iter().filter(|path| path.is_file()).collect()
 }
 
-/// The name of the context that these files say is the current one.
+/// The contexts of a kubeconfig.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contexts {
+    /// All, sorted.
+    pub names: Vec<String>,
+    /// The one that kubectl would use.
+    pub current: Option<String>,
+}
+
+/// The contexts that these files name.
 ///
 /// # Errors
 /// When a file cannot be read.
-pub fn current_context(files: &[PathBuf]) -> Result<Option<String>, ConnectError> {
-    Ok(read(files)?.current_context.filter(|name| !name.is_empty()))
+pub fn contexts(files: &[PathBuf]) -> Result<Contexts, ConnectError> {
+    Ok(contexts_of(&read(files)?))
+}
+
+fn contexts_of(kubeconfig: &Kubeconfig) -> Contexts {
+    let mut names: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
+    names.sort();
+    Contexts { names, current: kubeconfig.current_context.clone().filter(|name| !name.is_empty()) }
 }
 
 fn read(files: &[PathBuf]) -> Result<Kubeconfig, ConnectError> {
     let mut merged = Kubeconfig::default();
     for path in files {
-        let unreadable = |error: ::kube::config::KubeconfigError| ConnectError::Unreadable {
+        let unreadable = |error: KubeconfigError| ConnectError::Unreadable {
             path: path.clone(),
-            message: chain(&error),
+            // The path is said already.
+            message: if let KubeconfigError::ReadConfig(cause, _) = &error { cause.to_string() } else { chain(&error) },
         };
         let next = Kubeconfig::read_from(path).map_err(unreadable)?;
         merged = merged.merge(next).map_err(unreadable)?;
@@ -181,9 +197,7 @@ pub(super) async fn config(options: &Options) -> Result<(Config, String), Connec
         return Err(ConnectError::NoKubeconfig { looked });
     }
     let kubeconfig = read(&files)?;
-    let mut known: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
-    known.sort();
-    let current = kubeconfig.current_context.clone().filter(|name| !name.is_empty());
+    let Contexts { names: known, current } = contexts_of(&kubeconfig);
     let Some(name) = options.context.clone().or(current) else {
         return Err(ConnectError::NoCurrentContext { known });
     };
@@ -203,6 +217,30 @@ pub(super) fn in_cluster() -> Result<Config, ConnectError> {
         what: "the pod's service account".to_owned(),
         message: chain(&error),
     })
+}
+
+/// How long a plugin that gives credentials may take: somebody may have to log in with a browser.
+const LOGIN: Duration = Duration::from_secs(180);
+
+/// A client, made on a thread of its own: a kubeconfig's `exec` command is waited for there, and one that never ends
+/// holds up neither this nor the end of the process.
+pub(super) async fn client_aside(config: Config, options: &Options, what: &str) -> Result<Client, ConnectError> {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let (runtime, own, name) = (tokio::runtime::Handle::current(), options.clone(), what.to_owned());
+    let unusable = |message: &str| ConnectError::Unusable { what: what.to_owned(), message: message.to_owned() };
+    std::thread::Builder::new()
+        .name("stator-connect".to_owned())
+        .spawn(move || {
+            let _guard = runtime.enter();
+            // Nobody waits any more after the time is over.
+            let _ = tell.send(client(config, &own, &name));
+        })
+        .map_err(|error| unusable(&error.to_string()))?;
+    match tokio::time::timeout(LOGIN, told).await {
+        Ok(Ok(client)) => client,
+        Ok(Err(_)) => Err(unusable("the connection was not made")),
+        Err(_) => Err(unusable("the user's `exec` command gave no credentials within three minutes")),
+    }
 }
 
 /// A client that tries nothing twice: what is worth another try is decided where it is known what for.

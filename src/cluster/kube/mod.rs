@@ -11,7 +11,10 @@ mod request;
 mod seen;
 mod watching;
 
-pub use connect::{ConnectError, Deadlines, Impersonate, Options, current_context, kubeconfig_files};
+#[cfg(test)]
+mod tests;
+
+pub use connect::{ConnectError, Contexts, Deadlines, Impersonate, Options, contexts, kubeconfig_files};
 
 use super::{Applied, ApplyOutcome, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
 use crate::dynamo::kinds::{self, Kind};
@@ -64,8 +67,10 @@ impl Kube {
     /// When the kubeconfig cannot be read, has no such context, or says what no client can be made of.
     pub async fn connect(options: Options) -> Result<Self, ConnectError> {
         let (config, context) = connect::config(&options).await?;
-        let what = format!("context `{context}`");
-        Self::new(config, options, what)
+        let name = format!("context `{context}`");
+        let server = address(&config);
+        let client = connect::client_aside(config, &options, &name).await?;
+        Ok(Self::of(client, server, options, name))
     }
 
     /// Connects as the service account of the pod that this runs in.
@@ -85,15 +90,26 @@ impl Kube {
     }
 
     fn new(config: ::kube::Config, options: Options, name: String) -> Result<Self, ConnectError> {
-        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let server = address(&config);
         let client = connect::client(config, &options, &name)?;
-        Ok(Self { inner: Arc::new(Inner { client, server, name, options, seen: Seen::default() }) })
+        Ok(Self::of(client, server, options, name))
+    }
+
+    fn of(client: Client, server: String, options: Options, name: String) -> Self {
+        Self { inner: Arc::new(Inner { client, server, name, options, seen: Seen::default() }) }
     }
 
     /// The server's address.
     pub fn server(&self) -> &str {
         &self.inner.server
     }
+}
+
+/// Where a server is; an address has no user and no password in it.
+fn address(config: &::kube::Config) -> String {
+    let url = &config.cluster_url;
+    let host = url.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
+    format!("{}://{host}{}", url.scheme_str().unwrap_or("https"), url.path().trim_end_matches('/'))
 }
 
 /// The kind of an object, and the URL of the object.

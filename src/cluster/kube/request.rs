@@ -197,7 +197,9 @@ pub(super) fn unreached(server: &str, error: &::kube::Error) -> ClusterError {
             fix: "log in again, or run the user's `exec` command by hand to see what it says".to_owned(),
         };
     }
-    ClusterError::transient(format!("{server} is not reached: {text}"))
+    // What the layers in between say of themselves helps nobody.
+    let cause = text.trim_start_matches("ServiceError: ").trim_start_matches("client error (Connect): ");
+    ClusterError::Unreached { message: format!("{server} is not reached: {cause}") }
 }
 
 fn is_certificate(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -148,14 +148,14 @@ async fn follow(inner: Arc<Inner>, mut place: Place, body: Body, queue: mpsc::Se
         }
         match open(&inner, &place).await {
             Ok(opened) => body = Some(opened),
-            Err(ClusterError::Transient { retry_after, .. }) => {
-                tokio::time::sleep(retry_after.unwrap_or_default()).await;
-            }
-            // 410 among them: the version is too old to go on from.
-            Err(error) => {
-                tracing::debug!(%error, kind = place.kind.kind, "a watch ends");
-                return;
-            }
+            Err(error) => match error.may_pass() {
+                Some(pause) => tokio::time::sleep(pause).await,
+                // 410 among them: the version is too old to go on from.
+                None => {
+                    tracing::debug!(%error, kind = place.kind.kind, "a watch ends");
+                    return;
+                }
+            },
         }
     }
 }

@@ -33,7 +33,7 @@ impl ModelSync {
         {
             let most = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(self.attempt.min(16)));
             self.attempt += 1;
-            self.state = State::Pausing(around.now + chance.up_to(most).max(asked.unwrap_or_default()));
+            self.state = State::Pausing(around.now + chance.up_to(most).max(asked));
             effects.push(Effect::Report(Progress::Retrying { model: self.name.clone(), message: error.to_string() }));
             return;
         }
@@ -112,6 +112,7 @@ impl ModelSync {
                         format!("{error}; it changed after it was planned: sync again")
                     }
                     ClusterError::Transient { .. }
+                    | ClusterError::Unreached { .. }
                     | ClusterError::Invalid { .. }
                     | ClusterError::Denied { .. }
                     | ClusterError::UnknownKind { .. }
@@ -336,17 +337,14 @@ fn replaces_adapter(task: &Task) -> bool {
 }
 
 /// The error of an answer that may be another in a moment, and how long the cluster asks to be left alone.
-fn transient(answer: &Answer) -> Option<(&ClusterError, Option<Duration>)> {
+fn transient(answer: &Answer) -> Option<(&ClusterError, Duration)> {
     let error = match answer {
         Answer::Recorded(result) => result.as_ref().err(),
         Answer::Applied(result) => result.as_ref().err(),
         Answer::Deleted(result) => result.as_ref().err(),
         Answer::Read(result) => result.as_ref().err(),
     };
-    match error {
-        Some(error @ ClusterError::Transient { retry_after, .. }) => Some((error, *retry_after)),
-        Some(_) | None => None,
-    }
+    error.and_then(|error| Some((error, error.may_pass()?)))
 }
 
 /// An error's sentence with the object in it.
@@ -362,6 +360,7 @@ fn naming(error: &ClusterError, object: &ObjectRef) -> String {
         | ClusterError::Forbidden { .. }
         | ClusterError::Namespace { .. }
         | ClusterError::Refused { .. }
+        | ClusterError::Unreached { .. }
         | ClusterError::Transient { .. } => format!("{object}: {error}"),
     }
 }

@@ -88,33 +88,114 @@ fn a_path_that_is_not_there_is_no_empty_repository() {
     bench.run(["sync", "--yes", "nowhere"]).exits(2);
 }
 
+/// A kubeconfig of two contexts; nothing listens at the port of either.
+const KUBECONFIG: &str = "\
+apiVersion: v1
+kind: Config
+current-context: gpu-east
+clusters:
+  - {name: east, cluster: {server: 'http://127.0.0.1:1'}}
+  - {name: west, cluster: {server: 'http://127.0.0.1:1/west'}}
+users:
+  - {name: me, user: {token: t0p-s3cret}}
+contexts:
+  - {name: gpu-east, context: {cluster: east, user: me}}
+  - {name: gpu-west, context: {cluster: west, user: me}}
+";
+
 #[test]
-fn a_kubernetes_cluster_is_refused_in_words() {
+fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
     let bench = fleet();
-    assert_snapshot!(bench.run(["plan", "-e", "prod", "--context", "gpu-west"]), @"
+    bench.write("kubeconfig", KUBECONFIG);
+    let run = |args: &[&str]| bench.finish(bench.command().args(args).env("KUBECONFIG", "nowhere:kubeconfig"));
+    assert_snapshot!(run(&["plan", "-e", "prod"]), @"
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: a Kubernetes cluster was asked for with --context or --kubeconfig
-    hint: this release works on the embedded cluster only; pass `--cluster embedded`, or apply the output of `stator render` with kubectl
+    Using the Kubernetes cluster of context `gpu-east` (http://127.0.0.1:1), the current context of the kubeconfig.
+    error: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1 is not reached: tcp connect error: Connection refused (os error 111)
+    hint: check that the cluster is up, and the way to it: VPN, proxy, the kubeconfig's server
     ");
-    bench.run(["status", "-e", "prod", "--kubeconfig", "k"]).exits(2);
-    assert_snapshot!(bench.run(["plan", "-e", "prod", "--cluster", "kind"]), @"
+    assert_snapshot!(run(&["plan", "-e", "prod", "--context", "gpu-west", "--as", "ci"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    Using the Kubernetes cluster of context `gpu-west` (http://127.0.0.1:1/west) as ci.
+    error: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1/west is not reached: tcp connect error: Connection refused (os error 111)
+    hint: check that the cluster is up, and the way to it: VPN, proxy, the kubeconfig's server
+    ");
+    assert_snapshot!(run(&["status", "-e", "prod", "--context", "gpu-north"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the kubeconfig has no context `gpu-north`; it has gpu-east, gpu-west
+    hint: choose one of these with --context
+    ");
+    assert_snapshot!(bench.run(["status", "-e", "prod", "--context", "gpu-north"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: there is no kubeconfig: ~/.kube/config does not exist and $KUBECONFIG is not set
+    hint: name one with --kubeconfig or $KUBECONFIG, or pass `--cluster embedded`
+    ");
+    assert_snapshot!(bench.run(["status", "-e", "prod", "--kubeconfig", "k"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: k: No such file or directory (os error 2)
+    hint: `kubectl config view` reads the same file
+    ");
+    assert_snapshot!(run(&["sync", "-e", "prod", "--yes", "--simulate-operator"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    Using the Kubernetes cluster of context `gpu-east` (http://127.0.0.1:1), the current context of the kubeconfig.
+    error: --simulate-operator is for the embedded cluster, and this is a Kubernetes cluster
+    hint: leave it out: Dynamo's operator is at work there; or pass `--cluster embedded`
+    ");
+    assert_snapshot!(run(&["sync", "-e", "prod", "--yes", "--cluster", "embedded", "--as", "ci"]), @"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: --as is for Kubernetes clusters, and this is an embedded one
+    hint: leave it out, or name a cluster with --context
+    ");
+    assert_snapshot!(run(&["plan", "-e", "prod", "--cluster", "kind"]), @"
     exit 2
     ----- stdout -----
     ----- stderr -----
     error: `kind` is no cluster
-    hint: write `embedded`, or `embedded:DIR` for a folder of your own
+    hint: write `embedded`, or `embedded:DIR` for a folder of your own; name a Kubernetes cluster with --context
     ");
     bench.replace("stator.yaml", "      namespace: models\n", "      namespace: models\n      context: gpu-west\n");
-    assert_snapshot!(bench.run(["plan", "-e", "prod"]), @"
-    exit 2
-    ----- stdout -----
-    ----- stderr -----
-    error: the environment asks for the Kubernetes context `gpu-west`
-    hint: this release works on the embedded cluster only; pass `--cluster embedded`, or apply the output of `stator render` with kubectl
-    ");
+    for verb in [&["plan"][..], &["diff"], &["sync", "--yes"], &["status"], &["get", "models"], &["events"]] {
+        let output = run(&[verb, &["-e", "prod"]].concat()).exits(2);
+        let first = output.notes().lines().next().unwrap_or_default().to_owned();
+        assert_eq!(
+            first,
+            "Using the Kubernetes cluster of context `gpu-west` (http://127.0.0.1:1/west), as the environment says."
+        );
+        assert!(!output.notes().contains("s3cret"), "{output}");
+    }
     bench.run(["plan", "-e", "prod", "--cluster", "embedded"]).success();
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_is_an_error_and_never_passed_over() {
+    let bench = fleet();
+    bench.write("broken", "contexts: {");
+    let run = |args: &[&str], kubeconfig: &str| bench.finish(bench.command().args(args).env("KUBECONFIG", kubeconfig));
+    let output = run(&["plan", "-e", "prod"], "broken").exits(2);
+    assert!(output.notes().starts_with("error: broken: "), "{output}");
+    bench.write(
+        "plugin",
+        KUBECONFIG.replace(
+            "token: t0p-s3cret",
+            "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./no-such-plugin, interactiveMode: Never}",
+        ),
+    );
+    let output = run(&["plan", "-e", "prod"], "plugin").exits(2);
+    assert!(output.notes().contains("no connection can be made as context `gpu-east` says"), "{output}");
 }
 
 #[test]
@@ -125,7 +206,7 @@ fn the_cluster_is_said_in_one_line() {
     bench.write("config", "");
     let mut command = bench.command();
     let output = bench.finish(command.args(["status", "-e", "prod"]).env("KUBECONFIG", "config")).success();
-    assert_snapshot!(output.notes(), @"Using the embedded cluster in .stator/cluster: config is passed over, as this release does not work on Kubernetes.");
+    assert_snapshot!(output.notes(), @"Using the embedded cluster in .stator/cluster, as the kubeconfig has no current context.");
 }
 
 #[test]
