@@ -147,19 +147,9 @@ fn status(status: Option<&Value>) -> (Option<Map<String, Value>>, Map<String, Va
     if let Some(Value::Object(services)) = beta.remove("services") {
         let mut components = Map::new();
         for (name, service) in services {
-            let Value::Object(mut fields) = service else { continue };
-            let single = fields.remove("componentName");
-            let names = fields.get("componentNames").and_then(Value::as_array).cloned().unwrap_or_default();
-            if let Some(single) = single.filter(|single| single.as_str().is_some_and(|text| !text.is_empty())) {
-                if names.last() != Some(&single) {
-                    let mut kept = Map::from_iter([("componentName".to_owned(), single.clone())]);
-                    insert_list(&mut kept, "componentNames", names.clone());
-                    saved.insert(name.clone(), Value::Object(kept));
-                }
-                if names.is_empty() {
-                    fields.insert("componentNames".to_owned(), json!([single]));
-                }
-            }
+            let Value::Object(fields) = service else { continue };
+            let (fields, kept) = replica_status(fields);
+            insert_map(&mut saved, &name, &kept);
             components.insert(name, Value::Object(fields));
         }
         insert_map(&mut beta, "components", &components);
@@ -171,4 +161,21 @@ fn status(status: Option<&Value>) -> (Option<Map<String, Value>>, Map<String, Va
     }
     let saved = if saved.is_empty() { saved } else { Map::from_iter([("services".to_owned(), Value::Object(saved))]) };
     (Some(beta), saved)
+}
+
+/// The status of one service, and what has to be kept of the names of its children: v1beta1 has all of them in one list.
+pub(super) fn replica_status(mut service: Map<String, Value>) -> (Map<String, Value>, Map<String, Value>) {
+    let mut kept = Map::new();
+    let single = service.remove("componentName");
+    let names = service.get("componentNames").and_then(Value::as_array).cloned().unwrap_or_default();
+    if let Some(single) = single.filter(|single| single.as_str().is_some_and(|text| !text.is_empty())) {
+        if names.last() != Some(&single) {
+            kept.insert("componentName".to_owned(), single.clone());
+            insert_list(&mut kept, "componentNames", names.clone());
+        }
+        if names.is_empty() {
+            service.insert("componentNames".to_owned(), json!([single]));
+        }
+    }
+    (service, kept)
 }

@@ -11,7 +11,9 @@ mod component;
 mod envelope;
 mod graph;
 mod merge;
+mod parts;
 mod pod;
+mod request;
 pub mod rules;
 #[cfg(test)]
 mod tests;
@@ -100,8 +102,11 @@ pub fn convert(document: &Value) -> Result<Converted, Unconvertible> {
     match api_version {
         ALPHA if is(kinds::ADAPTER) => Ok(unchanged(document)),
         ALPHA if is(kinds::GRAPH) => graph::to_beta(document),
+        ALPHA if is(kinds::REQUEST) => request::to_beta(document),
+        ALPHA if is(kinds::SCALING_ADAPTER) => Ok(parts::scaling_adapter(document)),
+        ALPHA if kind == parts::COMPONENT => parts::component_deployment(document),
         BETA if is(kinds::GRAPH) => Ok(Converted { left: envelope::kept(document), ..unchanged(document) }),
-        BETA if is(kinds::REQUEST) || is(kinds::SCALING_ADAPTER) => Ok(unchanged(document)),
+        BETA if is(kinds::REQUEST) || is(kinds::SCALING_ADAPTER) || kind == parts::COMPONENT => Ok(unchanged(document)),
         _ => Err(Unconvertible::Kind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
     }
 }

@@ -35,6 +35,9 @@ pub(super) const NO_SERVICE: &str = "a service that is null becomes no component
 pub(super) const LOST_MOUNT: &str = "release 1.2 takes the mounts of `extraPodSpec.mainContainer` in place of these; later releases mount both, so write \
      them all in one place";
 
+/// Why an image of the workers stays behind where the profiler has one.
+pub(super) const LOST_IMAGE: &str = "a request has one image, and `profilerImage` is it; set the workers' image in `overrides.dgd`";
+
 /// Fields of a graph's spec that both versions have, those of later releases included.
 pub(super) const SAME_IN_GRAPHS: &[&str] =
     &["annotations", "backendFramework", "experimental", "labels", "priorityClassName", "providerOverride", "restart"];
@@ -132,13 +135,50 @@ pub const ALL: &[Rule] = &[
     ),
     graph("spec.topologyConstraint.packDomain", Fate::Same),
     graph("spec.topologyConstraint.topologyProfile", Fate::To("spec.topologyConstraint.clusterTopologyName")),
+    request("spec.autoApply", Fate::To("spec.autoApply; written out, because it is off by default at v1alpha1 and on at v1beta1")),
+    request("spec.backend", Fate::Same),
+    request("spec.deploymentOverrides.annotations", Fate::Kept("a request names no annotations for its graph; promote the result into git and set them there")),
+    request("spec.deploymentOverrides.labels", Fate::Kept("a request names no labels for its graph; promote the result into git and set them there")),
+    request("spec.deploymentOverrides.name", Fate::Kept("the graph is called after the request; `overrides.dgd.metadata.name` sets another name")),
+    request("spec.deploymentOverrides.namespace", Fate::Kept("the graph is made in the request's own namespace")),
+    request("spec.deploymentOverrides.workersImage", Fate::To("spec.image, when there is no profilerImage; otherwise it is lost")),
+    request("spec.enableGpuDiscovery", Fate::Kept("deprecated; the operator discovers GPUs where it may, and `hardware` says them where it may not")),
+    request("spec.model", Fate::Same),
+    request("spec.profilingConfig.config", Fate::Kept("the profiler's settings have fields of their own at v1beta1, and this one has none")),
+    request("spec.profilingConfig.config.deployment.modelCache.modelPathInPvc", Fate::To("spec.modelCache.pvcModelPath")),
+    request("spec.profilingConfig.config.deployment.modelCache.pvcMountPath", Fate::To("spec.modelCache.pvcMountPath")),
+    request("spec.profilingConfig.config.deployment.modelCache.pvcName", Fate::To("spec.modelCache.pvcName")),
+    request("spec.profilingConfig.config.planner", Fate::To("spec.features.planner")),
+    request("spec.profilingConfig.config.sla.isl", Fate::To("spec.workload.isl")),
+    request("spec.profilingConfig.config.sla.itl", Fate::To("spec.sla.itl")),
+    request("spec.profilingConfig.config.sla.optimizationType", Fate::To("spec.sla.optimizationType")),
+    request("spec.profilingConfig.config.sla.osl", Fate::To("spec.workload.osl")),
+    request("spec.profilingConfig.config.sla.ttft", Fate::To("spec.sla.ttft")),
+    request("spec.profilingConfig.configMapRef", Fate::Kept("a graph to start from is given as `overrides.dgd`")),
+    request("spec.profilingConfig.nodeSelector", Fate::To("spec.overrides.profilingJob.template.spec.nodeSelector")),
+    request("spec.profilingConfig.outputPVC", Fate::Kept("results are kept in the request's status and in a ConfigMap")),
+    request("spec.profilingConfig.profilerImage", Fate::To("spec.image")),
+    request("spec.profilingConfig.resources", Fate::To("spec.overrides.profilingJob.template.spec.containers[0].resources")),
+    request("spec.profilingConfig.tolerations", Fate::To("spec.overrides.profilingJob.template.spec.tolerations")),
+    request("spec.useMocker", Fate::To("spec.features.mocker.enabled")),
+    adapter("spec.dgdRef.name", Fate::Same),
+    adapter("spec.dgdRef.serviceName", Fate::To("spec.dgdRef.componentName")),
+    adapter("spec.replicas", Fate::Same),
 ];
+
+const fn request(path: &'static str, fate: Fate) -> Rule {
+    Rule { kind: "DynamoGraphDeploymentRequest", path, fate }
+}
+
+const fn adapter(path: &'static str, fate: Fate) -> Rule {
+    Rule { kind: "DynamoGraphDeploymentScalingAdapter", path, fate }
+}
 
 const fn graph(path: &'static str, fate: Fate) -> Rule {
     Rule { kind: "DynamoGraphDeployment", path, fate }
 }
 
-/// What becomes of a graph's field.
+/// What becomes of a field. Kinds share no path with different fates.
 pub fn fate(path: &str) -> Option<Fate> {
     ALL.iter().find(|rule| rule.path == path).map(|rule| rule.fate)
 }

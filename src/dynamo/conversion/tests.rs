@@ -127,3 +127,53 @@ fn a_document_of_the_wrong_shape_is_refused_with_every_fault() {
     insta::assert_snapshot!(convert(&pod).unwrap_err(), @"Pod at v1 has no conversion: only graphs, requests, models and their parts have one");
     insta::assert_snapshot!(convert(&Value::from(1)).unwrap_err(), @"this is not a Kubernetes object: a number");
 }
+
+/// Every field that a schema declares below `spec`, with `*` for names and `[]` for items.
+fn declared(schema: &Value, path: &str, found: &mut Vec<String>) {
+    found.push(path.to_owned());
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        declared(field, &format!("{path}.{name}"), found);
+    }
+    if schema["additionalProperties"].is_object() {
+        declared(&schema["additionalProperties"], &format!("{path}.*"), found);
+    }
+    if schema["items"].is_object() {
+        declared(&schema["items"], &format!("{path}[]"), found);
+    }
+}
+
+#[test]
+fn every_field_that_v1alpha1_declares_has_a_rule() {
+    for (file, kind) in [
+        ("dynamographdeployments", "DynamoGraphDeployment"),
+        ("dynamographdeploymentrequests", "DynamoGraphDeploymentRequest"),
+        ("dynamographdeploymentscalingadapters", "DynamoGraphDeploymentScalingAdapter"),
+    ] {
+        let path = format!("{}/crds/dynamo/nvidia.com_{file}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let crd = documents(&fs_err::read_to_string(path).unwrap()).swap_remove(0);
+        let versions = crd["spec"]["versions"].as_array().unwrap();
+        let alpha = versions.iter().find(|version| version["name"] == "v1alpha1").unwrap();
+        let mut paths = Vec::new();
+        declared(&alpha["schema"]["openAPIV3Schema"]["properties"]["spec"], "spec", &mut paths);
+        let rules: Vec<&str> = rules::ALL.iter().filter(|rule| rule.kind == kind).map(|rule| rule.path).collect();
+        let below = |path: &str, rule: &str| {
+            path.strip_prefix(rule).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        // A service is no field to speak for what is in it: each of its own fields needs a rule.
+        let speaks = |rule: &&&str| !["spec.services.*"].contains(*rule);
+        let missing: Vec<&String> = paths
+            .iter()
+            .filter(|path| !rules.contains(&path.as_str()))
+            .filter(|path| !rules.iter().filter(speaks).any(|rule| below(path, rule)))
+            // What only holds fields that have rules of their own.
+            .filter(|path| !rules.iter().any(|rule| below(rule, path)))
+            .collect();
+        assert!(missing.is_empty(), "{kind}: no rule says what becomes of {missing:?}");
+        let stale: Vec<&&str> = rules
+            .iter()
+            .filter(|rule| !rule.starts_with("spec.profilingConfig.config."))
+            .filter(|rule| !paths.iter().any(|path| path == *rule))
+            .collect();
+        assert!(stale.is_empty(), "{kind}: rules for fields that v1alpha1 does not declare: {stale:?}");
+    }
+}
