@@ -168,6 +168,63 @@ fn the_page_of_dynamo_follows_the_verdicts() {
 }
 
 #[test]
+fn the_page_of_dynamo_follows_the_tables() {
+    use stator::dynamo::conversion::rules::{ALL as MAPPINGS, Fate};
+    use stator::dynamo::{deprecations, registry};
+
+    let mut page = "# What is known of Dynamo\n\nGenerated from the tables in `src/dynamo/`, which validation, rendering, \
+                    planning and import read.\n\n## What Dynamo gives up\n\n`stator validate` and `stator plan` warn of \
+                    these (`dynamo/deprecated`). A line of a release after 1.2 counts for models whose images are of that \
+                    release or a later one.\n\n| What | Since | Removed in | Instead |\n|-|-|-|-|\n"
+        .to_owned();
+    for line in deprecations::ALL {
+        let kind = line.subject.kind().map(|kind| format!("{kind}: ")).unwrap_or_default();
+        let (what, removed) = (line.subject.name(), line.removed.unwrap_or("–"));
+        writeln!(page, "| {kind}{} | {} | {removed} | {} |", cell(&what), line.since, cell(line.instead)).unwrap();
+    }
+    for (title, text, keys) in [
+        ("Labels", "Those of the operator are never rendered, shown as drift or removed.", registry::LABELS),
+        ("Annotations", "The same holds for them.", registry::ANNOTATIONS),
+    ] {
+        writeln!(page, "\n## {title}\n\n{text}\n\n| Name | Written by | Meaning |\n|-|-|-|").unwrap();
+        for key in keys {
+            writeln!(page, "| `{}` | {} | {} |", key.name, key.writer.name(), cell(key.meaning)).unwrap();
+        }
+    }
+    page.push_str(
+        "\n## Environment variables\n\nA name that ends with `_` stands for a family. A variable that the operator writes \
+         is a warning in an intent, and one that it fixes is an error.\n\n| Name | Written by | Meaning |\n|-|-|-|\n",
+    );
+    for variable in registry::VARIABLES {
+        writeln!(page, "| `{}` | {} | {} |", variable.name, variable.setting.name(), cell(variable.meaning)).unwrap();
+    }
+    page.push_str("\n## Ports\n\n| Port | Name | Of | Meaning |\n|-|-|-|-|\n");
+    for port in registry::PORTS {
+        let name = if port.name.is_empty() { "–".to_owned() } else { format!("`{}`", port.name) };
+        writeln!(page, "| {} | {name} | {} | {} |", port.number, port.of, cell(port.meaning)).unwrap();
+    }
+    page.push_str(
+        "\n## From v1alpha1 to v1beta1\n\nWhat becomes of each field, as the operator converts it. `*` stands for a name and \
+         `[]` for the items of a list; a line speaks for everything below that has none of its own. What is *kept* has no \
+         field at v1beta1: the operator keeps it in an annotation.\n",
+    );
+    let mut kind = "";
+    for mapping in MAPPINGS {
+        if mapping.kind != kind {
+            kind = mapping.kind;
+            writeln!(page, "\n### {kind}\n\n| v1alpha1 | v1beta1 |\n|-|-|").unwrap();
+        }
+        let fate = match mapping.fate {
+            Fate::Same => "the same".to_owned(),
+            Fate::To(place) => place.to_owned(),
+            Fate::Kept(why) => format!("*kept*: {why}"),
+        };
+        writeln!(page, "| `{}` | {} |", mapping.path, cell(&fate)).unwrap();
+    }
+    hold("docs/reference/dynamo.md", page);
+}
+
+#[test]
 fn every_dependency_has_a_reason_on_its_page() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();

@@ -4,11 +4,13 @@
 
 pub mod admission;
 pub mod conversion;
+pub mod deprecations;
 pub mod disruption;
 pub mod equivalence;
 pub mod gpus;
 pub mod health;
 pub mod kinds;
+pub mod legacy;
 pub mod names;
 pub mod registry;
 pub mod v1alpha1;

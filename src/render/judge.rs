@@ -2,8 +2,9 @@
 
 use super::{Context, overrides};
 use crate::dynamo::admission::{self, Refusal, Weight, rules};
+use crate::dynamo::deprecations::{self, Deprecation};
 use crate::dynamo::kinds;
-use crate::finding::Finding;
+use crate::finding::{Finding, Location};
 use crate::object::{FieldPath, Object, Segment};
 use serde_json::Value;
 
@@ -15,9 +16,7 @@ pub(super) fn judge(context: &mut Context<'_>, object: &Object, origin: &str) {
         if told(context, &refusal, &path) {
             continue;
         }
-        // What the profiler chose stands in the lock, not in the intent.
-        let locked = context.intent.lock.as_ref().filter(|_| object.kind() == kinds::GRAPH.kind);
-        let location = locked.map_or_else(|| context.intent.origins.locate(&path), |lock| lock.location.clone());
+        let location = locate(context, object, &path);
         context.findings.push(match refusal.weight {
             Weight::Refused => Finding::error(refusal.rule, location, refusal.message, refusal.help),
             Weight::Depends(_) | Weight::WouldFail => {
@@ -25,6 +24,17 @@ pub(super) fn judge(context: &mut Context<'_>, object: &Object, origin: &str) {
             }
         });
     }
+    for found in deprecations::uses(object.value()) {
+        let location = locate(context, object, &intent_path(context, &found.path, origin));
+        let Deprecation { instead, .. } = found.deprecation;
+        context.findings.push(Finding::warning(rules::DEPRECATED, location, found.deprecation.message(), *instead));
+    }
+}
+
+/// What the profiler chose stands in the lock, not in the intent.
+fn locate(context: &Context<'_>, object: &Object, path: &str) -> Location {
+    let locked = context.intent.lock.as_ref().filter(|_| object.kind() == kinds::GRAPH.kind);
+    locked.map_or_else(|| context.intent.origins.locate(path), |lock| lock.location.clone())
 }
 
 /// Whether the same has been said already: by the intent's own rules, of the same line, or by rendering.
@@ -145,6 +155,7 @@ fn component_path(context: &Context<'_>, path: &FieldPath, below: &[&str]) -> Op
         }
         ["podTemplate", .., "env"] => "env",
         ["podTemplate", .., "command"] => "command",
+        ["podTemplate", .., "args"] => "args",
         ["podTemplate", ..] => "template",
         _ => return Some(base),
     };

@@ -75,6 +75,8 @@ rules! {
     SYSTEM_PORT = "dynamo/system-port", "A worker that lists ports has one named `system`.";
     /// stator's own: admitted, and the operator looks for the container in vain.
     SIDECAR = "dynamo/frontend-sidecar", "The frontend sidecar is a container of the pod other than `main`.";
+    /// Source: the table of [`crate::dynamo::deprecations`].
+    DEPRECATED = "dynamo/deprecated", "Nothing is used that Dynamo is giving up: versions, fields, labels, variables, flags.";
     /// Source: the operator's reconciler, "backend framework mismatch".
     BACKEND = "dynamo/backend-mismatch", "Every worker runs the graph's backend framework.";
 }

@@ -3,8 +3,8 @@
 use super::Aside;
 use super::envelope;
 use super::pod::{self, insert_map};
-use super::rules::{LOST_MOUNT, SAME_IN_SERVICES};
-use crate::dynamo::registry::SIDECAR_FRONTEND;
+use super::rules::{ALWAYS_MAIN, LOST_MOUNT, OVERRULED, SAME_IN_SERVICES};
+use crate::dynamo::registry::{MAIN_CONTAINER, SIDECAR_FRONTEND};
 use crate::dynamo::v1alpha1::{Service, SharedMemory, Switch};
 use crate::object::{FieldPath, Quantity, Segment};
 use serde_json::{Map, Value, json};
@@ -16,8 +16,15 @@ pub(super) struct Component {
     pub(super) saved: Map<String, Value>,
 }
 
-/// Converts a service. `path` is where it stands; its name is the caller's to set.
-pub(super) fn to_beta(service: &Service, path: &FieldPath, hub_origin: bool, aside: &mut Aside) -> Component {
+/// Converts a service. `source` is the same as it was written, and `path` where it stands; its name is the caller's to
+/// set.
+pub(super) fn to_beta(
+    service: &Service,
+    source: &Value,
+    path: &FieldPath,
+    hub_origin: bool,
+    aside: &mut Aside,
+) -> Component {
     let mut fields = Map::new();
     for name in SAME_IN_SERVICES {
         if let Some(value) = service.rest.get(*name).filter(|value| !value.is_null()) {
@@ -48,7 +55,7 @@ pub(super) fn to_beta(service: &Service, path: &FieldPath, hub_origin: bool, asi
         }
         fields.insert("podTemplate".to_owned(), Value::Object(template));
     }
-    set_aside(service, path, aside);
+    set_aside(service, source, path, aside);
     Component { fields, saved: envelope::service(service, hub_origin) }
 }
 
@@ -106,7 +113,7 @@ fn experimental(service: &Service) -> Map<String, Value> {
 }
 
 /// Names what has no place in a component.
-fn set_aside(service: &Service, path: &FieldPath, aside: &mut Aside) {
+fn set_aside(service: &Service, source: &Value, path: &FieldPath, aside: &mut Aside) {
     let mut put = |field: &str, value: Option<Value>| {
         if let Some(value) = value {
             aside.push(&format!("spec.services.*.{field}"), path.field(field), value);
@@ -125,11 +132,18 @@ fn set_aside(service: &Service, path: &FieldPath, aside: &mut Aside) {
             put(name, Some(value.clone()));
         }
     }
-    if pod::loses_mounts(service) {
-        for (index, mount) in service.volume_mounts.iter().enumerate() {
-            let path = path.field("volumeMounts").join(Segment::Index(index));
-            aside.note(path, json!(mount), LOST_MOUNT);
-        }
+    let extra = service.extra_pod_spec.as_ref();
+    let name = extra.and_then(|extra| extra.main_container.as_ref()?.get("name"));
+    if let Some(name) = name.filter(|name| name.as_str() != Some(MAIN_CONTAINER) && !super::merge::is_empty(name)) {
+        let path = path.field("extraPodSpec").field("mainContainer").field("name");
+        aside.note(path, name.clone(), ALWAYS_MAIN);
+    }
+    let lost = pod::overruled(service);
+    for field in &lost {
+        let value = source.get(*field).cloned().unwrap_or_default();
+        aside.note(path.field(*field), value, if *field == "volumeMounts" { LOST_MOUNT } else { OVERRULED });
+    }
+    if lost.contains(&"volumeMounts") {
         return;
     }
     let caches = service.volume_mounts.iter().enumerate().filter(|(_, mount)| mount.use_as_compilation_cache);

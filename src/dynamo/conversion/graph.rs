@@ -39,7 +39,8 @@ pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
             aside.note(path, Value::Null, rules::NO_SERVICE);
             continue;
         };
-        let mut converted = component::to_beta(service, &path, hub.is_some(), &mut aside);
+        let written = document.get("spec").and_then(|spec| spec.get("services")?.get(name)).unwrap_or(&Value::Null);
+        let mut converted = component::to_beta(service, written, &path, hub.is_some(), &mut aside);
         converted.fields.insert("name".to_owned(), name.into());
         // The operator takes the service's key as its name, whatever this field says.
         if !service.service_name.is_empty() && service.service_name != name {

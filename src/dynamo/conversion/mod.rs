@@ -10,6 +10,8 @@
 mod component;
 mod envelope;
 mod graph;
+#[cfg(test)]
+mod laws;
 mod merge;
 mod parts;
 mod pod;

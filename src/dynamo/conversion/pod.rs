@@ -40,10 +40,30 @@ pub(super) fn template(service: &Service) -> Option<Map<String, Value>> {
     Some(template)
 }
 
-/// Whether the main container's own mounts push the service's out.
-pub(super) fn loses_mounts(service: &Service) -> bool {
-    let main = service.extra_pod_spec.as_ref().and_then(|extra| extra.main_container.as_ref());
-    main.and_then(|main| main.get("volumeMounts")).is_some_and(|mounts| !merge::is_empty(mounts))
+/// The fields of the service of which the main container says otherwise.
+pub(super) fn overruled(service: &Service) -> Vec<&'static str> {
+    let (own, merged) = (dedicated(service), main_container(service));
+    let fields = [
+        ("envs", "env"),
+        ("envFromSecret", "envFrom"),
+        ("resources", "resources"),
+        ("livenessProbe", "livenessProbe"),
+        ("readinessProbe", "readinessProbe"),
+        ("volumeMounts", "volumeMounts"),
+    ];
+    let lost = |name: &str| own.get(name).is_some_and(|own| merged.get(name).is_none_or(|merged| !says(merged, own)));
+    fields.into_iter().filter(|(_, native)| lost(native)).map(|(flat, _)| flat).collect()
+}
+
+/// Whether one value says everything that the other does.
+fn says(value: &Value, part: &Value) -> bool {
+    match (value, part) {
+        (Value::Object(fields), Value::Object(part)) => {
+            part.iter().all(|(name, part)| fields.get(name).is_some_and(|value| says(value, part)))
+        }
+        (Value::Array(items), Value::Array(part)) => part.iter().all(|part| items.contains(part)),
+        (value, part) => value == part,
+    }
 }
 
 /// Whether the service has a pod template at v1beta1. A compilation cache alone makes none.

@@ -4,8 +4,8 @@
 //! annotations, those that every release up to 1.3 writes are written here too.
 
 use super::merge::is_empty;
-use super::rules::LOST_IMAGE;
 use super::pod::insert_map;
+use super::rules::LOST_IMAGE;
 use super::{Aside, BETA, Converted, Unconvertible};
 use crate::dynamo::kinds;
 use crate::object::FieldPath;

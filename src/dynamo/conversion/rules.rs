@@ -1,6 +1,6 @@
 //! What becomes of every v1alpha1 field, as data: the reasons that people read, and what the documentation shows.
 //!
-//! `*` stands for a name, `[]` for the items of a list. A rule speaks for everything below its path that has no rule of
+//! `*` stands for a name, `[]` for the items of a list. A mapping speaks for everything below its path that has none of
 //! its own.
 
 /// What becomes of a field.
@@ -16,7 +16,7 @@ pub enum Fate {
 
 /// A field, and what becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct Mapping {
     /// The kind.
     pub kind: &'static str,
     /// The field at v1alpha1.
@@ -25,7 +25,7 @@ pub struct Rule {
     pub fate: Fate,
 }
 
-/// Why a field that no rule knows stays behind.
+/// Why a field that has no mapping stays behind.
 pub const UNKNOWN: &str = "v1alpha1 has no such field, and the API server drops it";
 
 /// Why a service that is `null` stays behind.
@@ -36,7 +36,13 @@ pub(super) const LOST_MOUNT: &str = "release 1.2 takes the mounts of `extraPodSp
      them all in one place";
 
 /// Why an image of the workers stays behind where the profiler has one.
-pub(super) const LOST_IMAGE: &str = "a request has one image, and `profilerImage` is it; set the workers' image in `overrides.dgd`";
+pub(super) const LOST_IMAGE: &str =
+    "a request has one image, and `profilerImage` is it; set the workers' image in `overrides.dgd`";
+
+/// Why a field of a service stays behind where its main container says otherwise.
+pub(super) const OVERRULED: &str = "`extraPodSpec.mainContainer` says otherwise, and has the last word";
+/// Why the name of the main container stays behind.
+pub(super) const ALWAYS_MAIN: &str = "the main container is always called `main`";
 
 /// Fields of a graph's spec that both versions have, those of later releases included.
 pub(super) const SAME_IN_GRAPHS: &[&str] =
@@ -58,8 +64,8 @@ pub(super) const SAME_IN_SERVICES: &[&str] = &[
 
 const MAIN: &str = "spec.components[].podTemplate.spec.containers[main]";
 
-/// Every rule, by kind and path.
-pub const ALL: &[Rule] = &[
+/// Every field, by kind and path.
+pub const ALL: &[Mapping] = &[
     graph("spec.annotations", Fate::Same),
     graph("spec.backendFramework", Fate::Same),
     graph("spec.envs", Fate::To("spec.env")),
@@ -135,17 +141,41 @@ pub const ALL: &[Rule] = &[
     ),
     graph("spec.topologyConstraint.packDomain", Fate::Same),
     graph("spec.topologyConstraint.topologyProfile", Fate::To("spec.topologyConstraint.clusterTopologyName")),
-    request("spec.autoApply", Fate::To("spec.autoApply; written out, because it is off by default at v1alpha1 and on at v1beta1")),
+    request(
+        "spec.autoApply",
+        Fate::To("spec.autoApply; written out, because it is off by default at v1alpha1 and on at v1beta1"),
+    ),
     request("spec.backend", Fate::Same),
-    request("spec.deploymentOverrides.annotations", Fate::Kept("a request names no annotations for its graph; promote the result into git and set them there")),
-    request("spec.deploymentOverrides.labels", Fate::Kept("a request names no labels for its graph; promote the result into git and set them there")),
-    request("spec.deploymentOverrides.name", Fate::Kept("the graph is called after the request; `overrides.dgd.metadata.name` sets another name")),
+    request(
+        "spec.deploymentOverrides.annotations",
+        Fate::Kept("a request names no annotations for its graph; promote the result into git and set them there"),
+    ),
+    request(
+        "spec.deploymentOverrides.labels",
+        Fate::Kept("a request names no labels for its graph; promote the result into git and set them there"),
+    ),
+    request(
+        "spec.deploymentOverrides.name",
+        Fate::Kept("the graph is called after the request; `overrides.dgd.metadata.name` sets another name"),
+    ),
     request("spec.deploymentOverrides.namespace", Fate::Kept("the graph is made in the request's own namespace")),
-    request("spec.deploymentOverrides.workersImage", Fate::To("spec.image, when there is no profilerImage; otherwise it is lost")),
-    request("spec.enableGpuDiscovery", Fate::Kept("deprecated; the operator discovers GPUs where it may, and `hardware` says them where it may not")),
+    request(
+        "spec.deploymentOverrides.workersImage",
+        Fate::To("spec.image, when there is no profilerImage; otherwise it is lost"),
+    ),
+    request(
+        "spec.enableGpuDiscovery",
+        Fate::Kept("deprecated; the operator discovers GPUs where it may, and `hardware` says them where it may not"),
+    ),
     request("spec.model", Fate::Same),
-    request("spec.profilingConfig.config", Fate::Kept("the profiler's settings have fields of their own at v1beta1, and this one has none")),
-    request("spec.profilingConfig.config.deployment.modelCache.modelPathInPvc", Fate::To("spec.modelCache.pvcModelPath")),
+    request(
+        "spec.profilingConfig.config",
+        Fate::Kept("the profiler's settings have fields of their own at v1beta1, and this one has none"),
+    ),
+    request(
+        "spec.profilingConfig.config.deployment.modelCache.modelPathInPvc",
+        Fate::To("spec.modelCache.pvcModelPath"),
+    ),
     request("spec.profilingConfig.config.deployment.modelCache.pvcMountPath", Fate::To("spec.modelCache.pvcMountPath")),
     request("spec.profilingConfig.config.deployment.modelCache.pvcName", Fate::To("spec.modelCache.pvcName")),
     request("spec.profilingConfig.config.planner", Fate::To("spec.features.planner")),
@@ -156,9 +186,15 @@ pub const ALL: &[Rule] = &[
     request("spec.profilingConfig.config.sla.ttft", Fate::To("spec.sla.ttft")),
     request("spec.profilingConfig.configMapRef", Fate::Kept("a graph to start from is given as `overrides.dgd`")),
     request("spec.profilingConfig.nodeSelector", Fate::To("spec.overrides.profilingJob.template.spec.nodeSelector")),
-    request("spec.profilingConfig.outputPVC", Fate::Kept("results are kept in the request's status and in a ConfigMap")),
+    request(
+        "spec.profilingConfig.outputPVC",
+        Fate::Kept("results are kept in the request's status and in a ConfigMap"),
+    ),
     request("spec.profilingConfig.profilerImage", Fate::To("spec.image")),
-    request("spec.profilingConfig.resources", Fate::To("spec.overrides.profilingJob.template.spec.containers[0].resources")),
+    request(
+        "spec.profilingConfig.resources",
+        Fate::To("spec.overrides.profilingJob.template.spec.containers[0].resources"),
+    ),
     request("spec.profilingConfig.tolerations", Fate::To("spec.overrides.profilingJob.template.spec.tolerations")),
     request("spec.useMocker", Fate::To("spec.features.mocker.enabled")),
     adapter("spec.dgdRef.name", Fate::Same),
@@ -166,16 +202,16 @@ pub const ALL: &[Rule] = &[
     adapter("spec.replicas", Fate::Same),
 ];
 
-const fn request(path: &'static str, fate: Fate) -> Rule {
-    Rule { kind: "DynamoGraphDeploymentRequest", path, fate }
+const fn request(path: &'static str, fate: Fate) -> Mapping {
+    Mapping { kind: "DynamoGraphDeploymentRequest", path, fate }
 }
 
-const fn adapter(path: &'static str, fate: Fate) -> Rule {
-    Rule { kind: "DynamoGraphDeploymentScalingAdapter", path, fate }
+const fn adapter(path: &'static str, fate: Fate) -> Mapping {
+    Mapping { kind: "DynamoGraphDeploymentScalingAdapter", path, fate }
 }
 
-const fn graph(path: &'static str, fate: Fate) -> Rule {
-    Rule { kind: "DynamoGraphDeployment", path, fate }
+const fn graph(path: &'static str, fate: Fate) -> Mapping {
+    Mapping { kind: "DynamoGraphDeployment", path, fate }
 }
 
 /// What becomes of a field. Kinds share no path with different fates.

@@ -155,7 +155,7 @@ fn every_field_that_v1alpha1_declares_has_a_rule() {
         let alpha = versions.iter().find(|version| version["name"] == "v1alpha1").unwrap();
         let mut paths = Vec::new();
         declared(&alpha["schema"]["openAPIV3Schema"]["properties"]["spec"], "spec", &mut paths);
-        let rules: Vec<&str> = rules::ALL.iter().filter(|rule| rule.kind == kind).map(|rule| rule.path).collect();
+        let rules: Vec<&str> = rules::ALL.iter().filter(|mapping| mapping.kind == kind).map(|rule| rule.path).collect();
         let below = |path: &str, rule: &str| {
             path.strip_prefix(rule).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };

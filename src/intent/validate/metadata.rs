@@ -62,7 +62,7 @@ fn environment(judge: &mut Judge<'_>, path: &str, env: &BTreeMap<EnvName, EnvVal
     for (name, value) in env {
         let name = name.as_str();
         let place = format!("{path}.env.{name}");
-        if registry::env::IDENTITY.contains(&name) {
+        if registry::env::is_identity(name) {
             judge.error(
                 rules::MODEL_ENV_INJECTED,
                 &place,

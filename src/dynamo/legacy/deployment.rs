@@ -1,0 +1,376 @@
+//! DynamoDeployment and DynamoNimDeployment: services gathered into one graph.
+
+use super::{DEPLOYMENT, Graph, Left};
+use crate::dynamo::conversion::{self, Fault, Unconvertible};
+use crate::dynamo::{kinds, registry};
+use crate::object::{FieldPath, Segment, json_type};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Everything that belongs to one graph.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    name: String,
+    namespace: Option<String>,
+    labels: Map<String, Value>,
+    annotations: Map<String, Value>,
+    envs: Vec<Value>,
+    services: BTreeMap<String, Service>,
+    left: Vec<Left>,
+    documents: BTreeSet<usize>,
+}
+
+/// A service in v1alpha1's form, and where it was written.
+#[derive(Debug, Default)]
+struct Service {
+    fields: Map<String, Value>,
+    document: usize,
+    /// The path of the service in its document.
+    path: FieldPath,
+    claim: Option<(Value, FieldPath)>,
+}
+
+/// Groups by namespace and name of the graph.
+#[derive(Debug, Default)]
+pub(super) struct Groups(pub(super) BTreeMap<(String, String), Group>);
+
+const BUNDLE: &str =
+    "a bundle of the build service, which no longer exists: the image and the command of each component must be given";
+const NAMESPACE: &str = "the Dynamo namespace follows from the graph's namespace and name today";
+const TAG: &str =
+    "the class of a bundle; today each component has a command (`python3 -m dynamo.vllm`), which must be given";
+const EXTERNAL: &str = "components find each other by themselves today";
+const CONFIG: &str = "the first SDK read its configuration from this variable; today it is arguments of the command";
+const PROCESSOR: &str = "the frontend does what the processor did";
+const ROUTER: &str = "the frontend routes today: `DYN_ROUTER_MODE=kv` is set there for a router that had replicas";
+const UNKNOWN: &str = "the first operator had no such field";
+
+impl Group {
+    pub(super) fn from(&self) -> Vec<usize> {
+        self.documents.iter().copied().collect()
+    }
+
+    fn leave(&mut self, document: usize, path: FieldPath, value: Value, why: impl Into<String>) {
+        self.left.push(Left { document, path, value, why: why.into() });
+    }
+}
+
+impl Groups {
+    /// Takes a document in; every fault of its form when it cannot be read.
+    pub(super) fn add(&mut self, place: usize, document: &Value) -> Result<(), Vec<Fault>> {
+        let mut faults = Vec::new();
+        let empty = Map::new();
+        let path = FieldPath::of(["spec"]);
+        let spec = map(document.get("spec"), &path, &mut faults).unwrap_or(&empty);
+        let metadata = map(document.get("metadata"), &FieldPath::of(["metadata"]), &mut faults).unwrap_or(&empty);
+        let text = |fields: &Map<String, Value>, name: &str| {
+            fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let Some(own) = text(metadata, "name") else {
+            let path = FieldPath::of(["metadata", "name"]);
+            faults.push(Fault { path, message: "a name is missing".to_owned() });
+            return Err(faults);
+        };
+        let is_deployment = document.get("kind").and_then(Value::as_str) == Some(DEPLOYMENT);
+        // A component belongs to the deployment that owns it, or else to the others of its Dynamo namespace.
+        let owner = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+        let owner = owner.filter_map(Value::as_object).find(|owner| text(owner, "kind").as_deref() == Some(DEPLOYMENT));
+        let graph = match owner.and_then(|owner| text(owner, "name")) {
+            _ if is_deployment => own.clone(),
+            Some(owner) => owner,
+            None => text(spec, "dynamoNamespace").unwrap_or_else(|| own.clone()),
+        };
+        let namespace = text(metadata, "namespace");
+        let mut services = Vec::new();
+        if is_deployment {
+            let below = path.field("services");
+            for (name, service) in map(spec.get("services"), &below, &mut faults).unwrap_or(&empty) {
+                let path = below.field(name.clone());
+                let fields = map(Some(service), &path, &mut faults).cloned().unwrap_or_default();
+                services.push((name.clone(), Service { fields, document: place, path, claim: None }));
+            }
+        } else {
+            let name = text(spec, "serviceName").unwrap_or_else(|| own.clone());
+            let fields = spec.clone();
+            services.push((name, Service { fields, document: place, path: path.clone(), claim: None }));
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+
+        let group = self.0.entry((namespace.clone().unwrap_or_default(), graph.clone())).or_default();
+        group.name = graph;
+        group.namespace = namespace;
+        group.documents.insert(place);
+        if is_deployment {
+            for (kind, own) in [("labels", &mut group.labels), ("annotations", &mut group.annotations)] {
+                let given = metadata.get(kind).and_then(Value::as_object).into_iter().flatten();
+                own.extend(given.map(|(key, value)| (key.clone(), value.clone())));
+            }
+            for (name, value) in spec {
+                match name.as_str() {
+                    "services" => {}
+                    "envs" => group.envs = value.as_array().cloned().unwrap_or_default(),
+                    "dynamoNim" => group.leave(place, path.field("dynamoNim"), value.clone(), BUNDLE),
+                    _ => group.leave(place, path.field(name.clone()), value.clone(), UNKNOWN),
+                }
+            }
+        }
+        for (name, service) in services {
+            group.take(name, service, is_deployment);
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    /// Adds a service. What the deployment says of it goes over what its component's object says.
+    fn take(&mut self, name: String, mut service: Service, from_deployment: bool) {
+        let place = service.document;
+        for (field, why) in
+            [("dynamoNim", BUNDLE), ("dynamoTag", TAG), ("dynamoNamespace", NAMESPACE), ("externalServices", EXTERNAL)]
+        {
+            if let Some(value) = service.fields.remove(field) {
+                self.leave(place, service.path.field(field), value, why);
+            }
+        }
+        service.fields.remove("serviceName");
+        if let Some(claim) = service.fields.remove("pvc").filter(|claim| !claim.is_null()) {
+            service.claim = Some((claim, service.path.field("pvc")));
+        }
+        if let Some(Value::Array(variables)) = service.fields.get_mut("envs") {
+            let is_config =
+                |variable: &Value| variable.get("name").and_then(Value::as_str) == Some("DYN_DEPLOYMENT_CONFIG");
+            let configs: Vec<Value> = variables.iter().filter(|variable| is_config(variable)).cloned().collect();
+            variables.retain(|variable| !is_config(variable));
+            let path = service.path.field("envs");
+            for variable in configs {
+                self.leave(place, path.clone(), variable, CONFIG);
+            }
+        }
+        match self.services.get_mut(&name) {
+            None => {
+                self.services.insert(name, service);
+            }
+            Some(known) => {
+                let (mut under, over) =
+                    if from_deployment { (std::mem::take(known), service) } else { (service, std::mem::take(known)) };
+                let mut replaced = Vec::new();
+                for (field, value) in over.fields {
+                    if let Some(old) = under.fields.insert(field.clone(), value.clone())
+                        && old != value
+                    {
+                        replaced.push((field, old));
+                    }
+                }
+                let (document, path) = (under.document, under.path.clone());
+                *known = Service {
+                    fields: under.fields,
+                    document: over.document,
+                    path: over.path,
+                    claim: over.claim.or(under.claim),
+                };
+                for (field, old) in replaced {
+                    self.leave(document, path.field(field), old, "the deployment says otherwise for this service");
+                }
+            }
+        }
+    }
+
+    /// Leaves the services that have no component today, and routes at the frontend for a router that ran.
+    fn retire(&mut self) {
+        let gone: Vec<(String, &str)> = self
+            .services
+            .keys()
+            .filter_map(|name| match name.to_lowercase().as_str() {
+                "processor" => Some((name.clone(), PROCESSOR)),
+                "router" | "kvrouter" => Some((name.clone(), ROUTER)),
+                _ => None,
+            })
+            .collect();
+        for (name, why) in gone {
+            let Some(service) = self.services.remove(&name) else { continue };
+            let ran = service.fields.get("replicas").and_then(Value::as_i64) != Some(0);
+            let frontend = self.services.iter_mut().find(|(name, _)| kind_of(name, false) == Some("frontend"));
+            if let (ROUTER, true, Some((_, frontend))) = (why, ran, frontend) {
+                let variables = frontend.fields.entry("envs").or_insert_with(|| json!([]));
+                if let Value::Array(variables) = variables {
+                    let mode = registry::env::ROUTER_MODE;
+                    if !variables.iter().any(|variable| variable.get("name").and_then(Value::as_str) == Some(mode)) {
+                        variables.push(json!({"name": mode, "value": "kv"}));
+                    }
+                }
+            }
+            self.leave(service.document, service.path, Value::Object(service.fields), why);
+        }
+    }
+}
+
+/// The type of a component, told from the name of its service: the first SDK named services after what they did.
+fn kind_of(name: &str, has_prefill: bool) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    let has = |word: &str| name.contains(word);
+    Some(match () {
+        () if has("frontend") => "frontend",
+        () if has("planner") => "planner",
+        () if has("prefill") => "prefill",
+        () if has("decode") => "decode",
+        // Beside prefill workers the others decode.
+        () if has("worker") && has_prefill => "decode",
+        () if has("worker") => "worker",
+        () => return None,
+    })
+}
+
+/// The graph of a group, and what its services say that it cannot.
+pub(super) fn graph(mut group: Group, left: &mut Vec<Left>) -> Result<Graph, Unconvertible> {
+    group.retire();
+    let has_prefill = group.services.keys().any(|name| kind_of(name, false) == Some("prefill"));
+    let mut claims = Vec::new();
+    let mut services = Map::new();
+    let mut places = BTreeMap::new();
+    for (name, mut service) in std::mem::take(&mut group.services) {
+        if let Some((claim, path)) = service.claim.take() {
+            mount(&mut service.fields, &claim);
+            match claim_object(&claim, group.namespace.as_deref()) {
+                Some(object) if !claims.contains(&object) => claims.push(object),
+                Some(_) | None => {}
+            }
+            for (path, value, why) in unsaid(&claim, &path) {
+                group.leave(service.document, path, value, why);
+            }
+        }
+        match kind_of(&name, has_prefill) {
+            Some(kind @ ("prefill" | "decode")) => {
+                service.fields.insert("componentType".to_owned(), "worker".into());
+                service.fields.insert("subComponentType".to_owned(), kind.into());
+            }
+            Some(kind) => {
+                service.fields.insert("componentType".to_owned(), kind.into());
+            }
+            None => group.left.push(Left {
+                document: service.document,
+                path: service.path.clone(),
+                value: name.clone().into(),
+                why: "the name does not say what the component is: give its type, if it has one".to_owned(),
+            }),
+        }
+        places.insert(name.clone(), (service.document, service.path));
+        services.insert(name, Value::Object(service.fields));
+    }
+
+    let mut metadata = Map::from_iter([("name".to_owned(), group.name.clone().into())]);
+    if let Some(namespace) = &group.namespace {
+        metadata.insert("namespace".to_owned(), namespace.clone().into());
+    }
+    for (name, map) in [("labels", &group.labels), ("annotations", &group.annotations)] {
+        if !map.is_empty() {
+            metadata.insert(name.to_owned(), Value::Object(map.clone()));
+        }
+    }
+    let mut spec = json!({"services": services});
+    if !group.envs.is_empty() {
+        spec["envs"] = Value::Array(group.envs.clone());
+    }
+    let alpha =
+        json!({"apiVersion": "nvidia.com/v1alpha1", "kind": kinds::GRAPH.kind, "metadata": metadata, "spec": spec});
+    let converted = conversion::convert(&alpha)?;
+    for aside in converted.left {
+        // `spec.services.NAME.…` stands in the document of the service, below the service's own path there.
+        let Some(Segment::Field(name)) = aside.path.0.get(2) else { continue };
+        let Some((document, path)) = places.get(name) else { continue };
+        let below = aside.path.0.get(3..).unwrap_or_default();
+        let path = FieldPath(path.0.iter().chain(below).cloned().collect());
+        group.left.push(Left { document: *document, path, value: aside.value, why: aside.why.to_owned() });
+    }
+    left.append(&mut group.left);
+    let mut document = converted.document;
+    // What the conversion keeps for the operator is of no use here: nothing was ever stored at v1alpha1.
+    if let Some(Value::Object(metadata)) = document.get_mut("metadata") {
+        let empty = match metadata.get_mut("annotations") {
+            Some(Value::Object(annotations)) => {
+                annotations.retain(|key, _| !registry::is_operators(key));
+                annotations.is_empty()
+            }
+            Some(_) | None => false,
+        };
+        if empty {
+            metadata.remove("annotations");
+        }
+    }
+    Ok(Graph { document, claims, from: group.documents.into_iter().collect() })
+}
+
+/// Mounts a claim into the main container, as the first operator did.
+fn mount(service: &mut Map<String, Value>, claim: &Value) {
+    let text = |name: &str| claim.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (Some(name), Some(path)) = (text("name"), text("mountPoint")) else { return };
+    let pod = service.entry("extraPodSpec").or_insert_with(|| json!({}));
+    let Value::Object(pod) = pod else { return };
+    let push = |place: &mut Value, item: Value| {
+        if let Value::Array(items) = place {
+            items.push(item);
+        }
+    };
+    let volumes = pod.entry("volumes").or_insert_with(|| json!([]));
+    push(volumes, json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+    let main = pod.entry("mainContainer").or_insert_with(|| json!({}));
+    if let Value::Object(main) = main {
+        let mounts = main.entry("volumeMounts").or_insert_with(|| json!([]));
+        push(mounts, json!({"name": name, "mountPath": path}));
+    }
+}
+
+/// What a claim says that no volume and no object can.
+fn unsaid(claim: &Value, path: &FieldPath) -> Vec<(FieldPath, Value, &'static str)> {
+    const KNOWN: &[&str] = &["create", "mountPoint", "name", "size", "storageClass", "volumeAccessMode"];
+    let has = |name: &str| claim.get(name).is_some_and(|value| value.as_str().is_some_and(|text| !text.is_empty()));
+    let mut found = Vec::new();
+    if !has("name") || !has("mountPoint") {
+        found.push((path.clone(), claim.clone(), "a claim without a name and a mount point cannot be mounted"));
+    } else if claim.get("create") == Some(&Value::Bool(true)) && !has("size") {
+        found.push((path.clone(), claim.clone(), "a claim that is to be made needs a size"));
+    }
+    for (name, value) in claim.as_object().into_iter().flatten() {
+        if !KNOWN.contains(&name.as_str()) {
+            found.push((path.field(name.clone()), value.clone(), UNKNOWN));
+        }
+    }
+    found
+}
+
+/// The PersistentVolumeClaim that the first operator made.
+fn claim_object(claim: &Value, namespace: Option<&str>) -> Option<Value> {
+    let text = |name: &str| claim.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if claim.get("create") != Some(&Value::Bool(true)) {
+        return None;
+    }
+    let mut object = json!({
+        "apiVersion": "v1",
+        "kind": kinds::CLAIM.kind,
+        "metadata": {"name": text("name")?},
+        "spec": {
+            "accessModes": [text("volumeAccessMode").unwrap_or("ReadWriteOnce")],
+            "resources": {"requests": {"storage": text("size")?}},
+        },
+    });
+    if let Some(namespace) = namespace {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+    if let Some(class) = text("storageClass") {
+        object["spec"]["storageClassName"] = class.into();
+    }
+    Some(object)
+}
+
+fn map<'a>(value: Option<&'a Value>, path: &FieldPath, faults: &mut Vec<Fault>) -> Option<&'a Map<String, Value>> {
+    match value {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(map)) => Some(map),
+        Some(other) => {
+            let message = format!("expected map, found {}", json_type(other));
+            faults.push(Fault { path: path.clone(), message });
+            None
+        }
+    }
+}
