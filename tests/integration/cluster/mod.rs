@@ -3,7 +3,9 @@
 
 mod conformance;
 mod embedded;
+mod health;
 mod operator;
 mod place;
+mod rights;
 mod scenario;
 mod whole;

@@ -4,9 +4,10 @@ use super::scenario::{Folder, graph};
 use crate::testbed::{self, ControlPlane};
 use ::kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
-use stator::cluster::Cluster;
+use stator::cluster::embedded::operator::Operator;
 use stator::cluster::embedded::{Embedded, Part};
 use stator::cluster::kube::{Kube, Options};
+use stator::cluster::{ApplyRequest, Cluster};
 use stator::dynamo::kinds;
 use stator::object::{Object, ObjectRef};
 use std::fmt::Display;
@@ -27,6 +28,9 @@ pub trait Place {
 
     /// Somebody reads an object, changes it and writes the whole of it back.
     async fn edit(&self, object: &ObjectRef, manager: &str, change: impl FnOnce(&mut Value) + Send + 'static);
+
+    /// From now on, until what is returned is dropped, admission fills in what Dynamo's webhook fills in.
+    async fn admitting(&self) -> Box<dyn std::any::Any + Send>;
 
     /// A small graph in the namespace of the scenario.
     fn graph(&self, name: &str, replicas: i64) -> Object {
@@ -58,6 +62,11 @@ impl Place for Folder {
 
     async fn edit(&self, object: &ObjectRef, manager: &str, change: impl FnOnce(&mut Value) + Send + 'static) {
         self.cluster.update(object, Part::Main, manager, change).await.unwrap().unwrap();
+    }
+
+    /// The webhook belongs to the operator.
+    async fn admitting(&self) -> Box<dyn std::any::Any + Send> {
+        Box::new(Operator::start(self.cluster.clone(), 10_000.0))
     }
 }
 
@@ -114,6 +123,54 @@ impl Place for Namespaces {
         change(&mut value);
         let post = PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() };
         objects.replace(&object.name, &post, &serde_json::from_value(value).unwrap()).await.unwrap();
+    }
+
+    /// A mutating admission policy of this namespace. It stays, as a webhook does.
+    async fn admitting(&self) -> Box<dyn std::any::Any + Send> {
+        let client = self.plane.admin().await;
+        let name = format!("{}.stator.dev", self.home);
+        let filled = r#"Object{
+            metadata: Object.metadata{annotations: {"nvidia.com/dynamo-operator-origin-version": "1.2.0"}},
+            spec: Object.spec{components: object.spec.components.filter(own, !has(own.replicas)).map(own,
+                Object.spec.components{name: own.name, replicas: 1})}
+        }"#;
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "reinvocationPolicy": "Never",
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.home}},
+                    "resourceRules": [{
+                        "apiGroups": ["nvidia.com"], "apiVersions": ["v1beta1"], "operations": ["CREATE"],
+                        "resources": ["dynamographdeployments"],
+                    }],
+                },
+                "mutations": [{
+                    "patchType": "ApplyConfiguration", "applyConfiguration": {"expression": filled},
+                }],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": {"name": name}, "spec": {"policyName": name},
+        });
+        for (kind, value) in [("MutatingAdmissionPolicy", policy), ("MutatingAdmissionPolicyBinding", binding)] {
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind));
+            let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+            let object = serde_json::from_value(value).unwrap();
+            objects.create(&PostParams::default(), &object).await.unwrap();
+        }
+        // The API server takes a moment until it heeds a new policy: a dry run tells.
+        let probe = ApplyRequest { dry_run: true, ..ApplyRequest::new(self.graph("probe", 1), "probe") };
+        for _ in 0..600 {
+            if !self.cluster.apply(&probe).await.unwrap().object.annotations().is_empty() {
+                return Box::new(());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        panic!("the policy is not heeded");
     }
 }
 

@@ -9,7 +9,7 @@ use stator::object::{Object, ObjectRef};
 use stator::plan::{HoldKind, Plan, PlanInput, Step, plan};
 use stator::render::{Target, render_all};
 use stator::source;
-use stator::sync::{Gathered, SyncOptions, SyncReport, gather, run};
+use stator::sync::{GatherError, Gathered, SyncOptions, SyncReport, gather, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,6 +66,11 @@ impl Site {
 
     /// Plans, as `stator plan` does.
     pub async fn plan<C: Cluster>(&self, cluster: &C, allow: &[HoldKind]) -> (Plan, Gathered) {
+        self.try_plan(cluster, allow).await.unwrap()
+    }
+
+    /// The same where the cluster may not be readable.
+    pub async fn try_plan<C: Cluster>(&self, cluster: &C, allow: &[HoldKind]) -> Result<(Plan, Gathered), GatherError> {
         let checkout = source::open(&self.path("")).unwrap();
         let selection = Workspace::parse(&checkout.tree).environment(None).unwrap();
         let target = Target {
@@ -77,8 +82,7 @@ impl Site {
         let rendered = render_all(&selection.intents, &target);
         let wanted: Vec<ObjectRef> =
             rendered.iter().flat_map(|one| &one.objects).map(|one| one.object.reference()).collect();
-        let gathered =
-            gather(cluster, &target.repository, &target.environment, &target.namespace, &wanted).await.unwrap();
+        let gathered = gather(cluster, &target.repository, &target.environment, &target.namespace, &wanted).await?;
         let input = PlanInput {
             repository: target.repository,
             environment: target.environment,
@@ -96,7 +100,7 @@ impl Site {
             findings: selection.findings,
             ..PlanInput::default()
         };
-        (plan(&input), gathered)
+        Ok((plan(&input), gathered))
     }
 
     /// Plans and syncs against a cluster, waiting or not.

@@ -18,9 +18,11 @@
 mod accounts;
 mod crds;
 mod launch;
+mod player;
 mod programs;
 
 pub use launch::Launch;
+pub use player::{Player, Recording, Row};
 pub use programs::Programs;
 
 use k8s_openapi::api::core::v1::Namespace;

@@ -1,8 +1,9 @@
 //! Plan and sync, the whole way, on every make of cluster. Each scenario ends with an empty plan, and with one more sync
 //! that writes nothing.
 
+mod admission;
 mod drift;
 mod pruning;
 mod replacing;
 mod taking_over;
-mod words;
+pub mod words;

@@ -86,10 +86,17 @@ impl<'a, P: Place> Shop<'a, P> {
         (plan, gathered): (Plan, Gathered),
         timeout: Duration,
     ) -> SyncReport {
-        let started = "2026-01-01T00:00:00Z".parse().unwrap();
-        let options = SyncOptions { timeout: Some(timeout), ..SyncOptions::new(started, 7) };
-        let (_keep, cancel) = tokio::sync::watch::channel(None);
-        run(cluster, plan, gathered.records, options, &|_| {}, cancel).await
+        carry_out(cluster, (plan, gathered), false, timeout).await
+    }
+
+    /// Carries a plan out and waits for health.
+    pub async fn wait_within(&self, plan: (Plan, Gathered), timeout: Duration) -> SyncReport {
+        carry_out(self.cluster(), plan, true, timeout).await
+    }
+
+    /// The same as somebody else.
+    pub async fn wait_on<C: Cluster>(&self, cluster: &C, plan: (Plan, Gathered), timeout: Duration) -> SyncReport {
+        carry_out(cluster, plan, true, timeout).await
     }
 
     pub async fn live(&self, kind: &Kind, name: &str) -> Option<Object> {
@@ -172,6 +179,18 @@ impl<'a, P: Place> Shop<'a, P> {
             assert_eq!(self.versions().await, before, "{caller}");
         }
     }
+}
+
+async fn carry_out<C: Cluster>(
+    cluster: &C,
+    (plan, gathered): (Plan, Gathered),
+    wait: bool,
+    timeout: Duration,
+) -> SyncReport {
+    let started = "2026-01-01T00:00:00Z".parse().unwrap();
+    let options = SyncOptions { wait, timeout: Some(timeout), ..SyncOptions::new(started, 7) };
+    let (_keep, cancel) = tokio::sync::watch::channel(None);
+    run(cluster, plan, gathered.records, options, &|_| {}, cancel).await
 }
 
 /// Sets one label of an object that is written as a whole.

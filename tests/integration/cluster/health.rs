@@ -1,0 +1,179 @@
+//! Health on a real API server, while recordings of the real operator are played on it.
+
+use super::place::{Namespaces, Place as _};
+use super::whole::words::Shop;
+use crate::testbed::{Player, Recording, Row};
+use stator::cluster::Cluster as _;
+use stator::dynamo::health::{self, Health};
+use stator::dynamo::kinds::{self, GRAPH};
+use stator::object::{Object, ObjectRef};
+use stator::sync::{SyncReport, SyncResult};
+use std::time::Duration;
+
+/// Plays every row of every recording, users included, and judges what the API server then holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_healthy_at_an_old_generation_during_a_roll_or_while_it_goes() {
+    let Some(place) = Namespaces::of("health-of-recordings").await else { return };
+    for recording in Recording::all() {
+        let first = &recording.rows[0];
+        let name = first.object_name().to_owned();
+        let player = Player::new(place.plane.admin().await, place.home(), &recording, &name);
+        let reference = ObjectRef {
+            api_version: first.object["apiVersion"].as_str().unwrap().to_owned(),
+            kind: first.object["kind"].as_str().unwrap().to_owned(),
+            namespace: place.home().to_owned(),
+            name,
+        };
+        let (mut generation, mut going) = (0, false);
+        for row in &recording.rows {
+            if row.generation() > generation && !row.deleting() {
+                player.user(row, kinds::MANAGER).await;
+                generation = row.generation();
+            }
+            if row.deleting() && !going {
+                player.delete().await;
+                going = true;
+            }
+            player.operator(row).await;
+            let Some(live) = place.cluster().get(&reference).await.unwrap() else {
+                assert!(row.gone, "{}: it is gone early", recording.name);
+                break;
+            };
+            assert_eq!(live.is_deleting(), row.deleting(), "{}", recording.name);
+            let verdict = health::judge(&live, Some(generation));
+            let healthy = verdict.health == Health::Healthy;
+            assert_eq!(healthy, row.serves(), "{} {verdict:?}\n{:#}", recording.name, row.object["status"]);
+            // What the API server makes of a status leaves nothing of the reasons out.
+            let recorded = health::judge(&Object::from_value(row.object.clone()).unwrap(), Some(generation));
+            assert_eq!(verdict, recorded, "{}", recording.name);
+        }
+    }
+}
+
+/// A model whose graph has the components of a recording.
+struct Scene<'a> {
+    shop: Shop<'a, Namespaces>,
+    player: Player,
+    recording: Recording,
+    serving: &'static str,
+}
+
+const AGGREGATED: &str = "{worker: {replicas: 1}}";
+const DISAGGREGATED: &str = "{prefill: {replicas: 1}, decode: {replicas: 1}}";
+
+impl<'a> Scene<'a> {
+    async fn new(place: &'a Namespaces, recording: &str, serving: &'static str) -> Self {
+        let recording = Recording::of(recording);
+        let player = Player::new(place.plane.admin().await, place.home(), &recording, "llama");
+        let scene = Self { shop: Shop::new(place, &[]), player, recording, serving };
+        scene.model("");
+        scene
+    }
+
+    /// Writes the model, with more lines in its `spec`.
+    fn model(&self, more: &str) {
+        let text = crate::sync::bench::model("llama", self.serving, more);
+        self.shop.site.write("models/llama/model.yaml", &text);
+    }
+
+    /// Syncs and waits while the operator is played, once the sync has brought the object to a new generation. The wait
+    /// must end with the first row that serves, and not before.
+    async fn sync_while(&self, rows: &[Row], timeout: Duration) -> SyncReport {
+        let before = self.player.generation().await;
+        let plan = self.shop.plan(&[]).await;
+        let work = self.shop.wait_within(plan, timeout);
+        let operator = async {
+            while self.player.generation().await == before {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            for row in rows {
+                self.player.operator(row).await;
+                // Long enough for a wrong end of the wait to show.
+                tokio::time::sleep(Duration::from_millis(60)).await;
+                if row.serves() {
+                    return true;
+                }
+            }
+            false
+        };
+        tokio::pin!(work, operator);
+        tokio::select! {
+            biased;
+            _ = &mut operator => work.await,
+            report = &mut work => {
+                // A watch may be faster than this test; the row that it saw must be one that serves.
+                let live = self.shop.graph("llama").await;
+                assert_eq!(health::judge(&live, None).health, Health::Healthy, "it ended early: {report:#?}");
+                assert!(operator.await, "it ended before anything served: {report:#?}");
+                report
+            }
+        }
+    }
+}
+
+const LONG: Duration = Duration::from_secs(120);
+
+fn outcome(report: &SyncReport) -> (SyncResult, &str) {
+    (report.models[0].result, report.models[0].message.as_str())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_ends_when_the_roll_is_through() {
+    let Some(place) = Namespaces::of("wait-for-a-roll").await else { return };
+    let scene = Scene::new(&place, "worker-args-managed-roll", AGGREGATED).await;
+    let report = scene.sync_while(&scene.recording.at(1), LONG).await;
+    assert_eq!(outcome(&report), (SyncResult::Healthy, ""));
+    // The operator's annotations, finalizer and status are nobody's drift.
+    scene.shop.settled().await;
+    scene.model("  env: {LEVEL: debug}\n");
+    let report = scene.sync_while(&scene.recording.at(2), LONG).await;
+    assert_eq!(outcome(&report), (SyncResult::Healthy, ""));
+    scene.shop.settled().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_ends_when_the_scale_is_reached() {
+    let Some(place) = Namespaces::of("wait-for-a-scale").await else { return };
+    let scene = Scene::new(&place, "worker-scale-up-and-down", AGGREGATED).await;
+    for (generation, replicas) in [(1, 1), (2, 3), (3, 1)] {
+        scene.shop.model("llama", replicas, "");
+        let report = scene.sync_while(&scene.recording.at(generation), LONG).await;
+        assert_eq!(outcome(&report), (SyncResult::Healthy, ""));
+        scene.shop.settled().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_image_ends_by_the_deadline_and_names_the_component() {
+    let Some(place) = Namespaces::of("wait-for-a-broken-image").await else { return };
+    let scene = Scene::new(&place, "worker-broken-image-then-fixed", DISAGGREGATED).await;
+    let report = scene.sync_while(&scene.recording.at(1), LONG).await;
+    assert_eq!(outcome(&report), (SyncResult::Healthy, ""));
+    scene.model("  env: {LEVEL: broken}\n");
+    let stuck = scene.sync_while(&scene.recording.at(2), Duration::from_secs(4)).await;
+    assert!(stuck.timed_out, "{stuck:#?}");
+    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Failed timed out after 4s; DynamoGraphDeployment prod/llama: rolling update: decode 1 of 2 updated");
+    // It is applied as git says; only the fix is left to do.
+    scene.shop.settled().await;
+    scene.model("");
+    let report = scene.sync_while(&scene.recording.at(3), LONG).await;
+    assert_eq!(outcome(&report), (SyncResult::Healthy, ""));
+    scene.shop.settled().await;
+}
+
+/// Deleted by somebody else while a sync waits for it: it serves as before, until the finalizer lets go, and must not
+/// count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_being_deleted_is_not_healthy() {
+    let Some(place) = Namespaces::of("wait-for-what-goes").await else { return };
+    let scene = Scene::new(&place, "frontend-image", AGGREGATED).await;
+    scene.sync_while(&scene.recording.at(1), LONG).await;
+    scene.player.delete().await;
+    let live = scene.shop.graph("llama").await;
+    let plan = scene.shop.plan(&[]).await;
+    let stuck = scene.shop.wait_within(plan, Duration::from_secs(3)).await;
+    assert!(!stuck.is_success(), "{stuck:#?}");
+    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Failed timed out after 3s; DynamoGraphDeployment prod/llama is still there, being deleted (waiting for finalizer nvidia.com/finalizer)");
+    assert_eq!(health::judge(&live, None).health, Health::Progressing);
+    assert_eq!(live.kind(), GRAPH.kind);
+}

@@ -1,0 +1,136 @@
+//! A service account with the rights of `docs/how-to/grant-rights.md`, and with one right less.
+
+use super::place::{Namespaces, Place as _, user};
+use super::whole::words::Shop;
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role};
+use stator::cluster::Cluster;
+use stator::dynamo::kinds::{ADAPTER, GRAPH};
+use stator::plan::HoldKind;
+
+/// The rules of the role that the page gives.
+fn documented() -> Vec<PolicyRule> {
+    let page = include_str!("../../../docs/how-to/grant-rights.md");
+    let block = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let role = block.split("---\n").find(|document| document.contains("kind: Role\n")).unwrap();
+    let role: Role = serde_saphyr::from_str(role).unwrap();
+    role.rules.unwrap()
+}
+
+/// The rules without one verb on one resource.
+fn without(resource: &str, verb: &str) -> Vec<PolicyRule> {
+    let mut rules = Vec::new();
+    let mut found = false;
+    for rule in documented() {
+        for own in rule.resources.clone().unwrap() {
+            let mut rule = PolicyRule { resources: Some(vec![own.clone()]), ..rule.clone() };
+            if own == resource {
+                found |= rule.verbs.iter().any(|given| given == verb);
+                rule.verbs.retain(|given| given != verb);
+            }
+            if !rule.verbs.is_empty() {
+                rules.push(rule);
+            }
+        }
+    }
+    assert!(found, "the page does not grant {verb} on {resource}");
+    rules
+}
+
+const ADAPTED: &str = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: base}\nspec:\n  model: \
+                       Qwen/Qwen3-0.6B\n  engine: vllm\n  runtime: 1.2.0\n  hardware: {gpu: l40s, gpusPerNode: 4}\n  \
+                       serving: {worker: {replicas: 1}}\n  cache: {claim: weights, size: 10Gi}\n  adapters: [{name: \
+                       sql, source: s3://adapters/sql}]\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_rights_are_enough_for_everything() {
+    let Some(place) = Namespaces::of("rights-enough").await else { return };
+    let kubeconfig = place.plane.account(place.home(), "stator", documented()).await;
+    let stator = user(kubeconfig, "stator").await;
+    let shop = Shop::new(&place, &[("other", 1)]);
+    shop.site.write("models/base/model.yaml", ADAPTED);
+    // Create, and the adapter once its graph is Ready.
+    for _ in 0..2 {
+        let report = shop.site.sync_on(&stator, false, &[]).await;
+        assert!(report.is_success(), "{report:#?}");
+        shop.ready("base").await;
+    }
+    assert!(shop.live(&ADAPTER, "base-sql").await.is_some());
+    // Update, and wait with a watch.
+    shop.model("other", 2, "");
+    shop.ready("other").await;
+    let (plan, gathered) = shop.site.plan(&stator, &[]).await;
+    let waited = shop.wait_on(&stator, (plan, gathered), std::time::Duration::from_secs(2)).await;
+    assert!(waited.timed_out, "nobody plays the operator: {waited:#?}");
+    // Replace, and prune.
+    let disaggregated = ADAPTED.replace("{worker: {replicas: 1}}", "{prefill: {replicas: 1}, decode: {replicas: 1}}");
+    shop.site.write("models/base/model.yaml", &disaggregated);
+    let replaced = shop.site.sync_on(&stator, false, &[HoldKind::Replace]).await;
+    assert!(replaced.is_success(), "{replaced:#?}");
+    shop.site.remove("base");
+    let pruned = shop.site.sync_on(&stator, false, &[]).await;
+    assert!(pruned.is_success(), "{pruned:#?}");
+    assert_eq!(shop.live(&GRAPH, "base").await, None);
+    shop.settled().await;
+}
+
+/// What is said when one right is missing. Nothing is pruned then, and nothing is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_right_is_named_and_nothing_is_lost() {
+    let Some(place) = Namespaces::of("rights-missing").await else { return };
+    let shop = Shop::new(&place, &[("changes", 1), ("goes", 1)]);
+    shop.synced(&[]).await;
+    shop.model("changes", 2, "");
+    shop.model("comes", 1, "");
+    shop.site.remove("goes");
+    let before = shop.versions().await;
+    let mut told = Vec::new();
+    for (resource, verb) in [("dynamographdeployments", "list"), ("persistentvolumeclaims", "list"), ("models", "list")]
+    {
+        let name = format!("no-{verb}-{resource}");
+        let kubeconfig = place.plane.account(place.home(), &name, without(resource, verb)).await;
+        let cluster = user(kubeconfig, &name).await;
+        told.push(format!("{verb} {resource}: {}", place.said(denied(&shop, &cluster).await)));
+        assert_eq!(shop.versions().await, before, "without {verb} on {resource} something was written");
+    }
+    // Each of these stops one thing; what may still be done is done.
+    for (resource, verb) in [
+        ("models", "patch"),
+        ("dynamographdeployments", "patch"),
+        ("dynamographdeployments", "create"),
+        ("dynamographdeployments", "delete"),
+    ] {
+        let name = format!("no-{verb}-{resource}");
+        let kubeconfig = place.plane.account(place.home(), &name, without(resource, verb)).await;
+        let cluster = user(kubeconfig, &name).await;
+        told.push(format!("{verb} {resource}: {}", place.said(denied(&shop, &cluster).await)));
+        assert!(shop.live(&GRAPH, "goes").await.is_some(), "pruned although not everything was applied: {told:#?}");
+    }
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    list dynamographdeployments: DynamoGraphDeployments cannot be read from the cluster, so nothing is planned (a partial view would look like removals): dynamographdeployments.nvidia.com is forbidden: User "system:serviceaccount:prod:no-list-dynamographdeployments" cannot list resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"
+    list persistentvolumeclaims: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): persistentvolumeclaims is forbidden: User "system:serviceaccount:prod:no-list-persistentvolumeclaims" cannot list resource "persistentvolumeclaims" in API group "" in the namespace "prod"
+    list models: stator's records cannot be read from the cluster, so nothing is planned (a partial view would look like removals): models.stator.dev is forbidden: User "system:serviceaccount:prod:no-list-models" cannot list resource "models" in API group "stator.dev" in the namespace "prod"
+    patch models: changes Failed: the record could not be written: models.stator.dev "changes" is forbidden: User "system:serviceaccount:prod:no-patch-models" cannot patch resource "models" in API group "stator.dev" in the namespace "prod"; comes Failed: the record could not be written: models.stator.dev "comes" is forbidden: User "system:serviceaccount:prod:no-patch-models" cannot patch resource "models" in API group "stator.dev" in the namespace "prod"; goes Blocked: 1 deletions are held back, because not everything could be applied (comes)
+    patch dynamographdeployments: comes Failed: DynamoGraphDeployment prod/comes: dynamographdeployments.nvidia.com "comes" is forbidden: User "system:serviceaccount:prod:no-patch-dynamographdeployments" cannot patch resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"; grant that user a Role in prod with the verb `patch` on `dynamographdeployments.nvidia.com`; goes Blocked: 1 deletions are held back, because not everything could be applied (comes)
+    create dynamographdeployments: comes Failed: DynamoGraphDeployment prod/comes: dynamographdeployments.nvidia.com "comes" is forbidden: User "system:serviceaccount:prod:no-create-dynamographdeployments" cannot create resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"; grant that user a Role in prod with the verb `patch` on `dynamographdeployments.nvidia.com`; goes Blocked: 1 deletions are held back, because not everything could be applied (comes)
+    delete dynamographdeployments: goes Failed: DynamoGraphDeployment prod/goes: dynamographdeployments.nvidia.com "goes" is forbidden: User "system:serviceaccount:prod:no-delete-dynamographdeployments" cannot delete resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"
+    "#);
+    shop.synced(&[]).await;
+    assert_eq!(shop.live(&GRAPH, "goes").await, None);
+    shop.settled().await;
+}
+
+/// What a sync says that is not allowed to do everything.
+async fn denied<C: Cluster>(shop: &Shop<'_, Namespaces>, cluster: &C) -> String {
+    match shop.site.try_plan(cluster, &[]).await {
+        Err(error) => error.to_string(),
+        Ok(plan) => {
+            let report = shop.carry_out(cluster, plan).await;
+            assert!(!report.is_success(), "{report:#?}");
+            let models = report.models.iter().filter(|model| !model.result.is_success());
+            models
+                .map(|model| format!("{} {}: {}", model.name, model.result, model.message))
+                .collect::<Vec<_>>()
+                .join("; ")
+        }
+    }
+}
