@@ -103,9 +103,13 @@ fn forbidden(asked: &Asked<'_>, status: &Status) -> ClusterError {
     match asked.object {
         Some(object) if !by_rbac => ClusterError::Denied { object: object.clone(), message: status.message.clone() },
         Some(_) | None => {
-            let resource = match asked.kind.group {
-                "" => asked.kind.plural.to_owned(),
-                group => format!("{}.{group}", asked.kind.plural),
+            // One apply asks for several rights; the sentence says which one is missing.
+            let (verb, resource, group) =
+                missing_right(&status.message).unwrap_or((asked.verb, asked.kind.plural, asked.kind.group));
+            let resource = match (group, resource.split_once('/')) {
+                ("", _) => resource.to_owned(),
+                (group, None) => format!("{resource}.{group}"),
+                (group, Some((resource, part))) => format!("{resource}.{group}/{part}"),
             };
             let place = match asked.namespace {
                 Some(namespace) => format!("a Role in {namespace}"),
@@ -113,10 +117,17 @@ fn forbidden(asked: &Asked<'_>, status: &Status) -> ClusterError {
             };
             ClusterError::Forbidden {
                 message: said(status),
-                fix: format!("grant that user {place} with the verb `{}` on `{resource}`", asked.verb),
+                fix: format!("grant that user {place} with the verb `{verb}` on `{resource}`"),
             }
         }
     }
+}
+
+/// Verb, resource and API group of RBAC's sentence: `User "u" cannot patch resource "models/status" in API group "g"…`.
+fn missing_right(message: &str) -> Option<(&str, &str, &str)> {
+    let (verb, rest) = message.split_once(" cannot ")?.1.split_once(" resource \"")?;
+    let (resource, rest) = rest.split_once("\" in API group \"")?;
+    Some((verb, resource, rest.split_once('"')?.0))
 }
 
 fn not_found(asked: &Asked<'_>, status: &Status) -> ClusterError {

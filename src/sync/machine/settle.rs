@@ -66,7 +66,7 @@ impl ModelSync {
                 self.tasks.pop_front();
             }
             (Err(error), flight) => {
-                self.faults.push(format!("the record could not be written: {error}"));
+                self.faults.push(format!("the record could not be written: {}", with_help(&error)));
                 // Nothing is written without a record that names it, and one that cannot be written now will not be
                 // a moment later either.
                 self.tasks.clear();
@@ -117,10 +117,10 @@ impl ModelSync {
                     | ClusterError::Denied { .. }
                     | ClusterError::UnknownKind { .. }
                     | ClusterError::Damaged { .. }
-                    | ClusterError::Storage { .. } => naming(&error, &reference),
-                    ClusterError::Forbidden { .. } | ClusterError::Namespace { .. } | ClusterError::Refused { .. } => {
-                        format!("{}; {}", naming(&error, &reference), error.help())
-                    }
+                    | ClusterError::Storage { .. }
+                    | ClusterError::Forbidden { .. }
+                    | ClusterError::Namespace { .. }
+                    | ClusterError::Refused { .. } => naming(&error, &reference),
                 };
                 let message = mask::message(&message, object.value());
                 self.fail_apply(stage);
@@ -361,6 +361,24 @@ fn naming(error: &ClusterError, object: &ObjectRef) -> String {
         | ClusterError::Namespace { .. }
         | ClusterError::Refused { .. }
         | ClusterError::Unreached { .. }
-        | ClusterError::Transient { .. } => format!("{object}: {error}"),
+        | ClusterError::Transient { .. } => format!("{object}: {}", with_help(error)),
+    }
+}
+
+/// An error's sentence, with what to do where only somebody else can do it: rights, namespaces, credentials.
+fn with_help(error: &ClusterError) -> String {
+    match error {
+        ClusterError::Forbidden { .. } | ClusterError::Namespace { .. } | ClusterError::Refused { .. } => {
+            format!("{error}; {}", error.help())
+        }
+        ClusterError::Conflict { .. }
+        | ClusterError::Precondition { .. }
+        | ClusterError::Invalid { .. }
+        | ClusterError::Denied { .. }
+        | ClusterError::UnknownKind { .. }
+        | ClusterError::Damaged { .. }
+        | ClusterError::Storage { .. }
+        | ClusterError::Unreached { .. }
+        | ClusterError::Transient { .. } => error.to_string(),
     }
 }
