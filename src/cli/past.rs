@@ -122,6 +122,8 @@ pub async fn describe(arguments: &DescribeArguments, output: &Output) -> Result<
             let now = jiff::Timestamp::now();
             let mut parts = Vec::new();
             parts.extend(model.map(|model| faces::details(model, now, &output.look)));
+            parts
+                .extend(record.map(|record| present::conditions(record, &output.look)).filter(|text| !text.is_empty()));
             parts.extend(record.map(|record| present::inventory(record, &output.look)));
             parts.extend(record.map(|record| format!("History:\n{}", present::history(record, &output.look))));
             parts.join("\n")

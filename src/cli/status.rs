@@ -9,8 +9,10 @@ use super::{connect, signals};
 use crate::cluster::{AnyCluster, Cluster as _, WatchEvent};
 use crate::dynamo::kinds;
 use crate::finding::nearest;
-use crate::plan::{self, ModelStatus, Record};
+use crate::object::ObjectRef;
+use crate::plan::{self, ModelStatus, Record, Sight};
 use crate::present::status as present;
+use crate::sync;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -128,7 +130,19 @@ pub async fn look(
     let found = live::read(cluster, &desired).await?;
     let input = live::input(opened, desired, found, &ChangeArgs::everything());
     let plan = plan::plan(&input);
-    let mut models = plan::status(&input, &plan);
+    let mut sight = Sight { now: Some(jiff::Timestamp::now()), pods: Vec::new() };
+    let mut models = plan::status(&input, &plan, &sight);
+    // Pods are read only where something is to be explained by them.
+    let waiting: Vec<ObjectRef> = models
+        .iter()
+        .flat_map(|model| &model.objects)
+        .filter(|one| one.object.kind == kinds::GRAPH.kind && !one.health.is_good())
+        .map(|one| one.object.clone())
+        .collect();
+    sight.pods = sync::pods(cluster, &waiting).await;
+    if !sight.pods.is_empty() {
+        models = plan::status(&input, &plan, &sight);
+    }
     models.sort_by(|a, b| a.name.cmp(&b.name));
     let ours = |record: &Record| record.repository == input.repository && record.environment == input.environment;
     let records = input.records.iter().filter(|record| ours(record)).cloned().collect();

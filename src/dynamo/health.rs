@@ -6,6 +6,7 @@
 
 mod graph;
 mod others;
+pub mod pods;
 
 use crate::object::Object;
 use serde::Serialize;
@@ -40,6 +41,14 @@ impl Health {
             Self::Unknown => "Unknown",
             Self::Degraded => "Degraded",
             Self::Failed => "Failed",
+        }
+    }
+
+    /// True where there is nothing to wait for or to explain. At zero replicas on purpose is as good as it gets.
+    pub fn is_good(self) -> bool {
+        match self {
+            Self::Healthy | Self::Suspended => true,
+            Self::Progressing | Self::Unknown | Self::Degraded | Self::Failed => false,
         }
     }
 
@@ -84,22 +93,31 @@ impl Verdict {
     }
 }
 
-/// Judges one live object. `applied_generation` is the generation that the last apply gave, where one is known: a
-/// cache that still shows an older one says nothing about what was applied.
-pub fn judge(object: &Object, applied_generation: Option<i64>) -> Verdict {
-    judge_since(object, applied_generation, None)
+/// What the one who asks knows beside the object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The generation that the last apply gave: a cache that still shows an older one says nothing about what was applied.
+    pub applied_generation: Option<i64>,
+    /// The last generation at which the object was Healthy. What is not ready at a generation that once was is Degraded,
+    /// not Progressing.
+    pub healthy_at: Option<i64>,
+    /// The time. With it, an object that cannot be deleted is found out.
+    pub now: Option<jiff::Timestamp>,
 }
 
-/// As [`judge`], for a caller who remembers: `healthy_at` is the last generation at which the object was Healthy. What
-/// is not ready at a generation that once was is Degraded, not Progressing.
-pub fn judge_since(object: &Object, applied_generation: Option<i64>, healthy_at: Option<i64>) -> Verdict {
-    if object.is_deleting() {
-        let finalizers = object.finalizers();
-        return Verdict::progressing(if finalizers.is_empty() {
-            "is being deleted".to_owned()
-        } else {
-            format!("is being deleted, waiting for finalizer {}", finalizers.join(", "))
-        });
+/// How long an object may take to go before it counts as stuck: a graph waits for its pods, which have two minutes.
+const GOING: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
+
+/// Judges one live object at the generation that the last apply gave, where one is known.
+pub fn judge(object: &Object, applied_generation: Option<i64>) -> Verdict {
+    judge_knowing(object, Known { applied_generation, ..Known::default() })
+}
+
+/// As [`judge`], for a caller who knows more.
+pub fn judge_knowing(object: &Object, known: Known) -> Verdict {
+    let Known { applied_generation, healthy_at, now } = known;
+    if let Some(since) = object.text("/metadata/deletionTimestamp") {
+        return going(object, since, now);
     }
     if let (Some(applied), Some(generation)) = (applied_generation, object.generation())
         && generation < applied
@@ -116,19 +134,43 @@ pub fn judge_since(object: &Object, applied_generation: Option<i64>, healthy_at:
     }
 }
 
-/// As [`judge`], for a request whose graph is known: the worse of the two, with the graph's name where it is the graph.
-pub fn judge_with_graph(request: &Object, applied_generation: Option<i64>, graph: &Object) -> Verdict {
-    others::with_graph(judge(request, applied_generation), graph, judge(graph, None))
+/// As [`judge_knowing`], for a request whose graph is known, with the verdict on that: the worse of the two, with the graph's name where it is the graph.
+pub fn judge_with_graph(request: &Object, known: Known, graph: &Object, made: Verdict) -> Verdict {
+    others::with_graph(judge_knowing(request, known), graph, made)
 }
 
-/// The sentence for a generation that the operator has not come to, `None` when it has.
-fn behind(object: &Object) -> Option<String> {
+/// An object on its way out. Only who owns a finalizer may take it off, so all that can be done is to name it.
+fn going(object: &Object, since: &str, now: Option<jiff::Timestamp>) -> Verdict {
+    let finalizers = object.finalizers();
+    let began = since.parse::<jiff::Timestamp>().ok();
+    let is_stuck = now.zip(began).is_some_and(|(now, began)| now.duration_since(began) > GOING);
+    let waits = match finalizers.as_slice() {
+        [] => String::new(),
+        [one] => format!(", waiting for finalizer {one}"),
+        several => format!(", waiting for finalizers {}", several.join(", ")),
+    };
+    if !is_stuck {
+        return Verdict::progressing(format!("is being deleted{waits}"));
+    }
+    let help = if finalizers.is_empty() { "" } else { ": see that the controller behind it runs" };
+    Verdict::new(Health::Degraded, format!("is stuck: it is being deleted since {since}{waits}{help}"))
+}
+
+/// The verdict on a generation that the operator has not come to, `None` when it has. An object that the operator has
+/// never reported on may be new, or nobody's: nothing can be said of it, whatever the rest of its status says.
+fn behind(object: &Object) -> Option<Verdict> {
     let generation = object.generation().unwrap_or(0);
     match object.status().get("observedGeneration").and_then(Value::as_i64) {
         Some(observed) if observed >= generation => None,
-        Some(observed) => Some(format!("the operator is at generation {observed}, the object at {generation}")),
-        None => Some("the operator has not seen it yet".to_owned()),
+        Some(observed) => {
+            Some(Verdict::progressing(format!("the operator is at generation {observed}, the object at {generation}")))
+        }
+        None => Some(unseen()),
     }
+}
+
+fn unseen() -> Verdict {
+    Verdict::new(Health::Unknown, "the operator has not seen it yet")
 }
 
 /// A condition of a status by its type.

@@ -56,7 +56,10 @@ pub const CLAIM: Kind =
 pub const RECORD: Kind =
     Kind { group: "stator.dev", version: "v1alpha1", kind: "Model", plural: "models", short: "model" };
 
-/// Every kind, in the order they are applied.
+/// Pod: only ever read, to say why a graph is not healthy.
+pub const POD: Kind = Kind { group: "", version: "v1", kind: "Pod", plural: "pods", short: "po" };
+
+/// Every kind that stator writes or watches, in the order they are applied.
 pub const ALL: &[Kind] = &[RECORD, CLAIM, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
 
 /// The kinds that stator renders and prunes.

@@ -24,7 +24,7 @@ pub use record::{
     short_commit,
 };
 pub use schema::schema;
-pub use status::{Drift, ModelStatus, ObjectStatus, SyncState, status};
+pub use status::{Drift, LastSync, ModelStatus, ObjectStatus, Sight, SyncState, status};
 pub use world::made_by;
 
 pub use crate::dynamo::disruption::Disruption;

@@ -4,7 +4,7 @@ use super::decide::{delete_step, graph_gpus, line, standing_gpus};
 use super::world::{Standing, World, managed, model_of};
 use super::{Action, Change, GpuTotals, Step, merge};
 use crate::dynamo::disruption;
-use crate::dynamo::health::{self, Health};
+use crate::dynamo::health::{self, Health, Known};
 use crate::dynamo::kinds::{CLAIM, GRAPH, MANAGED, REQUEST};
 use crate::finding::Finding;
 use crate::object::{Object, ObjectIdentity};
@@ -205,8 +205,10 @@ fn serves_on(world: &World<'_>, model: &str) -> Option<String> {
     if request.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true) {
         let live = world.live(&request.reference());
         let graph = live.and_then(|live| world.made_by(live).map(|graph| (live, graph)));
-        let serves =
-            graph.is_some_and(|(live, graph)| health::judge_with_graph(live, None, graph).health == Health::Healthy);
+        let serves = graph.is_some_and(|(live, graph)| {
+            let made = health::judge(graph, None);
+            health::judge_with_graph(live, Known::default(), graph, made).health == Health::Healthy
+        });
         return (!serves).then(|| format!("serves on until the graph of request {name} is Ready"));
     }
     Some(format!("serves on, and is changed in place once the result of request {name} is locked (`stator lock`)"))

@@ -2,8 +2,8 @@
 
 use super::world::World;
 use super::{Action, Change, Plan, PlanInput, mask};
-use crate::dynamo::health::{self, Health, Verdict};
-use crate::dynamo::kinds::{CLAIM, REQUEST};
+use crate::dynamo::health::{self, Health, Known, Verdict};
+use crate::dynamo::kinds::{CLAIM, GRAPH, REQUEST};
 use crate::object::{Object, ObjectRef};
 use serde::Serialize;
 use serde_json::Value;
@@ -39,8 +39,23 @@ pub struct ModelStatus {
     pub drift: Vec<Drift>,
     /// What most deserves to be known, in a sentence.
     pub message: String,
+    /// How the last sync that did anything ended; absent when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_sync: Option<LastSync>,
     /// Each of its objects.
     pub objects: Vec<ObjectStatus>,
+}
+
+/// The end of a sync, as the record has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastSync {
+    /// When, RFC 3339 in UTC.
+    pub time: String,
+    /// `Succeeded`, `Failed`, `Progressing` or `Superseded`.
+    pub result: String,
+    /// One sentence; empty when there is nothing to say.
+    pub message: String,
 }
 
 /// Whether the cluster is as git says.
@@ -106,8 +121,17 @@ pub struct ObjectStatus {
     pub message: String,
 }
 
+/// What is known besides the plan when health is judged.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    /// The time: with it, what cannot be deleted is found out.
+    pub now: Option<jiff::Timestamp>,
+    /// Pods of graphs that are not healthy, as far as anybody could read them: their reasons go into the messages.
+    pub pods: Vec<Object>,
+}
+
 /// The status of every model that the plan is about, sorted by name. `plan` must have been made from `input`.
-pub fn status(input: &PlanInput, plan: &Plan) -> Vec<ModelStatus> {
+pub fn status(input: &PlanInput, plan: &Plan, sight: &Sight) -> Vec<ModelStatus> {
     let world = World::new(input);
     let mut by_model: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
     for change in &plan.changes {
@@ -120,7 +144,7 @@ pub fn status(input: &PlanInput, plan: &Plan) -> Vec<ModelStatus> {
         by_model.entry(name).or_default();
     }
     let faulty = faulty(input, &world);
-    by_model.into_iter().map(|(name, changes)| model(&world, name, &changes, faulty.contains(name))).collect()
+    by_model.into_iter().map(|(name, changes)| model(&world, sight, name, &changes, faulty.contains(name))).collect()
 }
 
 fn faulty<'a>(input: &'a PlanInput, world: &World<'a>) -> BTreeSet<&'a str> {
@@ -135,12 +159,13 @@ fn faulty<'a>(input: &'a PlanInput, world: &World<'a>) -> BTreeSet<&'a str> {
         .collect()
 }
 
-fn model(world: &World<'_>, name: &str, changes: &[&Change], faulty: bool) -> ModelStatus {
+fn model(world: &World<'_>, sight: &Sight, name: &str, changes: &[&Change], faulty: bool) -> ModelStatus {
     let input = world.input;
     let record = world.records().get(name).copied();
     let rendered = input.rendered.iter().find(|one| one.model == name);
     let broken = input.broken.iter().find(|one| one.name.as_deref() == Some(name));
-    let judged: Vec<(&Change, Verdict)> = changes.iter().map(|change| (*change, verdict(world, change))).collect();
+    let judged: Vec<(&Change, Verdict)> =
+        changes.iter().map(|change| (*change, verdict(world, sight, change))).collect();
     let main = judged.iter().find(|(change, _)| {
         matches!(change.object.kind.as_str(), "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest")
     });
@@ -174,12 +199,17 @@ fn model(world: &World<'_>, name: &str, changes: &[&Change], faulty: bool) -> Mo
         created: live.and_then(|live| live.text("/metadata/creationTimestamp")).map(str::to_owned),
         drift: drift(world, changes),
         message: message(&counted, changes, faulty, sync, health),
-        objects: judged.iter().flat_map(|(change, verdict)| lineage(world, change, verdict)).collect(),
+        last_sync: record.and_then(|record| record.history.first()).map(|outcome| LastSync {
+            time: outcome.time.clone(),
+            result: outcome.result.clone(),
+            message: outcome.message.clone(),
+        }),
+        objects: judged.iter().flat_map(|(change, verdict)| lineage(world, sight, change, verdict)).collect(),
     }
 }
 
 /// An object, and the graph that it made.
-fn lineage(world: &World<'_>, change: &Change, verdict: &Verdict) -> Vec<ObjectStatus> {
+fn lineage(world: &World<'_>, sight: &Sight, change: &Change, verdict: &Verdict) -> Vec<ObjectStatus> {
     let mut list = vec![ObjectStatus {
         object: change.object.clone(),
         action: change.action,
@@ -187,29 +217,49 @@ fn lineage(world: &World<'_>, change: &Change, verdict: &Verdict) -> Vec<ObjectS
         message: verdict.message.clone(),
     }];
     if let Some(graph) = world.live(&change.object).and_then(|live| world.made_by(live)) {
-        let Verdict { health, message, terminal: _ } = health::judge(graph, None);
+        let Verdict { health, message, terminal: _ } = judge_graph(graph, sight);
         let message = format!("{message}; made by request {}", change.object.name);
         list.push(ObjectStatus { object: graph.reference(), action: Action::Keep, health, message });
     }
     list
 }
 
+/// The verdict on a graph that a request made.
+fn judge_graph(graph: &Object, sight: &Sight) -> Verdict {
+    let known = Known { now: sight.now, ..Known::default() };
+    with_causes(health::judge_knowing(graph, known), graph, &sight.pods)
+}
+
 /// The health of a live object at the generation that was applied; what is not there is on its way or is not.
-fn verdict(world: &World<'_>, change: &Change) -> Verdict {
+fn verdict(world: &World<'_>, sight: &Sight, change: &Change) -> Verdict {
     let missing = |health, message: &str| Verdict { health, message: message.to_owned(), terminal: false };
     match world.live(&change.object) {
         Some(live) => {
             let applied = world.entry(&change.object).filter(|(_, entry)| entry.uid.as_deref() == live.uid());
-            let generation = applied.and_then(|(_, entry)| entry.generation);
+            let applied_generation = applied.and_then(|(_, entry)| entry.generation);
+            let known = Known { applied_generation, healthy_at: None, now: sight.now };
             match world.made_by(live) {
-                Some(graph) => health::judge_with_graph(live, generation, graph),
-                None => health::judge(live, generation),
+                Some(graph) => health::judge_with_graph(live, known, graph, judge_graph(graph, sight)),
+                None => with_causes(health::judge_knowing(live, known), live, &sight.pods),
             }
         }
         None if world.damage(&change.object).is_some() => missing(Health::Unknown, "cannot be read from the cluster"),
         None if change.action == Action::Keep => missing(Health::Progressing, "is applied with another model"),
         None => missing(Health::Progressing, "is not there yet"),
     }
+}
+
+/// The verdict on a graph with what its pods say of it.
+fn with_causes(verdict: Verdict, live: &Object, pods: &[Object]) -> Verdict {
+    if live.kind() != GRAPH.kind || matches!(verdict.health, Health::Healthy | Health::Suspended) {
+        return verdict;
+    }
+    let causes = health::pods::causes(live.name(), pods).join("; ");
+    if causes.is_empty() {
+        return verdict;
+    }
+    let causes = crate::mask::message(&causes, live.value());
+    Verdict { message: format!("{}; {causes}", verdict.message), ..verdict }
 }
 
 fn sync_state(changes: &[&Change], faulty: bool) -> SyncState {

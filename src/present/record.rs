@@ -68,6 +68,23 @@ pub fn history(record: &Record, look: &Look) -> String {
     out
 }
 
+/// How the model stood when its record was last written, as a table; empty when no sync came to an end.
+pub fn conditions(record: &Record, look: &Look) -> String {
+    let Some(state) = &record.state else { return String::new() };
+    let mut table = Table::new(&["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]);
+    for condition in &state.conditions {
+        let wanted = if condition.kind == "Ready" { "True" } else { "False" };
+        table.row([
+            Cell::plain(&condition.kind),
+            Cell::new(if condition.status == wanted { Tone::Good } else { Tone::Caution }, &condition.status),
+            Cell::plain(&condition.reason),
+            Cell::plain(&condition.last_transition_time),
+            Cell::plain(&condition.message),
+        ]);
+    }
+    table.render(look)
+}
+
 /// What stator applied for a model, as a table.
 pub fn inventory(record: &Record, look: &Look) -> String {
     let mut table = Table::new(&["APPLIED OBJECT", "GENERATION", "PRUNED", "UID"]);

@@ -22,7 +22,7 @@ pub fn table(models: &[ModelStatus], wide: bool, now: jiff::Timestamp, look: &Lo
     }
     let mut headings = vec!["NAME", "SYNC", "HEALTH", "GPUS", "REVISION", "AGE"];
     if wide {
-        headings.extend(["NAMESPACE", "KIND", "SOURCE"]);
+        headings.extend(["NAMESPACE", "KIND", "SOURCE", "LAST SYNC"]);
     }
     headings.push("MESSAGE");
     let mut table = Table::new(&headings);
@@ -36,7 +36,12 @@ pub fn table(models: &[ModelStatus], wide: bool, now: jiff::Timestamp, look: &Lo
             Cell::plain(&model.created.as_deref().map(|created| age(created, now)).unwrap_or_default()),
         ];
         if wide {
-            row.extend([Cell::plain(&model.namespace), Cell::plain(&model.kind), Cell::plain(&model.source)]);
+            row.extend([
+                Cell::plain(&model.namespace),
+                Cell::plain(&model.kind),
+                Cell::plain(&model.source),
+                Cell::plain(&last_sync(model, now)),
+            ]);
         }
         row.push(Cell::plain(&model.message));
         table.row(row);
@@ -70,6 +75,7 @@ pub fn details(model: &ModelStatus, now: jiff::Timestamp, look: &Look) -> String
         ("Health", model.health.word().to_owned()),
         ("GPUs", gpus(model)),
         ("Created", created.unwrap_or_default()),
+        ("Last sync", last_sync(model, now)),
         ("Message", model.message.clone()),
     ] {
         let value = if value.is_empty() { "-".to_owned() } else { escape::line(&value) };
@@ -105,6 +111,15 @@ fn drifted(drift: &Drift) -> String {
         if drift.owner.is_empty() { String::new() } else { format!(" (owned by {})", escape::line(&drift.owner)) };
     let path = escape::line(&drift.path);
     format!("{object} {path}: git says {}, the cluster has {}{owner}", say(&drift.want), say(&drift.have))
+}
+
+/// `Succeeded 3d ago`.
+fn last_sync(model: &ModelStatus, now: jiff::Timestamp) -> String {
+    let Some(last) = &model.last_sync else { return String::new() };
+    match age(&last.time, now).as_str() {
+        "" => last.result.clone(),
+        age => format!("{} {age} ago", last.result),
+    }
 }
 
 fn gpus(model: &ModelStatus) -> String {
@@ -146,6 +161,7 @@ fn health_tone(health: Health) -> Tone {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::LastSync;
     use serde_json::json;
 
     fn llama() -> ModelStatus {
@@ -168,6 +184,11 @@ mod tests {
                 owner: "kubectl-edit".into(),
             }],
             message: "decode has 2 of 3 replicas\u{1b}[2J".into(),
+            last_sync: Some(LastSync {
+                time: "2026-01-04T00:50:00Z".into(),
+                result: "Succeeded".into(),
+                message: String::new(),
+            }),
             objects: Vec::new(),
         }
     }
@@ -184,8 +205,8 @@ mod tests {
         drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git says 3, the cluster has 2 (owned by kubectl-edit)
         ");
         insta::assert_snapshot!(table(&[llama()], true, now(), &Look::default()), @r"
-        NAME         SYNC       HEALTH       GPUS         REVISION  AGE  NAMESPACE  KIND                   SOURCE                         MESSAGE
-        llama-3-70b  OutOfSync  Progressing  12 h200_sxm  3f2a91c   3d   prod       DynamoGraphDeployment  models/llama-3-70b/model.yaml  decode has 2 of 3 replicas\u{1b}[2J
+        NAME         SYNC       HEALTH       GPUS         REVISION  AGE  NAMESPACE  KIND                   SOURCE                         LAST SYNC          MESSAGE
+        llama-3-70b  OutOfSync  Progressing  12 h200_sxm  3f2a91c   3d   prod       DynamoGraphDeployment  models/llama-3-70b/model.yaml  Succeeded 10m ago  decode has 2 of 3 replicas\u{1b}[2J
         drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git says 3, the cluster has 2 (owned by kubectl-edit)
         ");
         insta::assert_snapshot!(names(&[llama()]), @"model/prod/llama-3-70b");
@@ -198,6 +219,7 @@ mod tests {
         Health:    Progressing
         GPUs:      12 h200_sxm
         Created:   3d ago (2026-01-01T00:00:00Z)
+        Last sync: Succeeded 10m ago
         Message:   decode has 2 of 3 replicas\u{1b}[2J
         drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git says 3, the cluster has 2 (owned by kubectl-edit)
         ");

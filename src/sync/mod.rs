@@ -5,9 +5,11 @@
 
 pub mod gather;
 pub mod machine;
+mod pods;
 mod runner;
 
 pub use gather::{GatherError, Gathered, gather};
+pub use pods::pods;
 pub use runner::{SyncOptions, run};
 
 use crate::object::ObjectRef;

@@ -157,6 +157,7 @@ async fn carry_out<C: Cluster>(cluster: &C, call: Call) -> Answer {
         Call::Apply(request) => Answer::Applied(cluster.apply(&request).await),
         Call::Delete { object, preconditions } => Answer::Deleted(cluster.delete(&object, &preconditions).await),
         Call::Read(object) => Answer::Read(cluster.get(&object).await),
+        Call::Pods(graphs) => Answer::Pods(super::pods(cluster, &graphs).await),
     }
 }
 

@@ -20,13 +20,17 @@ pub(super) fn judge(object: &Object, healthy_at: Option<i64>) -> Verdict {
         let cause = ready.as_ref().map_or("the operator reports state failed", |ready| ready.message);
         return Verdict::new(Health::Failed, cause);
     }
-    if let Some(message) = behind(object) {
-        return Verdict::progressing(message);
+    if let Some(verdict) = behind(object) {
+        return verdict;
     }
-    if matches!(text("/rollingUpdate/phase"), "Pending" | "InProgress") {
+    // A phase that a later operator adds is no end that anybody here knows of.
+    if !matches!(text("/rollingUpdate/phase"), "" | "Completed") {
         return Verdict::progressing(rolling(object));
     }
-    if matches!(text("/restart/phase"), "Pending" | "Restarting") {
+    if text("/restart/phase") == "Failed" {
+        return Verdict::new(Health::Failed, "the restart failed").for_good();
+    }
+    if !matches!(text("/restart/phase"), "" | "Completed" | "Superseded") {
         let list: Vec<&str> = status
             .pointer("/restart/inProgress")
             .and_then(Value::as_array)
@@ -34,9 +38,6 @@ pub(super) fn judge(object: &Object, healthy_at: Option<i64>) -> Verdict {
             .unwrap_or_default();
         let which = if list.is_empty() { "components".to_owned() } else { list.join(", ") };
         return Verdict::progressing(format!("restarting {which}"));
-    }
-    if text("/restart/phase") == "Failed" {
-        return Verdict::new(Health::Failed, "the restart failed").for_good();
     }
     if let Some(topology) = condition(object, "TopologyLevelsAvailable")
         && topology.status == "False"

@@ -1,6 +1,6 @@
 //! The health of requests, adapters, scaling adapters and claims.
 
-use super::{Health, Verdict, behind, condition};
+use super::{Health, Verdict, behind, condition, unseen};
 use crate::object::Object;
 use serde_json::Value;
 
@@ -14,15 +14,15 @@ pub(super) fn request(object: &Object) -> Verdict {
     if phase == "Failed" {
         return Verdict::new(Health::Failed, failure(object)).for_good();
     }
-    if let Some(message) = behind(object) {
-        if matches!(phase, "Ready" | "Deployed") {
+    if let Some(verdict) = behind(object) {
+        if verdict.health == Health::Progressing && matches!(phase, "Ready" | "Deployed") {
             return Verdict::new(
                 Health::Degraded,
                 "was edited after its end, which Dynamo ignores: delete it, and the next sync makes it again",
             )
             .for_good();
         }
-        return Verdict::progressing(message);
+        return verdict;
     }
     let auto_apply = object.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true);
     match phase {
@@ -97,10 +97,15 @@ pub(super) fn with_graph(request: Verdict, graph: &Object, judged: Verdict) -> V
 pub(super) fn adapter(object: &Object) -> Verdict {
     let generation = object.generation().unwrap_or(0);
     let Some(ready) = condition(object, "EndpointsReady") else {
-        return Verdict::progressing("the operator has not seen it yet");
+        return unseen();
     };
-    if ready.observed_generation.is_some_and(|observed| observed < generation) {
-        return Verdict::progressing("the operator has not seen the change yet");
+    // The generation is in the conditions, as the object has none of its own.
+    match ready.observed_generation {
+        None => return unseen(),
+        Some(observed) if observed < generation => {
+            return Verdict::progressing("the operator has not seen the change yet");
+        }
+        Some(_) => {}
     }
     if let Some(services) = condition(object, "ServicesFound")
         && services.status == "False"

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 use serde_json::json;
 
 #[derive(serde::Deserialize)]
@@ -13,7 +14,7 @@ fn story(recording: &str) -> String {
     for line in recording.lines() {
         let frame: Frame = serde_json::from_str(line).unwrap();
         let object = Object::from_value(frame.object).unwrap();
-        let verdict = judge_since(&object, None, healthy_at);
+        let verdict = judge_knowing(&object, Known { healthy_at, ..Known::default() });
         let settled = object.status().get("observedGeneration").and_then(Value::as_i64) == object.generation();
         let rolling = object.status().pointer("/rollingUpdate/phase").and_then(Value::as_str);
         if verdict.health == Health::Healthy {
@@ -45,7 +46,7 @@ macro_rules! recording {
 #[test]
 fn a_frontend_gets_a_new_image() {
     insta::assert_snapshot!(recording!("frontend-image"), @r#"
-    1 Progressing: the operator has not seen it yet
+    1 Unknown: the operator has not seen it yet
     1 Progressing: waiting for frontend: the operator has not processed it yet; worker: the operator has not processed it yet
     1 Progressing: waiting for frontend: the operator has not processed it yet; worker (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for frontend (0 of 1 ready): its pods are not available yet; worker (0 of 1 ready): its pods are not available yet
@@ -105,7 +106,7 @@ fn a_request_fails() {
 #[test]
 fn a_request_ends_ready_and_is_edited_afterwards() {
     insta::assert_snapshot!(recording!("request-ready"), @r#"
-    1 Progressing: the operator has not seen it yet
+    1 Unknown: the operator has not seen it yet
     1 Progressing: waiting to be profiled
     1 Progressing: profiling: Initializing
     1 Progressing: profiling: SweepingPrefill
@@ -150,7 +151,7 @@ fn a_graph_is_restarted() {
 #[test]
 fn a_scaling_adapter_is_switched_on() {
     insta::assert_snapshot!(recording!("scaling-adapter-on"), @r#"
-    1 Progressing: the operator has not seen it yet
+    1 Unknown: the operator has not seen it yet
     1 Progressing: waiting for frontend: the operator has not processed it yet; worker: the operator has not processed it yet
     1 Progressing: waiting for frontend: the operator has not processed it yet; worker (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for frontend (0 of 1 ready): its pods are not available yet; worker (0 of 1 ready): its pods are not available yet
@@ -166,7 +167,7 @@ fn a_scaling_adapter_is_switched_on() {
 #[test]
 fn workers_roll() {
     insta::assert_snapshot!(recording!("worker-args-managed-roll"), @r#"
-    1 Progressing: the operator has not seen it yet
+    1 Unknown: the operator has not seen it yet
     1 Progressing: waiting for frontend (0 of 1 ready): its pods are not available yet; worker: the operator has not processed it yet
     1 Progressing: waiting for frontend (0 of 1 ready): its pods are not available yet; worker (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for worker (0 of 1 ready): its pods are not available yet
@@ -183,7 +184,7 @@ fn workers_roll() {
 #[test]
 fn a_broken_image_is_fixed() {
     insta::assert_snapshot!(recording!("worker-broken-image-then-fixed"), @r#"
-    1 Progressing: the operator has not seen it yet
+    1 Unknown: the operator has not seen it yet
     1 Progressing: waiting for decode: the operator has not processed it yet; frontend: the operator has not processed it yet; prefill: the operator has not processed it yet
     1 Progressing: waiting for decode: the operator has not processed it yet; frontend: the operator has not processed it yet; prefill (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for decode (0 of 1 ready): its pods are not available yet; frontend: the operator has not processed it yet; prefill (0 of 1 ready): its pods are not available yet
@@ -259,8 +260,8 @@ fn what_was_healthy_at_this_generation_is_degraded() {
         {"type": "Ready", "status": "False", "reason": "some_resources_are_not_ready",
          "message": "Resources not ready: llama-decode-fe70d00d: Component deployment not ready - Available condition not true"}]});
     let object = graph(1, status);
-    assert_eq!(judge_since(&object, None, Some(3)).health, Health::Degraded);
-    assert_eq!(judge_since(&object, None, Some(2)).health, Health::Progressing);
+    assert_eq!(judge_knowing(&object, Known { healthy_at: Some(3), ..Known::default() }).health, Health::Degraded);
+    assert_eq!(judge_knowing(&object, Known { healthy_at: Some(2), ..Known::default() }).health, Health::Progressing);
 }
 
 #[test]
@@ -273,5 +274,181 @@ fn a_status_of_the_wrong_shape_is_never_healthy() {
         json!({"observedGeneration": "3"}),
     ] {
         assert_ne!(judge(&graph(1, status), None).health, Health::Healthy);
+    }
+}
+
+/// Cases in the manner of kstatus' own: an object, its status, and what may be said of it.
+#[test]
+fn the_cases_that_others_get_wrong() {
+    let object = |kind: &str, generation: i64, spec: Value, status: Value| {
+        let value = json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": kind,
+            "metadata": {"name": "x", "namespace": "prod", "generation": generation}, "spec": spec, "status": status,
+        });
+        Object::from_value(value).unwrap()
+    };
+    let (dgd, dgdr, dm) = ("DynamoGraphDeployment", "DynamoGraphDeploymentRequest", "DynamoModel");
+    let one = json!({"components": [{"name": "decode", "replicas": 1}]});
+    let lora = json!({"modelType": "lora"});
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let endpoints = |generation: Option<i64>| {
+        let mut condition = json!({"type": "EndpointsReady", "status": "True"});
+        if let Some(generation) = generation {
+            condition["observedGeneration"] = json!(generation);
+        }
+        json!({"conditions": [condition], "readyEndpoints": 2, "totalEndpoints": 2})
+    };
+    let cases = [
+        ("no status at all", object(dgd, 1, one.clone(), Value::Null)),
+        ("the state that reading fills in", object(dgd, 1, one.clone(), json!({"state": "initializing"}))),
+        (
+            "Ready without a generation",
+            object(dgd, 1, one.clone(), json!({"state": "successful", "conditions": ready})),
+        ),
+        (
+            "Ready of the last generation",
+            object(dgd, 2, one.clone(), json!({"observedGeneration": 1, "state": "successful", "conditions": ready})),
+        ),
+        (
+            "successful and not Ready",
+            object(dgd, 1, one.clone(), json!({"observedGeneration": 1, "state": "successful", "conditions": []})),
+        ),
+        (
+            "Ready and rolling",
+            object(
+                dgd,
+                1,
+                one.clone(),
+                json!({"observedGeneration": 1, "state": "successful", "conditions": ready, "rollingUpdate": {"phase": "InProgress"}}),
+            ),
+        ),
+        (
+            "Ready and restarting",
+            object(
+                dgd,
+                1,
+                one.clone(),
+                json!({"observedGeneration": 1, "state": "successful", "conditions": ready, "restart": {"phase": "Pending"}}),
+            ),
+        ),
+        ("Ready", object(dgd, 1, one, json!({"observedGeneration": 1, "state": "successful", "conditions": ready}))),
+        (
+            "a request that is done without a generation",
+            object(dgdr, 1, json!({}), json!({"phase": "Deployed", "dgdName": "x"})),
+        ),
+        ("adapters loaded, no generation", object(dm, 1, lora.clone(), endpoints(None))),
+        ("adapters loaded before the change", object(dm, 2, lora.clone(), endpoints(Some(1)))),
+        ("adapters loaded", object(dm, 2, lora, endpoints(Some(2)))),
+        ("a kind without a rule", object("DynamoCheckpoint", 1, json!({}), json!({"phase": "Ready"}))),
+    ];
+    let lines: Vec<String> = cases
+        .iter()
+        .map(|(name, object)| {
+            let verdict = judge(object, None);
+            format!("{name}: {}, {}", verdict.health, verdict.message)
+        })
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    no status at all: Unknown, the operator has not seen it yet
+    the state that reading fills in: Unknown, the operator has not seen it yet
+    Ready without a generation: Unknown, the operator has not seen it yet
+    Ready of the last generation: Progressing, the operator is at generation 1, the object at 2
+    successful and not Ready: Progressing, not ready yet
+    Ready and rolling: Progressing, rolling update under way: workers are starting
+    Ready and restarting: Progressing, restarting components
+    Ready: Healthy, all components are ready
+    a request that is done without a generation: Unknown, the operator has not seen it yet
+    adapters loaded, no generation: Unknown, the operator has not seen it yet
+    adapters loaded before the change: Progressing, the operator has not seen the change yet
+    adapters loaded: Healthy, loaded on 2 of 2 endpoints
+    a kind without a rule: Unknown, no health rule for DynamoCheckpoint
+    ");
+}
+
+#[test]
+fn an_object_that_does_not_go_is_found_out() {
+    let mut value = graph(1, ready(3)).into_value();
+    value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    value["metadata"]["finalizers"] = json!(["nvidia.com/finalizer", "foregroundDeletion"]);
+    let at = |now: &str| {
+        let object = Object::from_value(value.clone()).unwrap();
+        let verdict = judge_knowing(&object, Known { now: Some(now.parse().unwrap()), ..Known::default() });
+        format!("{}: {}", verdict.health, verdict.message)
+    };
+    insta::assert_snapshot!([at("2026-01-01T00:09:59Z"), at("2026-01-01T00:10:01Z")].join("\n"), @r"
+    Progressing: is being deleted, waiting for finalizers nvidia.com/finalizer, foregroundDeletion
+    Degraded: is stuck: it is being deleted since 2026-01-01T00:00:00Z, waiting for finalizers nvidia.com/finalizer, foregroundDeletion: see that the controller behind it runs
+    ");
+}
+
+fn some_status() -> impl Strategy<Value = Value> {
+    let phase = prop_oneof![
+        Just(""),
+        Just("Pending"),
+        Just("InProgress"),
+        Just("Completed"),
+        Just("Failed"),
+        Just("Restarting")
+    ];
+    let request =
+        prop_oneof![Just(""), Just("Profiling"), Just("Ready"), Just("Deployed"), Just("Deploying"), Just("Failed")];
+    let state = prop_oneof![Just("initializing"), Just("pending"), Just("successful"), Just("failed")];
+    let truth = prop_oneof![Just("True"), Just("False"), Just("Unknown")];
+    (prop::option::of(0..4i64), state, truth, phase.clone(), phase, request, prop::option::of(0..4i64)).prop_map(
+        |(observed, state, truth, rolling, restart, phase, condition)| {
+            let mut status = json!({
+                "state": state, "phase": phase, "rollingUpdate": {"phase": rolling}, "restart": {"phase": restart},
+                "readyEndpoints": 1, "totalEndpoints": 1,
+                "conditions": [{"type": "Ready", "status": truth}, {"type": "EndpointsReady", "status": truth}],
+            });
+            if let Some(observed) = observed {
+                status["observedGeneration"] = json!(observed);
+            }
+            if let Some(observed) = condition {
+                status["conditions"][1]["observedGeneration"] = json!(observed);
+            }
+            status
+        },
+    )
+}
+
+proptest! {
+    /// The law of the room: nothing is Healthy before the operator has said so of this very generation, none that was
+    /// applied later, none while it rolls, and none while it goes. Through any sequence of statuses.
+    #[test]
+    fn nothing_is_healthy_too_early(
+        statuses in prop::collection::vec((some_status(), 1..4i64, prop::bool::ANY), 1..12),
+        kind in prop_oneof![Just("DynamoGraphDeployment"), Just("DynamoGraphDeploymentRequest"), Just("DynamoModel")],
+        applied in prop::option::of(1..4i64),
+    ) {
+        let mut healthy_at = None;
+        for (status, generation, going) in statuses {
+            let mut value = json!({
+                "apiVersion": "nvidia.com/v1beta1", "kind": kind,
+                "metadata": {"name": "x", "namespace": "prod", "generation": generation},
+                "spec": {"components": [{"name": "decode"}], "modelType": "lora"}, "status": status,
+            });
+            if going {
+                value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+            let object = Object::from_value(value).unwrap();
+            let verdict = judge_knowing(&object, Known { applied_generation: applied, healthy_at, now: None });
+            if verdict.health == Health::Healthy {
+                let observed = match kind {
+                    "DynamoModel" => status["conditions"][1]["observedGeneration"].as_i64(),
+                    _ => status["observedGeneration"].as_i64(),
+                };
+                prop_assert!(observed.is_some_and(|observed| observed >= generation), "old: {status}");
+                prop_assert!(applied.is_none_or(|applied| generation >= applied), "not what was applied: {status}");
+                prop_assert!(!going, "going: {status}");
+                if kind == "DynamoGraphDeployment" {
+                    for pointer in ["/rollingUpdate/phase", "/restart/phase"] {
+                        let phase = status.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+                        prop_assert!(!matches!(phase, "Pending" | "InProgress" | "Restarting" | "Failed"), "{phase}");
+                    }
+                }
+                healthy_at = Some(generation);
+            }
+        }
     }
 }

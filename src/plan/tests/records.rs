@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::object::Object;
-use crate::plan::{Comparison, InventoryEntry, Record, RecordState, Seen, compare, status};
+use crate::plan::{Comparison, InventoryEntry, Record, RecordState, Seen, Sight, compare, status};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn status_tells_drift_from_a_change_in_git() {
     story.rendered[1] = graph("qwen", [worker("decode", 2, 1, "vllm:1.2.0")]);
     story.edit("kubectl-edit", DGD, "held", |value| value["spec"]["components"][1]["replicas"] = json!(4));
     let input = story.input();
-    let lines: Vec<String> = status(&input, &story.plan())
+    let lines: Vec<String> = status(&input, &story.plan(), &Sight::default())
         .iter()
         .map(|model| {
             let json = serde_json::to_value(model).unwrap();
@@ -75,9 +75,9 @@ fn status_tells_drift_from_a_change_in_git() {
         })
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
-    "held" "Blocked" "Progressing" 4 [{"have":4,"object":"DynamoGraphDeployment prod/held","owner":"kubectl-edit","path":"spec.components[name=decode].replicas","want":1}] "held: spec.components[name=decode].replicas: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back"
-    "llama" "OutOfSync" "Progressing" 7 [{"have":7,"object":"DynamoGraphDeployment prod/llama","owner":"stator","path":"spec.components[name=decode].replicas","want":1}] "the operator has not seen it yet"
-    "qwen" "OutOfSync" "Progressing" 1 [] "the operator has not seen it yet"
+    "held" "Blocked" "Unknown" 4 [{"have":4,"object":"DynamoGraphDeployment prod/held","owner":"kubectl-edit","path":"spec.components[name=decode].replicas","want":1}] "held: spec.components[name=decode].replicas: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back"
+    "llama" "OutOfSync" "Unknown" 7 [{"have":7,"object":"DynamoGraphDeployment prod/llama","owner":"stator","path":"spec.components[name=decode].replicas","want":1}] "the operator has not seen it yet"
+    "qwen" "OutOfSync" "Unknown" 1 [] "the operator has not seen it yet"
     "#);
 }
 
@@ -88,8 +88,8 @@ fn the_worst_object_is_the_models_health() {
         value["status"] = json!({"observedGeneration": 1, "state": "successful",
             "conditions": [{"type": "Ready", "status": "True"}]});
     });
-    let models = status(&story.input(), &story.plan());
-    insta::assert_snapshot!(format!("{} {}: {}", models[0].health, models[0].kind, models[0].message), @"Progressing DynamoGraphDeployment: llama-sql: the operator has not seen it yet");
+    let models = status(&story.input(), &story.plan(), &Sight::default());
+    insta::assert_snapshot!(format!("{} {}: {}", models[0].health, models[0].kind, models[0].message), @"Unknown DynamoGraphDeployment: llama-sql: the operator has not seen it yet");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::object::Object;
-use crate::plan::status;
+use crate::plan::{Sight, status};
 use crate::render::{Rendered, Stage};
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ fn deploy(story: &mut Story, hash: &str, state: &str) {
 /// The model's status: health, GPUs, message, and a line for each object.
 fn told(story: &Story) -> String {
     let input = story.input();
-    let all = status(&input, &story.plan());
+    let all = status(&input, &story.plan(), &Sight::default());
     let [model] = all.as_slice() else { panic!("{all:?}") };
     let objects: Vec<String> = model
         .objects

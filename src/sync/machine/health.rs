@@ -1,6 +1,7 @@
 //! Waiting for health: what was seen of each object, and whether there is progress.
 
 use crate::dynamo::health::{Health, Verdict, judge};
+use crate::dynamo::kinds::GRAPH;
 use crate::object::{Object, ObjectRef};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -50,6 +51,11 @@ impl Watched {
         self.verdict.as_ref().is_some_and(good)
     }
 
+    /// True for a graph that is waited for: its pods may say why.
+    pub(super) fn wants_pods(&self) -> bool {
+        self.object.kind == GRAPH.kind && !self.left_out && !self.is_healthy()
+    }
+
     /// The sentence of a verdict that waiting cannot change.
     pub(super) fn failed_for_good(&self) -> Option<String> {
         let verdict = self.verdict.as_ref().filter(|verdict| verdict.terminal && !good(verdict))?;
@@ -66,12 +72,9 @@ impl Watched {
     }
 }
 
-/// Whether a verdict is what a sync waits for. At zero replicas on purpose is as good as it gets.
+/// Whether a verdict is what a sync waits for.
 pub(super) fn good(verdict: &Verdict) -> bool {
-    match verdict.health {
-        Health::Healthy | Health::Suspended => true,
-        Health::Progressing | Health::Unknown | Health::Degraded | Health::Failed => false,
-    }
+    verdict.health.is_good()
 }
 
 /// How a wait goes: a deadline that every new sentence puts off. A state that comes back is not progress, so a graph
@@ -82,7 +85,18 @@ pub(super) struct Wait {
     said: BTreeSet<String>,
     /// The last sentence.
     pub message: String,
+    /// What pods say of it.
+    causes: String,
+    /// When pods are looked at next; `None` while there is nothing that they could explain.
+    next_look: Option<Duration>,
+    /// How often they were looked at since there was progress.
+    looks: u32,
+    /// They were looked at for the last time.
+    looked_last: bool,
 }
+
+/// After how long without progress pods are looked at, and the longest time between two looks: a short wait costs none.
+const LOOK: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(5 * 60));
 
 impl Wait {
     /// Notes what is waited for now. True when the sentence is another than the last.
@@ -90,10 +104,42 @@ impl Wait {
         let is_new = self.said.len() < SENTENCES && self.said.insert(message.clone());
         if is_new || self.since.is_none() {
             self.since = Some(now);
+            self.causes.clear();
+            (self.looks, self.looked_last) = (0, false);
+            self.next_look = Some(now + LOOK.0);
         }
         let changed = self.message != message;
         self.message = message;
         changed
+    }
+
+    /// True when pods are to be looked at now: from time to time, and once more before the wait is given up.
+    pub(super) fn look(&mut self, now: Duration, is_over: bool) -> bool {
+        let is_due = self.next_look.is_some_and(|at| at <= now) && !is_over;
+        if !is_due && (!is_over || self.looked_last) {
+            return false;
+        }
+        self.looked_last |= is_over;
+        self.looks += 1;
+        self.next_look = Some(now + LOOK.1.min(LOOK.0 * 2u32.saturating_pow(self.looks.min(16))));
+        true
+    }
+
+    /// Takes what pods say. True when that is something else than before.
+    pub(super) fn explain(&mut self, causes: String) -> bool {
+        let changed = self.causes != causes;
+        self.causes = causes;
+        changed
+    }
+
+    /// What is waited for, with the cause where one is known.
+    pub(super) fn sentence(&self) -> String {
+        if self.causes.is_empty() { self.message.clone() } else { format!("{}; {}", self.message, self.causes) }
+    }
+
+    /// When something is to be done although nothing happens.
+    pub(super) fn wake_at(&self, progress: Duration, explains: bool) -> Option<Duration> {
+        self.deadline(progress).into_iter().chain(self.next_look.filter(|_| explains)).min()
     }
 
     /// When the wait ends unless something new is said.

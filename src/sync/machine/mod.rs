@@ -302,7 +302,11 @@ fn writes(answer: &Answer) -> usize {
             Deleted::Gone | Deleted::Pending(_) => 1,
             Deleted::Absent => 0,
         },
-        Answer::Recorded(Err(_)) | Answer::Applied(Err(_)) | Answer::Deleted(Err(_)) | Answer::Read(_) => 0,
+        Answer::Recorded(Err(_))
+        | Answer::Applied(Err(_))
+        | Answer::Deleted(Err(_))
+        | Answer::Read(_)
+        | Answer::Pods(_) => 0,
     }
 }
 

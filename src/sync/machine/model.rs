@@ -149,7 +149,10 @@ impl ModelSync {
     pub(super) fn wake_at(&self, settings: &super::Settings) -> Option<Duration> {
         match self.state {
             State::Pausing(until) => Some(until),
-            State::Watching => self.wait.deadline(settings.progress_deadline),
+            State::Watching => {
+                let explains = self.watched.values().any(Watched::wants_pods);
+                self.wait.wake_at(settings.progress_deadline, explains)
+            }
             State::Ready | State::Calling(_) => None,
         }
     }
@@ -308,8 +311,14 @@ impl ModelSync {
                 .push(super::Effect::Report(Progress::Waiting { model: self.name.clone(), message: message.clone() }));
         }
         let deadline = around.settings.progress_deadline;
-        if self.wait.deadline(deadline).is_some_and(|at| at <= around.now) {
-            self.faults.push(format!("no progress for {}: {message}", in_words(deadline)));
+        let is_over = self.wait.deadline(deadline).is_some_and(|at| at <= around.now);
+        let graphs: Vec<ObjectRef> =
+            self.watched.values().filter(|one| one.wants_pods()).map(|one| one.object.clone()).collect();
+        if !graphs.is_empty() && self.wait.look(around.now, is_over) {
+            return Some(self.call(Call::Pods(graphs), Flight::Front));
+        }
+        if is_over {
+            self.faults.push(format!("no progress for {}: {}", in_words(deadline), self.wait.sentence()));
             self.waits_failed += 1;
             self.drop_adapters("its graph is not ready");
             return None;

@@ -86,12 +86,13 @@ impl ModelSync {
 
     pub(super) fn message(&self, result: SyncResult) -> String {
         let mut parts: Vec<&str> = Vec::new();
+        let waiting = self.wait.sentence();
         let stopping = self.stopping.as_ref().map(|(_, why)| why.as_str());
         parts.extend(stopping);
         match &self.going {
             Some(going) if stopping.is_some() => parts.push(going),
             Some(_) | None if stopping.is_some() && !self.wait.message.is_empty() && self.waits_in_vain() => {
-                parts.push(&self.wait.message);
+                parts.push(&waiting);
             }
             Some(_) | None => {}
         }

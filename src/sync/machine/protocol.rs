@@ -71,6 +71,8 @@ pub enum Answer {
     Deleted(Result<Deleted, ClusterError>),
     /// An object was read.
     Read(Result<Option<Object>, ClusterError>),
+    /// Pods were read, as far as the cluster lets us.
+    Pods(Vec<Object>),
 }
 
 /// What came of writing or deleting a record.
@@ -123,4 +125,6 @@ pub enum Call {
     },
     /// Read one object.
     Read(ObjectRef),
+    /// Read the pods of graphs that keep a wait from ending.
+    Pods(Vec<ObjectRef>),
 }

@@ -42,6 +42,7 @@ impl ModelSync {
             Answer::Applied(result) => self.settle_apply(result, effects),
             Answer::Deleted(result) => self.settle_delete(result, effects),
             Answer::Read(result) => self.settle_read(around, result, effects),
+            Answer::Pods(pods) => self.settle_pods(&pods, effects),
         }
         if self.stopping.is_some() {
             // Between two writes: what was done is recorded, and nothing else is begun.
@@ -227,6 +228,16 @@ impl ModelSync {
         }
     }
 
+    /// What the pods of the graphs that are waited for say. It is no progress: a crash says something new for ever.
+    fn settle_pods(&mut self, pods: &[Object], effects: &mut Vec<Effect>) {
+        self.attempt = 0;
+        let graphs = self.watched.values().filter(|watched| watched.wants_pods());
+        let causes: Vec<String> = graphs.flat_map(|watched| health::pods::causes(&watched.object.name, pods)).collect();
+        if self.wait.explain(causes.join("; ")) {
+            effects.push(Effect::Report(Progress::Waiting { model: self.name.clone(), message: self.wait.sentence() }));
+        }
+    }
+
     /// Says what is waited for until an object is gone, once for each finalizer that lets go.
     fn say_going(&mut self, live: &Object, effects: &mut Vec<Effect>) {
         let waits = match live.finalizers().as_slice() {
@@ -343,6 +354,7 @@ fn transient(answer: &Answer) -> Option<(&ClusterError, Duration)> {
         Answer::Applied(result) => result.as_ref().err(),
         Answer::Deleted(result) => result.as_ref().err(),
         Answer::Read(result) => result.as_ref().err(),
+        Answer::Pods(_) => None,
     };
     error.and_then(|error| Some((error, error.may_pass()?)))
 }

@@ -4,6 +4,7 @@ use super::drive::{Drive, settings, settled, sync, sync_plan};
 use super::world::{Fault, Git, World, git, model_record, reference};
 use crate::dynamo::health::Health;
 use crate::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, Kind};
+use crate::object::Object;
 use crate::plan::{Hold, HoldKind, Step};
 use crate::sync::{Progress, SyncReport};
 use serde_json::json;
@@ -90,10 +91,51 @@ fn without_wait_adapters_of_a_graph_that_is_not_ready_are_left_for_later() {
     ");
     // Nobody has waited so far: the first sync that does writes down what came of it.
     world.operate();
-    assert_eq!(world.records["llama"].state.as_ref().unwrap().health, Health::Progressing);
+    assert_eq!(world.records["llama"].state.as_ref().unwrap().health, Health::Unknown);
     assert_eq!(run(&mut world, &git).lines().last(), Some("1 writes"));
     assert_eq!(world.records["llama"].state.as_ref().unwrap().health, Health::Healthy);
     settled(&mut world, &git);
+}
+
+#[test]
+fn a_wait_in_vain_says_what_the_pods_say_and_a_good_one_asks_no_pod() {
+    let mut world = World::operated();
+    let git = git(&[("llama", LLAMA)]);
+    run(&mut world, &git);
+    assert_eq!(world.looks, [] as [&str; 0]);
+    let mut world = World::default();
+    world.pods = vec![
+        Object::from_value(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "llama-worker-x", "namespace": "prod", "labels": {
+                "nvidia.com/dynamo-graph-deployment-name": "llama", "nvidia.com/dynamo-component": "worker"}},
+            "status": {"containerStatuses": [{"name": "main", "ready": false, "state": {"waiting": {
+                "reason": "ImagePullBackOff", "message": "Back-off pulling image \"vllm:9\""}}}]},
+        }))
+        .unwrap(),
+    ];
+    let ran = sync(&mut world, &git, &Drive::default());
+    insta::assert_snapshot!(told(&ran.report.unwrap()), @r#"
+    llama: Failed (2 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not seen it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is left for later: its graph is not ready
+    5 writes
+    "#);
+    let waits: Vec<String> = ran
+        .progress
+        .into_iter()
+        .filter_map(|progress| if let Progress::Waiting { message, .. } = progress { Some(message) } else { None })
+        .collect();
+    insta::assert_snapshot!(waits.join("\n"), @r#"
+    DynamoGraphDeployment prod/llama: the operator has not seen it yet
+    DynamoGraphDeployment prod/llama: the operator has not seen it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"
+    "#);
+    // At 15 seconds, then at doubled intervals of at most five minutes, and at the end of half an hour.
+    assert_eq!(world.looks.len(), 10, "{:?}", world.looks);
+    let conditions = &world.records["llama"].state.as_ref().unwrap().conditions;
+    insta::assert_snapshot!(conditions.iter().map(|one| format!("{}={} {}", one.kind, one.status, one.message)).collect::<Vec<_>>().join("\n"), @r#"
+    Ready=False no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not seen it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is left for later: its graph is not ready
+    Reconciling=False 
+    Stalled=True no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not seen it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is left for later: its graph is not ready
+    "#);
 }
 
 #[test]

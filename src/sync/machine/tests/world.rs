@@ -80,6 +80,10 @@ pub struct World {
     /// Whether the operator makes graphs Healthy.
     pub operator: bool,
     pub faults: BTreeMap<ObjectIdentity, VecDeque<Fault>>,
+    /// Pods, whoever's they are.
+    pub pods: Vec<Object>,
+    /// The graphs whose pods somebody asked for, in order.
+    pub looks: Vec<String>,
     counter: u64,
 }
 
@@ -147,7 +151,7 @@ impl World {
                 "totalEndpoints": 1, "readyEndpoints": 1, "endpoints": [{"ready": true}],
                 "conditions": [
                     {"type": "Ready", "status": "True", "reason": "all_resources_are_ready", "message": ""},
-                    {"type": "EndpointsReady", "status": "True", "reason": "EndpointsReady", "message": ""},
+                    {"type": "EndpointsReady", "status": "True", "observedGeneration": generation},
                 ],
             });
             value["metadata"]["resourceVersion"] = json!(version);
@@ -307,6 +311,10 @@ impl World {
                 None => self.delete(object, preconditions),
             }),
             Call::Read(object) => Answer::Read(Ok(self.live.get(&object.identity()).cloned())),
+            Call::Pods(graphs) => {
+                self.looks.extend(graphs.iter().map(|graph| graph.name.clone()));
+                Answer::Pods(self.pods.clone())
+            }
         }
     }
 

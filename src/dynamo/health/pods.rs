@@ -1,0 +1,255 @@
+//! Why pods do not run, in a sentence: what the operator does not say of a graph that waits.
+//!
+//! The operator only counts pods. An image that cannot be pulled, a container that crashes and a GPU that is not to be had
+//! all look alike in a graph's status, and stay so for ever; the pods tell them apart.
+
+use crate::object::Object;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The label with which Dynamo's operator marks a pod as a graph's.
+pub const LABEL_GRAPH: &str = "nvidia.com/dynamo-graph-deployment-name";
+/// The label with which it says of which component.
+const LABEL_COMPONENT: &str = "nvidia.com/dynamo-component";
+/// The longest message of a pod that is repeated, in characters.
+const LONGEST: usize = 200;
+
+/// What keeps a pod, from what ends by itself to what does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Weight {
+    /// It runs, and has not answered its probe yet: weights are loaded in that time.
+    Starting,
+    /// It restarted.
+    Restarting,
+    /// No node takes it.
+    Unplaced,
+    /// It cannot start: the image, the configuration, a crash.
+    Broken,
+}
+
+struct Cause {
+    weight: Weight,
+    /// `ImagePullBackOff in container main`.
+    what: String,
+    /// The kubelet's or the scheduler's own words.
+    why: String,
+}
+
+/// The worst cause of each component of a graph, sorted by component: `worker: ImagePullBackOff in container main (2
+/// pods): Back-off pulling image "x"`. Pods of other graphs, pods that are ready and pods that go are passed over.
+pub fn causes(graph: &str, pods: &[Object]) -> Vec<String> {
+    let mut by_component: BTreeMap<&str, Vec<(Cause, &str)>> = BTreeMap::new();
+    for pod in pods {
+        let labels = pod.labels();
+        if labels.get(LABEL_GRAPH) != Some(&graph) {
+            continue;
+        }
+        if let Some(cause) = cause(pod) {
+            let component = labels.get(LABEL_COMPONENT).copied().unwrap_or(pod.name());
+            by_component.entry(component).or_default().push((cause, pod.name()));
+        }
+    }
+    let worst = |causes: Vec<(Cause, &str)>| {
+        // The first by name among equals, so that the sentence stays the same while nothing changes.
+        let (worst, name) = causes.iter().min_by_key(|(cause, name)| (std::cmp::Reverse(cause.weight), *name))?;
+        let alike = causes.iter().filter(|(cause, _)| cause.what == worst.what).count();
+        let who = if alike == 1 { format!("pod {name}") } else { format!("{alike} pods") };
+        let why = if worst.why.is_empty() { String::new() } else { format!(": {}", worst.why) };
+        Some(format!("{} ({who}){why}", worst.what))
+    };
+    let sentences = by_component.into_iter();
+    sentences.filter_map(|(component, causes)| Some(format!("{component}: {}", worst(causes)?))).collect()
+}
+
+/// Why a pod is not ready; `None` for one that is, that is done, or that goes.
+fn cause(pod: &Object) -> Option<Cause> {
+    let phase = pod.text("/status/phase").unwrap_or_default();
+    let is_ready = condition(pod, "Ready").is_some_and(|ready| text(ready, "status") == "True");
+    if pod.is_deleting() || is_ready || phase == "Succeeded" {
+        return None;
+    }
+    let containers = |list: &str| -> Vec<&Value> {
+        pod.status().get(list).and_then(Value::as_array).map(|list| list.iter().collect()).unwrap_or_default()
+    };
+    let inits = containers("initContainerStatuses");
+    let init = inits.iter().filter_map(|status| stopped(status, "init container"));
+    let mains = containers("containerStatuses");
+    let main = mains.iter().filter_map(|status| stopped(status, "container"));
+    if let Some(cause) = init.chain(main).max_by_key(|cause| cause.weight) {
+        return Some(cause);
+    }
+    if let Some(placed) = condition(pod, "PodScheduled").filter(|placed| text(placed, "status") == "False") {
+        let reason = text(placed, "reason");
+        return Some(Cause {
+            weight: Weight::Unplaced,
+            what: if reason.is_empty() { "Unschedulable".to_owned() } else { reason.to_owned() },
+            why: cut(text(placed, "message")),
+        });
+    }
+    if phase == "Failed" {
+        let reason = pod.text("/status/reason").unwrap_or("Failed");
+        let why = cut(pod.text("/status/message").unwrap_or_default());
+        return Some(Cause { weight: Weight::Broken, what: reason.to_owned(), why });
+    }
+    let unready = mains.iter().find(|status| {
+        status.pointer("/state/running").is_some() && status.get("ready").and_then(Value::as_bool) == Some(false)
+    })?;
+    let what = format!("container {} runs and is not ready", text(unready, "name"));
+    Some(Cause { weight: Weight::Starting, what, why: String::new() })
+}
+
+/// What stopped a container, when something did.
+fn stopped(status: &Value, kind: &str) -> Option<Cause> {
+    let name = text(status, "name");
+    let restarts = status.get("restartCount").and_then(Value::as_u64).unwrap_or(0);
+    let last = status.pointer("/lastState/terminated").map(ended);
+    if let Some(waiting) = status.pointer("/state/waiting") {
+        let reason = text(waiting, "reason");
+        // On their way: volumes are mounted, init containers run.
+        if !matches!(reason, "" | "ContainerCreating" | "PodInitializing") {
+            let message = cut(text(waiting, "message"));
+            let why = match last {
+                Some(last) if reason == "CrashLoopBackOff" => last,
+                Some(_) | None => message,
+            };
+            return Some(Cause { weight: Weight::Broken, what: format!("{reason} in {kind} {name}"), why });
+        }
+    }
+    if let Some(terminated) = status.pointer("/state/terminated")
+        && terminated.get("exitCode").and_then(Value::as_i64) != Some(0)
+    {
+        let reason = text(terminated, "reason");
+        let reason = if reason.is_empty() { "Error" } else { reason };
+        return Some(Cause {
+            weight: Weight::Broken,
+            what: format!("{reason} in {kind} {name}"),
+            why: ended(terminated),
+        });
+    }
+    let is_ready = status.get("ready").and_then(Value::as_bool) == Some(true);
+    (restarts > 0 && !is_ready).then(|| Cause {
+        weight: Weight::Restarting,
+        what: format!("{restarts} restarts of {kind} {name}"),
+        why: last.unwrap_or_default(),
+    })
+}
+
+/// `it ended with exit code 137 (OOMKilled)`.
+fn ended(terminated: &Value) -> String {
+    let code = terminated.get("exitCode").and_then(Value::as_i64).unwrap_or_default();
+    let reason = text(terminated, "reason");
+    let reason = if matches!(reason, "" | "Error") { String::new() } else { format!(" ({reason})") };
+    let message = cut(text(terminated, "message"));
+    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    format!("it ended with exit code {code}{reason}{message}")
+}
+
+fn condition<'a>(pod: &'a Object, wanted: &str) -> Option<&'a Value> {
+    let list = pod.status().get("conditions").and_then(Value::as_array)?;
+    list.iter().find(|one| text(one, "type") == wanted)
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The first line of a message, cut where it is long.
+fn cut(message: &str) -> String {
+    let line = message.trim().lines().next().unwrap_or_default();
+    let short: String = line.chars().take(LONGEST).collect();
+    if short.len() < line.len() { format!("{short}…") } else { short }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn pod(name: &str, component: &str, status: Value) -> Object {
+        Object::from_value(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "prod", "labels": {LABEL_GRAPH: "llama", LABEL_COMPONENT: component}},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn waiting(reason: &str, message: &str) -> Value {
+        json!({"phase": "Pending", "containerStatuses": [
+            {"name": "main", "ready": false, "state": {"waiting": {"reason": reason, "message": message}}}]})
+    }
+
+    #[test]
+    fn each_component_says_its_worst() {
+        let pull =
+            |name: &str| pod(name, "decode", waiting("ImagePullBackOff", "Back-off pulling image \"vllm:1.2.9\""));
+        let crash = json!({"phase": "Running", "containerStatuses": [{"name": "main", "ready": false, "restartCount": 5,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}},
+            "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]});
+        let unplaced = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."}]});
+        let init = json!({"phase": "Pending",
+            "initContainerStatuses": [{"name": "fetch", "ready": false, "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}],
+            "containerStatuses": [{"name": "main", "ready": false, "state": {"waiting": {"reason": "PodInitializing"}}}]});
+        let slow = json!({"phase": "Running", "containerStatuses": [{"name": "main", "ready": false, "state": {"running": {}}}]});
+        let restarted = json!({"phase": "Running", "containerStatuses": [{"name": "main", "ready": false, "restartCount": 2,
+            "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 1, "message": "CUDA error\nat line 3"}}}]});
+        let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        let pods = [
+            pod("llama-decode-b", "decode", slow.clone()),
+            pull("llama-decode-c"),
+            pull("llama-decode-a"),
+            pod("llama-prefill-a", "prefill", crash),
+            pod("llama-planner-a", "planner", unplaced),
+            pod("llama-router-a", "router", init),
+            pod("llama-frontend-a", "frontend", slow),
+            pod("llama-epp-a", "epp", restarted),
+            pod("llama-done-a", "done", ready),
+            pod("llama-made-a", "made", waiting("ContainerCreating", "")),
+            pod(
+                "llama-evicted-a",
+                "evicted",
+                json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
+            ),
+        ];
+        insta::assert_snapshot!(causes("llama", &pods).join("\n"), @r#"
+        decode: ImagePullBackOff in container main (2 pods): Back-off pulling image "vllm:1.2.9"
+        epp: 2 restarts of container main (pod llama-epp-a): it ended with exit code 1: CUDA error
+        evicted: Evicted (pod llama-evicted-a): low on memory
+        frontend: container main runs and is not ready (pod llama-frontend-a)
+        planner: Unschedulable (pod llama-planner-a): 0/4 nodes are available: 4 Insufficient nvidia.com/gpu.
+        prefill: CrashLoopBackOff in container main (pod llama-prefill-a): it ended with exit code 137 (OOMKilled)
+        router: Error in init container fetch (pod llama-router-a): it ended with exit code 1
+        "#);
+        assert!(causes("qwen", &pods).is_empty(), "another graph's pods are not its own");
+    }
+
+    #[test]
+    fn a_pod_that_goes_is_passed_over() {
+        let going = pod("a", "decode", waiting("ImagePullBackOff", "")).map(|mut value| {
+            value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            value
+        });
+        assert!(causes("llama", &[going.unwrap()]).is_empty());
+    }
+
+    proptest! {
+        /// Whatever a status holds, a sentence comes of it or none, and it is one line.
+        #[test]
+        fn any_status_can_be_read(text in ".{0,600}", code in any::<i64>(), shape in 0..6u8) {
+            let odd = [json!(text), json!(code), json!([text]), json!({"reason": text}), json!(null), json!({"exitCode": text})];
+            let odd = &odd[usize::from(shape)];
+            for status in [
+                odd.clone(),
+                json!({"containerStatuses": odd, "conditions": odd}),
+                json!({"containerStatuses": [{"state": odd, "lastState": {"terminated": odd}, "restartCount": odd}]}),
+                json!({"initContainerStatuses": [{"name": odd, "state": {"waiting": {"reason": text, "message": text}}}]}),
+            ] {
+                for sentence in causes("llama", &[pod("a", "decode", status)]) {
+                    prop_assert!(sentence.starts_with("decode: "), "{sentence}");
+                }
+            }
+        }
+    }
+}
