@@ -198,7 +198,8 @@ impl Book {
         let mut record = Record { inventory, history, ..self.blank.clone() };
         let mut is_fresh = self.touched;
         if let Some(stored) = &self.stored {
-            is_fresh |= stored.is_unsettled() || stored.is_stale;
+            // An inventory that is put right is that of a sync which was interrupted after its last apply.
+            is_fresh |= stored.is_unsettled() || stored.is_stale || stored.inventory != record.inventory;
             if !is_fresh {
                 // What nothing was done for is as it was: a commit that changes no object is no reason to write.
                 record.revision.clone_from(&stored.revision);
