@@ -3,6 +3,7 @@
 use super::Aside;
 use super::envelope;
 use super::pod::{self, insert_map};
+use super::restore;
 use super::rules::{ALWAYS_MAIN, LOST_MOUNT, OVERRULED, SAME_IN_SERVICES};
 use crate::dynamo::registry::{MAIN_CONTAINER, SIDECAR_FRONTEND};
 use crate::dynamo::v1alpha1::{Service, SharedMemory, Switch};
@@ -16,13 +17,13 @@ pub(super) struct Component {
     pub(super) saved: Map<String, Value>,
 }
 
-/// Converts a service. `source` is the same as it was written, and `path` where it stands; its name is the caller's to
+/// Converts a service. `hub` is what was kept of its component, where it was written as one. `source` is the same as it was written, and `path` where it stands; its name is the caller's to
 /// set.
 pub(super) fn to_beta(
     service: &Service,
     source: &Value,
     path: &FieldPath,
-    hub_origin: bool,
+    hub: Option<&Map<String, Value>>,
     aside: &mut Aside,
 ) -> Component {
     let mut fields = Map::new();
@@ -55,8 +56,11 @@ pub(super) fn to_beta(
         }
         fields.insert("podTemplate".to_owned(), Value::Object(template));
     }
+    if let Some(kept) = hub {
+        restore::complete(&mut fields, kept, service);
+    }
     set_aside(service, source, path, aside);
-    Component { fields, saved: envelope::service(service, hub_origin) }
+    Component { fields, saved: envelope::service(service, hub.is_some()) }
 }
 
 /// Whether the part of a worker becomes a type of its own.

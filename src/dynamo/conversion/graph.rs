@@ -40,7 +40,7 @@ pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
             continue;
         };
         let written = document.get("spec").and_then(|spec| spec.get("services")?.get(name)).unwrap_or(&Value::Null);
-        let mut converted = component::to_beta(service, written, &path, hub.is_some(), &mut aside);
+        let mut converted = component::to_beta(service, written, &path, kept_of(hub.as_ref(), name), &mut aside);
         converted.fields.insert("name".to_owned(), name.into());
         // The operator takes the service's key as its name, whatever this field says.
         if !service.service_name.is_empty() && service.service_name != name {
@@ -91,6 +91,15 @@ fn read(spec: &Value) -> Result<GraphSpec, Unconvertible> {
 fn annotations_of(document: &Value) -> Map<String, Value> {
     let annotations = document.get("metadata").and_then(|metadata| metadata.get("annotations"));
     annotations.and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+/// What was kept of one component; an empty map for a graph that was written as v1beta1 and kept nothing of this one.
+fn kept_of<'a>(hub: Option<&'a Map<String, Value>>, name: &str) -> Option<&'a Map<String, Value>> {
+    static NOTHING: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
+    let components = hub?.get("components").and_then(Value::as_array).into_iter().flatten();
+    let mut named = components.filter_map(Value::as_object);
+    let found = named.find(|component| component.get("name").and_then(Value::as_str) == Some(name));
+    Some(found.unwrap_or(&NOTHING))
 }
 
 /// The services in the order of the components: sorted, unless the object was written as v1beta1 in another order.

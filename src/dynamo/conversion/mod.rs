@@ -16,6 +16,7 @@ mod merge;
 mod parts;
 mod pod;
 mod request;
+mod restore;
 pub mod rules;
 #[cfg(test)]
 mod tests;

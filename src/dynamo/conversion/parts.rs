@@ -39,7 +39,7 @@ pub(super) fn component_deployment(document: &Value) -> Result<Converted, Unconv
     annotations.remove(COMPONENT_STATUS);
 
     let mut aside = Aside::default();
-    let mut converted = component::to_beta(&service, &spec, &FieldPath::of(["spec"]), hub.is_some(), &mut aside);
+    let mut converted = component::to_beta(&service, &spec, &FieldPath::of(["spec"]), hub.as_ref(), &mut aside);
     let own = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
     let name = if service.service_name.is_empty() { own } else { &service.service_name };
     converted.fields.insert("name".to_owned(), name.into());

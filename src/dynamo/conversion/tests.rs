@@ -115,6 +115,64 @@ fn the_annotation_of_a_converted_graph_names_what_stayed_behind() {
     assert_eq!(paths(&again.left), paths(&converted.left));
 }
 
+/// A graph that was written at v1beta1 and read at v1alpha1: `kept` is what its annotation holds.
+fn written_as_beta(kept: &Value, spec: &str) -> Value {
+    let mut document = graph(spec);
+    let kept = serde_json::json!({"version": 1, "spec": kept}).to_string();
+    document["metadata"]["annotations"] = serde_json::json!({"nvidia.com/dgd-spec": kept});
+    document
+}
+
+#[test]
+fn what_a_v1beta1_graph_said_beyond_v1alpha1_comes_back() {
+    let kept = serde_json::json!({"components": [
+        {"name": "worker", "frontendSidecar": "front", "podTemplate": {
+            "metadata": {"name": "pods"},
+            "spec": {"containers": [
+                {"name": "front"},
+                {"name": "main", "volumeMounts": [
+                    {"name": "b", "mountPath": "/b", "readOnly": true}, {"name": "a", "mountPath": "/a"}]},
+            ]},
+        }},
+        {"name": "frontend"},
+    ]});
+    let alpha = "{services: {
+        frontend: {componentType: frontend, replicas: 1},
+        worker: {componentType: worker, volumeMounts: [{name: a, mountPoint: /a}, {name: b, mountPoint: /b}],
+                 extraPodSpec: {containers: [{name: front, image: f}], mainContainer: {image: w}}}}}";
+    let converted = convert(&written_as_beta(&kept, alpha)).unwrap();
+    insta::assert_snapshot!(serde_saphyr::to_string(&converted.document).unwrap(), @r#"
+    apiVersion: nvidia.com/v1beta1
+    kind: DynamoGraphDeployment
+    metadata:
+      name: q
+    spec:
+      components:
+      - frontendSidecar: front
+        name: worker
+        podTemplate:
+          metadata:
+            name: pods
+          spec:
+            containers:
+            - image: f
+              name: front
+            - image: w
+              name: main
+              volumeMounts:
+              - mountPath: /b
+                name: b
+                readOnly: true
+              - mountPath: /a
+                name: a
+        type: worker
+      - name: frontend
+        replicas: 1
+        type: frontend
+    "#);
+    assert_eq!(converted.left, []);
+}
+
 #[test]
 fn a_document_of_the_wrong_shape_is_refused_with_every_fault() {
     let document = graph("{services: {Frontend: [1], Worker: {replicas: many, envs: {a: b}}}}");
