@@ -55,6 +55,34 @@ pub async fn open(
     Ok(cluster.into())
 }
 
+/// Says what of a Kubernetes cluster stands in stator's way, before anything is read or written.
+///
+/// # Errors
+/// When something makes work on it impossible. A server that does not answer is left to the first read to report.
+pub async fn preflight(cluster: &AnyCluster, output: &Output) -> Result<(), CliError> {
+    let Some(cluster) = cluster.kubernetes() else { return Ok(()) };
+    let found = match cluster.preflight().await {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::info!(%error, "the cluster was not looked over");
+            return Ok(());
+        }
+    };
+    tracing::info!(
+        release = found.release.map(|release| release.to_string()),
+        operator = found.operator_version,
+        "Dynamo's definitions"
+    );
+    let (blocking, warnings): (Vec<_>, Vec<_>) = found.obstacles.into_iter().partition(|one| one.blocks);
+    for one in warnings {
+        output.warn(&format!("{}; {}", one.message, one.fix));
+    }
+    let Some(first) = blocking.first() else { return Ok(()) };
+    let messages: Vec<&str> = blocking.iter().map(|one| one.message.as_str()).collect();
+    let error = CliError::new(ErrorKind::Cluster, messages.join("; and ")).hint(&first.fix);
+    Err(blocking.iter().skip(1).fold(error, |error, one| error.hint(&one.fix)))
+}
+
 fn open_embedded(folder: &Path, why: &str, output: &Output) -> Result<Embedded, CliError> {
     let folder = shorten(folder);
     output.note(&format!("Using the embedded cluster in {}{why}.", folder.display()));

@@ -4,7 +4,9 @@ use super::args::{ClusterArgs, EnvironmentArgs};
 use super::error::{CliError, Exit};
 use super::output::Output;
 use super::{connect, repository, status};
+use crate::cluster::kube::Event;
 use crate::plan::{ModelStatus, Record};
+use crate::present::record::ClusterEvent;
 use crate::present::{record as present, status as faces};
 use clap::{Args, ValueEnum, ValueHint};
 use serde_json::json;
@@ -61,14 +63,61 @@ pub struct DescribeArguments {
     place: Place,
 }
 
-async fn look(place: &Place, output: &Output) -> Result<(Vec<ModelStatus>, Vec<Record>), CliError> {
+/// What is known of the models of an environment.
+struct Known {
+    models: Vec<ModelStatus>,
+    records: Vec<Record>,
+    /// What the cluster's own controllers said, oldest first; only where that was asked for.
+    said: Vec<ClusterEvent>,
+}
+
+async fn look(place: &Place, with_events: bool, output: &Output) -> Result<Known, CliError> {
     connect::within(&place.cluster, async {
         let opened = repository::open(&place.path, output)?;
         let desired = repository::desired(&opened.workspace, &place.environment)?;
+        let namespace = desired.target.namespace.clone();
         let cluster = status::connect(&opened, &desired, &place.cluster, output).await?;
-        status::look(&opened, desired, &cluster).await
+        connect::preflight(&cluster, output).await?;
+        let (models, records) = status::look(&opened, desired, &cluster).await?;
+        let said = match cluster.kubernetes() {
+            Some(cluster) if with_events => match cluster.events(&namespace).await {
+                Ok(events) => about(&models, events),
+                Err(error) => {
+                    // The records tell their part all the same.
+                    output.warn(&format!("the cluster's events are left out: {error}; {}", error.help()));
+                    Vec::new()
+                }
+            },
+            Some(_) | None => Vec::new(),
+        };
+        Ok(Known { models, records, said })
     })
     .await
+}
+
+/// The Events that are about a model: about one of its objects, or a pod or the like that was made for one.
+fn about(models: &[ModelStatus], events: Vec<Event>) -> Vec<ClusterEvent> {
+    events
+        .into_iter()
+        .filter_map(|event| {
+            let objects = models.iter().flat_map(|model| model.objects.iter().map(move |one| (model, &one.object)));
+            // What Dynamo's operator makes is named after the graph; the longest name that fits is the graph's own.
+            let fits = |object: &crate::object::ObjectRef| {
+                let own = object.kind == event.kind && object.name == event.name;
+                own || event.name.strip_prefix(&object.name).is_some_and(|rest| rest.starts_with('-'))
+            };
+            let (model, _) = objects.filter(|(_, object)| fits(object)).max_by_key(|(_, object)| object.name.len())?;
+            Some(ClusterEvent {
+                time: event.time,
+                model: model.name.clone(),
+                object: format!("{} {}", event.kind, event.name),
+                warning: event.warning,
+                reason: event.reason,
+                message: event.message,
+                count: event.count,
+            })
+        })
+        .collect()
 }
 
 /// The record of a model; `None` for one that git has and that was never synced.
@@ -83,7 +132,7 @@ fn record_of<'a>(name: &str, models: &[ModelStatus], records: &'a [Record]) -> R
 
 pub async fn history(arguments: &HistoryArguments, output: &Output) -> Result<Exit, CliError> {
     let name = status::model_name(&arguments.model);
-    let (models, records) = look(&arguments.place, output).await?;
+    let Known { models, records, .. } = look(&arguments.place, false, output).await?;
     let record = record_of(&name, &models, &records)?;
     output.result(&match (arguments.place.output, record) {
         (Format::Text, Some(record)) => present::history(record, &output.look),
@@ -97,27 +146,29 @@ pub async fn history(arguments: &HistoryArguments, output: &Output) -> Result<Ex
 }
 
 pub async fn events(arguments: &EventsArguments, output: &Output) -> Result<Exit, CliError> {
-    let (models, records) = look(&arguments.place, output).await?;
+    let Known { models, records, mut said } = look(&arguments.place, true, output).await?;
     let name = arguments.model.as_deref().map(status::model_name);
     if let Some(name) = &name {
         record_of(name, &models, &records)?;
+        said.retain(|event| event.model == *name);
     }
     let wanted = records.iter().filter(|record| name.as_ref().is_none_or(|name| record.model == *name));
     let events = present::events(wanted);
     output.result(&match arguments.place.output {
-        Format::Text => present::table(&events, &output.look),
-        Format::Json => crate::present::json(&json!({"events": events}))?,
+        Format::Text => present::table(&events, &said, &output.look),
+        Format::Json => crate::present::json(&json!({"events": events, "cluster": said}))?,
     })?;
     Ok(Exit::Success)
 }
 
 pub async fn describe(arguments: &DescribeArguments, output: &Output) -> Result<Exit, CliError> {
     let name = status::model_name(&arguments.model);
-    let (models, records) = look(&arguments.place, output).await?;
+    let Known { models, records, mut said } = look(&arguments.place, true, output).await?;
+    said.retain(|event| event.model == name);
     let record = record_of(&name, &models, &records)?;
     let model = models.iter().find(|model| model.name == name);
     output.result(&match arguments.place.output {
-        Format::Json => crate::present::json(&json!({"model": model, "record": record}))?,
+        Format::Json => crate::present::json(&json!({"model": model, "record": record, "cluster": said}))?,
         Format::Text => {
             let now = jiff::Timestamp::now();
             let mut parts = Vec::new();
@@ -126,6 +177,9 @@ pub async fn describe(arguments: &DescribeArguments, output: &Output) -> Result<
                 .extend(record.map(|record| present::conditions(record, &output.look)).filter(|text| !text.is_empty()));
             parts.extend(record.map(|record| present::inventory(record, &output.look)));
             parts.extend(record.map(|record| format!("History:\n{}", present::history(record, &output.look))));
+            if !said.is_empty() {
+                parts.push(format!("Events:\n{}", present::table(&[], &said, &output.look)));
+            }
             parts.join("\n")
         }
     })?;

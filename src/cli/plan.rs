@@ -135,6 +135,7 @@ pub async fn against_live(
     opened.workspace.forget_models();
     let context = desired.selection.environment.context.clone();
     let connected = connect::open(cluster, &opened.checkout.root, context.as_deref(), output).await?;
+    connect::preflight(&connected, output).await?;
     let found = live::read(&connected, &desired).await?;
     Ok(live::plan(&opened, desired, found, changes).plan)
 }

@@ -77,6 +77,7 @@ async fn show(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> 
         Some(_) if arguments.watch => arguments.simulate.start(&cluster)?,
         Some(_) | None => None,
     };
+    connect::preflight(&cluster, output).await?;
     // The watch is opened first, so that nothing falls between it and the first look.
     let mut changes = match arguments.watch {
         true => Some(cluster.watch(kinds::ALL, Some(&namespace)).await?),

@@ -86,6 +86,7 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
     let context = desired.selection.environment.context.clone();
     let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output).await?;
     let _operator = arguments.simulate.start(&cluster)?;
+    connect::within(&arguments.cluster, connect::preflight(&cluster, output)).await?;
     let faulty = desired.faulty(&opened.checkout.scope);
     let found = connect::within(&arguments.cluster, live::read(&cluster, &desired)).await?;
     let planned = live::plan(&opened, desired, found, &arguments.changes);

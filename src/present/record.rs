@@ -27,13 +27,48 @@ pub fn events<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<Event<'a
     events
 }
 
-/// Events as a table.
-pub fn table(events: &[Event<'_>], look: &Look) -> String {
-    if events.is_empty() {
+/// What the cluster's own controllers said of a model's objects.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterEvent {
+    /// When it last happened, RFC 3339.
+    pub time: String,
+    /// The model.
+    pub model: String,
+    /// The object: its kind and its name.
+    pub object: String,
+    /// Whether it is a warning.
+    pub warning: bool,
+    /// Why, in a word.
+    pub reason: String,
+    /// What happened.
+    pub message: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// Events as a table, those of the cluster among those of the records by their time.
+pub fn table(events: &[Event<'_>], cluster: &[ClusterEvent], look: &Look) -> String {
+    if events.is_empty() && cluster.is_empty() {
         return "Nothing has happened yet.\n".to_owned();
     }
     let mut table = Table::new(&["TIME", "MODEL", "RESULT", "REVISION", "MESSAGE"]);
+    let mut said = cluster.iter().peekable();
+    let mut until = |table: &mut Table, time: Option<&str>| {
+        while let Some(event) = said.next_if(|event| time.is_none_or(|time| event.time.as_str() < time)) {
+            let tone = if event.warning { Tone::Caution } else { Tone::Plain };
+            let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
+            table.row([
+                Cell::plain(&event.time),
+                Cell::plain(&event.model),
+                Cell::new(tone, &event.reason),
+                Cell::plain(""),
+                Cell::plain(&format!("{}: {}{times}", event.object, event.message)),
+            ]);
+        }
+    };
     for event in events {
+        until(&mut table, Some(&event.outcome.time));
         table.row([
             Cell::plain(&event.outcome.time),
             Cell::plain(event.model),
@@ -42,6 +77,7 @@ pub fn table(events: &[Event<'_>], look: &Look) -> String {
             Cell::plain(&event.outcome.message),
         ]);
     }
+    until(&mut table, None);
     table.render(look)
 }
 
@@ -153,7 +189,24 @@ mod tests {
         2026-01-01T00:00:00Z  Failed  3f2a91c  all objects are applied
           create DynamoGraphDeployment prod/llama (none)
         ");
-        insta::assert_snapshot!(table(&events([&record()]), &look), @"
+        let said = |time: &str, count: u64| ClusterEvent {
+            time: time.into(),
+            model: "llama".into(),
+            object: "Pod llama-worker-0".into(),
+            warning: true,
+            reason: "BackOff".into(),
+            message: "Back-off pulling image".into(),
+            count,
+        };
+        let of_the_cluster = [said("2026-01-01T12:00:00Z", 7), said("2026-01-03T00:00:00Z", 1)];
+        insta::assert_snapshot!(table(&events([&record()]), &of_the_cluster, &look), @"
+        TIME                  MODEL  RESULT     REVISION  MESSAGE
+        2026-01-01T00:00:00Z  llama  Failed     3f2a91c   all objects are applied
+        2026-01-01T12:00:00Z  llama  BackOff    -         Pod llama-worker-0: Back-off pulling image (7 times)
+        2026-01-02T00:00:00Z  llama  Succeeded  3f2a91c   all objects are applied
+        2026-01-03T00:00:00Z  llama  BackOff    -         Pod llama-worker-0: Back-off pulling image
+        ");
+        insta::assert_snapshot!(table(&events([&record()]), &[], &look), @"
         TIME                  MODEL  RESULT     REVISION  MESSAGE
         2026-01-01T00:00:00Z  llama  Failed     3f2a91c   all objects are applied
         2026-01-02T00:00:00Z  llama  Succeeded  3f2a91c   all objects are applied

@@ -5,7 +5,10 @@
 //! are seen. Nothing is tried twice here: whoever knows what a call is for does that.
 
 mod connect;
+mod discovery;
+mod events;
 mod paths;
+mod preflight;
 mod refusal;
 mod request;
 mod seen;
@@ -15,6 +18,8 @@ mod watching;
 mod tests;
 
 pub use connect::{ConnectError, Contexts, Deadlines, Impersonate, Options, contexts, kubeconfig_files};
+pub use events::Event;
+pub use preflight::{Obstacle, Preflight, Release};
 
 use super::{Applied, ApplyOutcome, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
 use crate::dynamo::kinds::{self, Kind};
@@ -22,6 +27,7 @@ use crate::fields::{self, Manager};
 use crate::object::{Object, ObjectRef};
 use ::kube::Client;
 use ::kube::client::Body;
+use discovery::Discovered;
 use http::{Method, Request, StatusCode};
 use refusal::Asked;
 use request::{Answer, Payload, Url};
@@ -49,6 +55,7 @@ struct Inner {
     name: String,
     options: Options,
     seen: Seen,
+    discovered: Discovered,
 }
 
 impl fmt::Debug for Kube {
@@ -96,7 +103,16 @@ impl Kube {
     }
 
     fn of(client: Client, server: String, options: Options, name: String) -> Self {
-        Self { inner: Arc::new(Inner { client, server, name, options, seen: Seen::default() }) }
+        Self {
+            inner: Arc::new(Inner {
+                client,
+                server,
+                name,
+                options,
+                seen: Seen::default(),
+                discovered: Discovered::default(),
+            }),
+        }
     }
 
     /// The server's address.
@@ -132,7 +148,12 @@ fn object_of(value: Value, url: &Url) -> Result<Object, ClusterError> {
 
 impl Inner {
     async fn exchange(&self, request: Request<Body>, deadline: Duration) -> Result<Answer, ClusterError> {
-        request::exchange(&self.client, &self.server, request, deadline).await
+        let answer = request::exchange(&self.client, &self.server, request, deadline).await?;
+        if answer.status == StatusCode::NOT_FOUND {
+            // Rather than an object it may be the kind that is gone, or not known yet.
+            self.discovered.forget();
+        }
+        Ok(answer)
     }
 
     /// One object in one of its forms, `None` when there is none of that name.

@@ -38,6 +38,11 @@ impl Url {
         Self::of(kind.group, kind.version, kind.plural, namespace)
     }
 
+    /// Any path.
+    pub(super) fn path(path: &str) -> Self {
+        Self(path.to_owned())
+    }
+
     /// One step further.
     pub(super) fn join(mut self, step: &str) -> Self {
         self.0.push('/');
@@ -183,7 +188,9 @@ fn date(headers: &HeaderMap) -> Option<jiff::Timestamp> {
 
 /// A request that did not get an answer. What can never work is told from what may in a moment.
 pub(super) fn unreached(server: &str, error: &::kube::Error) -> ClusterError {
+    // What the layers in between say of themselves helps nobody.
     let text = chain(error);
+    let text = text.trim_start_matches("ServiceError: ").trim_start_matches("client error (Connect): ");
     if is_certificate(error) || text.contains("invalid peer certificate") {
         return ClusterError::Refused {
             message: format!("{server}: its certificate is not one that the kubeconfig trusts: {text}"),
@@ -197,9 +204,7 @@ pub(super) fn unreached(server: &str, error: &::kube::Error) -> ClusterError {
             fix: "log in again, or run the user's `exec` command by hand to see what it says".to_owned(),
         };
     }
-    // What the layers in between say of themselves helps nobody.
-    let cause = text.trim_start_matches("ServiceError: ").trim_start_matches("client error (Connect): ");
-    ClusterError::Unreached { message: format!("{server} is not reached: {cause}") }
+    ClusterError::Unreached { message: format!("{server} is not reached: {text}") }
 }
 
 fn is_certificate(error: &(dyn std::error::Error + 'static)) -> bool {
