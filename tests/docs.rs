@@ -4,6 +4,9 @@
 //! prints on both streams; `...` stands for any lines and `[..]` for any text in a line. A last line `? 1` is its exit
 //! code, 0 when left out. The blocks of one page run one after the other in one fresh folder with a copy of `examples/`.
 //!
+//! A block marked `console kubernetes` runs with a kubeconfig whose current context is the tests' own API server, with the
+//! namespaces of the example repository; it is skipped where there is no API server, see `tests/support/testbed`.
+//!
 //! `STATOR_BLESS=1 cargo test --test docs` writes what was printed where a page says something else.
 
 #![allow(
@@ -12,6 +15,9 @@
     clippy::disallowed_methods,
     reason = "a runner for tests: what fails, fails the test"
 )]
+
+#[path = "support/testbed/mod.rs"]
+mod testbed;
 
 use snapbox::IntoData as _;
 use std::fs;
@@ -24,6 +30,8 @@ struct Step {
     command: String,
     expected: String,
     code: i32,
+    /// Whether it wants a Kubernetes cluster.
+    kubernetes: bool,
     /// The lines of the page that hold what it prints, its exit code included.
     output: std::ops::Range<usize>,
 }
@@ -32,17 +40,19 @@ struct Step {
 fn steps(page: &str) -> Vec<Step> {
     let lines: Vec<&str> = page.lines().collect();
     let mut steps: Vec<Step> = Vec::new();
-    let mut inside = false;
+    let (mut inside, mut kubernetes) = (false, false);
     for (at, line) in lines.iter().enumerate() {
         if line.starts_with("```") {
-            inside = !inside && *line == "```console";
+            kubernetes = *line == "```console kubernetes";
+            inside = !inside && (*line == "```console" || kubernetes);
             continue;
         }
         if !inside {
             continue;
         }
         if let Some(command) = line.strip_prefix("$ ") {
-            steps.push(Step { command: command.to_owned(), expected: String::new(), code: 0, output: at + 1..at + 1 });
+            let output = at + 1..at + 1;
+            steps.push(Step { command: command.to_owned(), expected: String::new(), code: 0, kubernetes, output });
             continue;
         }
         let step = steps.last_mut().unwrap_or_else(|| panic!("line {}: output before a command", at + 1));
@@ -82,7 +92,7 @@ impl Place {
     }
 
     /// What a command prints and its exit code. A `cd` lasts.
-    fn run(&self, command: &str) -> (String, i32) {
+    fn run(&self, command: &str, kubeconfig: Option<&Path>) -> (String, i32) {
         let binary = Path::new(env!("CARGO_BIN_EXE_stator"));
         let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
         let state = self.folder.path().join(".cwd");
@@ -97,6 +107,7 @@ impl Place {
             .env("HOME", self.folder.path())
             .env("LC_ALL", "C.UTF-8")
             .env("TZ", "UTC")
+            .env("KUBECONFIG", kubeconfig.unwrap_or(Path::new("")))
             // A command that never ends is a failure and must not hang the suite; nobody reads along, so the operator
             // may hurry.
             .env("STATOR_TIMEOUT", "2m")
@@ -148,6 +159,19 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
+/// A kubeconfig of the tests' API server, with the namespaces of the example repository.
+fn kubeconfig() -> Option<PathBuf> {
+    static NAMESPACES: std::sync::Once = std::sync::Once::new();
+    let plane = testbed::shared()?;
+    NAMESPACES.call_once(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for name in ["models-staging", "models"] {
+            runtime.block_on(plane.namespace(name));
+        }
+    });
+    Some(plane.kubeconfig())
+}
+
 /// The command that `.ci/run` tests with.
 const TESTS: &str = "cargo test --locked";
 
@@ -166,7 +190,13 @@ fn check(page: &str) -> (Vec<String>, String) {
             }
             continue;
         }
-        let (printed, code) = place.run(&step.command);
+        let kubeconfig = match step.kubernetes.then(kubeconfig) {
+            // Said loudly by the testbed, and an error in CI.
+            Some(None) => continue,
+            Some(Some(path)) => Some(path),
+            None => None,
+        };
+        let (printed, code) = place.run(&step.command, kubeconfig.as_deref());
         let same = snapbox::Assert::new().action(snapbox::assert::Action::Verify).try_eq(
             None,
             printed.clone().into_data(),
