@@ -13,6 +13,7 @@ mod fmt;
 mod get;
 mod init;
 mod live;
+mod lock;
 mod man;
 mod past;
 mod plan;
@@ -61,6 +62,7 @@ enum Verb {
     Plan(plan::Arguments),
     Diff(diff::Arguments),
     Sync(sync::Arguments),
+    Lock(lock::Arguments),
     Status(status::Arguments),
     Get(get::Arguments),
     Describe(past::DescribeArguments),
@@ -122,6 +124,7 @@ async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Plan(arguments) => plan::run(&arguments, output).await,
         Verb::Diff(arguments) => diff::run(&arguments, output).await,
         Verb::Sync(arguments) => sync::run(&arguments, output).await,
+        Verb::Lock(arguments) => lock::run(&arguments, output).await,
         Verb::Status(arguments) => status::run(&arguments, output).await,
         Verb::Get(arguments) => get::run(&arguments, output).await,
         Verb::Describe(arguments) => past::describe(&arguments, output).await,

@@ -81,23 +81,33 @@ impl Desired {
 
 /// Renders one environment of a workspace.
 pub fn desired(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<Desired, CliError> {
+    Ok(render_selection(select(workspace, arguments)?))
+}
+
+/// The models of one environment of a workspace, in the namespace that the options ask for.
+pub fn select(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<Selection, CliError> {
     let mut selection = workspace.environment(arguments.environment.as_deref())?;
     if let Some(namespace) = &arguments.namespace {
         selection.environment.namespace = namespace
             .parse::<DnsName>()
             .map_err(|error| CliError::usage(format!("`{namespace}` is no name of a namespace: {error}")))?;
     }
-    Ok(render_selection(selection))
+    Ok(selection)
 }
 
-/// Renders an environment that is chosen already.
-pub fn render_selection(mut selection: Selection) -> Desired {
-    let target = Target {
+/// Where the objects of an environment go.
+pub fn target(selection: &Selection) -> Target {
+    Target {
         repository: selection.repository.clone(),
         environment: selection.name.clone(),
         namespace: selection.environment.namespace.to_string(),
         platform: selection.environment.platform.clone().unwrap_or_default(),
-    };
+    }
+}
+
+/// Renders an environment that is chosen already.
+pub fn render_selection(mut selection: Selection) -> Desired {
+    let target = target(&selection);
     let mut rendered = render::render_all(&selection.intents, &target);
     hold_to_policy(&selection, &mut rendered);
     // Rendered and judged, the intents are of no more use, and there may be ten thousand of them.

@@ -151,7 +151,7 @@ pub async fn look(
 }
 
 /// A path that exists is one; anything else is a model's name, also as `-o name` prints it.
-fn target(text: &str) -> (PathBuf, Option<String>) {
+pub fn target(text: &str) -> (PathBuf, Option<String>) {
     if Path::new(text).exists() || text.ends_with(".yaml") || (text.contains('/') && !text.starts_with("model/")) {
         (PathBuf::from(text), None)
     } else {

@@ -123,7 +123,8 @@ const GITIGNORE: &str = "\
 const VSCODE: &str = r#"{
   "yaml.schemas": {
     ".schemas/intent.json": "**/model.yaml",
-    ".schemas/overlay.json": "**/model.*.yaml",
+    ".schemas/overlay.json": ["**/model.*.yaml", "!**/*.lock.yaml"],
+    ".schemas/lock.json": ["**/model.lock.yaml", "**/model.*.lock.yaml"],
     ".schemas/repository.json": "/stator.yaml",
     ".schemas/defaults.json": "/*/**/stator.yaml"
   }

@@ -3,12 +3,12 @@
 //! Names, labels and annotations, environment variables, secrets and `restart` are the intent's, whatever the lock says:
 //! they can change without a profiler. `overrides` of the graph follow, as for every model.
 
-use super::pod::{self, Environment};
+use super::pod::{self, Environment, PodTemplate};
 use super::{Context, Draft, Stage, metadata};
-use crate::dynamo::kinds;
 use crate::dynamo::registry::MAIN_CONTAINER;
+use crate::dynamo::{gpus, kinds};
 use crate::intent::lock::Lock;
-use crate::intent::model::Secrets;
+use crate::intent::model::{Hardware, Secrets};
 use serde_json::{Map, Value, json};
 
 pub(super) fn draft(context: &mut Context<'_>, lock: &Lock) -> Draft {
@@ -19,11 +19,12 @@ pub(super) fn draft(context: &mut Context<'_>, lock: &Lock) -> Draft {
     let mut env = Environment::default();
     env.layer(&model.env);
     put_env(&mut spec, env.items());
-    if let Some(secrets) = &model.secrets {
-        let components = spec.get_mut("components").and_then(Value::as_array_mut);
-        for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+    let components = spec.get_mut("components").and_then(Value::as_array_mut);
+    for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if let Some(secrets) = &model.secrets {
             put_secrets(component, secrets);
         }
+        put_place(component, model.hardware.as_ref());
     }
     if let Some(id) = &model.restart {
         spec.insert("restart".to_owned(), json!({"id": id}));
@@ -67,6 +68,26 @@ fn put_secrets(component: &mut Map<String, Value>, secrets: &Secrets) {
         if works && container.get("name").is_some_and(|name| name == MAIN_CONTAINER) {
             add_missing(container, "envFrom", pod::env_from(Some(secrets)));
         }
+    }
+}
+
+/// Picks nodes for pods with GPUs, where the profiler has not.
+fn put_place(component: &mut Map<String, Value>, hardware: Option<&Hardware>) {
+    let Some(template) = component.get_mut("podTemplate") else { return };
+    if gpus::of_pod(template) == 0 {
+        return;
+    }
+    let Some(pod) = template.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if pod.contains_key("nodeSelector") || pod.contains_key("affinity") {
+        return;
+    }
+    let mut placed = PodTemplate::default();
+    placed.place(hardware, true);
+    if !placed.spec.node_selector.is_empty() {
+        pod.insert("nodeSelector".to_owned(), json!(placed.spec.node_selector));
+    }
+    if let Some(affinity) = placed.spec.affinity {
+        pod.insert("affinity".to_owned(), affinity);
     }
 }
 

@@ -15,6 +15,7 @@ mod metadata;
 mod overrides;
 mod planner;
 mod pod;
+pub mod profiled;
 mod request;
 pub mod rules;
 #[cfg(test)]

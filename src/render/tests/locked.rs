@@ -327,3 +327,18 @@ fn an_environment_may_have_a_lock_of_its_own() {
       Rename the environment.
     "#);
 }
+
+#[test]
+fn the_intent_picks_the_nodes_of_pods_with_gpus() {
+    let placed = |hardware: &str| {
+        let intent = INTENT.to_owned() + &format!("  hardware: {hardware}\n");
+        let lock = lock_of(&intent);
+        let selection = read(&[("model.yaml", &intent), ("model.lock.yaml", &lock)]);
+        let rendered = render(only(&selection), &target());
+        let components = rendered.objects[0].object.spec()["components"].clone();
+        assert!(components[0]["podTemplate"]["spec"].get("nodeSelector").is_none(), "a frontend runs anywhere");
+        components[1]["podTemplate"]["spec"]["nodeSelector"].to_string()
+    };
+    insta::assert_snapshot!(placed("{gpu: h200_sxm}"), @r#"{"nvidia.com/gpu.product":"NVIDIA-H200"}"#);
+    insta::assert_snapshot!(placed("{gpu: h200_sxm, nodeSelector: {pool: big}}"), @r#"{"pool":"big"}"#);
+}

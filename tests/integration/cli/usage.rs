@@ -224,7 +224,7 @@ fn completions_and_manual_pages_know_every_verb() {
         assert!(bench.run(["completions", shell]).success().stdout.contains("validate"), "{shell}");
     }
     bench.run(["man", "pages"]).success();
-    assert_snapshot!(bench.files("pages").join("\n"), @"
+    assert_snapshot!(bench.files("pages").join("\n"), @r#"
     pages/stator-completions.1
     pages/stator-describe.1
     pages/stator-diff.1
@@ -235,6 +235,7 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-get.1
     pages/stator-history.1
     pages/stator-init.1
+    pages/stator-lock.1
     pages/stator-man.1
     pages/stator-plan.1
     pages/stator-render.1
@@ -243,7 +244,7 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-sync.1
     pages/stator-validate.1
     pages/stator.1
-    ");
+    "#);
 }
 
 #[test]

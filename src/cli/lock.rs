@@ -1,0 +1,220 @@
+//! `stator lock`: what Dynamo's profiler chose becomes a file beside the intent.
+
+use super::args::{ClusterArgs, EnvironmentArgs};
+use super::error::{CliError, ErrorKind, Exit};
+use super::output::Output;
+use super::repository::{self, Opened};
+use super::{connect, files, status};
+use crate::cluster::Cluster;
+use crate::finding::{Finding, Location};
+use crate::intent::lock::Lock;
+use crate::intent::{Intent, Selection};
+use crate::plan;
+use crate::present::findings;
+use crate::render::{self, Target, emit, profiled};
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args};
+use std::collections::BTreeMap;
+
+/// Write what Dynamo's profiler chose for models with `sla` beside them, so that git decides from then on
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A lock that holds is left as it is. In a repository of one environment the file is model.lock.yaml, else model.ENVIRONMENT.lock.yaml.\n\nExit codes: 0 every model with `sla` is locked; 1 one is not, or its lock is for another target; 2 the repository or the cluster cannot be read."
+)]
+pub struct Arguments {
+    /// Folder of a repository, a single model.yaml, or the name of a model
+    #[arg(default_value = ".", value_name = "PATH|MODEL")]
+    target: String,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
+    /// Write nothing and ask no cluster; say which locks are missing or for another target
+    #[arg(long, env = "STATOR_CHECK", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    check: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    connect::within(&arguments.cluster, lock(arguments, output)).await
+}
+
+async fn lock(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    let (path, name) = status::target(&arguments.target);
+    let opened = repository::open(&path, output)?;
+    opened.note_when_empty(output);
+    let selection = repository::select(&opened.workspace, &arguments.environment)?;
+    let faulty = report_faults(&opened, &selection, name.as_deref(), output);
+    let wanted: Vec<&Intent> = selection
+        .intents
+        .iter()
+        .filter(|intent| opened.checkout.scope.contains(&intent.source))
+        .filter(|intent| name.as_deref().is_none_or(|name| intent.model.metadata.name.as_str() == name))
+        .collect();
+    if let Some(name) = name.as_deref().filter(|_| wanted.is_empty() && !faulty) {
+        let known: Vec<String> = selection.intents.iter().map(|one| one.model.metadata.name.to_string()).collect();
+        return Err(status::unknown_model(name, &known));
+    }
+    let asked: Vec<&Intent> = wanted.into_iter().filter(|intent| intent.model.spec.sla.is_some()).collect();
+    if asked.is_empty() && !faulty {
+        output.note("Nothing to lock: no model here has `sla`.");
+        return Ok(Exit::Success);
+    }
+    let (held, open): (Vec<&Intent>, Vec<&Intent>) = asked.into_iter().partition(|intent| intent.lock.is_some());
+    for intent in &held {
+        let file = intent.lock.as_ref().map(|lock| lock.location.file.clone()).unwrap_or_default();
+        output.note(&format!("{} is locked in {file}.", intent.model.metadata.name));
+    }
+    let done = match (arguments.check, open.is_empty()) {
+        (true, _) => {
+            for intent in &open {
+                output.result(&format!("{}: {}\n", intent.model.metadata.name, state(&opened, &selection, intent)))?;
+            }
+            open.is_empty()
+        }
+        (false, true) => true,
+        (false, false) => write_all(arguments, &opened, &selection, &open, output).await?,
+    };
+    Ok(if done && !faulty { Exit::Success } else { Exit::No })
+}
+
+/// Says what is wrong with models that have errors: a damaged lock is one of them. Gives whether there are any.
+fn report_faults(opened: &Opened, selection: &Selection, name: Option<&str>, output: &Output) -> bool {
+    let scope = &opened.checkout.scope;
+    let broken: Vec<&str> = selection
+        .broken
+        .iter()
+        .filter(|one| scope.contains(&one.source) && name.is_none_or(|name| one.name.as_deref() == Some(name)))
+        .map(|one| one.source.as_str())
+        .collect();
+    let beside =
+        |file: &str| broken.iter().any(|source| *source == file || folder(source) == folder(file) && is_part(file));
+    let found: Vec<Finding> =
+        selection.findings.iter().filter(|one| one.is_error() && beside(&one.location.file)).cloned().collect();
+    if !found.is_empty() {
+        output.block(&findings::full(&found, &|file| opened.text(file), &output.notes));
+    }
+    !broken.is_empty()
+}
+
+fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// True for what stands beside a `model.yaml` and belongs to it.
+fn is_part(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| name.starts_with("model."))
+}
+
+/// What is wrong with the lock of a model that has none that holds.
+fn state(opened: &Opened, selection: &Selection, intent: &Intent) -> String {
+    let file = lock_file(opened, selection, intent);
+    let stale = selection.findings.iter().find(|one| {
+        one.rule == crate::intent::rules::LOCK_STALE && folder(&one.location.file) == folder(&intent.source)
+    });
+    match stale {
+        Some(finding) => format!("{}: {}", finding.location.file, finding.message),
+        None => format!("{file} is missing"),
+    }
+}
+
+/// Where the lock of a model belongs: the environment's own file where there is one already or several environments
+/// are, and else the one for all.
+fn lock_file(opened: &Opened, selection: &Selection, intent: &Intent) -> String {
+    let folder = folder(&intent.source);
+    let join = if folder.is_empty() { "" } else { "/" };
+    let own = format!("{folder}{join}model.{}.lock.yaml", selection.name);
+    let exists = opened.checkout.tree.files.iter().any(|file| file.path == own);
+    if exists || opened.workspace.environments().len() > 1 { own } else { format!("{folder}{join}model.lock.yaml") }
+}
+
+/// Locks every model whose request has its result. Gives whether that were all.
+async fn write_all(
+    arguments: &Arguments,
+    opened: &Opened,
+    selection: &Selection,
+    open: &[&Intent],
+    output: &Output,
+) -> Result<bool, CliError> {
+    let root = &opened.checkout.root;
+    let context = selection.environment.context.as_deref();
+    let cluster = connect::open(&arguments.cluster, root, context, output).await?;
+    let target = repository::target(selection);
+    let mut all = true;
+    for intent in open {
+        let model = intent.model.metadata.name.as_str();
+        let file = lock_file(opened, selection, intent);
+        match result(&cluster, intent, &target, &file).await? {
+            Ok(locked) => {
+                files::write(&root.join(&file), locked.text.as_bytes())?;
+                output.result(&format!("{file}\n"))?;
+                output.note(&format!("{model} is locked to the result of request {}.", locked.request));
+                for note in locked.notes {
+                    output.note(&format!("note: {model}: {note}"));
+                }
+            }
+            Err(reason) => {
+                all = false;
+                output.warn(&format!("{model} is not locked: {reason}"));
+            }
+        }
+    }
+    if all {
+        output.note("Commit it, and `stator sync`: the graph is rendered from it until `sla` asks for something else.");
+    }
+    Ok(all)
+}
+
+/// A lock, ready to be written.
+struct Locked {
+    text: String,
+    request: String,
+    notes: Vec<String>,
+}
+
+/// The lock of one model, or why it has none yet.
+async fn result<C: Cluster>(
+    cluster: &C,
+    intent: &Intent,
+    target: &Target,
+    file: &str,
+) -> Result<Result<Locked, String>, CliError> {
+    let Some(wanted) = render::request(intent, target) else {
+        return Ok(Err("its request has errors; see `stator validate`".to_owned()));
+    };
+    let reference = wanted.reference();
+    let Some(request) = cluster.get(&reference).await? else {
+        return Ok(Err(format!("request {} is not in the cluster; run `stator sync --wait` first", reference.name)));
+    };
+    let graph = match plan::made_by(&request) {
+        Some(graph) => cluster.get(&graph).await?,
+        None => None,
+    };
+    let found = match profiled::profiled(intent, &request, graph.as_ref()) {
+        Ok(found) => found,
+        Err(reason) => return Ok(Err(reason.to_string())),
+    };
+    // A lock that could not be rendered would break its model.
+    let lock = Lock { lock: found.lock, location: Location::file(file) };
+    let locked = Intent { lock: Some(Box::new(lock.clone())), ..intent.clone() };
+    let refused: BTreeMap<String, String> = render::render(&locked, target)
+        .findings
+        .into_iter()
+        .filter(Finding::is_error)
+        .map(|finding| (finding.message, finding.help))
+        .collect();
+    if !refused.is_empty() {
+        let listed: Vec<String> = refused.into_iter().map(|(message, help)| format!("{message} ({help})")).collect();
+        return Ok(Err(format!("the graph of request {} cannot be applied: {}", reference.name, listed.join("; "))));
+    }
+    let mut notes: Vec<String> = found
+        .left
+        .iter()
+        .map(|left| format!("`{}` of the profiler's graph is left out: {}", left.path, left.why))
+        .collect();
+    if !found.config_maps.is_empty() {
+        let names = found.config_maps.join(", ");
+        notes.push(format!("the graph reads ConfigMaps that stator does not make, which must stay: {names}"));
+    }
+    let text = emit::lock(&lock.lock).map_err(|error| CliError::new(ErrorKind::Bug, error.to_string()))?;
+    Ok(Ok(Locked { text, request: reference.name, notes }))
+}
