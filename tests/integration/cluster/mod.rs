@@ -6,6 +6,7 @@ mod embedded;
 mod health;
 mod operator;
 mod place;
+mod program;
 mod rights;
 mod scenario;
 mod whole;
