@@ -10,8 +10,6 @@
 mod component;
 mod envelope;
 mod graph;
-#[cfg(test)]
-mod laws;
 mod merge;
 mod parts;
 mod pod;

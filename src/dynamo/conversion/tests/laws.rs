@@ -1,6 +1,6 @@
 //! What holds of every document, upstream's or not.
 
-use super::*;
+use crate::dynamo::conversion::*;
 use proptest::prelude::*;
 use serde_json::{Map, json};
 

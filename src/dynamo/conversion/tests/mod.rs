@@ -1,5 +1,7 @@
 //! Conversion against the operator's own.
 
+mod laws;
+
 use super::*;
 use crate::dynamo::equivalence;
 use std::path::Path;
@@ -14,7 +16,7 @@ struct Verdict {
 }
 
 fn verdicts() -> Vec<Verdict> {
-    let text = include_str!("../../../tests/data/dynamo/oracle/manifests.jsonl");
+    let text = include_str!("../../../../tests/data/dynamo/oracle/manifests.jsonl");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
