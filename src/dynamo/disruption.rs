@@ -9,6 +9,7 @@ mod graph;
 pub use super::admission::Remedy;
 use crate::object::{FieldPath, Object};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// What a change disrupts, from harmless to worst.
@@ -118,6 +119,11 @@ pub fn judge(old: &Object, new: &Object) -> Judgement {
         "PersistentVolumeClaim" => Judgement::of(Disruption::None).with_forbidden(frozen::claim(old, new)),
         _ => Judgement::of(Disruption::None),
     }
+}
+
+/// The components of a graph whose pods a change replaces; every worker when `workers` says that they roll.
+pub fn rolling(old: &Object, new: &Object, workers: bool) -> BTreeSet<String> {
+    graph::rolling(old, new, workers)
 }
 
 /// What creating an object disrupts.

@@ -5,10 +5,35 @@
 mod peak;
 mod sku;
 
-pub use peak::peak;
+pub use peak::{GpuChange, change, standing};
 
 use crate::object::Object;
+use serde::Serialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// GPUs whose kind nothing names.
+pub const UNKNOWN_SKU: &str = "unknown";
+
+/// GPUs before, after, and at most during a rollout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct GpuTotals {
+    /// Now.
+    pub before: u64,
+    /// When the change is through.
+    pub after: u64,
+    /// The most at any moment of the rollout (upper bound).
+    pub peak: u64,
+}
+
+impl GpuTotals {
+    /// Both together.
+    pub fn add(&mut self, more: Self) {
+        self.before = self.before.saturating_add(more.before);
+        self.after = self.after.saturating_add(more.after);
+        self.peak = self.peak.saturating_add(more.peak);
+    }
+}
 
 /// The GPUs of one component of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +44,19 @@ pub struct ComponentGpus {
     pub replicas: u64,
     /// GPUs of one replica, over all its nodes.
     pub per_replica: u64,
+    /// Their SKU, where the component's node selector says, or all others of the graph say the same.
+    pub sku: Option<String>,
 }
 
 impl ComponentGpus {
     /// GPUs of all replicas.
     pub fn total(&self) -> u64 {
         self.replicas.saturating_mul(self.per_replica)
+    }
+
+    /// The SKU, or [`UNKNOWN_SKU`].
+    pub fn sku(&self) -> &str {
+        self.sku.as_deref().unwrap_or(UNKNOWN_SKU)
     }
 }
 
@@ -42,23 +74,72 @@ impl GpuUse {
     pub fn total(&self) -> u64 {
         self.components.iter().fold(0, |sum, component| sum.saturating_add(component.total()))
     }
+
+    /// By SKU; [`UNKNOWN_SKU`] where nothing names it.
+    pub fn by_sku(&self) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::<String, u64>::new();
+        for component in self.components.iter().filter(|component| component.total() > 0) {
+            let sum = sums.entry(component.sku().to_owned()).or_default();
+            *sum = sum.saturating_add(component.total());
+        }
+        sums
+    }
 }
 
 /// The GPUs that an object holds when it runs as written. A request holds none: its profiling job comes and goes, and
 /// what it deploys is a graph of its own.
 pub fn of(object: &Object) -> GpuUse {
     match object.kind() {
-        "DynamoGraphDeployment" => {
-            GpuUse { components: components(object.spec()).map(component_gpus).collect(), sku: sku::of_graph(object) }
-        }
+        "DynamoGraphDeployment" => of_graph(object),
         "DynamoGraphDeploymentRequest" => GpuUse { components: Vec::new(), sku: sku::of_request(object) },
         _ => GpuUse::default(),
     }
 }
 
-/// How many GPUs a request's profiling may plan with, for a reason's sentence.
-pub fn profiling_budget(object: &Object) -> Option<u64> {
-    object.spec().pointer("/hardware/totalGpus").and_then(Value::as_u64)
+fn of_graph(object: &Object) -> GpuUse {
+    let mut components: Vec<ComponentGpus> = components(object.spec()).map(component_gpus).collect();
+    let sku = components.iter().find_map(|component| component.sku.clone());
+    // What does not say where it runs runs where all others do.
+    let one =
+        components.iter().filter_map(|component| component.sku.as_deref()).all(|other| Some(other) == sku.as_deref());
+    if one {
+        for component in &mut components {
+            component.sku.clone_from(&sku);
+        }
+    }
+    GpuUse { components, sku }
+}
+
+/// What a request does with GPUs beside the graph that it ends in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// GPUs that profiling holds while it runs: a thorough search measures on real ones, a rapid one simulates.
+    pub profiling: u64,
+    /// The most GPUs of the graph that the request makes by itself; 0 where its result is only kept (`autoApply: false`).
+    pub graph: u64,
+    /// True when the request says how many GPUs there are; the operator takes those that it finds, 32 at most.
+    pub bounded: bool,
+}
+
+/// The most GPUs that the operator plans with when a request does not say (`totalGpus` is capped when it is derived).
+const MOST_FOUND: u64 = 32;
+
+/// What a request does with GPUs: `None` for any other object.
+pub fn search(object: &Object) -> Option<Search> {
+    if object.kind() != "DynamoGraphDeploymentRequest" {
+        return None;
+    }
+    let spec = object.spec();
+    let total = spec.pointer("/hardware/totalGpus").and_then(Value::as_u64);
+    let budget = total.unwrap_or(MOST_FOUND);
+    let mocked = spec.pointer("/features/mocker/enabled").and_then(Value::as_bool) == Some(true);
+    let thorough = spec.get("searchStrategy").and_then(Value::as_str) == Some("thorough") && !mocked;
+    let applies = spec.get("autoApply").and_then(Value::as_bool).unwrap_or(true) && !mocked;
+    Some(Search {
+        profiling: if thorough { budget } else { 0 },
+        graph: if applies { budget } else { 0 },
+        bounded: total.is_some(),
+    })
 }
 
 /// The components of a graph's spec.
@@ -71,6 +152,7 @@ fn component_gpus(component: &Value) -> ComponentGpus {
         name: component.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
         replicas: replicas(component),
         per_replica: component.get("podTemplate").map_or(0, of_pod).saturating_mul(nodes(component)),
+        sku: sku::of_component(component),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::decide::{self, Decided, block, line};
 use super::world::World;
-use super::{Action, Change, Plan, PlanInput, applyset, guard, mask, prune, rules, totals};
+use super::{Action, Change, Plan, PlanInput, applyset, guard, mask, prune, rules, totals, uses};
 use crate::dynamo::kinds::{CLAIM, LABEL_MODEL, RECORD};
 use crate::finding::{self, Finding, Location};
 use crate::object::{Object, ObjectIdentity};
@@ -46,6 +46,7 @@ pub fn plan(input: &PlanInput) -> Plan {
         .collect();
     let retired = leftovers.retired.into_iter().filter(|model| !held.contains(model.as_str())).collect();
     let digest = totals::digest(&changes, &holds);
+    totals::price(&mut changes, input.prices.as_ref());
     mask::changes(&mut changes);
     Plan {
         api_version: "stator.dev/v1alpha1",
@@ -112,7 +113,7 @@ fn decide(world: &World<'_>, claims: &Claims<'_>, rendered: &Rendered, desired: 
         Role::Disputed(others) => {
             let mut change = line(&rendered.model, &rendered.source, desired.object.reference());
             if let Some(live) = world.live(&change.object) {
-                decide::standing_gpus(&mut change, live);
+                uses::standing(&mut change, live);
             }
             block(&mut change, format!("is rendered by {} as well: give one of them another name", others.join(", ")));
             Decided { change, stage: desired.stage, findings: Vec::new() }

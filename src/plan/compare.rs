@@ -3,9 +3,8 @@
 use super::build::sorted;
 use super::decide::line;
 use super::merge::{Seeds, field};
-use super::{Action, Change, GpuTotals, Hold, HoldKind, Plan, Step, mask, merge, totals};
+use super::{Action, Change, Hold, HoldKind, Plan, Step, mask, merge, totals, uses};
 use crate::dynamo::disruption;
-use crate::dynamo::gpus;
 use crate::dynamo::kinds::MANAGER;
 use crate::fields;
 use crate::finding::{self, Finding};
@@ -82,6 +81,7 @@ pub fn compare(comparison: &Comparison<'_>) -> Plan {
     finding::sort(&mut findings);
     let holds = holds(comparison, &changes);
     let digest = totals::digest(&changes, &holds);
+    totals::price(&mut changes, comparison.prices);
     mask::changes(&mut changes);
     Plan {
         api_version: "stator.dev/v1alpha1",
@@ -124,20 +124,18 @@ fn whole(desired: &Desired) -> Object {
 fn changed(old: Option<&Side<'_>>, new: &Side<'_>) -> Change {
     let mut change = line(&new.rendered.model, &new.rendered.source, new.desired.object.reference());
     let after = whole(new.desired);
-    let used = gpus::of(&after);
-    change.gpu_sku = used.sku.clone();
+    change.gpu_range = uses::range(new.desired, &after);
     let Some(old) = old else {
         change.action = Action::Create;
         change.disruption = disruption::of_create(&after);
-        change.gpus = GpuTotals { before: 0, after: used.total(), peak: used.total() };
+        uses::count(&mut change, None, Some(&after));
         change.reasons.push("is new".to_owned());
+        change.reasons.extend(uses::search(&after));
         change.after = Some(after.into_value());
         return change;
     };
     let before = whole(old.desired);
-    change.gpus.before = gpus::of(&before).total();
-    change.gpus.after = used.total();
-    change.gpus.peak = change.gpus.before.max(change.gpus.after);
+    uses::count(&mut change, Some(&before), Some(&after));
     let schema = fields::schema_of(after.api_version(), after.kind());
     let (Some(schema), true) = (schema, before != after) else { return change };
     // What is compared are the objects as git has them: seeded counts are no wish of git's.
@@ -155,7 +153,7 @@ fn changed(old: Option<&Side<'_>>, new: &Side<'_>) -> Change {
     };
     change.disruption = judgement.disruption;
     change.fields = differences.into_iter().map(|one| field(one, MANAGER.to_owned())).collect();
-    change.gpus.peak = gpus::peak(Some(&before), Some(&after), judgement.disruption);
+    uses::count(&mut change, Some(&before), Some(&after));
     change.reasons.extend(judgement.notes);
     change.reasons.extend(judgement.forbidden.into_iter().map(|one| one.message));
     change.before = Some(old.desired.object.value().clone());
@@ -166,16 +164,14 @@ fn changed(old: Option<&Side<'_>>, new: &Side<'_>) -> Change {
 fn gone(old: &Side<'_>, broken: bool) -> Change {
     let mut change = line(&old.rendered.model, &old.rendered.source, old.desired.object.reference());
     let before = whole(old.desired);
-    let used = gpus::of(&before);
-    change.gpu_sku = used.sku.clone();
-    change.gpus = GpuTotals { before: used.total(), after: used.total(), peak: used.total() };
+    uses::standing(&mut change, &before);
     if broken {
         change.action = Action::Blocked;
         change.reasons.push("the model has errors, so what becomes of it is not known".to_owned());
     } else if old.desired.prune {
         change.action = Action::Delete;
         change.disruption = disruption::of_delete(&before);
-        change.gpus.after = 0;
+        uses::count(&mut change, Some(&before), None);
         change.reasons.push("is no longer in git".to_owned());
         change.before = Some(before.into_value());
     } else {

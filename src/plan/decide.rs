@@ -2,17 +2,17 @@
 
 use super::merge::{self, Merged};
 use super::world::{Standing, World, model_of};
-use super::{Action, ApplyStep, Change, DeleteStep, GpuTotals, HoldKind, InventoryEntry, Step, applyset, rules};
+use super::{Action, ApplyStep, Change, DeleteStep, GpuTotals, HoldKind, InventoryEntry, Step, applyset, rules, uses};
 use crate::dynamo::disruption::{self, Disruption, Remedy};
 use crate::dynamo::health::{self, Health};
-use crate::dynamo::kinds::{GRAPH, MANAGER};
-use crate::dynamo::{gpus, kinds};
+use crate::dynamo::kinds::{self, GRAPH, MANAGER};
 use crate::fields;
 use crate::finding::{Finding, Location};
 use crate::object::{FieldPath, Object, ObjectRef};
 use crate::render::{Desired, Rendered, Stage};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 
 /// A change with what it says to the whole plan.
 pub(super) struct Decided {
@@ -32,6 +32,9 @@ pub(super) fn line(model: &str, source: &str, object: ObjectRef) -> Change {
         fields: Vec::new(),
         gpus: GpuTotals::default(),
         gpu_sku: None,
+        gpus_by_sku: BTreeMap::new(),
+        gpu_range: None,
+        cost: None,
         reasons: Vec::new(),
         step: Step::Nothing,
         inventory: None,
@@ -44,21 +47,6 @@ pub(super) fn line(model: &str, source: &str, object: ObjectRef) -> Change {
 /// SHA-256 of what is applied, in hex. JSON maps are sorted, so equal objects have equal digests.
 pub(super) fn digest(object: &Object) -> String {
     hex::encode(Sha256::digest(object.value().to_string().as_bytes()))
-}
-
-/// The GPUs of a line that changes nothing: what is there stays.
-pub(super) fn standing_gpus(change: &mut Change, live: &Object) {
-    let used = gpus::of(live);
-    let total = used.total();
-    change.gpus = GpuTotals { before: total, after: total, peak: total };
-    change.gpu_sku = used.sku;
-}
-
-/// Adds the GPUs of the graph that a request made: they are the model's, and what happens to the request leaves them.
-pub(super) fn graph_gpus(world: &World<'_>, change: &mut Change, request: &Object) {
-    if let Some(graph) = world.made_by(request) {
-        standing_gpus(change, graph);
-    }
 }
 
 pub(super) fn block(change: &mut Change, reason: impl Into<String>) {
@@ -78,8 +66,8 @@ pub(super) fn desired(world: &World<'_>, rendered: &Rendered, desired: &Desired)
     };
     let change = &mut decided.change;
     if let Some(live) = live {
-        standing_gpus(change, live);
-        graph_gpus(world, change, live);
+        uses::standing(change, live);
+        uses::graph_gpus(world, change, live);
     }
     if rendered.findings.iter().any(Finding::is_error) {
         block(change, "the model has errors, so nothing of it is applied");
@@ -108,16 +96,15 @@ fn create(world: &World<'_>, rendered: &Rendered, desired: &Desired, change: &mu
     change.action = Action::Create;
     change.disruption = disruption::of_create(&object);
     let whole = merge::with_replicas(&object, &seeds);
-    count(change, None, Some(&whole));
+    uses::count(change, None, Some(&whole));
+    change.gpu_range = uses::range(desired, &whole);
     change.after = Some(whole.into_value());
     change.inventory = Some(entry(desired, None, world));
     change.reasons.push("is not in the cluster yet".to_owned());
     if desired.stage == Stage::Adapter {
         wait_for_graph(world, rendered, change);
     }
-    if let Some(budget) = gpus::profiling_budget(&object) {
-        change.reasons.push(format!("holds no GPUs itself; its profiling plans with up to {budget}"));
-    }
+    change.reasons.extend(uses::search(&object));
     change.step = Step::Apply(ApplyStep {
         object,
         stage: desired.stage,
@@ -212,7 +199,7 @@ fn write(
         change.disruption = Disruption::None;
         return;
     }
-    count(change, Some(live), Some(&merged.object));
+    uses::count(change, Some(live), Some(&merged.object));
     explain(world, rendered, live, &standing, change);
     change.reasons.extend(judgement.notes);
     if !judgement.forbidden.is_empty() {
@@ -375,12 +362,4 @@ fn entry(desired: &Desired, live: Option<&Object>, world: &World<'_>) -> Invento
         Some(_) | None => live.and_then(Object::generation),
     };
     InventoryEntry { object, uid, generation, digest, prune: desired.prune }
-}
-
-fn count(change: &mut Change, live: Option<&Object>, after: Option<&Object>) {
-    let before = live.map(gpus::of).unwrap_or_default();
-    let then = after.map(gpus::of).unwrap_or_default();
-    change.gpus =
-        GpuTotals { before: before.total(), after: then.total(), peak: gpus::peak(live, after, change.disruption) };
-    change.gpu_sku = then.sku.or(before.sku);
 }

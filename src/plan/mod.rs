@@ -13,6 +13,7 @@ pub mod rules;
 mod schema;
 mod status;
 mod totals;
+mod uses;
 mod world;
 
 pub use build::plan;
@@ -28,6 +29,7 @@ pub use status::{Drift, LastSync, ModelStatus, ObjectStatus, Sight, SyncState, s
 pub use world::made_by;
 
 pub use crate::dynamo::disruption::Disruption;
+pub use crate::dynamo::gpus::GpuTotals;
 use crate::dynamo::health::Health;
 use crate::finding::Finding;
 use crate::object::{FieldPath, Object, ObjectRef};
@@ -103,17 +105,22 @@ pub struct Summary {
     /// Cost an hour, where prices are given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// The models of which something changes and that have GPUs, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<String, ModelTotals>,
 }
 
-/// GPUs before, after, and at most during a rollout.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct GpuTotals {
-    /// Now.
-    pub before: u64,
-    /// When the change is through.
-    pub after: u64,
-    /// The most at any moment of the rollout (upper bound).
-    pub peak: u64,
+/// One model's share of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelTotals {
+    /// GPUs of all its objects.
+    pub gpus: GpuTotals,
+    /// The same by SKU.
+    pub gpus_by_sku: BTreeMap<String, GpuTotals>,
+    /// Cost an hour, where prices are given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
 }
 
 /// What the GPUs cost an hour by the repository's prices.
@@ -126,6 +133,10 @@ pub struct Cost {
     pub before_hour: f64,
     /// When the change is through.
     pub after_hour: f64,
+    /// What the change costs more an hour; negative for what it saves.
+    pub delta_hour: f64,
+    /// The same in a month of 730 hours.
+    pub delta_month: f64,
     /// SKUs without a price: their GPUs are not in the sums.
     pub unpriced: Vec<String>,
 }
@@ -149,9 +160,18 @@ pub struct Change {
     pub fields: Vec<FieldChange>,
     /// Its GPUs.
     pub gpus: GpuTotals,
-    /// The SKU of those GPUs, where the graph says.
+    /// The SKU of those GPUs, where the graph says; the first, where it has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_sku: Option<String>,
+    /// Its GPUs by SKU; `unknown` where no SKU is given.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub gpus_by_sku: BTreeMap<String, GpuTotals>,
+    /// Between how many GPUs an autoscaler or planner may move it, where the intent gives bounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_range: Option<GpuRange>,
+    /// What it costs an hour, where prices are given and it has GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// Why: one sentence each.
     pub reasons: Vec<String>,
     /// What the executor does. Not part of the contract's JSON.
@@ -171,6 +191,15 @@ pub struct Change {
     /// The object as it becomes, restricted alike; `None` when it goes.
     #[serde(skip)]
     pub after: Option<Value>,
+}
+
+/// Between how many GPUs somebody else may move a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct GpuRange {
+    /// With every scaled component at its fewest replicas.
+    pub min: u64,
+    /// With every scaled component at its most.
+    pub max: u64,
 }
 
 /// What happens to an object.

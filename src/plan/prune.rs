@@ -1,8 +1,9 @@
 //! What git no longer has: deleted only when label, recorded uid and field manager all say that it is stator's.
 
-use super::decide::{delete_step, graph_gpus, line, standing_gpus};
+use super::decide::{delete_step, line};
+use super::uses::{graph_gpus, standing};
 use super::world::{Standing, World, managed, model_of};
-use super::{Action, Change, GpuTotals, Step, merge};
+use super::{Action, Change, Step, merge};
 use crate::dynamo::disruption;
 use crate::dynamo::health::{self, Health, Known};
 use crate::dynamo::kinds::{CLAIM, GRAPH, MANAGED, REQUEST};
@@ -47,7 +48,7 @@ pub(super) fn leftovers(world: &World<'_>, desired: &BTreeSet<ObjectIdentity>) -
             .or_else(|| input.rendered.iter().find(|one| one.model == model).map(|one| one.source.as_str()))
             .unwrap_or_default();
         let mut change = line(model, source, object.reference());
-        standing_gpus(&mut change, object);
+        standing(&mut change, object);
         graph_gpus(world, &mut change, object);
         match keep(world, &protection, model, object) {
             Some(Kept::Quietly(reason)) => change.reasons.push(reason),
@@ -220,7 +221,10 @@ fn delete(world: &World<'_>, object: &Object, change: &mut Change) {
     change.disruption = disruption::of_delete(object);
     let made = world.made_by(object);
     if made.is_none() {
-        change.gpus = GpuTotals { after: 0, ..change.gpus };
+        change.gpus.after = 0;
+        for totals in change.gpus_by_sku.values_mut() {
+            totals.after = 0;
+        }
     }
     change.reasons.push(if rendered {
         "the model no longer has it".to_owned()

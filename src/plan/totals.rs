@@ -1,13 +1,21 @@
 //! Sums over all changes: counts, GPUs, cost, and the digest of what a sync would do.
 
-use super::{Action, Change, Cost, GpuTotals, Hold, Step, Summary};
+use super::{Action, Change, Cost, GpuTotals, Hold, ModelTotals, Step, Summary};
 use crate::intent::repository::Prices;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// GPUs whose kind nothing names.
-const UNKNOWN_SKU: &str = "unknown";
+/// Hours in a month, as cloud price lists count: 365 × 24 / 12.
+const HOURS_A_MONTH: f64 = 730.0;
+
+/// Writes down what each change costs.
+pub(super) fn price(changes: &mut [Change], prices: Option<&Prices>) {
+    let Some(prices) = prices else { return };
+    for change in changes.iter_mut().filter(|change| !change.gpus_by_sku.is_empty()) {
+        change.cost = Some(cost(&change.gpus_by_sku, prices));
+    }
+}
 
 pub(super) fn summary(changes: &[Change], prices: Option<&Prices>) -> Summary {
     let mut summary = Summary::default();
@@ -22,20 +30,34 @@ pub(super) fn summary(changes: &[Change], prices: Option<&Prices>) -> Summary {
             Action::Blocked => &mut summary.blocked,
         };
         *count += 1;
-        add(&mut summary.gpus, change.gpus);
-        if change.gpus != GpuTotals::default() {
-            let sku = change.gpu_sku.clone().unwrap_or_else(|| UNKNOWN_SKU.to_owned());
-            add(summary.gpus_by_sku.entry(sku).or_default(), change.gpus);
-        }
+        summary.gpus.add(change.gpus);
+        by_sku(&mut summary.gpus_by_sku, change);
     }
     summary.cost = prices.map(|prices| cost(&summary.gpus_by_sku, prices));
+    summary.models = models(changes, prices);
     summary
 }
 
-fn add(sum: &mut GpuTotals, more: GpuTotals) {
-    sum.before = sum.before.saturating_add(more.before);
-    sum.after = sum.after.saturating_add(more.after);
-    sum.peak = sum.peak.saturating_add(more.peak);
+fn by_sku(sums: &mut BTreeMap<String, GpuTotals>, change: &Change) {
+    for (sku, totals) in &change.gpus_by_sku {
+        sums.entry(sku.clone()).or_default().add(*totals);
+    }
+}
+
+/// The models of which something changes.
+fn models(changes: &[Change], prices: Option<&Prices>) -> BTreeMap<String, ModelTotals> {
+    let moving: BTreeSet<&str> =
+        changes.iter().filter(|one| one.action != Action::Keep).map(|one| one.model.as_str()).collect();
+    let mut models = BTreeMap::<String, ModelTotals>::new();
+    for change in changes.iter().filter(|one| moving.contains(one.model.as_str()) && !one.gpus_by_sku.is_empty()) {
+        let own = models.entry(change.model.clone()).or_default();
+        own.gpus.add(change.gpus);
+        by_sku(&mut own.gpus_by_sku, change);
+    }
+    for own in models.values_mut() {
+        own.cost = prices.map(|prices| cost(&own.gpus_by_sku, prices));
+    }
+    models
 }
 
 fn cost(by_sku: &BTreeMap<String, GpuTotals>, prices: &Prices) -> Cost {
@@ -44,6 +66,8 @@ fn cost(by_sku: &BTreeMap<String, GpuTotals>, prices: &Prices) -> Cost {
         currency: prices.currency.clone().unwrap_or_else(|| "$".to_owned()),
         before_hour: 0.0,
         after_hour: 0.0,
+        delta_hour: 0.0,
+        delta_month: 0.0,
         unpriced: Vec::new(),
     };
     for (sku, totals) in by_sku {
@@ -55,7 +79,16 @@ fn cost(by_sku: &BTreeMap<String, GpuTotals>, prices: &Prices) -> Cost {
             None => cost.unpriced.push(sku.clone()),
         }
     }
+    cost.before_hour = plain(cost.before_hour);
+    cost.after_hour = plain(cost.after_hour);
+    cost.delta_hour = plain(cost.after_hour - cost.before_hour);
+    cost.delta_month = plain(cost.delta_hour * HOURS_A_MONTH);
     cost
+}
+
+/// Without the dust of sums in binary: a hundredth of a cent is the least that a price list knows.
+fn plain(amount: f64) -> f64 {
+    (amount * 10_000.0).round() / 10_000.0
 }
 
 /// A count as an amount of money counts it; beyond 2^53 the last digits are no matter.

@@ -25,6 +25,9 @@ pub fn change(model: &str, kind: &str, name: &str, action: Action) -> Change {
         fields: Vec::new(),
         gpus: GpuTotals::default(),
         gpu_sku: None,
+        gpus_by_sku: BTreeMap::new(),
+        gpu_range: None,
+        cost: None,
         reasons: Vec::new(),
         step: Step::Nothing,
         inventory: None,
@@ -66,6 +69,17 @@ pub fn of(changes: Vec<Change>) -> Plan {
     }
 }
 
+fn cost(before: f64, after: f64, unpriced: &[&str]) -> Cost {
+    Cost {
+        currency: "$".into(),
+        before_hour: before,
+        after_hour: after,
+        delta_hour: after - before,
+        delta_month: (after - before) * 730.0,
+        unpriced: unpriced.iter().map(|sku| (*sku).to_owned()).collect(),
+    }
+}
+
 /// An update that rolls workers, a new adapter, a deletion that is held back, and an unchanged object.
 pub fn plan() -> Plan {
     let decode = FieldPath::of(["spec", "components"])
@@ -80,6 +94,9 @@ pub fn plan() -> Plan {
         ],
         gpus: GpuTotals { before: 12, after: 16, peak: 22 },
         gpu_sku: Some("h200_sxm".into()),
+        gpus_by_sku: BTreeMap::from([("h200_sxm".to_owned(), GpuTotals { before: 12, after: 16, peak: 22 })]),
+        gpu_range: Some(crate::plan::GpuRange { min: 8, max: 32 }),
+        cost: Some(cost(42.0, 56.0, &[])),
         reasons: vec!["all 2 worker components roll: the operator hashes them together".into()],
         before: Some(json!({"spec": {"components": [{"name": "decode", "replicas": 2}]}})),
         after: Some(json!({"spec": {"components": [{"name": "decode", "replicas": 3}]}})),
@@ -94,6 +111,7 @@ pub fn plan() -> Plan {
         disruption: Disruption::Delete,
         gpus: GpuTotals { before: 8, after: 0, peak: 8 },
         gpu_sku: Some("h100_sxm".into()),
+        gpus_by_sku: BTreeMap::from([("h100_sxm".to_owned(), GpuTotals { before: 8, after: 0, peak: 8 })]),
         before: Some(json!({"spec": {}})),
         ..change("old", "DynamoGraphDeployment", "old", Action::Delete)
     };
@@ -104,8 +122,7 @@ pub fn plan() -> Plan {
         ("h100_sxm".to_owned(), GpuTotals { before: 8, after: 0, peak: 8 }),
         ("unknown".to_owned(), GpuTotals { before: 1, after: 1, peak: 1 }),
     ]);
-    plan.summary.cost =
-        Some(Cost { currency: "$".into(), before_hour: 42.0, after_hour: 56.0, unpriced: vec!["l40s".into()] });
+    plan.summary.cost = Some(cost(42.0, 56.0, &["l40s"]));
     plan.holds.push(Hold {
         kind: HoldKind::MassDelete,
         message: "1 of 4 objects would be deleted, 0 are let through".into(),

@@ -26,6 +26,7 @@ use crate::dynamo::kinds;
 use crate::dynamo::v1beta1::{GraphSpec, to_value};
 use crate::finding::{self, Finding, Rule};
 use crate::intent::Intent;
+use crate::intent::model::Scaling;
 use crate::object::Object;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -56,6 +57,8 @@ pub struct Desired {
     /// How many replicas to start with, by component, where a scaling adapter or a planner decides later. They are not
     /// in `object`: a new graph is seeded with them under a second field manager, which then lets go.
     pub initial_replicas: BTreeMap<String, u64>,
+    /// Between how many replicas they may decide, by component, where the intent gives bounds.
+    pub bounds: BTreeMap<String, (u64, u64)>,
 }
 
 impl Desired {
@@ -220,7 +223,8 @@ fn finish(context: &mut Context<'_>, draft: Draft) -> Option<Desired> {
     match Object::from_value(Value::Object(value)) {
         Ok(object) => {
             judge::judge(context, &object, &path);
-            Some(Desired { object, stage, prune, initial_replicas })
+            let bounds = if kind == kinds::GRAPH { bounds(context, &object) } else { BTreeMap::new() };
+            Some(Desired { object, stage, prune, initial_replicas, bounds })
         }
         Err(reason) => {
             context.error(
@@ -232,6 +236,26 @@ fn finish(context: &mut Context<'_>, draft: Draft) -> Option<Desired> {
             None
         }
     }
+}
+
+/// The bounds of `scaling`, of the components that the graph really has.
+fn bounds(context: &Context<'_>, graph: &Object) -> BTreeMap<String, (u64, u64)> {
+    let Some(serving) = &context.intent.model.spec.serving else { return BTreeMap::new() };
+    let workers = [("worker", &serving.worker), ("prefill", &serving.prefill), ("decode", &serving.decode)];
+    let further = context.intent.model.spec.components.iter().map(|(name, own)| (name.as_str(), own.scaling));
+    let scaling = workers.into_iter().filter_map(|(name, own)| Some((name, own.as_ref()?.scaling))).chain(further);
+    let components = graph.spec().get("components").and_then(Value::as_array);
+    let there = |name: &str| {
+        components.is_some_and(|all| all.iter().any(|one| one.get("name").and_then(Value::as_str) == Some(name)))
+    };
+    scaling
+        .filter_map(|(name, scaling)| match scaling? {
+            Scaling::Bounds(bounds) => Some((name, (u64::from(bounds.min), u64::from(bounds.max)))),
+            Scaling::External(_) => None,
+        })
+        .filter(|(name, _)| there(name))
+        .map(|(name, bounds)| (name.to_owned(), bounds))
+        .collect()
 }
 
 /// Removes `replicas` of every component that a scaling adapter or a planner scales, and returns them.

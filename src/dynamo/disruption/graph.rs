@@ -5,7 +5,7 @@ use super::{Disruption, Judgement};
 use crate::dynamo::registry::annotation;
 use crate::object::Object;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Component types whose specs the operator hashes together.
 const WORKER_TYPES: &[&str] = &["worker", "prefill", "decode"];
@@ -68,6 +68,18 @@ pub(super) fn judge(old: &Object, new: &Object) -> Judgement {
     let mut judgement = Judgement::of(class).with_forbidden(forbidden);
     judgement.notes = notes;
     judgement
+}
+
+/// The components whose pods a change replaces; every worker when they roll.
+pub(super) fn rolling(old: &Object, new: &Object, workers: bool) -> BTreeSet<String> {
+    let before = by_name(old.spec());
+    let shared = shared(old) != shared(new);
+    let rolls = |name: &str, component: &Value| match before.get(name) {
+        Some(_) if is_worker(component) => workers,
+        Some(previous) => shared || without_scale(previous) != without_scale(component),
+        None => false,
+    };
+    by_name(new.spec()).into_iter().filter(|(name, own)| rolls(name, own)).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// How the workers are replaced: by the operator, by the thing that groups their nodes, or all at once.

@@ -1,31 +1,118 @@
-//! The most GPUs at any moment of a rollout: an upper bound, by the rules of Dynamo's rolling updates.
+//! The GPUs of a change: before, after, and the most at any moment of a rollout, which is an upper bound by the rules of
+//! Dynamo's rolling updates.
 
-use super::{ComponentGpus, GpuUse, components, of, replicas};
-use crate::dynamo::disruption::Disruption;
+use super::{ComponentGpus, GpuTotals, GpuUse, components, of, replicas, search};
+use crate::dynamo::disruption::{self, Disruption};
+use crate::dynamo::registry::annotation;
 use crate::object::Object;
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
-const SURGE: &str = "nvidia.com/deployment-rolling-update-max-surge";
+/// The GPUs of one change of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuChange {
+    /// Of all SKUs.
+    pub totals: GpuTotals,
+    /// By SKU; [`super::UNKNOWN_SKU`] where nothing names it. Empty without GPUs.
+    pub by_sku: BTreeMap<String, GpuTotals>,
+    /// The SKU that the object names first.
+    pub sku: Option<String>,
+}
 
-/// The most GPUs between `old` and `new`; either may be absent.
-pub fn peak(old: Option<&Object>, new: Option<&Object>, disruption: Disruption) -> u64 {
+/// The GPUs of an object that stays as it is.
+pub fn standing(object: &Object) -> GpuChange {
+    let used = of(object);
+    let same = |count: u64| GpuTotals { before: count, after: count, peak: count };
+    let by_sku = used.by_sku().into_iter().map(|(sku, count)| (sku, same(count))).collect();
+    GpuChange { totals: same(used.total()), by_sku, sku: used.sku }
+}
+
+/// The GPUs between `old` and `new`; either may be absent.
+pub fn change(old: Option<&Object>, new: Option<&Object>, disruption: Disruption) -> GpuChange {
     let before = old.map(of).unwrap_or_default();
     let after = new.map(of).unwrap_or_default();
-    let most = before.total().max(after.total());
+    let mut change = GpuChange { sku: after.sku.clone().or_else(|| before.sku.clone()), ..GpuChange::default() };
+    for (sku, count) in before.by_sku() {
+        change.by_sku.entry(sku).or_default().before = count;
+    }
+    for (sku, count) in after.by_sku() {
+        change.by_sku.entry(sku).or_default().after = count;
+    }
+    for totals in change.by_sku.values_mut() {
+        totals.peak = totals.before.max(totals.after);
+    }
+    change.totals.before = before.total();
+    change.totals.after = after.total();
+    change.totals.peak = change.totals.before.max(change.totals.after);
     match disruption {
         // The old pods are gone before the new ones start.
-        Disruption::Recreate | Disruption::Delete | Disruption::None | Disruption::AdapterOnly => most,
-        // Components scale apart, so each may be at its larger count; native rolls never surge.
-        Disruption::Scale | Disruption::FrontendRoll | Disruption::NativeRoll => {
-            pairwise(&before, &after, |b, a| b.map_or(0, ComponentGpus::total).max(a.map_or(0, ComponentGpus::total)))
+        Disruption::Recreate | Disruption::Delete | Disruption::None | Disruption::AdapterOnly => {}
+        // Components scale and roll apart, so each may be at its worst moment.
+        Disruption::Scale | Disruption::FrontendRoll | Disruption::NativeRoll | Disruption::ManagedRoll => {
+            let rolling = rolling(old, new, disruption);
+            let surge = |name: &str| if rolling.contains(name) { new.map_or(0, |new| surge_of(new, name)) } else { 0 };
+            at_worst(&before, &after, surge, &mut change);
         }
-        Disruption::ManagedRoll => pairwise(&before, &after, |b, a| {
-            let surge = match (new, a) {
-                (Some(graph), Some(a)) => surge_of(graph, &a.name),
-                (Some(_) | None, _) => 0,
-            };
-            rolled(b, a, surge)
-        }),
+    }
+    if let Some(search) = new.filter(|new| old != Some(new)).and_then(search) {
+        let most = search.profiling.max(search.graph);
+        if most > 0 {
+            let sku = change.sku.clone().unwrap_or_else(|| super::UNKNOWN_SKU.to_owned());
+            let own = change.by_sku.entry(sku).or_default();
+            own.peak = own.peak.max(most);
+            change.totals.peak = change.totals.peak.max(most);
+        }
+    }
+    change
+}
+
+/// The components whose pods are replaced beside those that run: native rolls never surge (Grove and LeaderWorkerSet
+/// replace one at a time in place).
+fn rolling(old: Option<&Object>, new: Option<&Object>, disruption: Disruption) -> BTreeSet<String> {
+    let (Some(old), Some(new)) = (old, new) else { return BTreeSet::new() };
+    match disruption {
+        Disruption::ManagedRoll | Disruption::FrontendRoll => {
+            disruption::rolling(old, new, disruption == Disruption::ManagedRoll)
+        }
+        Disruption::None
+        | Disruption::AdapterOnly
+        | Disruption::Scale
+        | Disruption::NativeRoll
+        | Disruption::Recreate
+        | Disruption::Delete => BTreeSet::new(),
+    }
+}
+
+/// Sums the worst moment of every component.
+fn at_worst(before: &GpuUse, after: &GpuUse, surge: impl Fn(&str) -> u64, change: &mut GpuChange) {
+    let find = |list: &'_ GpuUse, name: &str| list.components.iter().position(|component| component.name == name);
+    let mut peaks: BTreeMap<String, u64> = BTreeMap::new();
+    let mut total = 0_u64;
+    let mut add = |sku: &str, count: u64| {
+        let sum = peaks.entry(sku.to_owned()).or_default();
+        *sum = sum.saturating_add(count);
+    };
+    for a in &after.components {
+        let b = find(before, &a.name).and_then(|index| before.components.get(index));
+        let most = rolled(b, Some(a), surge(&a.name));
+        total = total.saturating_add(most);
+        match b {
+            // Moving to other GPUs, a component holds some of both.
+            Some(b) if b.sku() != a.sku() => {
+                add(b.sku(), b.total());
+                add(a.sku(), a.total());
+            }
+            Some(_) | None => add(a.sku(), most),
+        }
+    }
+    for b in before.components.iter().filter(|b| find(after, &b.name).is_none()) {
+        total = total.saturating_add(b.total());
+        add(b.sku(), b.total());
+    }
+    change.totals.peak = change.totals.peak.max(total);
+    for (sku, peak) in peaks.into_iter().filter(|(_, peak)| *peak > 0) {
+        let own = change.by_sku.entry(sku).or_default();
+        own.peak = own.peak.max(peak);
     }
 }
 
@@ -43,23 +130,6 @@ fn rolled(before: Option<&ComponentGpus>, after: Option<&ComponentGpus>, surge: 
     large_count.saturating_mul(large.per_replica).saturating_add(small_count.saturating_mul(small.per_replica))
 }
 
-fn pairwise(
-    before: &GpuUse,
-    after: &GpuUse,
-    most: impl Fn(Option<&ComponentGpus>, Option<&ComponentGpus>) -> u64,
-) -> u64 {
-    let find = |list: &'_ GpuUse, name: &str| list.components.iter().position(|component| component.name == name);
-    let kept = after.components.iter().fold(0_u64, |sum, a| {
-        let b = find(before, &a.name).and_then(|index| before.components.get(index));
-        sum.saturating_add(most(b, Some(a)))
-    });
-    before
-        .components
-        .iter()
-        .filter(|b| find(after, &b.name).is_none())
-        .fold(kept, |sum, b| sum.saturating_add(most(Some(b), None)))
-}
-
 /// How many pods a component may have above its count while it rolls: the annotation of its pods, or of the graph's
 /// spec, as a count or a percentage rounded up; 25 % by default.
 fn surge_of(graph: &Object, name: &str) -> u64 {
@@ -70,8 +140,8 @@ fn surge_of(graph: &Object, name: &str) -> u64 {
     let count = replicas(component);
     let text = component
         .pointer("/podTemplate/metadata/annotations")
-        .and_then(|annotations| annotations.get(SURGE))
-        .or_else(|| graph.spec().get("annotations")?.get(SURGE))
+        .and_then(|annotations| annotations.get(annotation::MAX_SURGE))
+        .or_else(|| graph.spec().get("annotations")?.get(annotation::MAX_SURGE))
         .and_then(Value::as_str);
     let quarter = percent(count, 25);
     match text.map(str::trim) {

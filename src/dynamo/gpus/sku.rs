@@ -1,6 +1,5 @@
 //! Which GPU a graph runs on, read from its node selectors.
 
-use super::components;
 use crate::object::Object;
 use serde_json::Value;
 
@@ -39,12 +38,10 @@ pub(super) fn of_request(object: &Object) -> Option<String> {
     object.spec().pointer("/hardware/gpuSku").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The SKU of a graph: the first component that selects nodes by a label that names a GPU, or requires one of several.
-pub(super) fn of_graph(object: &Object) -> Option<String> {
-    components(object.spec()).find_map(|component| {
-        let pod = component.pointer("/podTemplate/spec")?;
-        LABELS.iter().find_map(|label| selected(pod, label)).map(name)
-    })
+/// The SKU of a component that selects nodes by a label that names a GPU, or requires one of several.
+pub(super) fn of_component(component: &Value) -> Option<String> {
+    let pod = component.pointer("/podTemplate/spec")?;
+    LABELS.iter().find_map(|label| selected(pod, label)).map(name)
 }
 
 /// The value that a pod wants of a node label: by selector, or as the first of those that its affinity allows.

@@ -140,6 +140,13 @@ fn the_json_is_the_contracts() {
             "before": 1,
             "peak": 2
           },
+          "gpusBySku": {
+            "h200_sxm": {
+              "after": 2,
+              "before": 1,
+              "peak": 2
+            }
+          },
           "model": "llama",
           "object": {
             "apiVersion": "nvidia.com/v1beta1",
@@ -178,6 +185,22 @@ fn the_json_is_the_contracts() {
           }
         },
         "keep": 0,
+        "models": {
+          "llama": {
+            "gpus": {
+              "after": 2,
+              "before": 1,
+              "peak": 2
+            },
+            "gpusBySku": {
+              "h200_sxm": {
+                "after": 2,
+                "before": 1,
+                "peak": 2
+              }
+            }
+          }
+        },
         "replace": 0,
         "update": 1
       }

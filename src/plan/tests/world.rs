@@ -238,7 +238,7 @@ pub(super) fn object(kind: &str, api_version: &str, model: &str, name: &str, spe
 }
 
 pub(super) fn desired(object: Object, stage: Stage, prune: bool) -> Desired {
-    Desired { object, stage, prune, initial_replicas: BTreeMap::new() }
+    Desired { object, stage, prune, initial_replicas: BTreeMap::new(), bounds: BTreeMap::new() }
 }
 
 pub(super) fn worker(name: &str, replicas: u64, gpus: u64, image: &str) -> Value {

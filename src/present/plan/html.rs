@@ -1,6 +1,6 @@
 //! The plan as one HTML file that needs nothing else: no script, no style sheet, no picture from elsewhere.
 
-use super::{base, by_risk, cost, gpu_summary, gpus, hold_word, short_revision, symbol, value};
+use super::{base, by_risk, cost, gpu_summary, gpus_of, hold_word, short_revision, symbol, value};
 use crate::plan::{Action, Change, Plan};
 use crate::present::{diff, escape, findings};
 use std::fmt::Write as _;
@@ -84,7 +84,7 @@ fn row(change: &Change) -> String {
         escape::markup(symbol(change.action)),
         escape::markup(&escape::line(&change.model)),
         escape::markup(&escape::line(&change.object.to_string())),
-        escape::markup(&gpus(&change.gpus, change.gpu_sku.as_deref())),
+        escape::markup(&gpus_of(change)),
         change.disruption.word(),
         action = change.action.word(),
     )

@@ -3,9 +3,9 @@
 //! Everything from a repository is hostile here. A comment has a size that it must not pass, so the plan is written in
 //! the richest of several forms that fits, and never cut: deletions, holds and findings go last.
 
-use super::{base, by_risk, cost, gpu_summary, hold_word, short_revision, signed, symbol, value};
+use super::{base, by_risk, cost, cost_of, gpu_summary, hold_word, short_revision, signed, symbol, value};
 use crate::finding::{Finding, Severity};
-use crate::plan::{Action, Change, Disruption, Hold, Plan};
+use crate::plan::{Action, Change, Disruption, GpuTotals, Hold, Plan};
 use crate::present::{count, diff, escape, findings};
 use std::collections::BTreeSet;
 
@@ -167,8 +167,23 @@ fn row(change: &Change) -> String {
     let gpus = &change.gpus;
     let sku =
         change.gpu_sku.as_deref().map(|sku| format!(" {}", escape::markdown(&clip(sku, CLIP)))).unwrap_or_default();
-    let difference = if gpus.before == gpus.after { gpus.after.to_string() } else { signed(gpus.before, gpus.after) };
-    let difference = if gpus.before == 0 && gpus.after == 0 { "–".to_owned() } else { difference + &sku };
+    let difference = |totals: &GpuTotals| match totals.before == totals.after {
+        true => totals.after.to_string(),
+        false => signed(totals.before, totals.after),
+    };
+    let of_sku =
+        |(sku, totals): (&String, &GpuTotals)| format!("{} {}", difference(totals), escape::markdown(&clip(sku, CLIP)));
+    let mut difference = match change.gpus_by_sku.len() {
+        _ if gpus.before == 0 && gpus.after == 0 => "–".to_owned(),
+        0 | 1 => difference(gpus) + &sku,
+        _ => change.gpus_by_sku.iter().map(of_sku).collect::<Vec<_>>().join("<br>"),
+    };
+    if let Some(range) = change.gpu_range {
+        difference.push_str(&format!("<br>scaled {}–{}", range.min, range.max));
+    }
+    if let Some(cost) = cost_of(change) {
+        difference.push_str(&format!("<br>{}", escape::markdown(&clip(&cost, CLIP))));
+    }
     let peak = if gpus.peak == 0 { "–".to_owned() } else { gpus.peak.to_string() };
     format!(
         "| {} | {} | {} | {difference} | {peak} | {} |\n",

@@ -9,6 +9,7 @@ pub use markdown::{LIMIT, markdown};
 pub use text::{closing, text};
 
 use super::{Tone, escape};
+use crate::dynamo::gpus::UNKNOWN_SKU;
 use crate::plan::{Action, Change, Disruption, GpuTotals, HoldKind, Plan, short_commit};
 use serde_json::Value;
 
@@ -109,37 +110,54 @@ fn gpus(totals: &GpuTotals, sku: Option<&str>) -> String {
     format!("{}{sku} ({} → {}{peak})", signed(totals.before, totals.after), totals.before, totals.after)
 }
 
-/// GPUs of all models by SKU: `+4 h200_sxm (12 → 16, peak 22)`, joined by commas; SKUs without any are left out.
-fn gpu_summary(plan: &Plan) -> String {
-    let parts: Vec<String> = plan
-        .summary
-        .gpus_by_sku
+/// GPUs by SKU: `+4 h200_sxm (12 → 16, peak 22)`, joined by commas; SKUs without any are left out.
+fn by_sku(all: &std::collections::BTreeMap<String, GpuTotals>) -> String {
+    let parts: Vec<String> = all
         .iter()
         .filter(|(_, totals)| **totals != GpuTotals::default())
         .map(|(sku, totals)| {
-            let name = if sku == "unknown" { "of unknown SKU" } else { sku };
+            let name = if sku == UNKNOWN_SKU { "of unknown SKU" } else { sku };
             gpus(totals, Some(name))
         })
         .collect();
-    if parts.is_empty() { gpus(&plan.summary.gpus, None) } else { parts.join(", ") }
+    parts.join(", ")
 }
 
-/// Hours in a month, as cloud price lists count: 365 × 24 / 12.
-const HOURS_A_MONTH: f64 = 730.0;
+/// GPUs of all models by SKU.
+fn gpu_summary(plan: &Plan) -> String {
+    let parts = by_sku(&plan.summary.gpus_by_sku);
+    if parts.is_empty() { gpus(&plan.summary.gpus, None) } else { parts }
+}
+
+/// The GPUs of one object: by SKU where it has several, with the range that somebody else may move it in.
+fn gpus_of(change: &Change) -> String {
+    let several = change.gpus_by_sku.len() > 1;
+    let used = if several { by_sku(&change.gpus_by_sku) } else { gpus(&change.gpus, change.gpu_sku.as_deref()) };
+    match change.gpu_range {
+        Some(range) if !used.is_empty() => format!("{used}, scaled from {} to {}", range.min, range.max),
+        Some(_) | None => used,
+    }
+}
+
+/// What a change costs more or saves: `+$14.00/h`; nothing where it stays what it was.
+fn cost_of(change: &Change) -> Option<String> {
+    let cost = change.cost.as_ref().filter(|cost| cost.delta_hour != 0.0)?;
+    let sign = if cost.delta_hour < 0.0 { "-" } else { "+" };
+    Some(format!("{sign}{}{:.2}/h", escape::line(&cost.currency), cost.delta_hour.abs()))
+}
 
 /// `+$14.00/h (≈ +$10,220/mo)`; `None` without prices.
 fn cost(plan: &Plan) -> Option<String> {
     let cost = plan.summary.cost.as_ref()?;
     let currency = escape::line(&cost.currency);
-    let delta = cost.after_hour - cost.before_hour;
-    let sign = if delta < 0.0 { "-" } else { "+" };
+    let sign = if cost.delta_hour < 0.0 { "-" } else { "+" };
     let unpriced = if cost.unpriced.is_empty() {
         String::new()
     } else {
         format!("; no price for {}", escape::line(&cost.unpriced.join(", ")))
     };
     let now = format!("{currency}{:.2}/h → {currency}{:.2}/h", cost.before_hour, cost.after_hour);
-    Some(format!("≈ {sign}{currency}{}/mo ({now}{unpriced})", thousands((delta.abs() * HOURS_A_MONTH).round())))
+    Some(format!("≈ {sign}{currency}{}/mo ({now}{unpriced})", thousands(cost.delta_month.abs().round())))
 }
 
 /// A whole number with commas between thousands.

@@ -8,11 +8,11 @@ use serde_json::json;
 
 #[test]
 fn a_person_reads_what_changes_what_it_costs_and_what_holds_it_back() {
-    insta::assert_snapshot!(text(&samples::plan(), &Look::default()), @"
+    insta::assert_snapshot!(text(&samples::plan(), &Look::default()), @r#"
     models / prod at 3f2a91c against live
 
     llama-3-70b  models/llama-3-70b/model.yaml
-      ~ update DynamoGraphDeployment prod/llama-3-70b   managed-roll   GPUs +4 h200_sxm (12 → 16, peak 22)
+      ~ update DynamoGraphDeployment prod/llama-3-70b   managed-roll   GPUs +4 h200_sxm (12 → 16, peak 22), scaled from 8 to 32   +$14.00/h
           ~ spec.components[name=decode].image      vllm-runtime:1.1.0 → vllm-runtime:1.1.1
           ~ spec.components[name=decode].replicas   2 → 3   (owned by kubectl-edit)
           · all 2 worker components roll: the operator hashes them together
@@ -33,7 +33,7 @@ fn a_person_reads_what_changes_what_it_costs_and_what_holds_it_back() {
     Plan: 1 to create, 1 to change, 1 to delete, 1 unchanged.
     GPUs: -8 h100_sxm (8 → 0), +4 h200_sxm (12 → 16, peak 22), 1 of unknown SKU
     Cost: ≈ +$10,220/mo ($42.00/h → $56.00/h; no price for l40s)
-    ");
+    "#);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn colour_marks_actions() {
 
 #[test]
 fn a_comment_on_a_pull_request() {
-    insta::assert_snapshot!(markdown(&samples::plan()), @r"
+    insta::assert_snapshot!(markdown(&samples::plan()), @r#"
     ### stator · prod · 3 of 4 models change · 1 warning
     **-8 h100\_sxm (8 → 0), +4 h200\_sxm (12 → 16, peak 22), 1 of unknown SKU · ≈ +\$10,220/mo (\$42.00/h → \$56.00/h; no price for l40s) · disruption: delete**
 
@@ -76,7 +76,7 @@ fn a_comment_on_a_pull_request() {
     | | Model | What changes | GPUs | Peak | Disruption |
     |--|--|--|--:|--:|--|
     | `-` | old | delete `DynamoGraphDeployment old` | -8 h100\_sxm | 8 | delete |
-    | `~` | llama-3-70b | update `DynamoGraphDeployment llama-3-70b`<br>`spec.components[name=decode].image: vllm-runtime:1.1.0 → vllm-runtime:1.1.1`<br>`spec.components[name=decode].replicas: 2 → 3`<br>all 2 worker components roll: the operator hashes them together | +4 h200\_sxm | 22 | managed-roll |
+    | `~` | llama-3-70b | update `DynamoGraphDeployment llama-3-70b`<br>`spec.components[name=decode].image: vllm-runtime:1.1.0 → vllm-runtime:1.1.1`<br>`spec.components[name=decode].replicas: 2 → 3`<br>all 2 worker components roll: the operator hashes them together | +4 h200\_sxm<br>scaled 8–32<br>+\$14.00/h | 22 | managed-roll |
     | `+` | qwen3-8b | create `DynamoModel qwen3-8b-sql-assist-v4` | – | – | adapter-only |
 
     > [!WARNING]
@@ -116,7 +116,7 @@ fn a_comment_on_a_pull_request() {
     </details>
 
     <sub>3f2a91c against live · digest 9b1e44aa0011 · <code>stator plan -e prod</code></sub>
-    ");
+    "#);
 }
 
 #[test]
@@ -134,6 +134,14 @@ fn the_json_is_the_contract() {
     insta::assert_snapshot!(serde_json::to_string_pretty(&shown["changes"][0]).unwrap(), @r#"
     {
       "action": "update",
+      "cost": {
+        "afterHour": 56.0,
+        "beforeHour": 42.0,
+        "currency": "$",
+        "deltaHour": 14.0,
+        "deltaMonth": 10220.0,
+        "unpriced": []
+      },
       "disruption": "managed-roll",
       "fields": [
         {
@@ -149,11 +157,22 @@ fn the_json_is_the_contract() {
           "path": "spec.components[name=decode].replicas"
         }
       ],
+      "gpuRange": {
+        "max": 32,
+        "min": 8
+      },
       "gpuSku": "h200_sxm",
       "gpus": {
         "after": 16,
         "before": 12,
         "peak": 22
+      },
+      "gpusBySku": {
+        "h200_sxm": {
+          "after": 16,
+          "before": 12,
+          "peak": 22
+        }
       },
       "model": "llama-3-70b",
       "object": {

@@ -1,6 +1,6 @@
 //! The plan as a person reads it on a terminal.
 
-use super::{base, cost, gpu_summary, gpus, hold_word, short_revision, symbol, tone, unchanged, value};
+use super::{base, cost, cost_of, gpu_summary, gpus_of, hold_word, short_revision, symbol, tone, unchanged, value};
 use crate::object::json_type;
 use crate::plan::{Action, Change, Disruption, FieldChange, Hold, Plan};
 use crate::present::{Look, Tone, count, escape, findings};
@@ -55,10 +55,11 @@ fn object(change: &Change, look: &Look) -> String {
     if !said || change.action == Action::Update {
         parts.push(change.disruption.word().to_owned());
     }
-    let used = gpus(&change.gpus, change.gpu_sku.as_deref());
+    let used = gpus_of(change);
     if !used.is_empty() {
         parts.push(format!("GPUs {used}"));
     }
+    parts.extend(cost_of(change));
     let mut out = format!("  {}\n", parts.join("   "));
     // Every field of a new object is new: the intent says it shorter, and `render` in full.
     if change.action != Action::Create || look.verbose {

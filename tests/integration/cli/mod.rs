@@ -1,5 +1,6 @@
 //! What a user of the command line sees.
 
+mod costs;
 mod locked;
 mod odd;
 mod offline;
