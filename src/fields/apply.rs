@@ -4,7 +4,7 @@
 //! between versions is not done here: entries that were written at another version are compared path by path.
 
 use super::compare::Comparison;
-use super::defaults::default;
+use super::defaults::{default, default_merged, tidy_metadata};
 use super::managers::{MalformedManagers, Manager, Operation, read_managers, write_managers};
 use super::merge::merge;
 use super::remove::remove;
@@ -80,22 +80,24 @@ const ANCIENT: &str = "ancient-changes";
 /// How many Update entries an object keeps apart.
 const MAX_UPDATERS: usize = 10;
 
+/// What only a cluster writes into `metadata`.
+const SYSTEM: &[&str] = &[
+    "name",
+    "namespace",
+    "uid",
+    "generation",
+    "resourceVersion",
+    "creationTimestamp",
+    "selfLink",
+    "clusterName",
+    "managedFields",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
+
 /// Fields that nobody ever owns: they name the object or are the server's.
 static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
-    let metadata = [
-        "name",
-        "namespace",
-        "uid",
-        "generation",
-        "resourceVersion",
-        "creationTimestamp",
-        "selfLink",
-        "clusterName",
-        "managedFields",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-    ];
-    let paths = metadata.iter().map(|name| FieldPath::of(["metadata", name]));
+    let paths = SYSTEM.iter().map(|name| FieldPath::of(["metadata", name]));
     FieldSet::from_paths(paths.chain(["apiVersion", "kind", "metadata"].map(|name| FieldPath::of([name]))))
 });
 
@@ -110,7 +112,22 @@ fn out_of_reach(schema: &Schema, status: bool) -> FieldSet {
 }
 
 /// Applies a configuration: merges it, removes what the manager gave up, and settles who owns what.
+///
+/// Of the merge alone: a `null` without a default is dropped. See [`serve`].
 pub fn apply(input: &ApplyInput<'_>) -> Result<ApplyResult, ApplyFault> {
+    settle(input, |object| default(input.schema, object))
+}
+
+/// The same with what an API server makes of the merged object: of a custom resource, a `null` without a default stays
+/// (and is refused when the object is validated), and `metadata` keeps nothing empty.
+pub fn serve(input: &ApplyInput<'_>) -> Result<ApplyResult, ApplyFault> {
+    settle(input, |object| {
+        default_merged(input.schema, object);
+        tidy_metadata(object);
+    })
+}
+
+fn settle(input: &ApplyInput<'_>, decode: impl FnOnce(&mut Value)) -> Result<ApplyResult, ApplyFault> {
     let root = Type::Declared(&input.schema.root);
     let faults = config_faults(input);
     if !faults.is_empty() {
@@ -145,8 +162,9 @@ pub fn apply(input: &ApplyInput<'_>) -> Result<ApplyResult, ApplyFault> {
         Some(last) if !last.is_empty() && *last != mine.fields => prune(root, &merged, last, &mine.fields, &managers),
         Some(_) | None => merged,
     };
-    // An object of which nothing is left is still an object.
-    let pruned = if pruned.is_object() { pruned } else { shell(input.config) };
+    // An object of which nothing is left is still an object, and keeps what nobody owns: its name, its uid.
+    let mut pruned = if pruned.is_object() { pruned } else { shell(input.config) };
+    keep_system_fields(&start, &mut pruned);
 
     let moved = !same(&start, &pruned);
     if moved {
@@ -160,7 +178,7 @@ pub fn apply(input: &ApplyInput<'_>) -> Result<ApplyResult, ApplyFault> {
     }
 
     let mut object = reset(input.schema, input.status, live.as_ref(), pruned);
-    default(input.schema, &mut object);
+    decode(&mut object);
     Ok(finish(input.live, object, managers))
 }
 
@@ -238,6 +256,18 @@ fn prune(root: Type<'_>, merged: &Value, last: &FieldSet, mine: &FieldSet, other
 
     let gone = merged_fields.difference(&fields(&pruned)).intersection(&last);
     remove(root, merged, &gone, 0)
+}
+
+/// Puts back into `metadata` what nobody ever owns, and so nobody can give up.
+fn keep_system_fields(start: &Value, pruned: &mut Value) {
+    let Some(before) = start.get("metadata").and_then(Value::as_object) else { return };
+    let Some(object) = pruned.as_object_mut() else { return };
+    let Some(after) = object.entry("metadata").or_insert_with(|| json!({})).as_object_mut() else { return };
+    for name in SYSTEM {
+        if let Some(value) = before.get(*name) {
+            after.entry(*name).or_insert_with(|| value.clone());
+        }
+    }
 }
 
 /// Takes changed fields from every other manager, or says who would lose what.

@@ -2,11 +2,55 @@
 
 use super::schema::{Node, Schema};
 use super::set::MAX_DEPTH;
+use crate::object::Quantity;
 use serde_json::Value;
 
-/// Fills in the schema's defaults, and drops every `null` where the schema allows none and has no default for it.
+/// Fills in the schema's defaults, drops every `null` where the schema allows none and has no default for it, and writes
+/// the quantities of built-in kinds as the API server does.
 pub fn default(schema: &Schema, value: &mut Value) {
-    fill(Some(&schema.root), value, 0);
+    let dropping = Dropping { nulls: true, empty: schema.builtin };
+    fill(Some(&schema.root), value, dropping, 0);
+}
+
+/// Fills in the schema's defaults as an API server does after the merge of an apply: of a custom resource, a `null`
+/// without a default stays, and validation will refuse it.
+pub fn default_merged(schema: &Schema, value: &mut Value) {
+    let builtin = schema.builtin;
+    fill(Some(&schema.root), value, Dropping { nulls: builtin, empty: builtin }, 0);
+}
+
+/// Leaves out of `metadata` what an API server does not write: maps and lists with nothing in them.
+pub fn tidy_metadata(object: &mut Value) {
+    const LEFT_OUT: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, value| {
+            let empty = match value {
+                Value::Null => true,
+                Value::Array(items) => items.is_empty(),
+                Value::Object(map) => map.is_empty(),
+                Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+            };
+            !(empty && LEFT_OUT.contains(&name.as_str()))
+        });
+    }
+}
+
+/// What goes, besides what is filled in.
+#[derive(Clone, Copy)]
+struct Dropping {
+    /// Each `null` that has no default.
+    nulls: bool,
+    /// Lists and free maps with nothing in them.
+    empty: bool,
+}
+
+/// Whether a built-in kind's type leaves a field out when it is written.
+fn left_out(node: &Node, value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty() && node.additional.is_some(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// A schema's default for a field, when it has one.
@@ -14,7 +58,7 @@ fn default_of(node: &Node) -> Option<&Value> {
     node.default.as_ref()
 }
 
-fn fill(node: Option<&Node>, value: &mut Value, depth: usize) {
+fn fill(node: Option<&Node>, value: &mut Value, dropping: Dropping, depth: usize) {
     let Some(node) = node else { return };
     if depth > MAX_DEPTH {
         return;
@@ -36,11 +80,12 @@ fn fill(node: Option<&Node>, value: &mut Value, depth: usize) {
                 {
                     match default_of(field) {
                         Some(default) => *value = default.clone(),
-                        None => return false,
+                        None if dropping.nulls => return false,
+                        None => {}
                     }
                 }
-                fill(field, value, depth + 1);
-                true
+                fill(field, value, dropping, depth + 1);
+                !(dropping.empty && field.is_some_and(|field| left_out(field, value)))
             });
         }
         Value::Array(items) => {
@@ -53,7 +98,13 @@ fn fill(node: Option<&Node>, value: &mut Value, depth: usize) {
                 {
                     *value = default.clone();
                 }
-                fill(item, value, depth + 1);
+                fill(item, value, dropping, depth + 1);
+            }
+        }
+        Value::Number(_) | Value::String(_) if node.quantity => {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            if let Some(text) = Quantity::canonical(&text) {
+                *value = Value::String(text);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

@@ -24,9 +24,9 @@ mod typed;
 mod typing;
 mod validate;
 
-pub use apply::{ApplyFault, ApplyInput, ApplyResult, apply, update};
+pub use apply::{ApplyFault, ApplyInput, ApplyResult, apply, serve, update};
 pub use bundle::{bundled, schema_of};
-pub use defaults::default;
+pub use defaults::{default, default_merged, tidy_metadata};
 pub use diff::{Difference, diff};
 pub use managers::{MalformedManagers, Manager, Operation, managers, owner_of};
 pub use normal::normalize;

@@ -12,6 +12,8 @@ pub struct Schema {
     pub kind: String,
     /// True when `status` is written through its own endpoint only.
     pub status_subresource: bool,
+    /// True for a kind that an API server keeps as a type of its own: no `null` and no empty list outlives that.
+    pub(super) builtin: bool,
     pub(super) root: Node,
 }
 
@@ -90,6 +92,8 @@ pub(super) struct Node {
     pub(super) default: Option<Value>,
     pub(super) limits: Option<Box<Limits>>,
     pub(super) rules: Vec<CelRule>,
+    /// A quantity of a built-in kind, which the API server writes in its own way.
+    pub(super) quantity: bool,
 }
 
 /// What a schema says beyond structure.
@@ -123,7 +127,13 @@ impl Schema {
     pub fn new(api_version: &str, kind: &str, schema: &Value, status_subresource: bool) -> Self {
         let mut root = Node::parse(schema, false, 0);
         root.make_resource();
-        Self { api_version: api_version.to_owned(), kind: kind.to_owned(), status_subresource, root }
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            status_subresource,
+            builtin: schema["x-stator-builtin"] == true,
+            root,
+        }
     }
 }
 
@@ -176,6 +186,7 @@ impl Node {
             default: schema.get("default").filter(|value| !value.is_null()).cloned(),
             limits: (!deep).then(|| Limits::parse(schema, depth)).flatten().map(Box::new),
             rules: rules.iter().filter_map(CelRule::parse).collect(),
+            quantity: schema["format"] == "quantity",
             properties,
         }
         .with_embedded(flag("x-kubernetes-embedded-resource"))

@@ -1,9 +1,10 @@
 //! Kubernetes quantities: `500m`, `1.5Gi`, `2`, `1e3`.
 
+use serde_json::Value;
 use std::fmt;
 
 /// A quantity in billionths: exact for everything from `1n` to beyond `1E`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantity(i128);
 
 /// Billionths in one.
@@ -38,6 +39,49 @@ impl Quantity {
             scaled.checked_add(divisor.checked_sub(1)?)?.checked_div(divisor)?
         };
         Some(Self(if negative { nanos.checked_neg()? } else { nanos }))
+    }
+
+    /// The quantity that a field holds, written as text or as a number.
+    pub fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Self::parse(text),
+            Value::Number(number) => Self::parse(&number.to_string()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
+    /// The one way in which an API server writes a quantity that it understands: no fraction, and the largest suffix of
+    /// the same family (`1024Mi` is `1Gi`, `1.5Gi` is `1536Mi`, `0.5` is `500m`). `None` for what is no quantity.
+    pub fn canonical(text: &str) -> Option<String> {
+        let value = Self::parse(text)?;
+        let suffix = text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '+' | '-'));
+        let binary =
+            suffix.ends_with('i') && value.0 % UNIT == 0 && value.0.unsigned_abs() >= 1024 * UNIT.unsigned_abs();
+        if binary {
+            let mut whole = value.0 / UNIT;
+            let mut chosen = "";
+            for suffix in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
+                if whole % 1024 != 0 || whole == 0 {
+                    break;
+                }
+                (whole, chosen) = (whole / 1024, suffix);
+            }
+            return Some(format!("{whole}{chosen}"));
+        }
+        let (mut amount, mut power) = (value.0, -9_i32);
+        while amount % 1000 == 0 && amount != 0 && power < 18 {
+            (amount, power) = (amount / 1000, power + 3);
+        }
+        if amount == 0 {
+            return Some("0".to_owned());
+        }
+        let exponent = suffix.starts_with(['e', 'E']) && suffix.len() > 1;
+        let names = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+        let name = names.get(usize::try_from((power + 9) / 3).ok()?)?;
+        Some(match (exponent, power) {
+            (true, 0) | (false, _) => format!("{amount}{name}"),
+            (true, power) => format!("{amount}e{power}"),
+        })
     }
 
     /// The quantity as a whole number, when it is one.
@@ -117,6 +161,30 @@ mod tests {
         ] {
             assert_eq!(Quantity::parse(text).map(|quantity| quantity.to_string()).as_deref(), Some(shown), "{text}");
         }
+    }
+
+    #[test]
+    fn quantities_are_written_in_one_way() {
+        let cases = [
+            ("1024Mi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("500Gi", "500Gi"),
+            ("0.5", "500m"),
+            ("1000m", "1"),
+            ("1073741824", "1073741824"),
+            ("1000", "1k"),
+            ("1e3", "1e3"),
+            ("100e1", "1e3"),
+            ("0Gi", "0"),
+            ("512", "512"),
+            ("0.5Ki", "512"),
+            ("1500k", "1500k"),
+            ("-1Gi", "-1Gi"),
+        ];
+        for (text, written) in cases {
+            assert_eq!(Quantity::canonical(text).as_deref(), Some(written), "{text}");
+        }
+        assert_eq!(Quantity::canonical("much"), None);
     }
 
     #[test]

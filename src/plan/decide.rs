@@ -169,7 +169,7 @@ fn existing(world: &World<'_>, rendered: &Rendered, desired: &Desired, live: &Ob
         );
     }
     change.inventory = Some(entry(desired, Some(live), world));
-    if standing == Standing::Ours && merged.fields.is_empty() && !merged.ownership_lost {
+    if standing == Standing::Ours && merged.fields.is_empty() && merged.gives_up.is_empty() && !merged.ownership_lost {
         notes_on_keep(world, live, change);
         return;
     }
@@ -208,6 +208,11 @@ fn write(
     }
     if merged.ownership_lost {
         change.reasons.push("stator's field ownership was lost and is taken again".to_owned());
+    }
+    if change.fields.is_empty() && !merged.gives_up.is_empty() {
+        // A sync that ended between its applies left it at that.
+        let names = merged.gives_up.join(", ");
+        change.reasons.push(format!("leaves the replica count of {names} to whoever scales it"));
     }
     if !merged.forced.is_empty() {
         change.reasons.push(format!("takes fields back from {}", merged.forced.join(", ")));

@@ -3,7 +3,7 @@
 use super::FieldChange;
 use crate::dynamo::kinds::MANAGER;
 use crate::fields::{self, ApplyFault, ApplyInput, FieldSet, Manager, Operation, Schema};
-use crate::object::{FieldPath, Object, Segment};
+use crate::object::{FieldPath, KeyValue, Object, Segment};
 use crate::render::{Desired, Rendered};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +29,8 @@ pub(super) struct Merged {
     pub(super) forced: Vec<String>,
     /// Counts to hold while stator gives them up.
     pub(super) seeds: Seeds,
+    /// Components whose count stator still owns and leaves to others from now on.
+    pub(super) gives_up: Vec<String>,
     /// True when stator is not among the managers although the object is its own.
     pub(super) ownership_lost: bool,
     pub(super) before: Value,
@@ -117,6 +119,7 @@ pub(super) fn merge(schema: &Schema, rendered: &Rendered, desired: &Desired, liv
         return Ok(Merged {
             fields: changes(schema, live, &object, &managers),
             ownership_lost: own_entry(live).is_none(),
+            gives_up: gives_up(live, &applied),
             object,
             applied,
             forced,
@@ -309,6 +312,20 @@ pub fn replicas_only(object: &Object, seeds: &BTreeMap<String, u64>) -> Object {
         "spec": {"components": list},
     });
     Object::from_value(value).unwrap_or_else(|_| object.clone())
+}
+
+/// Components whose count stator owns, and does not apply.
+fn gives_up(live: &Object, applied: &Object) -> Vec<String> {
+    let Some(own) = own_entry(live) else { return Vec::new() };
+    let counted = |name: &str| {
+        let key = BTreeMap::from([("name".to_owned(), KeyValue::new(&Value::from(name)))]);
+        FieldPath::of(["spec", "components"]).join(Segment::Key(key)).field("replicas")
+    };
+    components(applied)
+        .filter(|(_, one)| one.get("replicas").is_none())
+        .map(|(name, _)| name.to_owned())
+        .filter(|name| !own.intersection(&FieldSet::from_paths([counted(name)])).is_empty())
+        .collect()
 }
 
 /// Counts that the live object has, that the merge would take away, of components that stay and give their count up.

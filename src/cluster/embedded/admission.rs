@@ -1,12 +1,11 @@
-//! What stands between a request and the storage beside the schema: the API server's own rule for claims, and, while
-//! the operator is simulated, its webhooks.
+//! What stands between a request and the storage beside the schema while the operator is simulated: its webhooks.
 //!
-//! The webhooks' rules and words are those of [`crate::dynamo::admission`], by which `validate` and `plan` judge too. What
+//! Their rules and words are those of [`crate::dynamo::admission`], by which `validate` and `plan` judge too. What
 //! depends on the cluster is let pass: this one stands for one that has what a graph needs.
 
 use crate::cluster::ClusterError;
 use crate::dynamo::admission::{self, Platform, Writer};
-use crate::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, REQUEST};
+use crate::dynamo::kinds::{ADAPTER, GRAPH, REQUEST};
 use crate::object::{Object, ObjectRef};
 use serde_json::{Map, Value, json};
 
@@ -44,9 +43,6 @@ pub(super) fn validate(
     manager: &str,
     operated: bool,
 ) -> Result<(), ClusterError> {
-    if object.kind == CLAIM.kind {
-        return old.map_or(Ok(()), |old| claim(object, old, new));
-    }
     // The webhooks pass over what is being deleted.
     if !operated || new.pointer("/metadata/deletionTimestamp").is_some() {
         return Ok(());
@@ -74,58 +70,6 @@ fn denial(old: Option<&Value>, new: &Value, manager: &str, platform: &Platform) 
         let writer = if manager == OPERATOR { Writer::Operator } else { Writer::User };
         admission::denial(&admission::update(&old, &new, writer))
     })
-}
-
-/// A claim's spec is frozen but for the size it asks for, which may grow.
-fn claim(object: &ObjectRef, old: &Value, new: &Value) -> Result<(), ClusterError> {
-    let rest = |value: &Value| {
-        let mut spec = value.get("spec").cloned().unwrap_or_default();
-        if let Some(requests) = spec.pointer_mut("/resources/requests").and_then(Value::as_object_mut) {
-            requests.remove("storage");
-        }
-        spec
-    };
-    let size = |value: &Value| {
-        let text = value.pointer("/spec/resources/requests/storage")?.as_str()?;
-        amount(text)
-    };
-    let invalid = |path: &[&str], message: &str| {
-        let path = crate::object::FieldPath::of(path.iter().copied());
-        let cause = crate::cluster::InvalidField { path, message: message.to_owned() };
-        Err(ClusterError::Invalid { object: object.clone(), causes: vec![cause] })
-    };
-    if rest(old) != rest(new) {
-        let message = "Forbidden: spec is immutable after creation except resources.requests and \
-                       volumeAttributesClassName for bound claims";
-        return invalid(&["spec"], message);
-    }
-    if let (Some(old), Some(new)) = (size(old), size(new))
-        && new < old
-    {
-        let path = ["spec", "resources", "requests", "storage"];
-        return invalid(&path, "Forbidden: field can not be less than status.capacity");
-    }
-    Ok(())
-}
-
-/// A quantity as a number, near enough to tell which of two is less.
-fn amount(text: &str) -> Option<f64> {
-    const SUFFIXES: &[(&str, f64)] = &[
-        ("Ki", 1024.0),
-        ("Mi", 1_048_576.0),
-        ("Gi", 1_073_741_824.0),
-        ("Ti", 1_099_511_627_776.0),
-        ("Pi", 1_125_899_906_842_624.0),
-        ("m", 0.001),
-        ("k", 1e3),
-        ("M", 1e6),
-        ("G", 1e9),
-        ("T", 1e12),
-        ("P", 1e15),
-    ];
-    let found = SUFFIXES.iter().find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, *factor)));
-    let (number, factor) = found.unwrap_or((text, 1.0));
-    number.parse::<f64>().ok().map(|number| number * factor)
 }
 
 #[cfg(test)]
@@ -206,25 +150,6 @@ mod tests {
             let everywhere = name.contains("without config") || name.contains("type epp") || name.contains("sglang");
             assert_eq!(verdict(None, &case["object"]).is_some(), everywhere, "{name}");
         }
-    }
-
-    fn claim_of(size: &str, class: &str) -> Value {
-        json!({
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "cache", "namespace": "prod"},
-            "spec": {"storageClassName": class, "resources": {"requests": {"storage": size}}},
-        })
-    }
-
-    #[test]
-    fn a_claim_may_grow_and_nothing_else() {
-        let judge = |new: Value| {
-            let old = claim_of("500Gi", "fast");
-            let reference = Object::from_value(new.clone()).unwrap().reference();
-            validate(&reference, Some(&old), &new, "stator", false).map_err(|error| error.to_string())
-        };
-        assert_eq!(judge(claim_of("1Ti", "fast")), Ok(()));
-        assert!(judge(claim_of("100Gi", "fast")).unwrap_err().contains("can not be less"));
-        assert!(judge(claim_of("500Gi", "slow")).unwrap_err().contains("immutable after creation"));
     }
 
     #[test]

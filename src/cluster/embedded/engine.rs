@@ -62,7 +62,7 @@ pub(super) fn apply(apply: &Apply<'_>) -> Result<Value, ApplyFault> {
         status: apply.part == Part::Status,
         now: &now,
     };
-    fields::apply(&input).map(|result| result.object)
+    fields::serve(&input).map(|result| result.object)
 }
 
 /// The cluster's error for an apply that did not happen.
@@ -97,18 +97,26 @@ pub(super) fn track(
     part: Part,
     now: jiff::Timestamp,
 ) -> Value {
-    fields::update(schema_of(kind), old.unwrap_or(&Value::Null), new, manager, part == Part::Status, &time(now))
+    let status = part == Part::Status;
+    let mut object = fields::update(schema_of(kind), old.unwrap_or(&Value::Null), new, manager, status, &time(now));
+    fields::tidy_metadata(&mut object);
+    object
 }
 
 /// Fills in what the schema says.
 pub(super) fn default(kind: &Kind, value: &mut Value) {
-    fields::default(schema_of(kind), value);
+    fields::default_merged(schema_of(kind), value);
 }
 
 /// What the schema and its rules refuse.
 pub(super) fn validate(kind: &Kind, value: &Value, old: Option<&Value>) -> Vec<InvalidField> {
     let faults = fields::validate(schema_of(kind), value, old);
-    faults.into_iter().map(|(path, message)| InvalidField { path, message }).collect()
+    let mut causes: Vec<InvalidField> =
+        faults.into_iter().map(|(path, message)| InvalidField { path, message }).collect();
+    if *kind == CLAIM {
+        causes.extend(super::claim::validate(value, old));
+    }
+    causes
 }
 
 /// Whether an object that a person edited may count as live; the error says what is wrong.
@@ -117,7 +125,7 @@ pub(super) fn by_hand(kind: &Kind, object: &Object) -> Result<(), String> {
     let undeclared = fields::undeclared(schema_of(kind), object.value()).into_iter();
     let mut faults: Vec<(FieldPath, String)> =
         undeclared.map(|path| (path, "field not declared in schema".to_owned())).collect();
-    faults.extend(fields::validate(schema_of(kind), object.value(), None));
+    faults.extend(validate(kind, object.value(), None).into_iter().map(|cause| (cause.path, cause.message)));
     if faults.is_empty() {
         return Ok(());
     }

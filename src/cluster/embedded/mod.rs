@@ -10,6 +10,7 @@
 
 mod admission;
 mod block;
+mod claim;
 mod disk;
 mod engine;
 mod entry;

@@ -2,9 +2,9 @@
 
 use super::layout;
 use super::store::{State, Store, impossible};
-use super::{Part, admission, engine};
+use super::{Part, admission, claim, engine};
 use crate::cluster::{Applied, ApplyOutcome, ApplyRequest, ClusterError, Deleted, InvalidField, Preconditions};
-use crate::dynamo::kinds::Kind;
+use crate::dynamo::kinds::{CLAIM, Kind};
 use crate::object::{FieldPath, Object, ObjectRef};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
@@ -115,19 +115,6 @@ impl Write<'_> {
         let (uid, revision) = (own.remove("uid"), own.remove("resourceVersion"));
         let text = |value: &Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_owned);
         let (uid, revision) = (text(&uid), text(&revision));
-        match &self.live {
-            Some(live) => must_be(&self.reference, live, uid.as_deref(), revision.as_deref())?,
-            None if uid.is_some() || revision.is_some() => {
-                return Err(ClusterError::Precondition {
-                    object: self.reference,
-                    message: format!(
-                        "uid mismatch: the provided object specified uid {}, and no existing object was found",
-                        uid.unwrap_or_default()
-                    ),
-                });
-            }
-            None => {}
-        }
         let part = if request.status { Part::Status } else { Part::Main };
         let live = self.live.as_ref().map(Object::value);
         let merged = engine::apply(&engine::Apply {
@@ -140,6 +127,26 @@ impl Write<'_> {
             now: self.now,
         })
         .map_err(|fault| engine::error(&self.store.root, &self.reference, fault))?;
+        let unreadable = if *self.kind == CLAIM { claim::unreadable(&merged) } else { Vec::new() };
+        if !unreadable.is_empty() {
+            return Err(ClusterError::Invalid { object: self.reference, causes: unreadable });
+        }
+        match (&self.live, uid.as_deref()) {
+            // The status endpoint takes all metadata from the live object, the uid included.
+            (Some(live), uid) => {
+                must_be(&self.reference, live, uid.filter(|_| !request.status), revision.as_deref())?;
+            }
+            // A resource version says nothing where there is no object; a uid says that there must be one.
+            (None, Some(uid)) => {
+                return Err(ClusterError::Precondition {
+                    object: self.reference,
+                    message: format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    ),
+                });
+            }
+            (None, None) => {}
+        }
         self.finish(merged, &request.manager, request.dry_run, Some(part))
     }
 

@@ -223,6 +223,8 @@ impl Inner {
         let subresource = if request.status { "status" } else { "" };
         let outcome = match before {
             _ if answer.status == StatusCode::CREATED => ApplyOutcome::Created,
+            // The last finalizer took the object along: the answer is its last state, resource version and all.
+            _ if object.is_deleting() && object.finalizers().is_empty() => ApplyOutcome::Updated,
             Some(before) if same(&before, object.value()) => ApplyOutcome::Unchanged,
             Some(_) => ApplyOutcome::Updated,
             None if request.dry_run => ApplyOutcome::Created,

@@ -224,8 +224,11 @@ fn internal(asked: &Asked<'_>, status: &Status) -> Option<ClusterError> {
         return Some(ClusterError::Invalid { object, causes });
     }
     // The webhook was reached and could not convert this object; when it is not reached the words are of the way there.
+    // A built-in kind is read into a type of its own: `unable to convert unstructured object to /v1, Kind=…: quantities
+    // must match …`.
+    let typed = status.message.contains("unable to convert unstructured object to");
     let converted = status.message.contains("conversion webhook for") && status.message.contains(" failed: ");
-    if converted && !unreachable(&status.message) {
+    if (typed || converted) && !unreachable(&status.message) {
         let causes = vec![InvalidField { path: FieldPath::root(), message: status.message.clone() }];
         return Some(ClusterError::Invalid { object, causes });
     }

@@ -23,17 +23,6 @@ fn graph(spec: Value) -> Value {
     })
 }
 
-fn claim(size: &str, class: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "model-cache", "namespace": "prod"},
-        "spec": {
-            "accessModes": ["ReadWriteMany"], "storageClassName": class,
-            "resources": {"requests": {"storage": size}},
-        },
-    })
-}
-
 #[test]
 fn messages_read_as_an_api_server_writes_them() {
     let spec = json!({
@@ -93,18 +82,6 @@ fn names_and_labels_are_judged() {
 }
 
 #[test]
-fn a_claim_may_grow_and_nothing_else() {
-    assert_eq!(judge(claim("500Gi", "fast"), None), "");
-    assert_eq!(judge(claim("600Gi", "fast"), Some(claim("500Gi", "fast"))), "");
-    insta::assert_snapshot!(judge(claim("400Gi", "slow"), Some(claim("500Gi", "fast"))), @r#"
-    spec: Invalid value: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
-    spec.resources.requests: Invalid value: field can not be less than previous value
-    "#);
-    insta::assert_snapshot!(judge(claim("0", "fast"), None), @"spec.resources.requests: Invalid value: must be greater than zero");
-    insta::assert_snapshot!(judge(claim("much", "fast"), None), @r#"spec.resources.requests.storage: Invalid value: "much": spec.resources.requests.storage in body should match '^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$'"#);
-}
-
-#[test]
 fn an_old_fault_that_nobody_touched_is_let_pass() {
     let broken = |replicas: i64| graph(json!({"components": [{"name": "a_b", "replicas": replicas}]}));
     assert_ne!(judge(broken(1), None), "");
@@ -140,7 +117,7 @@ fn every_bundled_schema_parses_and_every_rule_of_it_compiles() {
         let schema = schema_of(api_version, kind).unwrap_or_else(|| panic!("{kind} {api_version} parses"));
         walk(&schema.root, &mut rules, &mut patterns);
     }
-    assert!(patterns > 50 && rules.len() >= 14, "{patterns} patterns, {} rules", rules.len());
+    assert!(patterns > 50 && rules.len() >= 8, "{patterns} patterns, {} rules", rules.len());
     let mut env = cel::Env::stdlib();
     env.add_extension(cel::extensions::strings).expect("string functions");
     for rule in rules {

@@ -1,35 +1,238 @@
-//! A crash before and after every single write: the next sync ends where an undisturbed one would have.
+//! A crash before and after every single write: the next sync ends where an undisturbed one would have. One test for
+//! both makes of cluster.
 
 use super::pipeline::{Dying, Site};
-use std::sync::atomic::Ordering;
+use super::workloads::{WORKLOADS, Workload};
+use crate::testbed;
+use serde_json::{Value, json};
+use stator::cluster::kube::{Kube, Options};
+use stator::cluster::{ApplyRequest, Cluster};
+use stator::dynamo::kinds;
+use stator::object::{Object, ObjectRef};
+use stator::plan::Step;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Two models at work, and then: one changed, one gone, one new.
-async fn start() -> Site {
-    let site = Site::new(&[("changed", 1), ("gone", 1)]);
-    assert!(site.sync(&[]).await.is_success());
-    site.model("changed", 2);
-    site.remove("gone");
-    site.model("new", 1);
-    site
+/// More rounds than any workload takes until nothing is left to do.
+const ROUNDS: usize = 5;
+/// Crashes that are tried at the same time, each in a namespace of its own.
+const AT_ONCE: usize = 8;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_write_may_be_the_last_on_the_embedded_cluster() {
+    every_write_may_be_the_last(async |_| {
+        let folder = tempfile::tempdir().unwrap();
+        let options = stator::cluster::embedded::Options::default();
+        let cluster = stator::cluster::embedded::Embedded::open(folder.path(), options).unwrap();
+        (cluster, Some(folder))
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_write_may_be_the_last() {
-    let undisturbed = start().await;
-    assert!(undisturbed.sync(&[]).await.is_success());
-    for after in [false, true] {
-        for writes in 1.. {
-            let site = start().await;
-            let dying = Dying::new(&site.cluster, writes, after);
-            site.sync_on(&dying, false, &[]).await;
-            let report = site.sync(&[]).await;
-            assert!(report.is_success(), "crash at write {writes}, after {after}: {report:#?}");
-            assert_eq!(site.objects(), undisturbed.objects(), "crash at write {writes}, after {after}");
-            assert!(dying.deletes.load(Ordering::SeqCst) <= 2, "one object and its record go, and nothing else");
-            site.settled().await;
-            if !dying.died() {
-                break;
+async fn every_write_may_be_the_last_on_a_real_api_server() {
+    let Some(plane) = testbed::shared() else { return };
+    let kube = Kube::connect(Options { kubeconfig: Some(plane.kubeconfig()), ..Options::default() }).await.unwrap();
+    every_write_may_be_the_last(async |namespace: &str| {
+        plane.namespace(namespace).await;
+        (kube.clone(), None::<tempfile::TempDir>)
+    })
+    .await;
+}
+
+/// What a run left behind.
+#[derive(Debug, PartialEq)]
+struct End {
+    /// Every object, without what differs from run to run.
+    objects: BTreeMap<String, Value>,
+    /// How often each object was deleted.
+    deleted: BTreeMap<String, usize>,
+    /// Objects that were there before and after: whether they are the same ones.
+    same: BTreeMap<String, bool>,
+}
+
+async fn every_write_may_be_the_last<C: Cluster, G>(place: impl AsyncFn(&str) -> (C, G)) {
+    for workload in WORKLOADS {
+        let (undisturbed, writes) = run(&place, workload, None).await;
+        assert!(writes > 0, "{}: nothing is written", workload.name);
+        let crashes: Vec<(usize, bool)> = (1..=writes).flat_map(|write| [(write, false), (write, true)]).collect();
+        for some in crashes.chunks(AT_ONCE) {
+            let runs = some.iter().map(|crash| run(&place, workload, Some(*crash)));
+            for ((write, after), (end, _)) in some.iter().zip(join_all(runs).await) {
+                let when = if *after { "after" } else { "before" };
+                let (one, other) = (format!("{undisturbed:#?}"), format!("{end:#?}"));
+                let diff = similar::TextDiff::from_lines(&one, &other);
+                let diff = diff.unified_diff().header("undisturbed", "after the crash").to_string();
+                assert!(end == undisturbed, "{}: crash {when} write {write} of {writes}\n{diff}", workload.name);
             }
         }
     }
+}
+
+/// Runs a workload to its end, dying once if asked to. What it left, and how many writes there were.
+async fn run<C: Cluster, G>(
+    place: &impl AsyncFn(&str) -> (C, G),
+    workload: &Workload,
+    crash: Option<(usize, bool)>,
+) -> (End, usize) {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let namespace = format!("crash-{}-{}", workload.name, COUNT.fetch_add(1, Ordering::SeqCst));
+    let (cluster, _guard) = place(&namespace).await;
+    let site = Site::of(&namespace);
+    (workload.before)(&site);
+    for object in (workload.others)(&namespace) {
+        cluster.apply(&ApplyRequest::new(object, "helm")).await.unwrap();
+    }
+    converge(&site, &Dying::new(&cluster, usize::MAX, true), &cluster, workload).await;
+    let start = uids(&cluster, &namespace).await;
+
+    (workload.then)(&site);
+    for object in (workload.meanwhile)(&namespace) {
+        let request = ApplyRequest { force: true, ..ApplyRequest::new(object, "kubectl-edit") };
+        cluster.apply(&request).await.unwrap();
+    }
+    let (last, after) = crash.unwrap_or((usize::MAX, true));
+    let dying = Dying::new(&cluster, last, after).refusing(workload.refused);
+    converge(&site, &dying, &cluster, workload).await;
+    let writes = dying.writes();
+    let mut deleted = dying.deleted();
+    if crash.is_some() {
+        assert!(dying.died(), "{}: write {last} was never reached", workload.name);
+        // The next process knows what the cluster holds, and nothing else.
+        let next = Dying::new(&cluster, usize::MAX, true).refusing(workload.refused);
+        converge(&site, &next, &cluster, workload).await;
+        for (object, times) in next.deleted() {
+            *deleted.entry(object).or_default() += times;
+        }
+    }
+    let (plan, _) = site.plan(&cluster, workload.allow).await;
+    let left = plan.changes.iter().filter(|change| change.step != Step::Nothing).count();
+    assert_eq!(left, workload.left, "{}: crash {crash:?}: {:#?}", workload.name, plan.changes);
+    let idle = Dying::new(&cluster, usize::MAX, true);
+    if workload.left == 0 {
+        site.sync_on(&idle, false, workload.allow).await;
+        assert_eq!(idle.writes(), 0, "{}: crash {crash:?}: a further sync writes", workload.name);
+    }
+    let end = uids(&cluster, &namespace).await;
+    let same = start.iter().filter_map(|(name, uid)| Some((name.clone(), end.get(name)? == uid))).collect();
+    (End { objects: objects(&cluster, &namespace).await, deleted, same }, writes)
+}
+
+/// Syncs, lets graphs become Ready, and syncs again, until nothing happens any more or the process is dead.
+async fn converge<C: Cluster>(site: &Site, through: &Dying<'_, C>, cluster: &C, workload: &Workload) {
+    for _ in 0..ROUNDS {
+        let report = site.sync_at(through, false, workload.allow, 1).await;
+        if through.died() || report.writes + make_ready(cluster, site.namespace()).await == 0 {
+            return;
+        }
+    }
+    panic!("{}: does not come to rest", workload.name);
+}
+
+/// What Dynamo's operator says of a graph whose pods run.
+/// How many were not so before.
+async fn make_ready(cluster: &impl Cluster, namespace: &str) -> usize {
+    let mut changed = 0;
+    for graph in cluster.list(&kinds::GRAPH, Some(namespace), &BTreeMap::new()).await.unwrap() {
+        if graph.generation().is_some_and(|generation| graph.status()["observedGeneration"] == generation) {
+            continue;
+        }
+        let ObjectRef { api_version, kind, namespace, name } = graph.reference();
+        let ready = json!({
+            "apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace},
+            "status": {
+                "observedGeneration": graph.generation(), "state": "successful",
+                "conditions": [{
+                    "type": "Ready", "status": "True", "reason": "all_resources_are_ready", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }],
+            },
+        });
+        let ready = ApplyRequest::new(Object::from_value(ready).unwrap(), "manager");
+        cluster.apply(&ApplyRequest { status: true, force: true, ..ready }).await.unwrap();
+        changed += 1;
+    }
+    changed
+}
+
+async fn all(cluster: &impl Cluster, namespace: &str) -> Vec<Object> {
+    let mut found = Vec::new();
+    for kind in kinds::ALL {
+        found.extend(cluster.list(kind, Some(namespace), &BTreeMap::new()).await.unwrap());
+    }
+    found
+}
+
+fn named(object: &Object) -> String {
+    format!("{} {}", object.kind(), object.name())
+}
+
+async fn uids(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String, String> {
+    let all = all(cluster, namespace).await;
+    all.iter().filter_map(|one| Some((named(one), one.uid()?.to_owned()))).collect()
+}
+
+/// Every object without uids, times, resource versions and the namespace. In a record, an entry has the uid of what is
+/// there.
+async fn objects(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String, Value> {
+    let uids = uids(cluster, namespace).await;
+    let mut found = BTreeMap::new();
+    for object in all(cluster, namespace).await {
+        let name = named(&object);
+        let mut value = object.into_value();
+        let metadata = value["metadata"].as_object_mut().unwrap();
+        for field in ["uid", "resourceVersion", "creationTimestamp", "namespace"] {
+            metadata.remove(field);
+        }
+        let entries = metadata.get_mut("managedFields").and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten() {
+            entry.as_object_mut().unwrap().remove("time");
+        }
+        if let Some(entries) = metadata.get_mut("managedFields").and_then(Value::as_array_mut) {
+            entries.sort_by_key(ToString::to_string);
+        }
+        if name.starts_with("Model ") {
+            let status = value["status"].as_object_mut().unwrap();
+            // A second try may say in other lines what was done.
+            status.remove("history");
+            for entry in status["inventory"].as_array_mut().unwrap() {
+                let entry = entry.as_object_mut().unwrap();
+                let of = format!("{} {}", entry["kind"].as_str().unwrap(), entry["name"].as_str().unwrap());
+                // Of the object with its namespace in it; that a further plan keeps everything says that it is right.
+                let digest = entry.remove("digest");
+                entry.insert("digested".to_owned(), json!(digest.is_some_and(|digest| digest != "")));
+                let uid = entry.remove("uid");
+                entry.insert(
+                    "uid".to_owned(),
+                    json!(match (uid.as_ref().and_then(Value::as_str), uids.get(&of)) {
+                        (Some(uid), Some(live)) if uid == live => "its own",
+                        (Some(_), _) => "another",
+                        (None, _) => "none",
+                    }),
+                );
+            }
+        }
+        // Who serves it, and every record, says where it is.
+        let text = value.to_string().replace(namespace, "prod");
+        found.insert(name, serde_json::from_str(&text).unwrap());
+    }
+    found
+}
+
+/// The answers of all, in order; they go on side by side.
+async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut pending: Vec<_> = futures.map(Box::pin).collect();
+    let mut answers: Vec<Option<T>> = pending.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, answer) in pending.iter_mut().zip(&mut answers) {
+            if answer.is_none()
+                && let std::task::Poll::Ready(value) = future.as_mut().poll(context)
+            {
+                *answer = Some(value);
+            }
+        }
+        if answers.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    answers.into_iter().flatten().collect()
 }

@@ -9,3 +9,4 @@ mod killed;
 pub mod pipeline;
 mod scenarios;
 mod whole;
+mod workloads;

@@ -3,7 +3,7 @@
 use stator::cluster::embedded::operator::Operator;
 use stator::cluster::embedded::{Embedded, Options};
 use stator::cluster::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
-use stator::dynamo::kinds::Kind;
+use stator::dynamo::kinds::{self, Kind};
 use stator::intent::Workspace;
 use stator::object::{Object, ObjectRef};
 use stator::plan::{HoldKind, Plan, PlanInput, Step, plan};
@@ -12,6 +12,7 @@ use stator::source;
 use stator::sync::{GatherError, Gathered, SyncOptions, SyncReport, gather, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -20,6 +21,7 @@ use tokio::sync::mpsc;
 pub struct Site {
     folder: tempfile::TempDir,
     pub cluster: Embedded,
+    namespace: String,
 }
 
 /// A model that runs on CPU, the smallest there is.
@@ -31,15 +33,27 @@ pub fn mocker(name: &str, replicas: u32) -> String {
 }
 
 impl Site {
-    pub fn new(models: &[(&str, u32)]) -> Self {
+    /// An empty repository whose one environment is in this namespace.
+    pub fn of(namespace: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let cluster = Embedded::open(&folder.path().join("cluster"), Options::default()).unwrap();
-        let site = Self { folder, cluster };
+        let site = Self { folder, cluster, namespace: namespace.to_owned() };
         site.write(
             "stator.yaml",
-            "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {name: shop}\nspec:\n  environments:\n    \
-             prod: {namespace: prod}\n",
+            &format!(
+                "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {{name: shop}}\nspec:\n  environments:\n    \
+                 prod: {{namespace: {namespace}}}\n"
+            ),
         );
+        site
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    pub fn new(models: &[(&str, u32)]) -> Self {
+        let site = Self::of("prod");
         for (name, replicas) in models {
             site.model(name, *replicas);
         }
@@ -105,9 +119,21 @@ impl Site {
 
     /// Plans and syncs against a cluster, waiting or not.
     pub async fn sync_on<C: Cluster>(&self, cluster: &C, wait: bool, allow: &[HoldKind]) -> SyncReport {
+        self.sync_at(cluster, wait, allow, 8).await
+    }
+
+    /// The same with so many calls at a time; with one, their order is the same in every run.
+    pub async fn sync_at<C: Cluster>(
+        &self,
+        cluster: &C,
+        wait: bool,
+        allow: &[HoldKind],
+        concurrency: usize,
+    ) -> SyncReport {
         let (plan, gathered) = self.plan(cluster, allow).await;
         let options = SyncOptions {
             wait,
+            concurrency,
             timeout: Some(Duration::from_secs(60)),
             ..SyncOptions::new("2026-01-01T00:00:00Z".parse().unwrap(), 7)
         };
@@ -150,31 +176,49 @@ impl Site {
 }
 
 /// A cluster that stops answering at its n-th write: the process is as good as dead from then on.
-pub struct Dying<'a> {
-    cluster: &'a Embedded,
-    left: AtomicUsize,
+pub struct Dying<'a, C> {
+    cluster: &'a C,
+    /// The number of the last write.
+    last: usize,
     /// Whether the last write is still carried out.
     after: bool,
-    /// Deletes that were carried out.
-    pub deletes: AtomicUsize,
+    /// The graph that admission refuses.
+    refused: Option<&'static str>,
+    writes: AtomicUsize,
+    /// How often each object was deleted.
+    deleted: Mutex<BTreeMap<String, usize>>,
 }
 
-impl<'a> Dying<'a> {
-    pub fn new(cluster: &'a Embedded, writes: usize, after: bool) -> Self {
-        Self { cluster, left: AtomicUsize::new(writes), after, deletes: AtomicUsize::new(0) }
+impl<'a, C> Dying<'a, C> {
+    pub fn new(cluster: &'a C, last: usize, after: bool) -> Self {
+        Self { cluster, last, after, refused: None, writes: AtomicUsize::new(0), deleted: Mutex::default() }
+    }
+
+    /// The same, with a graph that admission refuses.
+    pub fn refusing(self, refused: Option<&'static str>) -> Self {
+        Self { refused, ..self }
     }
 
     pub fn died(&self) -> bool {
-        self.left.load(Ordering::SeqCst) == 0
+        self.writes() >= self.last
+    }
+
+    /// Writes that were asked for.
+    pub fn writes(&self) -> usize {
+        self.writes.load(Ordering::SeqCst)
+    }
+
+    /// How often each object was deleted.
+    pub fn deleted(&self) -> BTreeMap<String, usize> {
+        self.deleted.lock().unwrap().clone()
     }
 
     /// Whether this write is carried out, and whether its answer comes back.
     fn write(&self) -> (bool, bool) {
-        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        match left {
-            Err(_) => (false, false),
-            Ok(1) => (self.after, false),
-            Ok(_) => (true, true),
+        match (self.writes.fetch_add(1, Ordering::SeqCst) + 1).cmp(&self.last) {
+            std::cmp::Ordering::Less => (true, true),
+            std::cmp::Ordering::Equal => (self.after, false),
+            std::cmp::Ordering::Greater => (false, false),
         }
     }
 }
@@ -183,7 +227,7 @@ fn dead() -> ClusterError {
     ClusterError::Storage { message: "the process died".to_owned() }
 }
 
-impl Cluster for Dying<'_> {
+impl<C: Cluster> Cluster for Dying<'_, C> {
     fn describe(&self) -> String {
         self.cluster.describe()
     }
@@ -202,6 +246,10 @@ impl Cluster for Dying<'_> {
     }
 
     async fn apply(&self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+        let object = request.object.reference();
+        if object.kind == kinds::GRAPH.kind && self.refused == Some(object.name.as_str()) {
+            return Err(ClusterError::Denied { object, message: "not on a Friday".to_owned() });
+        }
         let (carried_out, answered) = self.write();
         let answer = if carried_out { self.cluster.apply(request).await } else { Err(dead()) };
         if answered { answer } else { Err(dead()) }
@@ -209,10 +257,11 @@ impl Cluster for Dying<'_> {
 
     async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
         let (carried_out, answered) = self.write();
-        if carried_out {
-            self.deletes.fetch_add(1, Ordering::SeqCst);
-        }
         let answer = if carried_out { self.cluster.delete(object, preconditions).await } else { Err(dead()) };
+        if let Ok(Deleted::Gone | Deleted::Pending(_)) = &answer {
+            let name = format!("{} {}", object.kind, object.name);
+            *self.deleted.lock().unwrap().entry(name).or_default() += 1;
+        }
         if answered { answer } else { Err(dead()) }
     }
 

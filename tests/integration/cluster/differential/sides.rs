@@ -1,0 +1,162 @@
+//! The two clusters that a sequence is run on.
+
+use super::compare::{self, Answer, Seen, Shown};
+use super::steps::{Meant, Sequence, Step, Which};
+use serde_json::{Value, json};
+use stator::cluster::embedded::{Embedded, Options, Part};
+use stator::cluster::{ApplyRequest, Cluster, Preconditions};
+use stator::dynamo::kinds::Kind;
+use stator::object::{Object, ObjectRef};
+use std::future::Future;
+use std::time::Duration;
+
+/// A cluster that objects can also be edited on.
+pub trait Side {
+    type Cluster: Cluster;
+
+    fn cluster(&self) -> &Self::Cluster;
+
+    /// A JSON merge patch, as `kubectl patch --type merge` sends it.
+    fn merge(
+        &self,
+        object: &ObjectRef,
+        manager: &'static str,
+        patch: &Value,
+        status: bool,
+    ) -> impl Future<Output = Answer>;
+}
+
+pub struct Folder {
+    cluster: Embedded,
+    _dir: tempfile::TempDir,
+}
+
+impl Folder {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { cluster: Embedded::open(dir.path(), Options::default()).unwrap(), _dir: dir }
+    }
+}
+
+impl Side for Folder {
+    type Cluster = Embedded;
+
+    fn cluster(&self) -> &Embedded {
+        &self.cluster
+    }
+
+    async fn merge(&self, object: &ObjectRef, manager: &'static str, patch: &Value, status: bool) -> Answer {
+        let part = if status { Part::Status } else { Part::Main };
+        let patch = patch.clone();
+        match self.cluster.update(object, part, manager, move |value| merge_patch(value, &patch)).await {
+            Ok(Some(done)) => Answer::Merged(Box::new(Shown::of(&done.object))),
+            Ok(None) => Answer::Absent,
+            Err(error) => compare::refused(&error),
+        }
+    }
+}
+
+/// RFC 7386.
+fn merge_patch(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (name, value) in patch {
+        if value.is_null() {
+            target.as_object_mut().unwrap().remove(name);
+        } else {
+            merge_patch(&mut target[name.as_str()], value);
+        }
+    }
+}
+
+/// Runs a sequence on one object of that name, and says what each step came to.
+pub async fn run(side: &impl Side, sequence: &Sequence, namespace: &str, name: &str) -> Vec<Seen> {
+    let kind = sequence.subject.kind();
+    let reference = ObjectRef {
+        api_version: kind.api_version(),
+        kind: kind.kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let mut seen = Vec::new();
+    let mut before = None;
+    for step in &sequence.steps {
+        let answer = take(side, kind, &reference, before.as_ref(), step).await;
+        let after = settled(side, &reference).await;
+        let gone = answer == Answer::Pending && after.is_none();
+        let answer = if gone { Answer::Gone } else { answer };
+        let version = |object: &Option<Object>| object.as_ref().and_then(Object::resource_version).map(str::to_owned);
+        let live = after.as_ref().map(Shown::of);
+        // A merge that changes nothing may still move the resource version on an API server, once: what an apply left
+        // behind (`labels: {}`, and any claim) is encoded anew.
+        let moved = version(&before) != version(&after);
+        let wrote = moved && (!matches!(step, Step::Merge { .. }) || live != before.as_ref().map(Shown::of));
+        seen.push(Seen { answer, live, wrote });
+        before = after;
+    }
+    seen
+}
+
+/// The object, once the API server's own protection of claims has let go of one that is being deleted.
+async fn settled(side: &impl Side, reference: &ObjectRef) -> Option<Object> {
+    for _ in 0..2000 {
+        let live = side.cluster().get(reference).await.unwrap();
+        let protected =
+            live.as_ref().is_some_and(|live| live.is_deleting() && live.finalizers().contains(&compare::PROTECTION));
+        if !protected {
+            return live;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{reference} is protected for ever");
+}
+
+async fn take(side: &impl Side, kind: &Kind, reference: &ObjectRef, live: Option<&Object>, step: &Step) -> Answer {
+    match step {
+        Step::Apply { manager, config, force, dry_run, status, meant } => {
+            let mut value = config.clone();
+            value["apiVersion"] = json!(kind.api_version());
+            value["kind"] = json!(kind.kind);
+            value["metadata"]["name"] = json!(reference.name);
+            value["metadata"]["namespace"] = json!(reference.namespace);
+            let (uid, version) = preconditions(live, *meant);
+            if let Some(uid) = uid {
+                value["metadata"]["uid"] = json!(uid);
+            }
+            if let Some(version) = version {
+                value["metadata"]["resourceVersion"] = json!(version);
+            }
+            let request = ApplyRequest {
+                object: Object::from_value(value).unwrap(),
+                manager: (*manager).to_owned(),
+                force: *force,
+                dry_run: *dry_run,
+                status: *status,
+            };
+            compare::applied(side.cluster().apply(&request).await, manager, *status)
+        }
+        Step::Merge { manager, patch, status } => side.merge(reference, manager, patch, *status).await,
+        Step::Delete { meant } => {
+            let (uid, resource_version) = preconditions(live, *meant);
+            let answer = side.cluster().delete(reference, &Preconditions { uid, resource_version }).await;
+            compare::deleted(answer)
+        }
+    }
+}
+
+fn preconditions(live: Option<&Object>, meant: Meant) -> (Option<String>, Option<String>) {
+    let of = |which: Which, live: Option<&str>, other: &str| match which {
+        Which::Any => None,
+        Which::Live => Some(live.unwrap_or(other).to_owned()),
+        Which::Other => Some(other.to_owned()),
+    };
+    (
+        of(meant.uid, live.and_then(Object::uid), "11111111-1111-4111-8111-111111111111"),
+        of(meant.version, live.and_then(Object::resource_version), "4000000000"),
+    )
+}
