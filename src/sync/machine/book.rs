@@ -23,6 +23,8 @@ pub(super) struct Book {
     blank: Record,
     /// Something was written, or may have been.
     touched: bool,
+    /// The cluster has what git says and the record does not know it: a sync ended before it could say so.
+    caught_up: bool,
     /// This sync's outcome heads the history already.
     told: bool,
     /// What was done, for the history.
@@ -72,6 +74,7 @@ impl Book {
             blank,
             stored,
             touched: false,
+            caught_up: false,
             told: false,
             lines: Vec::new(),
         }
@@ -99,6 +102,7 @@ impl Book {
                         let InventoryEntry { object, uid, generation: _, digest, prune } = known;
                         (object, uid, digest, prune) == (&entry.object, &entry.uid, &entry.digest, &entry.prune)
                     });
+                    self.caught_up |= self.entries.get(&identity).is_some_and(|known| known.digest != entry.digest);
                     if !same && entry.uid.is_some() {
                         self.entries.insert(identity, entry.clone());
                     }
@@ -196,7 +200,7 @@ impl Book {
             self.history().to_vec()
         };
         let mut record = Record { inventory, history, ..self.blank.clone() };
-        let mut is_fresh = self.touched;
+        let mut is_fresh = self.touched || self.caught_up;
         if let Some(stored) = &self.stored {
             // An inventory that is put right is that of a sync which was interrupted after its last apply.
             is_fresh |= stored.is_unsettled() || stored.is_stale || stored.inventory != record.inventory;

@@ -176,6 +176,8 @@ async fn uids(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String, Strin
 /// there.
 async fn objects(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String, Value> {
     let uids = uids(cluster, namespace).await;
+    // The name of an ApplySet is a digest of where it is.
+    let apply_set = regex::Regex::new("applyset-[A-Za-z0-9_-]{43}-v1").unwrap();
     let mut found = BTreeMap::new();
     for object in all(cluster, namespace).await {
         let name = named(&object);
@@ -193,14 +195,16 @@ async fn objects(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String, Va
         }
         if name.starts_with("Model ") {
             let status = value["status"].as_object_mut().unwrap();
-            // A second try may say in other lines what was done.
-            status.remove("history");
+            // A second try may say in other lines what was done, and at another time.
+            status.retain(|field, _| field == "inventory");
             for entry in status["inventory"].as_array_mut().unwrap() {
                 let entry = entry.as_object_mut().unwrap();
                 let of = format!("{} {}", entry["kind"].as_str().unwrap(), entry["name"].as_str().unwrap());
                 // Of the object with its namespace in it; that a further plan keeps everything says that it is right.
                 let digest = entry.remove("digest");
                 entry.insert("digested".to_owned(), json!(digest.is_some_and(|digest| digest != "")));
+                // It moves with every scaling, and is no reason to write.
+                entry.remove("generation");
                 let uid = entry.remove("uid");
                 entry.insert(
                     "uid".to_owned(),
@@ -214,6 +218,7 @@ async fn objects(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String, Va
         }
         // Who serves it, and every record, says where it is.
         let text = value.to_string().replace(namespace, "prod");
+        let text = apply_set.replace_all(&text, "its own ApplySet");
         found.insert(name, serde_json::from_str(&text).unwrap());
     }
     found
