@@ -8,6 +8,7 @@ mod health;
 mod operator;
 mod place;
 mod program;
+mod record;
 mod rights;
 mod scenario;
 mod whole;
