@@ -245,7 +245,7 @@ impl ModelSync {
                     }
                 },
                 Task::Retire => match self.book.to_retire() {
-                    Some(record) => return self.call(Call::DeleteRecord(record), Flight::Front),
+                    Some(record) => return self.call(Call::DeleteRecord(Box::new(record)), Flight::Front),
                     None => {
                         self.tasks.pop_front();
                         self.tasks.push_front(Task::Record);

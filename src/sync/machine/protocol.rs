@@ -113,7 +113,7 @@ pub enum Call {
         status: bool,
     },
     /// Delete the record of a model that is gone.
-    DeleteRecord(Record),
+    DeleteRecord(Box<Record>),
     /// Server-side apply.
     Apply(ApplyRequest),
     /// Delete in the background.

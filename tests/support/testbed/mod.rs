@@ -9,6 +9,7 @@
 //! possible the test is skipped and says so, unless `CI` is set: there a missing API server fails the test.
 #![allow(
     dead_code,
+    unused_imports,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
