@@ -92,15 +92,14 @@ pub(super) fn error(root: &Path, object: &ObjectRef, fault: ApplyFault) -> Clust
 pub(super) fn track(
     kind: &Kind,
     old: Option<&Value>,
-    new: Value,
+    mut new: Value,
     manager: &str,
     part: Part,
     now: jiff::Timestamp,
 ) -> Value {
-    let status = part == Part::Status;
-    let mut object = fields::update(schema_of(kind), old.unwrap_or(&Value::Null), new, manager, status, &time(now));
-    fields::tidy_metadata(&mut object);
-    object
+    // What is left out when it is written is nobody's change.
+    fields::tidy_metadata(&mut new);
+    fields::update(schema_of(kind), old.unwrap_or(&Value::Null), new, manager, part == Part::Status, &time(now))
 }
 
 /// Fills in what the schema says.
