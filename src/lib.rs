@@ -9,6 +9,7 @@ pub mod dynamo;
 pub mod fields;
 pub mod finding;
 pub mod forge;
+pub mod import;
 pub mod intent;
 pub mod mask;
 pub mod object;

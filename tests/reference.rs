@@ -126,6 +126,7 @@ fn the_page_of_the_rules_follows_the_rooms() {
         ("Dynamo", stator::dynamo::admission::rules::ALL),
         ("Rendering", stator::render::rules::ALL),
         ("Plans", stator::plan::rules::ALL),
+        ("Importing", stator::import::rules::ALL),
     ];
     let mut page = "# Rules\n\nGenerated from the sources. Every finding carries the id of the rule that it breaks; \
                     what the rule asks for stands here.\n"
@@ -246,4 +247,24 @@ fn every_dependency_has_a_reason_on_its_page() {
         .map(str::to_owned)
         .collect();
     assert_eq!(named, wanted, "docs/dependencies.md and Cargo.toml name different crates");
+}
+
+/// What `stator import --measure` prints of upstream's manifests, in `docs/import.md`.
+#[test]
+fn the_table_of_imports_follows_the_importer() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_stator"))
+        .args(["import", "--measure", "canonical", "examples"])
+        .current_dir(data)
+        .env_clear()
+        .output()
+        .unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    const FROM: &str = "<!-- stator import --measure canonical examples -->\n";
+    const TO: &str = "<!-- end -->\n";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/import.md");
+    let page = fs::read_to_string(file).unwrap();
+    let (before, rest) = page.split_once(FROM).unwrap();
+    let (_, after) = rest.split_once(TO).unwrap();
+    hold("docs/import.md", format!("{before}{FROM}{table}{TO}{after}"));
 }

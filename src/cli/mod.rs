@@ -11,6 +11,7 @@ mod explain;
 mod files;
 mod fmt;
 mod get;
+mod import;
 mod init;
 mod live;
 mod lock;
@@ -68,6 +69,7 @@ enum Verb {
     Describe(past::DescribeArguments),
     Events(past::EventsArguments),
     History(past::HistoryArguments),
+    Import(import::Arguments),
     Schema(schema::Arguments),
     Explain(explain::Arguments),
     Completions(completions::Arguments),
@@ -130,6 +132,7 @@ async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Describe(arguments) => past::describe(&arguments, output).await,
         Verb::Events(arguments) => past::events(&arguments, output).await,
         Verb::History(arguments) => past::history(&arguments, output).await,
+        Verb::Import(arguments) => import::run(&arguments, output).await,
         Verb::Schema(arguments) => schema::run(&arguments, output),
         Verb::Explain(arguments) => explain::run(&arguments, output),
         Verb::Completions(arguments) => completions::run(&arguments, output),

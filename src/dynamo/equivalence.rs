@@ -3,7 +3,12 @@
 //!
 //! Exactly these do not count:
 //! - `status`, `metadata` but for name, labels and annotations, and what the operator or stator writes there of its own;
-//! - the order of components, which are told apart by name (the order of every other list counts);
+//! - the order of lists whose items the schema tells apart by keys (components, containers, volumes, mounts, environment
+//!   variables, …), but for init containers, which run in their order, and for variables that are made of others
+//!   (`$(NAME)`); the order of every other list counts, that of arguments above all;
+//! - a component's type that v1beta1 has no word for (`main`, `default`): the operator treats it as none, and an API
+//!   server refuses it;
+//! - the name of a request, which stator derives from what it asks for;
 //! - nulls, empty lists, empty maps of names, and the zero values of [`EMPTY_SAYS_NOTHING`];
 //! - leaves at the default of the bundled schema (`protocol: TCP`, `mode: IntraPod`), and `replicas: 1`, which the
 //!   operator's webhook fills in;
@@ -40,10 +45,15 @@ pub fn desired(document: &Value) -> Value {
     if let Some(fields) = desired.as_object_mut() {
         fields.remove("status");
         if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.retain(|name, _| matches!(name.as_str(), "name" | "labels" | "annotations"));
+            let named = document.get("kind").is_none_or(|kind| kind != kinds::REQUEST.kind);
+            metadata.retain(|name, _| match name.as_str() {
+                "labels" | "annotations" => true,
+                "name" => named,
+                _ => false,
+            });
             for name in ["labels", "annotations"] {
                 if let Some(map) = metadata.get_mut(name).and_then(Value::as_object_mut) {
-                    map.retain(|key, _| !registry::is_operators(key) && !is_ours(key));
+                    map.retain(|key, _| !is_not_the_users(key));
                 }
             }
         }
@@ -52,17 +62,35 @@ pub fn desired(document: &Value) -> Value {
         fields::normalize(schema, &mut desired);
     }
     if let Some(components) = desired.pointer_mut("/spec/components").and_then(Value::as_array_mut) {
-        for component in components.iter_mut() {
-            if let Some(component) = component.as_object_mut()
-                && !component.contains_key("scalingAdapter")
-            {
+        for component in components.iter_mut().filter_map(Value::as_object_mut) {
+            if !component.contains_key("scalingAdapter") {
                 component.entry("replicas").or_insert_with(|| 1.into());
             }
+            if component.get("type").and_then(Value::as_str).is_some_and(is_foreign_type) {
+                component.remove("type");
+            }
         }
-        components.sort_by(|a, b| name(a).cmp(&name(b)));
+    }
+    if let Some(schema) = fields::schema_of(text("apiVersion"), text("kind")) {
+        fields::sort_keyed(schema, &mut desired, &order_counts);
     }
     drop_empty(&mut desired, 0);
     desired
+}
+
+/// The component types of v1beta1.
+const TYPES: [&str; 6] = ["frontend", "worker", "prefill", "decode", "planner", "epp"];
+
+/// Whether v1beta1 has no word for a component's type. The operator gives a component of such a type the defaults of one
+/// without a type (its `ComponentDefaultsFactory`).
+pub fn is_foreign_type(word: &str) -> bool {
+    !TYPES.contains(&word)
+}
+
+/// Whether the order of a list counts although its items have keys.
+fn order_counts(field: &str, items: &[Value]) -> bool {
+    let refers = |item: &Value| item.get("value").and_then(Value::as_str).is_some_and(|text| text.contains("$("));
+    field == "initContainers" || (field == "env" && items.iter().any(refers))
 }
 
 /// True when two documents ask for the same.
@@ -88,8 +116,15 @@ pub fn differences(a: &Value, b: &Value) -> Vec<Difference> {
     found
 }
 
+/// Whether a label or annotation is written by the operator, by stator, or by `kubectl apply` for itself.
+pub fn is_not_the_users(key: &str) -> bool {
+    registry::is_operators(key) || is_ours(key)
+}
+
 fn is_ours(key: &str) -> bool {
-    key == kinds::LABEL_MANAGED_BY || key.starts_with("stator.dev/")
+    key == kinds::LABEL_MANAGED_BY
+        || key.starts_with("stator.dev/")
+        || key == "kubectl.kubernetes.io/last-applied-configuration"
 }
 
 fn name(value: &Value) -> Option<&str> {

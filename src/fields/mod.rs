@@ -29,7 +29,7 @@ pub use bundle::{bundled, schema_of};
 pub use defaults::{default, default_merged, tidy_metadata};
 pub use diff::{Difference, diff};
 pub use managers::{MalformedManagers, Manager, Operation, managers, owner_of};
-pub use normal::normalize;
+pub use normal::{normalize, sort_keyed};
 pub use remove::restrict;
 pub use schema::Schema;
 pub use set::{FieldSet, MalformedFields};

@@ -1,6 +1,6 @@
 //! One form for all spellings of the same values.
 
-use super::schema::{Node, Schema};
+use super::schema::{ListType, Node, Schema};
 use super::set::MAX_DEPTH;
 use crate::object::Quantity;
 use serde_json::Value;
@@ -13,6 +13,42 @@ use serde_json::Value;
 pub fn normalize(schema: &Schema, value: &mut Value) {
     super::default(schema, value);
     walk(Some(&schema.root), value, 0);
+}
+
+/// Sorts lists whose items the schema tells apart by keys, where the order does not count.
+pub fn sort_keyed(schema: &Schema, value: &mut Value, order_counts: &dyn Fn(&str, &[Value]) -> bool) {
+    sort(Some(&schema.root), "", value, order_counts, 0);
+}
+
+fn sort(
+    node: Option<&Node>,
+    name: &str,
+    value: &mut Value,
+    order_counts: &dyn Fn(&str, &[Value]) -> bool,
+    depth: usize,
+) {
+    let Some(node) = node.filter(|_| depth <= MAX_DEPTH) else { return };
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let field = node.properties.get(name).or(node.additional.as_deref());
+                sort(field, name, value, order_counts, depth + 1);
+            }
+        }
+        Value::Array(items) => {
+            for item in items.iter_mut() {
+                sort(node.items.as_deref(), name, item, order_counts, depth + 1);
+            }
+            if let ListType::Map(keys) = &node.list_type
+                && !order_counts(name, items)
+            {
+                items.sort_by_cached_key(|item| {
+                    keys.iter().map(|key| item.get(key).map(ToString::to_string)).collect::<Vec<_>>()
+                });
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn walk(node: Option<&Node>, value: &mut Value, depth: usize) {

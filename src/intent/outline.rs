@@ -5,7 +5,8 @@
 use super::lock::{LockMetadata, LockSpec, ModelLock};
 use super::model::{
     Adapter, Cache, Component, EnvFromConfigMap, EnvFromSecret, Frontend, Hardware, Metadata, Model, ModelSpec,
-    Override, OverrideTarget, Resources, Rollout, ScalingBounds, Secrets, Serving, Sla, SlaWorker, Worker, Workload,
+    Override, OverrideTarget, Probes, Resources, Rollout, ScalingBounds, Secrets, Serving, Sla, SlaWorker, Worker,
+    Workload,
 };
 use super::repository::{
     Defaults, Environment, Guards, PolicyRule, Prices, Repository, RepositoryMetadata, RepositorySpec,
@@ -99,6 +100,7 @@ static ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = LazyLo
         ("OverrideTarget", fields_of::<OverrideTarget>()),
         ("PolicyRule", fields_of::<PolicyRule>()),
         ("Prices", fields_of::<Prices>()),
+        ("Probes", fields_of::<Probes>()),
         ("Repository", fields_of::<Repository>()),
         ("RepositoryMetadata", fields_of::<RepositoryMetadata>()),
         ("RepositorySpec", fields_of::<RepositorySpec>()),
@@ -247,7 +249,7 @@ mod tests {
     fn the_order_is_that_of_the_declaration() {
         assert_eq!(Place::top(Document::Model).names(), ["apiVersion", "kind", "metadata", "spec"]);
         let serving = Place::top(Document::Model).field("spec").unwrap().field("serving").unwrap();
-        assert_eq!(serving.names(), ["frontend", "worker", "prefill", "decode"]);
+        assert_eq!(serving.names(), ["frontend", "worker", "prefill", "decode", "headless"]);
     }
 
     #[test]

@@ -94,6 +94,14 @@ text_type!(
     expected = "lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit, at most 253 characters"
 );
 text_type!(
+    /// The name of a volume in a pod: an RFC 1123 label.
+    VolumeName,
+    pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    max = 63,
+    example = "model-cache",
+    expected = "lower-case letters, digits and `-`, starting and ending with a letter or digit, at most 63 characters"
+);
+text_type!(
     /// The name of a graph's component (Dynamo's CRD, `spec.components[].name`).
     ComponentName,
     pattern = "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$",
@@ -140,6 +148,15 @@ text_type!(
     max = 2048,
     example = "s3://adapters/sql-assist-v4",
     expected = "`s3://…` or `hf://…`"
+);
+text_type!(
+    /// A path to a field of a rendered object: names after dots, items of lists by their key (`[name=main]`), and names
+    /// that hold dots as `["nvidia.com/gpu"]`. What it may be exactly is [`crate::object::FieldPath`]'s to say.
+    RemovedPath,
+    pattern = "^(spec|metadata)[.\\[].+$",
+    max = 1024,
+    example = "spec.components[name=worker].podTemplate.spec.nodeSelector",
+    expected = "a path below `spec` or `metadata`, such as `spec.components[name=worker].podTemplate.spec.nodeSelector`"
 );
 text_type!(
     /// A Kubernetes quantity that is not negative.

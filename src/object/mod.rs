@@ -5,7 +5,7 @@
 mod path;
 mod quantity;
 
-pub use path::{FieldPath, KeyValue, Segment};
+pub use path::{FieldPath, KeyValue, NotAPath, Segment};
 pub use quantity::Quantity;
 
 use serde::{Deserialize, Serialize};

@@ -88,6 +88,111 @@ impl FieldPath {
     }
 }
 
+/// A text that is no path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a path: write names after dots, items by key as `[name=main]`, names with dots as `[\"a.b/c\"]`")]
+pub struct NotAPath;
+
+impl std::str::FromStr for FieldPath {
+    type Err = NotAPath;
+
+    /// Reads what [`fmt::Display`] prints. The value of a key is text unless it is a number.
+    fn from_str(text: &str) -> Result<Self, NotAPath> {
+        let mut steps = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            if let Some(inside) = rest.strip_prefix('[') {
+                let (step, tail) = bracket(inside).ok_or(NotAPath)?;
+                steps.push(step);
+                rest = tail;
+                continue;
+            }
+            // The first name has no dot before it.
+            let name = if steps.is_empty() { rest } else { rest.strip_prefix('.').ok_or(NotAPath)? };
+            let (name, tail) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
+            if name.is_empty() || name.contains([']', '"']) {
+                return Err(NotAPath);
+            }
+            steps.push(Segment::Field(name.to_owned()));
+            rest = tail;
+        }
+        if steps.is_empty() { Err(NotAPath) } else { Ok(Self(steps)) }
+    }
+}
+
+/// What stands between brackets, and what comes after them.
+fn bracket(inside: &str) -> Option<(Segment, &str)> {
+    if inside.starts_with('"') {
+        let mut values = serde_json::Deserializer::from_str(inside).into_iter::<String>();
+        let name = values.next()?.ok()?;
+        let tail = inside.get(values.byte_offset()..)?.strip_prefix(']')?;
+        return Some((Segment::Field(name), tail));
+    }
+    let (content, tail) = inside.split_once(']')?;
+    if let Ok(index) = content.parse::<usize>() {
+        return Some((Segment::Index(index), tail));
+    }
+    let value = |text: &str| match text.parse::<i64>() {
+        Ok(number) => KeyValue::new(&Value::from(number)),
+        Err(_) => KeyValue::new(&Value::from(text)),
+    };
+    if let Some(item) = content.strip_prefix('=') {
+        return Some((Segment::Item(value(item)), tail));
+    }
+    let mut keys = BTreeMap::new();
+    for pair in content.split(',') {
+        let (name, text) = pair.split_once('=')?;
+        keys.insert(name.to_owned(), value(text));
+    }
+    Some((Segment::Key(keys), tail))
+}
+
+impl FieldPath {
+    /// Removes the field or item from a value; false when it is not there. A list item is found by its key.
+    pub fn remove_from(&self, value: &mut Value) -> bool {
+        let Some((last, before)) = self.0.split_last() else { return false };
+        let mut place = value;
+        for step in before {
+            let Some(below) = step.below(place) else { return false };
+            place = below;
+        }
+        match (last, place) {
+            (Segment::Field(name), Value::Object(map)) => map.remove(name).is_some(),
+            (Segment::Key(_) | Segment::Item(_) | Segment::Index(_), Value::Array(items)) => {
+                let found = items.iter().enumerate().position(|(index, item)| last.is(index, item));
+                found.map(|index| items.remove(index)).is_some()
+            }
+            (_, _) => false,
+        }
+    }
+}
+
+impl Segment {
+    /// Whether an item of a list is meant.
+    fn is(&self, position: usize, item: &Value) -> bool {
+        match self {
+            // Texts that look like numbers are numbers in a path: compare as printed.
+            Self::Key(keys) => keys.iter().all(|(name, wanted)| {
+                item.get(name).is_some_and(|found| KeyValue::new(found).to_string() == wanted.to_string())
+            }),
+            Self::Item(wanted) => KeyValue::new(item).to_string() == wanted.to_string(),
+            Self::Index(index) => *index == position,
+            Self::Field(_) => false,
+        }
+    }
+
+    fn below<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value> {
+        match (self, value) {
+            (Self::Field(name), Value::Object(map)) => map.get_mut(name),
+            (Self::Key(_) | Self::Item(_) | Self::Index(_), Value::Array(items)) => {
+                let mut items = items.iter_mut().enumerate();
+                items.find(|(index, item)| self.is(*index, item)).map(|(_, item)| item)
+            }
+            (_, _) => None,
+        }
+    }
+}
+
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, step) in self.0.iter().enumerate() {

@@ -24,7 +24,10 @@ pub(super) fn drafts(context: &mut Context<'_>, drafts: &mut Vec<Draft>) {
     let mut seen = BTreeMap::new();
     for (index, adapter) in model.adapters.iter().enumerate() {
         let path = format!("spec.adapters[{index}]");
-        let name = metadata::bounded_name(intent.model.metadata.name.as_str(), adapter.name.as_str(), MAX_NAME);
+        let name = match &adapter.object_name {
+            Some(name) => name.to_string(),
+            None => metadata::bounded_name(intent.model.metadata.name.as_str(), adapter.name.as_str(), MAX_NAME),
+        };
         if let Some(first) = seen.insert(name.clone(), index) {
             context.error(
                 crate::intent::rules::MODEL_ADAPTER_NAME,

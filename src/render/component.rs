@@ -1,13 +1,14 @@
 //! One component of a graph: the frontend, a worker, or a further one.
 
-use super::engine::{Inputs, Role};
+use super::engine::{self, Inputs, Role};
 use super::graph::{Graph, named};
 use super::hardware;
 use super::pod::{self, Container, Environment, PodTemplate};
 use super::{Context, planner, rules};
 use crate::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, env as names};
 use crate::dynamo::v1beta1::{Component, ModelRef, Multinode};
-use crate::intent::model::{self, ComponentType, Replica, RouterMode, Scaling, Worker};
+use crate::intent::model::{self, ComponentType, Replica, RouterMode, Scaling, Secrets, Worker};
+use crate::intent::scalar::ComponentName;
 use serde_json::{Map, Value};
 
 /// The rank that engines reserve room for when no adapter says more (upstream's LoRA example).
@@ -28,13 +29,19 @@ pub(super) fn frontend(context: &mut Context<'_>, graph: &Graph<'_>) -> Componen
     }
     env.layer(&written.env);
     let image = written.image.as_ref().map(ToString::to_string).or_else(|| engine_image(graph));
-    require_image(context, "spec.serving.frontend", image.as_deref());
+    require_image(context, "spec.serving.frontend", image.as_deref(), written.template.as_ref());
     let mut pod = PodTemplate::of(Container {
         image,
         // Given arguments replace the operator's command line, whose program they need: `python3 -m dynamo.frontend`.
-        command: if written.args.is_empty() { Vec::new() } else { vec!["python3".to_owned()] },
+        command: match &written.command {
+            Some(command) => command.clone(),
+            None if written.args.is_empty() => Vec::new(),
+            None => vec!["python3".to_owned()],
+        },
         args: written.args.clone(),
+        working_dir: written.working_dir.clone(),
         env: env.items(),
+        env_from: pod::env_from(written.secrets.as_ref()),
         resources: pod::resources(written.resources.as_ref(), 0, ""),
         ..Container::default()
     });
@@ -42,11 +49,12 @@ pub(super) fn frontend(context: &mut Context<'_>, graph: &Graph<'_>) -> Componen
         // The frontend reads the tokenizer from where the model is.
         pod.mount_cache(cache);
     }
-    pod.pull_with(graph.spec.secrets.as_ref());
+    pod.pull_with(written.secrets.as_ref().or(graph.spec.secrets.as_ref()));
+    pod.probe(written.probes.as_ref());
     Component {
         replicas: Some(i64::from(written.replicas.unwrap_or(1))),
         pod_template: Some(pod.finish(written.template.as_ref())),
-        ..named("frontend", Some("frontend"))
+        ..named(written.name.as_ref().map_or("frontend", ComponentName::as_str), Some("frontend"))
     }
 }
 
@@ -73,22 +81,7 @@ pub(super) fn worker(
             spec.adapters.iter().map(|adapter| adapter.max_rank.unwrap_or(DEFAULT_RANK)).max().unwrap_or(DEFAULT_RANK)
         }),
     };
-    for field in graph.table.ignored(&inputs) {
-        context.warning(
-            rules::SETTING_IGNORED,
-            &format!("{path}.{field}"),
-            format!("`{field}` does nothing: the engine has no such setting"),
-            "remove it, or write the engine's own flag under `args`",
-        );
-    }
-    for (field, written, implied) in graph.table.misfits(&inputs) {
-        context.warning(
-            rules::PARALLEL_SIZE,
-            &format!("{path}.{field}"),
-            format!("`{field}` is {written}, and this engine can only switch it on: its size will be {implied}"),
-            format!("write {implied}, or change the parallel sizes that it follows from"),
-        );
-    }
+    let (command, args) = command_line(context, graph, &path, &inputs);
     let mut env = Environment::default();
     env.cache(spec.cache.as_ref());
     if adapters {
@@ -100,15 +93,17 @@ pub(super) fn worker(
     env.layer(&worker.env);
 
     let image = worker.image.as_ref().map(ToString::to_string).or_else(|| engine_image(graph));
-    require_image(context, &path, image.as_deref());
+    require_image(context, &path, image.as_deref(), worker.template.as_ref());
     let gpu = spec.hardware.as_ref().and_then(|hardware| hardware.gpu);
+    let secrets = worker.secrets.as_ref().or(spec.secrets.as_ref());
+    let needed = graph.table.working_dir.filter(|_| worker.command.is_none()).map(str::to_owned);
     let mut pod = PodTemplate::of(Container {
         image: image.clone(),
-        command: ["python3", "-m", graph.table.module].map(str::to_owned).to_vec(),
-        args: graph.table.args(&inputs),
-        working_dir: graph.table.working_dir,
+        command,
+        args,
+        working_dir: worker.working_dir.clone().or(needed),
         env: env.items(),
-        env_from: pod::env_from(spec.secrets.as_ref()),
+        env_from: pod::env_from(secrets),
         resources: pod::resources(worker.resources.as_ref(), shape.gpus_per_pod(), hardware::gpu_resource(gpu)),
         ..Container::default()
     });
@@ -116,9 +111,10 @@ pub(super) fn worker(
         pod.mount_cache(cache);
     }
     if graph.picker {
-        pod.spec.containers.push(sidecar(graph, image));
+        pod.spec.containers.push(sidecar(secrets, image));
     }
-    pod.pull_with(spec.secrets.as_ref());
+    pod.pull_with(secrets);
+    pod.probe(worker.probes.as_ref());
     pod.place(spec.hardware.as_ref(), shape.gpus > 0);
     pod.roll(worker.rollout.as_ref().or(spec.rollout.as_ref()));
 
@@ -130,8 +126,83 @@ pub(super) fn worker(
         scaling_adapter: worker.scaling.map(|_| Map::new()),
         frontend_sidecar: graph.picker.then(|| SIDECAR_FRONTEND.to_owned()),
         pod_template: Some(pod.finish(worker.template.as_ref())),
-        ..named(name, Some(graph.table.component_type(role)))
+        ..named(
+            worker.name.as_ref().map_or(name, ComponentName::as_str),
+            Some(worker.component_type.map_or(graph.table.component_type(role), type_name)),
+        )
     }
+}
+
+/// The engine's command line, or the worker's own with the settings that it names filled in.
+fn command_line(
+    context: &mut Context<'_>,
+    graph: &Graph<'_>,
+    path: &str,
+    inputs: &Inputs<'_>,
+) -> (Vec<String>, Vec<String>) {
+    let worker = inputs.worker;
+    let Some(command) = &worker.command else {
+        if graph.table.module.is_empty() {
+            context.error(
+                crate::intent::rules::MODEL_ENGINE,
+                path,
+                "engine `custom` has no command line of its own, and the worker gives none",
+                "write the program under `command`, and its arguments under `args`",
+            );
+        }
+        for field in graph.table.ignored(inputs) {
+            context.warning(
+                rules::SETTING_IGNORED,
+                &format!("{path}.{field}"),
+                format!("`{field}` does nothing: the engine has no such setting"),
+                "remove it, or write the engine's own flag under `args`",
+            );
+        }
+        for (field, written, implied) in graph.table.misfits(inputs) {
+            context.warning(
+                rules::PARALLEL_SIZE,
+                &format!("{path}.{field}"),
+                format!("`{field}` is {written}, and this engine can only switch it on: its size will be {implied}"),
+                format!("write {implied}, or change the parallel sizes that it follows from"),
+            );
+        }
+        return (["python3", "-m", graph.table.module].map(str::to_owned).to_vec(), graph.table.args(inputs));
+    };
+    let whole: Vec<&String> = command.iter().chain(&worker.args).collect();
+    for setting in engine::settings() {
+        let Some(field) = setting.worker_field() else { continue };
+        // Parallel sizes say how many GPUs a replica has, even where the command line leaves them out.
+        if inputs.text(setting).is_some() && !inputs.names(setting, &whole) && !setting.counts_gpus() {
+            context.warning(
+                rules::SETTING_IGNORED,
+                &format!("{path}.{field}"),
+                format!("`{field}` does nothing: the worker's own command line does not name it"),
+                format!("write `<{field}>` where its value belongs, or remove `{field}`"),
+            );
+        }
+    }
+    if worker.engine_options.is_some() {
+        context.warning(
+            rules::SETTING_IGNORED,
+            &format!("{path}.engineOptions"),
+            "`engineOptions` does nothing: the worker brings its own command line",
+            "write the engine's own flag under `args`",
+        );
+    }
+    let mut unknown = Vec::new();
+    let mut filled = |list: &[String]| list.iter().map(|text| inputs.fill(text, &mut unknown)).collect::<Vec<_>>();
+    let line = (filled(command), filled(&worker.args));
+    unknown.sort_unstable();
+    unknown.dedup();
+    for word in unknown {
+        context.error(
+            rules::COMMAND_LINE,
+            &format!("{path}.command"),
+            format!("the command line names `<{word}>`, and `{word}` has no value"),
+            format!("give `{word}`, or write its value in place of `<{word}>`"),
+        );
+    }
+    line
 }
 
 /// A further component of `components`.
@@ -187,18 +258,21 @@ pub(super) fn further(
     env.layer(&written.env);
 
     let image = written.image.as_ref().map(ToString::to_string).or_else(|| component_image(graph, written));
-    require_image(context, &path, image.as_deref());
+    require_image(context, &path, image.as_deref(), written.template.as_ref());
     let gpu = spec.hardware.as_ref().and_then(|hardware| hardware.gpu);
+    let of_model = || spec.secrets.as_ref().filter(|_| takes_secrets(written.component_type));
     let mut pod = PodTemplate::of(Container {
         image,
         command,
         args,
+        working_dir: written.working_dir.clone(),
         env: env.items(),
-        env_from: pod::env_from(spec.secrets.as_ref().filter(|_| takes_secrets(written.component_type))),
+        env_from: pod::env_from(written.secrets.as_ref().or_else(of_model)),
         resources: pod::resources(written.resources.as_ref(), shape.gpus_per_pod(), hardware::gpu_resource(gpu)),
         ..Container::default()
     });
-    pod.pull_with(spec.secrets.as_ref());
+    pod.pull_with(written.secrets.as_ref().or(spec.secrets.as_ref()));
+    pod.probe(written.probes.as_ref());
     pod.place(spec.hardware.as_ref().filter(|_| shape.gpus > 0), shape.gpus > 0);
     pod.roll(written.rollout.as_ref());
 
@@ -228,12 +302,12 @@ fn replicas(written: Option<u32>, scaling: Option<Scaling>) -> i64 {
 }
 
 /// The frontend that an endpoint picker finds beside each worker (upstream's `gaie` examples).
-fn sidecar(graph: &Graph<'_>, image: Option<String>) -> Container {
+fn sidecar(secrets: Option<&Secrets>, image: Option<String>) -> Container {
     Container {
         name: SIDECAR_FRONTEND,
         image,
         args: ["-m", "dynamo.frontend", "--router-mode", "direct"].map(str::to_owned).to_vec(),
-        env_from: pod::env_from(graph.spec.secrets.as_ref()),
+        env_from: pod::env_from(secrets),
         ..Container::default()
     }
 }
@@ -248,7 +322,8 @@ fn takes_secrets(component_type: Option<ComponentType>) -> bool {
 
 /// The image of workers and frontend: the intent's own, else NVIDIA's for the engine.
 fn engine_image(graph: &Graph<'_>) -> Option<String> {
-    let runtime = || graph.spec.runtime.as_ref().map(|version| registry::image(graph.table.image, version.as_str()));
+    let known = graph.spec.runtime.as_ref().filter(|_| !graph.table.image.is_empty());
+    let runtime = || known.map(|version| registry::image(graph.table.image, version.as_str()));
     graph.spec.image.as_ref().map(ToString::to_string).or_else(runtime)
 }
 
@@ -263,8 +338,8 @@ fn component_image(graph: &Graph<'_>, component: &model::Component) -> Option<St
     }
 }
 
-fn require_image(context: &mut Context<'_>, path: &str, image: Option<&str>) {
-    if image.is_none() {
+fn require_image(context: &mut Context<'_>, path: &str, image: Option<&str>, template: Option<&Map<String, Value>>) {
+    if image.is_none() && !template.is_some_and(model::names_image) {
         let help = if context.intent.model.spec.image.is_some() {
             "give the component its own `image`: that of the model is the engine's"
         } else {

@@ -8,7 +8,7 @@ use super::engine::{self, Role, Table};
 use super::rules;
 use super::{Context, planner};
 use crate::dynamo::v1beta1::{Component, GraphSpec, Restart};
-use crate::intent::model::{ComponentType, ModelSpec, Serving, Worker};
+use crate::intent::model::{BackendFramework, ComponentType, ModelSpec, Serving, Worker};
 
 /// What the components of one graph need to know of each other.
 pub(super) struct Graph<'a> {
@@ -60,7 +60,8 @@ pub(super) fn spec(context: &mut Context<'_>, serving: &Serving) -> GraphSpec {
 
     let mut components = Vec::with_capacity(3 + model.components.len());
     let workers = graph.workers();
-    let implied = !workers.is_empty() && !picker && !has_type(ComponentType::Frontend);
+    let headless = serving.headless.unwrap_or(false);
+    let implied = !workers.is_empty() && !picker && !has_type(ComponentType::Frontend) && !headless;
     if serving.frontend.is_some() || implied {
         components.push(component::frontend(context, &graph));
     }
@@ -70,10 +71,11 @@ pub(super) fn spec(context: &mut Context<'_>, serving: &Serving) -> GraphSpec {
     for (name, further) in &model.components {
         components.push(component::further(context, &graph, name.as_str(), further));
     }
+    let declared = model.backend_framework != Some(BackendFramework::Detected);
     block_sizes_agree(context, &graph);
     planner::check(context, &graph);
     GraphSpec {
-        backend_framework: table.framework.map(str::to_owned),
+        backend_framework: table.framework.filter(|_| declared).map(str::to_owned),
         components,
         restart: model.restart.as_ref().map(|id| Restart { id: id.clone(), ..Restart::default() }),
         ..GraphSpec::default()

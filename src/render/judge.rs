@@ -165,5 +165,6 @@ fn component_path(context: &Context<'_>, path: &FieldPath, below: &[&str]) -> Op
 /// Where the intent has a component: among its further ones, or in `serving`.
 fn component_base(context: &Context<'_>, name: &str) -> String {
     let further = context.intent.model.spec.components.keys().any(|component| component.as_str() == name);
-    if further { format!("spec.components.{name}") } else { format!("spec.serving.{name}") }
+    let role = context.intent.model.spec.serving.as_ref().and_then(|serving| serving.role_of(name)).unwrap_or(name);
+    if further { format!("spec.components.{name}") } else { format!("spec.serving.{role}") }
 }

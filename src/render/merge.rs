@@ -40,6 +40,16 @@ const LISTS: &[ListKeys] = &[
     },
 ];
 
+/// The keys of a field's list items, each with the value that stands for an absent one; none for a list without keys.
+pub fn keys_of(field: &str) -> Option<&'static [(&'static str, &'static str)]> {
+    LISTS.iter().find(|list| list.field == field).map(|list| list.keys)
+}
+
+/// Whether an item of a field's list is replaced by one of the same key rather than merged with it.
+pub fn replaces_items(field: &str) -> bool {
+    LISTS.iter().any(|list| list.field == field && list.whole)
+}
+
 /// Merges `over` over `base`, maps by key and lists as the module says.
 pub fn maps(base: &mut Map<String, Value>, over: Option<&Map<String, Value>>) {
     for (field, value) in over.into_iter().flatten() {

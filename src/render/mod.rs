@@ -125,14 +125,20 @@ impl Context<'_> {
 
 /// Renders one model. With an error among the findings there are no objects: half a model is never applied.
 pub fn render(intent: &Intent, target: &Target) -> Rendered {
+    let mut rendered = attempt(intent, target);
+    if rendered.findings.iter().any(Finding::is_error) {
+        rendered.objects.clear();
+    }
+    rendered
+}
+
+/// Renders one model as far as it goes, whatever the findings say: to see what it lacks, never to apply it.
+pub fn attempt(intent: &Intent, target: &Target) -> Rendered {
     let mut context = Context { intent, target, findings: Vec::new() };
     let mut objects = objects(&mut context);
     objects.sort_by_key(|desired| desired.stage);
     let mut findings = context.findings;
     finding::sort(&mut findings);
-    if findings.iter().any(Finding::is_error) {
-        objects.clear();
-    }
     Rendered {
         model: intent.model.metadata.name.to_string(),
         source: intent.source.clone(),

@@ -3,8 +3,8 @@
 use super::hardware;
 use crate::dynamo::registry::{MAIN_CONTAINER, annotation, env as names, label};
 use crate::dynamo::v1beta1::to_value;
-use crate::intent::model::{Cache, EnvValue, Hardware, Resources, Rollout, RolloutStrategy, Secrets};
-use crate::intent::scalar::EnvName;
+use crate::intent::model::{Cache, EnvValue, Hardware, Probes, Resources, Rollout, RolloutStrategy, Secrets};
+use crate::intent::scalar::{EnvName, VolumeName};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -46,6 +46,8 @@ pub(super) struct PodSpec {
     pub(super) node_selector: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) affinity: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tolerations: Vec<Value>,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -59,7 +61,7 @@ pub(super) struct Container {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) args: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) working_dir: Option<&'static str>,
+    pub(super) working_dir: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) env: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -68,6 +70,12 @@ pub(super) struct Container {
     pub(super) resources: Map<String, Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) volume_mounts: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) startup_probe: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) liveness_probe: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) readiness_probe: Option<Map<String, Value>>,
 }
 
 impl PodTemplate {
@@ -89,11 +97,19 @@ impl PodTemplate {
     /// Mounts the cache into `main` and adds its volume.
     pub(super) fn mount_cache(&mut self, cache: &Cache) {
         let path = cache.mount_path.as_deref().unwrap_or(CACHE_MOUNT);
-        self.spec
-            .volumes
-            .push(json!({"name": CACHE_VOLUME, "persistentVolumeClaim": {"claimName": cache.claim.as_str()}}));
+        let volume = cache.volume.as_ref().map_or(CACHE_VOLUME, VolumeName::as_str);
+        self.spec.volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": cache.claim.as_str()}}));
         if let Some(main) = self.spec.containers.first_mut() {
-            main.volume_mounts.push(json!({"name": CACHE_VOLUME, "mountPath": path}));
+            main.volume_mounts.push(json!({"name": volume, "mountPath": path}));
+        }
+    }
+
+    /// Probes of `main`.
+    pub(super) fn probe(&mut self, probes: Option<&Probes>) {
+        if let (Some(probes), Some(main)) = (probes, self.spec.containers.first_mut()) {
+            main.startup_probe.clone_from(&probes.startup);
+            main.liveness_probe.clone_from(&probes.liveness);
+            main.readiness_probe.clone_from(&probes.readiness);
         }
     }
 
@@ -106,6 +122,7 @@ impl PodTemplate {
     /// Picks nodes: by the labels that the intent names, else, for pods with GPUs, by the product label of the SKU.
     pub(super) fn place(&mut self, hardware: Option<&Hardware>, has_gpus: bool) {
         let Some(hardware) = hardware else { return };
+        self.spec.tolerations = hardware.tolerations.iter().cloned().map(Value::Object).collect();
         if let Some(selector) = &hardware.node_selector {
             self.spec.node_selector.clone_from(selector);
             return;
@@ -176,7 +193,7 @@ impl Environment {
 
     /// Points Hugging Face libraries at the cache.
     pub(super) fn cache(&mut self, cache: Option<&Cache>) {
-        if let Some(cache) = cache {
+        if let Some(cache) = cache.filter(|cache| cache.hf_home.unwrap_or(true)) {
             self.set(names::HF_HOME, cache.mount_path.as_deref().unwrap_or(CACHE_MOUNT));
         }
     }

@@ -86,12 +86,17 @@ fn backend(context: &mut Context<'_>, engine: Engine) -> &'static str {
         Engine::Sglang => "sglang",
         Engine::Trtllm => "trtllm",
         Engine::Auto => "auto",
-        Engine::Mocker => {
+        Engine::Mocker | Engine::Custom => {
+            let (name, help) = if engine == Engine::Mocker {
+                ("mocker", "name a real engine, and write `sla.mocker: true` to profile without GPUs")
+            } else {
+                ("custom", "name a real engine, or say how your program runs under `serving`")
+            };
             context.error(
                 crate::intent::rules::MODEL_ENGINE,
                 "spec.engine",
-                "the profiler has no engine `mocker`",
-                "name a real engine, and write `sla.mocker: true` to profile without GPUs",
+                format!("the profiler has no engine `{name}`"),
+                help,
             );
             "auto"
         }

@@ -7,6 +7,9 @@ pub const BLOCK_SIZE: Rule = Rule { id: "render/block-size", summary: "Prefill a
 /// A setting that the engine does not have.
 pub const SETTING_IGNORED: Rule =
     Rule { id: "render/setting-ignored", summary: "A setting is one that its engine or component takes." };
+/// A command line names settings that have values.
+pub const COMMAND_LINE: Rule =
+    Rule { id: "render/command-line", summary: "A setting that a command line names has a value." };
 /// A switch has the size that the engine gives it.
 pub const PARALLEL_SIZE: Rule = Rule {
     id: "render/parallel-size",
@@ -20,4 +23,4 @@ pub const NOT_WITH_SLA: Rule =
     Rule { id: "render/not-with-sla", summary: "Fields of a graph have no place beside `sla`." };
 
 /// Every rule of this room; those of Dynamo's admission are in [`crate::dynamo::admission::rules::ALL`].
-pub const ALL: &[Rule] = &[BLOCK_SIZE, NOT_WITH_SLA, PARALLEL_SIZE, PLANNER_SCALING, SETTING_IGNORED];
+pub const ALL: &[Rule] = &[BLOCK_SIZE, COMMAND_LINE, NOT_WITH_SLA, PARALLEL_SIZE, PLANNER_SCALING, SETTING_IGNORED];

@@ -17,13 +17,13 @@ fn faults(spec: &str) -> String {
 #[test]
 fn a_misspelt_field_names_the_one_that_was_meant() {
     insta::assert_snapshot!(faults("  serving:\n    prefil: {gpus: 2}\n    decode: {tensorParalel: 4, gups: 1}\n  colour: red\n"), @r#"
-    model.yaml:7:5 error schema/unknown-field: unknown field `prefil` in `spec.serving`; allowed are `decode`, `frontend`, `prefill`, `worker`
+    model.yaml:7:5 error schema/unknown-field: unknown field `prefil` in `spec.serving`; allowed are `decode`, `frontend`, `headless`, `prefill`, `worker`
       help: Did you mean `prefill`?
-    model.yaml:8:14 error schema/unknown-field: unknown field `tensorParalel` in `spec.serving.decode`; allowed are `args`, `blockSize`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `nodes`, `pipelineParallel`, `replicas`, `resources`, `rollout`, `scaling`, `sharedMemory`, `template`, `tensorParallel`
+    model.yaml:8:14 error schema/unknown-field: unknown field `tensorParalel` in `spec.serving.decode`; allowed are `args`, `blockSize`, `command`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `name`, `nodes`, `pipelineParallel`, `probes`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `template`, `tensorParallel`, `type`, `workingDir`
       help: Did you mean `tensorParallel`?
-    model.yaml:8:32 error schema/unknown-field: unknown field `gups` in `spec.serving.decode`; allowed are `args`, `blockSize`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `nodes`, `pipelineParallel`, `replicas`, `resources`, `rollout`, `scaling`, `sharedMemory`, `template`, `tensorParallel`
+    model.yaml:8:32 error schema/unknown-field: unknown field `gups` in `spec.serving.decode`; allowed are `args`, `blockSize`, `command`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `name`, `nodes`, `pipelineParallel`, `probes`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `template`, `tensorParallel`, `type`, `workingDir`
       help: Did you mean `gpus`?
-    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed are `adapters`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
+    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed are `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
       help: Remove it, or move it to where it belongs: check the indentation.
     "#);
 }
@@ -63,7 +63,7 @@ fn a_wrong_type_says_what_was_found_and_how_to_fix_it() {
 #[test]
 fn a_wrong_word_lists_the_right_ones() {
     insta::assert_snapshot!(faults("  engine: vlm\n  hardware: {gpu: H200-SXM}\n  serving:\n    frontend: {router: round_robin}\n    worker: {scaling: extrenal}\n"), @r#"
-    model.yaml:6:11 error schema/unknown-word: `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `auto`
+    model.yaml:6:11 error schema/unknown-word: `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
       help: Did you mean `vllm`?
     model.yaml:7:19 error schema/unknown-word: `spec.hardware.gpu` is `H200-SXM`; expected one of `gb200_sxm`, `b200_sxm`, `h200_sxm`, `h100_sxm`, `h100_pcie`, `a100_sxm`, `a100_pcie`, `a30`, `l40s`, `l40`, `l4`, `v100_sxm`, `v100_pcie`, `t4`, `mi200`, `mi300`
       help: Did you mean `h200_sxm`?
@@ -139,7 +139,7 @@ fn the_head_of_a_file_is_checked() {
       help: Add `metadata`: `{name}`.
     d/stator.yaml:2:7 error schema/kind: a repository inside a repository: this `stator.yaml` is below the root one
       help: Write `kind: Defaults` and a `spec` for the models of this folder, or move the file to the root.
-    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed are `adapters`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
+    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed are `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
       help: Did you mean `engine`?
     "#);
 }
@@ -156,7 +156,7 @@ fn a_field_that_no_file_gives_is_missing_from_the_merged_model() {
     let selection = workspace(&files).environment(Some("prod")).unwrap();
     insta::assert_snapshot!(report(&selection.findings), @r#"
     m/model.yaml:4:1 error schema/missing-field: `spec` lacks `engine`
-      help: Add `engine`: one of `vllm`, `sglang`, `trtllm`, `mocker`, `auto`.
+      help: Add `engine`: one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`.
     m/model.yaml:4:1 error schema/missing-field: `spec` lacks `model`
       help: Add `model`: text.
     m/model.yaml:5:3 error schema/missing-field: `spec.cache` lacks `claim`

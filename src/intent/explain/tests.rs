@@ -27,27 +27,29 @@ fn a_number_shows_its_range() {
 
 #[test]
 fn an_enumeration_shows_its_values() {
-    assert_snapshot!(shown("spec.engine"), @r"
+    assert_snapshot!(shown("spec.engine"), @r#"
     Model spec.engine <string> required: true
     The engine that runs the model. `auto` is only possible with `sla`.
     value vllm: vLLM.
     value sglang: SGLang.
     value trtllm: TensorRT-LLM.
     value mocker: Dynamo's mocker: answers like an engine, on CPU.
+    value custom: A program of your own: each worker brings its `command` and `image`.
     value auto: Let the profiler choose; only with `sla`.
-    ");
+    "#);
 }
 
 #[test]
 fn an_object_shows_its_fields_in_canonical_order() {
-    assert_snapshot!(shown("model.spec.adapters[0]"), @r"
+    assert_snapshot!(shown("model.spec.adapters[0]"), @r#"
     Model spec.adapters <[]object> required: false
     LoRA adapters; each becomes a DynamoModel, applied once the graph is Ready.
     field name <string> required: true
     field source <string> required: true
     field servedName <string> required: false
+    field objectName <string> required: false
     field maxRank <integer> required: false
-    ");
+    "#);
     assert_snapshot!(shown("repository"), @r"
     Repository  <object> required: true
     The root `stator.yaml`: what holds for the whole repository.
@@ -78,7 +80,9 @@ fn every_way_to_write_a_path_leads_to_the_same_field() {
 
 #[test]
 fn an_unknown_field_gets_the_nearest_word() {
-    assert_snapshot!(shown("spec.serving.prefil"), @"there is no field `prefil` in `model.spec.serving`: did you mean `prefill`? It has `frontend`, `worker`, `prefill`, `decode`");
+    assert_snapshot!(shown("spec.serving.prefil"), @r#"
+    there is no field `prefil` in `model.spec.serving`: did you mean `prefill`? It has `frontend`, `worker`, `prefill`, `decode`, `headless`
+    "#);
     assert_snapshot!(shown("spec.serving.decode.template.spec.x"), @"`model.spec.serving.decode.template` (map) has no fields that stator knows, `spec` included; run `stator explain model.spec.serving.decode.template`");
     assert_snapshot!(shown("spec.engine.x"), @"`model.spec.engine` (string) has no fields that stator knows, `x` included; run `stator explain model.spec.engine`");
     assert!(explain(&"a.".repeat(10_000)).is_err());

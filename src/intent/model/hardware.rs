@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The GPUs a model runs on.
@@ -32,6 +33,9 @@ pub struct Hardware {
     /// Node labels to select, in place of the one that `gpu` implies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
+    /// Taints of nodes that workers, and components with GPUs, may run on all the same, as Kubernetes writes tolerations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Map<String, Value>>,
 }
 
 /// GPU models, as Dynamo's `GPUSKUType` spells them in release 1.2, and those added later.
@@ -58,6 +62,26 @@ pub enum GpuSku {
 }
 
 impl GpuSku {
+    /// Every GPU, in the order of the declaration.
+    pub const ALL: [Self; 16] = [
+        Self::Gb200Sxm,
+        Self::B200Sxm,
+        Self::H200Sxm,
+        Self::H100Sxm,
+        Self::H100Pcie,
+        Self::A100Sxm,
+        Self::A100Pcie,
+        Self::A30,
+        Self::L40s,
+        Self::L40,
+        Self::L4,
+        Self::V100Sxm,
+        Self::V100Pcie,
+        Self::T4,
+        Self::Mi200,
+        Self::Mi300,
+    ];
+
     /// The GPU as Dynamo's `GPUSKUType` and `hardware.gpu` spell it.
     pub fn name(self) -> &'static str {
         match self {

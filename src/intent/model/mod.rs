@@ -18,7 +18,7 @@ pub use hardware::{GpuSku, Hardware};
 pub use overrides::{Override, OverrideKind, OverrideTarget};
 pub use replica::Replica;
 pub use scaling::{ExternalScaling, Resources, Rollout, RolloutStrategy, Scaling, ScalingBounds};
-pub use serving::{Component, ComponentType, Frontend, RouterMode, Serving, Worker};
+pub use serving::{Component, ComponentType, Frontend, Probes, RouterMode, Serving, Worker, names_image};
 pub use sla::{Optimize, Search, Sla, SlaWorker, Workload};
 pub use storage::{AccessMode, Adapter, Cache};
 
@@ -85,6 +85,10 @@ pub struct ModelSpec {
     pub served_name: Option<String>,
     /// The engine that runs the model. `auto` is only possible with `sla`.
     pub engine: Engine,
+    /// Whether the graph names its engine (`spec.backendFramework`). Defaults to `declared`. Dynamo freezes it, so
+    /// `detected` is for a graph that exists without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend_framework: Option<BackendFramework>,
     /// The Dynamo runtime version: `1.2.0` selects NVIDIA's image for the engine at that tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<RuntimeVersion>,
@@ -142,6 +146,18 @@ pub enum Engine {
     Trtllm,
     /// Dynamo's mocker: answers like an engine, on CPU.
     Mocker,
+    /// A program of your own: each worker brings its `command` and `image`.
+    Custom,
     /// Let the profiler choose; only with `sla`.
     Auto,
+}
+
+/// Whether the graph names its engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BackendFramework {
+    /// It does.
+    Declared,
+    /// It does not: Dynamo's operator reads it off the workers' command lines.
+    Detected,
 }

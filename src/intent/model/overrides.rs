@@ -1,5 +1,6 @@
 //! Maps merged over rendered objects.
 
+use crate::intent::scalar::RemovedPath;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,7 +12,12 @@ pub struct Override {
     /// Which object.
     pub target: OverrideTarget,
     /// What to merge over it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub merge: Map<String, Value>,
+    /// Fields that it shall not have, as paths: `spec.components[name=worker].podTemplate.spec.nodeSelector`. They are
+    /// removed before `merge`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<RemovedPath>,
 }
 
 /// Which rendered object an override is for.

@@ -44,7 +44,7 @@ impl Engine {
     /// Whether its workers need GPUs.
     pub fn runs_on_gpus(self) -> bool {
         match self {
-            Self::Vllm | Self::Sglang | Self::Trtllm | Self::Auto => true,
+            Self::Vllm | Self::Sglang | Self::Trtllm | Self::Custom | Self::Auto => true,
             Self::Mocker => false,
         }
     }
@@ -53,7 +53,7 @@ impl Engine {
     /// tensor parallel group.
     pub fn data_parallel_has_own_gpus(self) -> bool {
         match self {
-            Self::Vllm | Self::Sglang | Self::Auto => true,
+            Self::Vllm | Self::Sglang | Self::Custom | Self::Auto => true,
             Self::Trtllm | Self::Mocker => false,
         }
     }

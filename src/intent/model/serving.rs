@@ -1,8 +1,8 @@
 //! How a model runs, component by component.
 
-use super::env::EnvValue;
+use super::env::{EnvValue, Secrets};
 use super::scaling::{Resources, Rollout, Scaling};
-use crate::intent::scalar::{EnvName, ImageReference, Quantity};
+use crate::intent::scalar::{ComponentName, EnvName, ImageReference, Quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -25,12 +25,32 @@ pub struct Serving {
     /// Disaggregated serving: the decode half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode: Option<Worker>,
+    /// True for a graph without a frontend, whose workers another graph's router calls. Defaults to false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headless: Option<bool>,
+}
+
+impl Serving {
+    /// The field that a component of the graph is written in, by the component's name.
+    pub fn role_of(&self, component: &str) -> Option<&'static str> {
+        let names = [
+            ("frontend", self.frontend.as_ref().and_then(|frontend| frontend.name.as_ref())),
+            ("worker", self.worker.as_ref().and_then(|worker| worker.name.as_ref())),
+            ("prefill", self.prefill.as_ref().and_then(|worker| worker.name.as_ref())),
+            ("decode", self.decode.as_ref().and_then(|worker| worker.name.as_ref())),
+        ];
+        names.into_iter().find(|(_, name)| name.is_some_and(|name| name.as_str() == component)).map(|(role, _)| role)
+    }
 }
 
 /// The HTTP frontend and its router.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Frontend {
+    /// The component's name in the graph. Defaults to `frontend`. Dynamo never renames a component: name it for a graph that exists
+    /// under another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<ComponentName>,
     /// How many. Defaults to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 10_000))]
@@ -44,12 +64,25 @@ pub struct Frontend {
     /// CPU, memory and other resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// The program, when `args` are not for `python3`; `[]` leaves it to the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
     /// Arguments; they replace Dynamo's own command line, which starts with `-m dynamo.frontend`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
+    /// The directory that the program starts in. Defaults to the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub working_dir: Option<String>,
     /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<EnvName, EnvValue>,
+    /// Secrets by name, in place of the model's, of which a frontend takes those that images are pulled with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<Secrets>,
+    /// How Kubernetes finds out whether it runs and is ready, in place of the operator's own probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Probes>,
     /// A partial pod template, merged last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<Map<String, Value>>,
@@ -79,6 +112,13 @@ pub enum RouterMode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Worker {
+    /// The component's name in the graph. Defaults to `worker`, `prefill` or `decode`. Dynamo never renames a component: name it for a graph that exists
+    /// under another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<ComponentName>,
+    /// What Dynamo knows these workers as. Defaults to what their role says; for a graph that exists with another type.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub component_type: Option<ComponentType>,
     /// How many. Defaults to 1; with `scaling`, how many to start with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 10_000))]
@@ -137,21 +177,35 @@ pub struct Worker {
     /// CPU, memory and other resources besides the GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Arguments appended to the engine's command line.
+    /// The program, in place of the engine's whole command line, of which `args` is then the rest; `[]` leaves it to the
+    /// image. In both, `<model>`, `<servedName>` and a field's name such as `<tensorParallel>` stand for its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
+    /// Arguments appended to the engine's command line; with `command`, all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// Engine options that have no flag, as a map (TensorRT-LLM's `--override-engine-args`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_options: Option<Map<String, Value>>,
+    /// The directory that the program starts in. Defaults to what the engine needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub working_dir: Option<String>,
     /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<EnvName, EnvValue>,
+    /// Secrets by name, in place of the model's; `{}` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<Secrets>,
     /// Who decides how many replicas run, when git does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
     /// How these workers are replaced when they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
+    /// How Kubernetes finds out whether it runs and is ready, in place of the operator's own probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Probes>,
     /// A partial pod template, merged last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<Map<String, Value>>,
@@ -194,18 +248,50 @@ pub struct Component {
     /// Arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
+    /// The directory that the program starts in. Defaults to the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub working_dir: Option<String>,
     /// Environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<EnvName, EnvValue>,
+    /// Secrets by name, in place of the model's; `{}` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<Secrets>,
     /// Who decides how many replicas run, when git does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
     /// How it is replaced when it changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
+    /// How Kubernetes finds out whether it runs and is ready, in place of the operator's own probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Probes>,
     /// A partial pod template, merged last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<Map<String, Value>>,
+}
+
+/// Whether a partial pod template names the image of `main`.
+pub fn names_image(template: &Map<String, Value>) -> bool {
+    let containers = template.get("spec").and_then(|spec| spec.get("containers")).and_then(Value::as_array);
+    let mut mains = containers.into_iter().flatten().filter(|one| one.get("name").is_some_and(|name| name == "main"));
+    mains.any(|main| main.get("image").is_some())
+}
+
+/// Probes of a component's container, each as Kubernetes writes one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Probes {
+    /// Until it succeeds, the others wait. Loading weights takes long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup: Option<Map<String, Value>>,
+    /// When it fails, the container is started again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub liveness: Option<Map<String, Value>>,
+    /// While it fails, no requests come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readiness: Option<Map<String, Value>>,
 }
 
 /// Dynamo's component types (v1beta1 `components[].type`).

@@ -1,6 +1,6 @@
 //! What is loaded: adapters, and the volume of the weights.
 
-use crate::intent::scalar::{AdapterUri, DnsName, Quantity};
+use crate::intent::scalar::{AdapterUri, DnsName, Quantity, VolumeName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,9 @@ pub struct Adapter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub served_name: Option<String>,
+    /// The DynamoModel's name. Defaults to the model's name, a dash, and `name`; for one that exists under another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object_name: Option<DnsName>,
     /// The largest rank that the engine must hold. The graph is rendered for the largest of all. Defaults to 64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4096))]
@@ -37,10 +40,16 @@ pub struct Cache {
     /// How it may be mounted. Defaults to `ReadWriteMany`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_mode: Option<AccessMode>,
-    /// Where it is mounted; the Hugging Face cache is put there. Defaults to `/opt/model-cache`.
+    /// Where it is mounted. Defaults to `/opt/model-cache`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^/"))]
     pub mount_path: Option<String>,
+    /// What its volume is called in pods. Defaults to `model-cache`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<VolumeName>,
+    /// Whether the Hugging Face cache is put there (`HF_HOME`). Defaults to true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hf_home: Option<bool>,
     /// The model's folder inside the volume; only with `sla`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]

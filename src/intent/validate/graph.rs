@@ -4,6 +4,7 @@ use super::{Judge, components, workers};
 use crate::dynamo::names::{MAX_LABEL, MOST_COMPONENTS, workload_length};
 use crate::intent::model::{ComponentType, Engine, OverrideKind};
 use crate::intent::rules;
+use crate::intent::scalar::ComponentName;
 use std::collections::BTreeMap;
 
 pub(super) fn judge(judge: &mut Judge<'_>) {
@@ -62,10 +63,16 @@ fn adapters(judge: &mut Judge<'_>) {
 fn all(judge: &Judge<'_>) -> Vec<(String, String, bool)> {
     let spec = &judge.model.spec;
     let mut all = Vec::new();
-    if has_default_frontend(judge) {
-        all.push(("frontend".to_owned(), "spec.serving.frontend".to_owned(), false));
+    if has_frontend(judge) {
+        let name = spec.serving.as_ref().and_then(|serving| serving.frontend.as_ref()?.name.as_ref());
+        all.push((
+            name.map_or("frontend", ComponentName::as_str).to_owned(),
+            "spec.serving.frontend".to_owned(),
+            false,
+        ));
     }
-    for (name, path, _) in workers(spec.serving.as_ref()) {
+    for (name, path, worker) in workers(spec.serving.as_ref()) {
+        let name = worker.name.as_ref().map_or(name, ComponentName::as_str);
         all.push((name.to_owned(), path, true));
     }
     for (name, path, component) in components(judge.model) {
@@ -77,11 +84,12 @@ fn all(judge: &Judge<'_>) -> Vec<(String, String, bool)> {
 
 /// Whether the graph gets the frontend of `serving`: it does when one is written, and else unless an endpoint picker or
 /// a component of type `frontend` takes its place, or there are no workers to front.
-fn has_default_frontend(judge: &Judge<'_>) -> bool {
+pub(super) fn has_frontend(judge: &Judge<'_>) -> bool {
     let Some(serving) = &judge.model.spec.serving else { return false };
     let replaced = components(judge.model)
         .any(|(_, _, c)| matches!(c.component_type, Some(ComponentType::Epp | ComponentType::Frontend)));
-    serving.frontend.is_some() || (!replaced && !workers(Some(serving)).is_empty())
+    let implied = !replaced && serving.headless != Some(true) && !workers(Some(serving)).is_empty();
+    serving.frontend.is_some() || implied
 }
 
 fn names(judge: &mut Judge<'_>) {

@@ -1,9 +1,10 @@
 //! How a model is served: by components or by target, with which engine and image.
 
-use super::{Judge, components, workers};
-use crate::intent::model::{ComponentType, Engine, Search, Sla};
+use super::{Judge, components, graph, workers};
+use crate::intent::model::{ComponentType, Engine, Search, Sla, names_image};
 use crate::intent::rules;
 use crate::intent::scalar::ImageReference;
+use serde_json::{Map, Value};
 
 pub(super) fn judge(judge: &mut Judge<'_>) {
     one_shape(judge);
@@ -89,6 +90,12 @@ fn by_target(judge: &mut Judge<'_>, sla: &Sla) {
             "engine `mocker` has no profile; with `sla` the engine is `vllm`, `sglang`, `trtllm` or `auto`",
             "Name the engine to profile, and set `sla.mocker: true` to profile it without GPUs.",
         ),
+        (Engine::Custom, _) => judge.error(
+            rules::MODEL_ENGINE,
+            "spec.engine",
+            "engine `custom` is a program of your own, which Dynamo has no profile of",
+            "Name the engine: `vllm`, `sglang`, `trtllm` or `auto`; or use `serving`.",
+        ),
         (Engine::Auto | Engine::Vllm | Engine::Sglang | Engine::Trtllm, _) => {}
     }
     if let Some(workload) = &sla.workload
@@ -135,12 +142,24 @@ fn by_components(judge: &mut Judge<'_>) {
 fn images(judge: &mut Judge<'_>) {
     let spec = &judge.model.spec;
     let mut images: Vec<(String, Option<&ImageReference>)> = Vec::new();
-    if let Some(serving) = &spec.serving {
-        let own = serving.frontend.as_ref().and_then(|frontend| frontend.image.as_ref());
-        images.push(("spec.serving.frontend".to_owned(), own));
+    // A component whose template names the image needs no other.
+    let mut bare = Vec::new();
+    let mut add = |path: String, image, template: Option<&Map<String, Value>>| {
+        bare.push(template.is_some_and(names_image));
+        images.push((path, image));
+    };
+    let frontend = spec.serving.as_ref().and_then(|serving| serving.frontend.as_ref());
+    if graph::has_frontend(judge) {
+        let template = frontend.and_then(|frontend| frontend.template.as_ref());
+        add("spec.serving.frontend".to_owned(), frontend.and_then(|frontend| frontend.image.as_ref()), template);
     }
-    images.extend(workers(spec.serving.as_ref()).into_iter().map(|(_, path, worker)| (path, worker.image.as_ref())));
-    images.extend(components(judge.model).map(|(_, path, component)| (path, component.image.as_ref())));
+    for (_, path, worker) in workers(spec.serving.as_ref()) {
+        add(path, worker.image.as_ref(), worker.template.as_ref());
+    }
+    for (_, path, component) in components(judge.model) {
+        add(path, component.image.as_ref(), component.template.as_ref());
+    }
+    let lacking = images.iter().zip(&bare).any(|((_, image), templated)| image.is_none() && !templated);
     match (&spec.runtime, &spec.image) {
         (Some(_), Some(_)) => judge.error(
             rules::MODEL_IMAGE,
@@ -149,7 +168,7 @@ fn images(judge: &mut Judge<'_>) {
             "Keep one of them.",
         ),
         // A request's image is filled in by Dynamo.
-        (None, None) if spec.sla.is_none() && images.iter().any(|(_, image)| image.is_none()) => judge.error(
+        (None, None) if spec.sla.is_none() && lacking => judge.error(
             rules::MODEL_IMAGE,
             "spec",
             "neither `runtime` nor `image` is given, and not every component has an image of its own",

@@ -13,6 +13,7 @@ pub(super) const TABLE: Table = Table {
     adapter_env: &[],
     generated_workers: &[],
     options_flag: None,
+    aliases: &[(Setting::Model, "--model"), (Setting::ServedName, "--served-model-name")],
     rows: &[
         Row::Flag(Setting::Model, "--model-path"),
         Row::Flag(Setting::ServedName, "--model-name"),

@@ -2,12 +2,15 @@
 //!
 //! Source: each backend's argument parser in Dynamo 1.2 and upstream's examples.
 
+mod command_line;
+mod custom;
 mod mocker;
 mod sglang;
 mod trtllm;
 mod vllm;
 
 use crate::intent::model::{Engine, Worker};
+pub use command_line::{settings, word};
 use serde_json::{Map, Value};
 
 /// A setting of the intent that some engine takes as a flag or an option.
@@ -55,6 +58,23 @@ impl Setting {
             Self::MemoryFraction => Some("memoryFraction"),
             Self::BlockSize => Some("blockSize"),
             Self::Model | Self::ServedName | Self::DisaggregationMode | Self::AdapterRank => None,
+        }
+    }
+
+    /// Whether it multiplies the GPUs of a replica.
+    pub fn counts_gpus(self) -> bool {
+        match self {
+            Self::TensorParallel | Self::PipelineParallel | Self::DataParallel => true,
+            Self::Model
+            | Self::ServedName
+            | Self::ExpertParallel
+            | Self::Dtype
+            | Self::MaxSequences
+            | Self::MaxLength
+            | Self::MemoryFraction
+            | Self::BlockSize
+            | Self::DisaggregationMode
+            | Self::AdapterRank => false,
         }
     }
 
@@ -132,6 +152,8 @@ pub struct Table {
     pub generated_workers: &'static [&'static str],
     /// The flag that takes engine options as one JSON map.
     pub options_flag: Option<&'static str>,
+    /// Other spellings that the engine takes for a setting's flag. They are read, never rendered.
+    pub aliases: &'static [(Setting, &'static str)],
     /// The rows.
     pub rows: &'static [Row],
 }
@@ -143,6 +165,7 @@ pub fn table(engine: Engine) -> Option<&'static Table> {
         Engine::Sglang => Some(&sglang::TABLE),
         Engine::Trtllm => Some(&trtllm::TABLE),
         Engine::Mocker => Some(&mocker::TABLE),
+        Engine::Custom => Some(&custom::TABLE),
         Engine::Auto => None,
     }
 }
@@ -312,6 +335,43 @@ impl Table {
             .collect()
     }
 
+    /// Settings that the engine takes as a switch: setting, flag, and the settings that its size is the product of.
+    pub fn switches(&self) -> impl Iterator<Item = (Setting, &'static str, &'static [Setting])> {
+        self.rows.iter().filter_map(|row| match *row {
+            Row::Switch(setting, flag, factors) => Some((setting, flag, factors)),
+            Row::Flag(..) | Row::OptionField(..) | Row::Fixed(..) | Row::FixedOptions(..) => None,
+        })
+    }
+
+    /// The engine options that a worker of a role has whatever the intent says.
+    pub fn fixed_options(&self, role: Role) -> Map<String, Value> {
+        let holds = |when| match when {
+            When::Always => true,
+            When::Prefill => role == Role::Prefill,
+            When::Disaggregated => role != Role::Aggregated,
+            When::KvEvents | When::Adapters => false,
+        };
+        let mut options = Map::new();
+        for row in self.rows {
+            if let Row::FixedOptions(when, json) = *row
+                && holds(when)
+                && let Ok(Value::Object(fixed)) = serde_json::from_str(json)
+            {
+                options.extend(fixed);
+            }
+        }
+        options
+    }
+
+    /// The setting that a flag carries, in any of the engine's spellings.
+    pub fn setting_of(&self, flag: &str) -> Option<Setting> {
+        let rows = self.rows.iter().filter_map(|row| match *row {
+            Row::Flag(setting, name) => Some((setting, name)),
+            Row::Switch(..) | Row::OptionField(..) | Row::Fixed(..) | Row::FixedOptions(..) => None,
+        });
+        rows.chain(self.aliases.iter().copied()).find(|(_, name)| *name == flag).map(|(setting, _)| setting)
+    }
+
     fn takes(&self, wanted: Setting) -> bool {
         self.rows.iter().any(|row| match row {
             Row::Flag(setting, _) | Row::Switch(setting, _, _) | Row::OptionField(setting, _) => *setting == wanted,
@@ -321,7 +381,7 @@ impl Table {
 }
 
 /// A value as a command-line argument: text as it is, numbers as JSON writes them.
-fn argument(value: &Value) -> String {
+pub fn argument(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),

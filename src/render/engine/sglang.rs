@@ -11,6 +11,17 @@ pub(super) const TABLE: Table = Table {
     adapter_env: &[],
     generated_workers: &["decode", "prefill"],
     options_flag: None,
+    aliases: &[
+        (Setting::Model, "--model"),
+        (Setting::TensorParallel, "--tp"),
+        (Setting::TensorParallel, "--tensor-parallel-size"),
+        (Setting::PipelineParallel, "--pp"),
+        (Setting::PipelineParallel, "--pipeline-parallel-size"),
+        (Setting::DataParallel, "--dp"),
+        (Setting::DataParallel, "--data-parallel-size"),
+        (Setting::ExpertParallel, "--ep"),
+        (Setting::ExpertParallel, "--expert-parallel-size"),
+    ],
     rows: &[
         Row::Flag(Setting::Model, "--model-path"),
         Row::Flag(Setting::ServedName, "--served-model-name"),

@@ -12,6 +12,7 @@ pub(super) const TABLE: Table = Table {
     adapter_env: &[],
     generated_workers: &["TRTLLMDecodeWorker", "TRTLLMPrefillWorker", "TRTLLMWorker", "decode", "prefill"],
     options_flag: Some("--override-engine-args"),
+    aliases: &[(Setting::Model, "--model-path"), (Setting::ExpertParallel, "--moe-expert-parallel-size")],
     rows: &[
         Row::Flag(Setting::Model, "--model"),
         Row::Flag(Setting::ServedName, "--served-model-name"),

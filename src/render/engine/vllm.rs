@@ -13,6 +13,7 @@ pub(super) const TABLE: Table = Table {
     adapter_env: &[(env::LORA_ENABLED, "true"), (env::LORA_PATH, "/tmp/dynamo_loras")],
     generated_workers: &["VllmDecodeWorker", "VllmPrefillWorker", "VllmWorker"],
     options_flag: None,
+    aliases: &[(Setting::TensorParallel, "-tp"), (Setting::PipelineParallel, "-pp"), (Setting::DataParallel, "-dp")],
     rows: &[
         Row::Flag(Setting::Model, "--model"),
         Row::Flag(Setting::ServedName, "--served-model-name"),

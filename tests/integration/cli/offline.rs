@@ -48,10 +48,10 @@ fn every_fault_of_every_file_is_shown_at_once() {
         "models/other/model.yaml",
         MOCK.replace("name: mock", "name: other").replace("replicas: 2", "replicas: two"),
     );
-    assert_snapshot!(bench.run(["validate"]), @"
+    assert_snapshot!(bench.run(["validate"]), @r#"
     exit 1
     ----- stdout -----
-    error[schema/unknown-word]: `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `auto`
+    error[schema/unknown-word]: `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
      --> models/mock/model.yaml:7:11
       |
     7 |   engine: vlm
@@ -69,7 +69,7 @@ fn every_fault_of_every_file_is_shown_at_once() {
 
     Found 2 errors (2 models checked).
     ----- stderr -----
-    ");
+    "#);
     assert_snapshot!(bench.run(["validate", "--format", "concise", "models/other"]), @"
     exit 1
     ----- stdout -----

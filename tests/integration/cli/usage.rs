@@ -234,6 +234,7 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-get-models.1
     pages/stator-get.1
     pages/stator-history.1
+    pages/stator-import.1
     pages/stator-init.1
     pages/stator-lock.1
     pages/stator-man.1
@@ -270,13 +271,13 @@ fn a_field_is_explained() {
       a quantity such as `500Gi`, `2` or `500m`
     ----- stderr -----
     "#);
-    assert_snapshot!(bench.run(["explain", "serving.wroker"]), @"
+    assert_snapshot!(bench.run(["explain", "serving.wroker"]), @r#"
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: there is no field `wroker` in `model.spec.serving`: did you mean `worker`? It has `frontend`, `worker`, `prefill`, `decode`
+    error: there is no field `wroker` in `model.spec.serving`: did you mean `worker`? It has `frontend`, `worker`, `prefill`, `decode`, `headless`
     hint: `stator explain` alone lists the fields at the top
-    ");
+    "#);
 }
 
 #[test]

@@ -39,15 +39,24 @@ fn hardware() -> BoxedStrategy<Hardware> {
         (option::of(select(GPUS.to_vec())), size(), option::of(1_u32..99), option::of(1_u32..99_000)),
         (option::of("nvlink|pcie"), option::of(any::<bool>())),
         option::of(btree_map("[a-z]{1,6}", "[a-z]{1,6}", 0..3)),
+        any::<bool>(),
     )
-        .prop_map(|((gpu, gpus_per_node, total_gpus, vram_mib), (interconnect, rdma), node_selector)| Hardware {
-            gpu,
-            gpus_per_node,
-            total_gpus,
-            vram_mib,
-            interconnect,
-            rdma,
-            node_selector,
+        .prop_map(|((gpu, gpus_per_node, total_gpus, vram_mib), (interconnect, rdma), node_selector, tolerates)| {
+            Hardware {
+                tolerations: json!({"key": "nvidia.com/gpu", "operator": "Exists"})
+                    .as_object()
+                    .filter(|_| tolerates)
+                    .cloned()
+                    .into_iter()
+                    .collect(),
+                gpu,
+                gpus_per_node,
+                total_gpus,
+                vram_mib,
+                interconnect,
+                rdma,
+                node_selector,
+            }
         })
         .boxed()
 }
@@ -63,15 +72,10 @@ fn cache() -> BoxedStrategy<Cache> {
         (scalar("[a-z]{1,8}"), option::of(scalar("[1-9]Gi")), option::of(scalar("[a-z]{1,8}"))),
         option::of(select(access_modes)),
         (option::of("/[a-z]{1,8}"), option::of("[a-z]{1,5}/[a-z]{1,5}"), option::of(any::<bool>())),
+        (option::of(any::<bool>()), option::of(scalar("[a-z]{1,5}"))),
     )
-        .prop_map(|((claim, size, storage_class), access_mode, (mount_path, model_path, prune))| Cache {
-            claim,
-            size,
-            storage_class,
-            access_mode,
-            mount_path,
-            model_path,
-            prune,
+        .prop_map(|((claim, size, storage_class), access_mode, (mount_path, model_path, prune), (hf_home, volume))| {
+            Cache { hf_home, volume, claim, size, storage_class, access_mode, mount_path, model_path, prune }
         })
         .boxed()
 }
@@ -82,8 +86,15 @@ fn adapter() -> BoxedStrategy<Adapter> {
         scalar("(s3|hf)://[a-z/]{1,9}"),
         option::of("[a-z]{1,6}"),
         option::of(1_u32..256),
+        option::of(scalar("[a-z]{9,12}")),
     )
-        .prop_map(|(name, source, served_name, max_rank)| Adapter { name, source, served_name, max_rank })
+        .prop_map(|(name, source, served_name, max_rank, object_name)| Adapter {
+            name,
+            source,
+            served_name,
+            max_rank,
+            object_name,
+        })
         .boxed()
 }
 
@@ -91,6 +102,10 @@ fn secrets() -> BoxedStrategy<Secrets> {
     (option::of(scalar("[a-z]{1,8}")), vec(scalar("[a-z]{1,8}"), 0..2), vec(scalar("[a-z]{1,8}"), 0..2))
         .prop_map(|(hugging_face, image_pull, env)| Secrets { hugging_face, image_pull, env })
         .boxed()
+}
+
+fn scalar_of(text: &str) -> crate::intent::scalar::RemovedPath {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// An override, and whether it names its target; which name that is depends on the model.
@@ -104,15 +119,23 @@ fn override_of() -> BoxedStrategy<(Override, bool)> {
     ];
     (change, any::<bool>())
         .prop_map(|((kind, merge), named)| {
+            // Something that `merge` does not give: nothing needs to be there to be removed.
+            let remove = if named { vec![scalar_of("spec.labels")] } else { Vec::new() };
             let merge = merge.as_object().cloned().unwrap_or_else(Map::<String, Value>::new);
-            (Override { target: OverrideTarget { kind, name: None }, merge }, named)
+            (Override { target: OverrideTarget { kind, name: None }, merge, remove }, named)
         })
         .boxed()
 }
 
 /// How a model is run: `serving` with a named engine, or `sla` with any that can be profiled.
 fn shape() -> impl Strategy<Value = (Engine, Option<Serving>, Option<Sla>)> {
-    let served = prop_oneof![Just(Engine::Vllm), Just(Engine::Sglang), Just(Engine::Trtllm), Just(Engine::Mocker)];
+    let served = prop_oneof![
+        Just(Engine::Vllm),
+        Just(Engine::Sglang),
+        Just(Engine::Trtllm),
+        Just(Engine::Mocker),
+        Just(Engine::Custom)
+    ];
     let profiled = prop_oneof![Just(Engine::Vllm), Just(Engine::Sglang), Just(Engine::Trtllm), Just(Engine::Auto)];
     prop_oneof![
         3 => (served, serving::serving()).prop_map(|(engine, serving)| (engine, Some(serving), None)),
@@ -131,6 +154,7 @@ prop_compose! {
         (runtime, own_image) in (option::weighted(0.8, scalar("1\\.[0-9]\\.[0-9]")), option::of(image())),
         (hardware, cache, secrets) in (option::of(hardware()), option::of(cache()), option::of(secrets())),
         (adapters, env) in (vec(adapter(), 0..3), env()),
+        backend_framework in option::of(prop_oneof![Just(BackendFramework::Declared), Just(BackendFramework::Detected)]),
         (rollout, restart) in (option::of(rollout()), option::of("[a-z0-9]{1,6}")),
         components in btree_map(scalar("[a-z]{1,6}"), serving::component(), 0..3),
         (take_over, overrides) in (vec("[a-z-]{1,9}", 0..2), vec(override_of(), 0..2)),
@@ -142,7 +166,7 @@ prop_compose! {
             kind: ModelKind::default(),
             metadata: Metadata { name, labels, annotations },
             spec: ModelSpec {
-                model, served_name, engine, runtime, image, hardware, serving, sla, adapters, cache, secrets, env,
+                model, served_name, engine, backend_framework, runtime, image, hardware, serving, sla, adapters, cache, secrets, env,
                 rollout, restart, components, take_over, overrides: vec![],
             },
         };

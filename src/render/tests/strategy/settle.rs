@@ -86,6 +86,9 @@ fn by_components(spec: &mut ModelSpec) {
         if let Some(rollout) = &mut worker.rollout {
             settle_rollout(rollout);
         }
+        if spec.engine == Engine::Custom {
+            worker.command.get_or_insert_with(|| vec!["serve".to_owned()]);
+        }
         let size = worker.parallel_size(spec.engine);
         let sizes = [worker.tensor_parallel, worker.pipeline_parallel, worker.data_parallel];
         if sizes.iter().any(Option::is_some) {
@@ -102,6 +105,10 @@ fn by_components(spec: &mut ModelSpec) {
     }
     // Names that `serving` gives, and images that do not follow from anything.
     spec.components.retain(|name, _| !["frontend", "worker", "prefill", "decode"].contains(&name.as_str()));
+    // A runtime has no image for a program of one's own.
+    if spec.engine == Engine::Custom {
+        spec.runtime = None;
+    }
     if spec.runtime.is_none() {
         let image = spec.image.get_or_insert_with(|| "engine:1.2.0".parse().unwrap_or_else(|error| panic!("{error}")));
         for component in spec.components.values_mut() {

@@ -1,0 +1,264 @@
+//! `stator import`.
+
+use super::args::ClusterArgs;
+use super::error::{CliError, ErrorKind, Exit};
+use super::output::Output;
+use super::{connect, files};
+use crate::finding::Finding;
+use crate::import::{self, Import, Imported, Input, rules, table};
+use crate::present::{count, escape, findings};
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, ValueHint};
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+mod live;
+
+/// Turn manifests into models: Dynamo's graphs, requests and adapters, with the claims beside them
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 rendering the models gives the manifests back; 1 something could not be carried; 2 nothing could be read."
+)]
+pub struct Arguments {
+    /// Manifests, folders of them, or `-` for standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath, required_unless_present = "from_cluster", conflicts_with = "from_cluster")]
+    paths: Vec<PathBuf>,
+    /// Read what the cluster has, in place of files
+    #[arg(long, env = "STATOR_FROM_CLUSTER", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    from_cluster: bool,
+    /// Write each model to DIR/NAME/model.yaml, in place of printing it
+    #[arg(long, env = "STATOR_OUT", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+    /// Only what is in this namespace; with --from-cluster `default` unless given
+    #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
+    namespace: Option<String>,
+    /// Write over files that say something else
+    #[arg(long, env = "STATOR_FORCE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    force: bool,
+    /// Print how much of each manifest has fields of its own, in place of the models
+    #[arg(long, env = "STATOR_MEASURE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "out")]
+    measure: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// The largest file that is read, in bytes: all of a large cluster's graphs are less.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// How deep folders are read.
+const MAX_DEPTH: usize = 32;
+/// The namespace where none is named.
+const DEFAULT: &str = "default";
+
+pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    let mut unreadable = Vec::new();
+    let inputs = if arguments.from_cluster {
+        let here = std::env::current_dir()?;
+        let cluster = connect::open(&arguments.cluster, &here, None, output).await?;
+        let namespace = arguments.namespace.as_deref().unwrap_or(DEFAULT);
+        vec![connect::within(&arguments.cluster, live::read(&cluster, namespace)).await?]
+    } else {
+        read(&arguments.paths, &mut unreadable)
+    };
+    if arguments.measure {
+        return measure(&inputs, output);
+    }
+    let mut import = import::import(&inputs);
+    if let Some(namespace) = &arguments.namespace {
+        import.models.retain(|model| model.namespace.as_ref().is_none_or(|named| named == namespace));
+    }
+    let mut refused = false;
+    if let Some(folder) = &arguments.out {
+        refused = write(&import, folder, arguments, output)?;
+    } else {
+        print(&import, output)?;
+    }
+    tell(&import, output);
+    for error in &unreadable {
+        output.error(error);
+    }
+    Ok(exit(&import, &inputs, unreadable.is_empty(), refused))
+}
+
+/// Prints how much of each file has fields of its own. Each file is looked at by itself: two of them may say different
+/// things of one name.
+fn measure(inputs: &[Input], output: &Output) -> Result<Exit, CliError> {
+    let imports = inputs.iter().map(|input| import::import(std::slice::from_ref(input)));
+    let rows: Vec<table::Row> =
+        imports.flat_map(|import| import.models.iter().map(table::row).collect::<Vec<_>>()).collect();
+    output.result(&table::markdown(&rows))?;
+    Ok(if rows.iter().all(|row| row.proven) { Exit::Success } else { Exit::No })
+}
+
+/// 2 when nothing of the input could be read, 1 when something could not be carried.
+fn exit(import: &Import, inputs: &[Input], all_read: bool, refused: bool) -> Exit {
+    let errors = || import.findings.iter().filter(|finding| finding.is_error());
+    let unreadable = |finding: &Finding| finding.rule == rules::UNREADABLE || finding.rule == rules::TEMPLATE;
+    let nothing = import.models.is_empty() && (inputs.is_empty() || (errors().count() > 0 && errors().all(unreadable)));
+    if !all_read || nothing {
+        Exit::Error
+    } else if refused || errors().count() > 0 {
+        Exit::No
+    } else {
+        Exit::Success
+    }
+}
+
+/// Reads files and folders. One that cannot be read leaves the others alone.
+fn read(paths: &[PathBuf], unreadable: &mut Vec<CliError>) -> Vec<Input> {
+    let mut inputs = Vec::new();
+    for path in paths {
+        if path.as_os_str() == "-" {
+            match bounded(std::io::stdin().lock(), "standard input") {
+                Ok(content) => inputs.push(Input { file: "stdin".to_owned(), content }),
+                Err(error) => unreadable.push(error),
+            }
+            continue;
+        }
+        let mut found = Vec::new();
+        if path.is_dir() {
+            walk(path, 0, &mut found, unreadable);
+            if found.is_empty() {
+                unreadable.push(
+                    CliError::input(format!("{} holds no .yaml, .yml or .json file", path.display()))
+                        .hint("name the folder that the manifests are in"),
+                );
+            }
+        } else {
+            found.push(path.clone());
+        }
+        for file in found {
+            let content = fs_err::File::open(&file)
+                .map_err(CliError::from)
+                .and_then(|open| bounded(open, &file.display().to_string()));
+            match content {
+                Ok(content) => inputs.push(Input { file: file.display().to_string(), content }),
+                Err(error) => unreadable.push(error),
+            }
+        }
+    }
+    inputs
+}
+
+fn bounded(reader: impl std::io::Read, name: &str) -> Result<Vec<u8>, CliError> {
+    let mut content = Vec::new();
+    let mut limited = reader.take(MAX_BYTES.saturating_add(1));
+    limited.read_to_end(&mut content)?;
+    if content.len() as u64 > MAX_BYTES {
+        return Err(CliError::input(format!(
+            "{name} is larger than {MAX_BYTES} bytes (64 MiB), the most that is read"
+        ))
+        .hint("split it"));
+    }
+    Ok(content)
+}
+
+/// Files of a folder and the folders in it, sorted. Hidden ones and links are passed over.
+fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>, unreadable: &mut Vec<CliError>) {
+    let entries = match fs_err::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => return unreadable.push(error.into()),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        match entry {
+            Ok(entry) => paths.push((entry.path(), entry.file_type())),
+            Err(error) => unreadable.push(error.into()),
+        }
+    }
+    paths.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (path, kind) in paths {
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        match kind {
+            Ok(kind) if kind.is_dir() && !hidden && depth < MAX_DEPTH => {
+                walk(&path, depth.saturating_add(1), found, unreadable);
+            }
+            Ok(kind) if kind.is_file() && !hidden && matches!(extension, Some("yaml" | "yml" | "json")) => {
+                found.push(path)
+            }
+            Ok(_) => {}
+            Err(error) => unreadable.push(error.into()),
+        }
+    }
+}
+
+/// Where a model is written, from the folder of all.
+fn path_of(model: &Imported) -> String {
+    format!("{}/model.yaml", model.name)
+}
+
+/// One document a model, each after a comment with its path.
+fn print(import: &Import, output: &Output) -> Result<(), CliError> {
+    for model in import.models.iter().filter(|model| !model.text.is_empty()) {
+        output.result(&format!("---\n# {}\n{}", path_of(model), model.text))?;
+    }
+    Ok(())
+}
+
+/// Writes each model, and a `stator.yaml` where the namespace needs one. True when a file was in the way.
+fn write(import: &Import, folder: &Path, arguments: &Arguments, output: &Output) -> Result<bool, CliError> {
+    let mut planned: Vec<(PathBuf, String)> = Vec::new();
+    let namespaces: BTreeSet<&str> = import.models.iter().filter_map(|model| model.namespace.as_deref()).collect();
+    let namespace = arguments.namespace.as_deref().or_else(|| namespaces.first().copied());
+    if namespaces.len() > 1 {
+        let all: Vec<&str> = namespaces.into_iter().collect();
+        output.warn(&format!(
+            "The manifests are in several namespaces ({}), and an environment has one: import each with -n NAMESPACE into a \
+             folder of its own.",
+            all.join(", ")
+        ));
+    } else if let Some(namespace) = namespace.filter(|namespace| *namespace != DEFAULT)
+        && !in_repository(folder)
+    {
+        planned.push((folder.join("stator.yaml"), repository(namespace)));
+    }
+    let models = import.models.iter().filter(|model| !model.text.is_empty());
+    planned.extend(models.map(|model| (folder.join(path_of(model)), model.text.clone())));
+    let mut refused = false;
+    for (path, text) in planned {
+        let old = fs_err::read(&path).ok();
+        let shown = path.display();
+        if old.as_deref() == Some(text.as_bytes()) {
+            output.note(&format!("{shown} is as it would be written."));
+        } else if old.is_some() && !arguments.force {
+            let error = CliError::new(ErrorKind::Refused, format!("{shown} exists and says something else"))
+                .hint("pass --force to write over it, or name another folder with --out");
+            output.error(&error);
+            refused = true;
+        } else {
+            files::write(&path, text.as_bytes())?;
+            output.result(&(escape::line(&shown.to_string()) + "\n"))?;
+        }
+    }
+    Ok(refused)
+}
+
+/// Whether a folder is in a repository already, or is one.
+fn in_repository(folder: &Path) -> bool {
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    absolute.ancestors().any(|above| above.join("stator.yaml").is_file())
+}
+
+fn repository(namespace: &str) -> String {
+    format!(
+        "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata:\n  name: imported\nspec:\n  environments:\n    \
+         default:\n      namespace: {namespace}\n"
+    )
+}
+
+/// What could not be carried, and how it went.
+fn tell(import: &Import, output: &Output) {
+    let told: Vec<Finding> =
+        import.findings.iter().filter(|finding| finding.is_error() || !output.is_quiet()).cloned().collect();
+    if !told.is_empty() {
+        output.block(&findings::concise(&told, &output.notes));
+    }
+    let back = import.models.iter().filter(|model| model.proven).count();
+    let lost = import.findings.iter().filter(|finding| finding.is_error()).count();
+    output.note(&format!(
+        "{} imported, {back} of them rendering back to their manifests; {} not carried.",
+        count(import.models.len(), "model", "models"),
+        count(lost, "thing", "things"),
+    ));
+}

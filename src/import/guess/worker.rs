@@ -1,0 +1,112 @@
+//! Workers: parallel sizes and lengths off the command line, GPUs off the limits.
+
+use super::parts::Target;
+use crate::import::line::{CommandLine, Found};
+use crate::intent::model::{Engine, Worker};
+use crate::render::engine::{Setting, Table};
+use std::collections::BTreeMap;
+
+/// What the whole graph has said, against which a worker's own words are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Common<'a> {
+    /// The engine.
+    pub engine: Engine,
+    /// Its table.
+    pub table: &'static Table,
+    /// `spec.model`.
+    pub model: &'a str,
+    /// `spec.servedName`.
+    pub served_name: Option<&'a str>,
+}
+
+/// The resource that GPUs are counted by where no SKU says otherwise.
+pub const GPU: &str = "nvidia.com/gpu";
+
+/// A worker with everything but its command line, and the settings that its command line gives.
+pub fn plain(target: Target<'_>, common: Common<'_>) -> (Worker, Vec<Found>) {
+    let mut worker = Worker {
+        replicas: target.replicas(),
+        nodes: target.nodes(),
+        shared_memory: target.shared_memory(),
+        resources: target.resources(target.gpus(GPU).map(|_| GPU)),
+        env: target.env(),
+        probes: target.probes(),
+        ..Worker::default()
+    };
+    let found = settings(target, common, &mut worker);
+    (worker, found)
+}
+
+/// Takes over the settings that can be named; a name must stand for exactly what the command line says.
+fn settings(target: Target<'_>, common: Common<'_>, worker: &mut Worker) -> Vec<Found> {
+    let line = target.command_line().unwrap_or_default();
+    let program = line.program().filter(|program| program.module == common.table.module);
+    let all = program.map(|program| program.settings(common.table, &target.literals())).unwrap_or_default();
+    let mut once: BTreeMap<Setting, Option<Found>> = BTreeMap::new();
+    for found in all {
+        // The engine takes the last of a flag that is given twice; which one was meant is not for us to say.
+        once.entry(found.setting).and_modify(|seen| *seen = None).or_insert(Some(found));
+    }
+    let mut named: Vec<Found> = once.into_values().flatten().filter(|found| take(found, common, worker)).collect();
+    gpus(target, common.engine, worker, &mut named);
+    named
+}
+
+/// Sets the field, when its text would be rendered as it stands.
+fn take(found: &Found, common: Common<'_>, worker: &mut Worker) -> bool {
+    let text = found.value.as_str();
+    let whole = || text.parse::<u32>().ok().filter(|number| *number > 0 && number.to_string() == text);
+    let size = || whole().filter(|size| *size <= 1024);
+    // A variable's value is read to know the model; the command line keeps naming the variable.
+    let (field, value) = match found.setting {
+        Setting::Model => return text == common.model,
+        Setting::ServedName => return Some(text) == common.served_name,
+        Setting::DisaggregationMode | Setting::AdapterRank => return false,
+        Setting::Dtype => {
+            worker.dtype = Some(text.to_owned()).filter(|text| !text.is_empty());
+            return worker.dtype.is_some();
+        }
+        Setting::MemoryFraction => {
+            let share = text.parse::<f64>().ok().filter(|share| (0.01..=1.0).contains(share));
+            worker.memory_fraction = share.filter(|share| crate::render::engine::argument(&(*share).into()) == text);
+            return worker.memory_fraction.is_some();
+        }
+        Setting::TensorParallel => (&mut worker.tensor_parallel, size()),
+        Setting::PipelineParallel => (&mut worker.pipeline_parallel, size()),
+        Setting::DataParallel => (&mut worker.data_parallel, size()),
+        Setting::ExpertParallel => (&mut worker.expert_parallel, size()),
+        Setting::MaxSequences => (&mut worker.max_sequences, whole()),
+        Setting::MaxLength => (&mut worker.max_length, whole()),
+        Setting::BlockSize => (&mut worker.block_size, whole()),
+    };
+    *field = value;
+    value.is_some()
+}
+
+/// GPUs of one replica, where they do not follow from the parallel sizes. Sizes that contradict the limits are left on
+/// the command line: they are the writer's own business.
+fn gpus(target: Target<'_>, engine: Engine, worker: &mut Worker, named: &mut Vec<Found>) {
+    let pod = target.gpus(GPU).unwrap_or(0);
+    let all = pod.saturating_mul(worker.nodes.unwrap_or(1));
+    let size = worker.parallel_size(engine);
+    let data = worker.data_parallel.unwrap_or(1).max(1);
+    let sized = worker.tensor_parallel.or(worker.pipeline_parallel).or(worker.data_parallel).is_some();
+    let agrees = [size, size.saturating_mul(data), size / data].contains(&all);
+    let experts = worker.expert_parallel.is_none_or(|experts| size.is_multiple_of(experts));
+    if sized && !(agrees && experts) {
+        (worker.tensor_parallel, worker.pipeline_parallel) = (None, None);
+        (worker.data_parallel, worker.expert_parallel) = (None, None);
+        named.retain(|found| !found.setting.counts_gpus() && found.setting != Setting::ExpertParallel);
+    }
+    let follows = if engine.runs_on_gpus() { worker.parallel_size(engine) } else { 0 };
+    worker.gpus = (all != follows).then_some(all);
+}
+
+/// The worker with a command line of its own, in which names stand for the settings that were found.
+pub fn with_own_line(mut worker: Worker, line: &CommandLine, named: &[Found], working_dir: Option<String>) -> Worker {
+    let line = line.with_names(&named.iter().collect::<Vec<_>>());
+    worker.command = Some(line.command.unwrap_or_default());
+    worker.args = line.args;
+    worker.working_dir = working_dir;
+    worker
+}

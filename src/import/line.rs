@@ -1,0 +1,195 @@
+//! A container's command line: which program it starts, and with which flags. Also where a shell starts it.
+
+use super::shell;
+use crate::intent::model::Engine;
+use crate::render::engine::{self, Setting, Table};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A container's `command` and `args`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandLine {
+    /// `command`; `None` when it is not there.
+    pub command: Option<Vec<String>>,
+    /// `args`.
+    pub args: Vec<String>,
+}
+
+/// One word that the program gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Token {
+    /// Which item of `command` followed by `args` it stands in.
+    item: usize,
+    /// Where in that item.
+    range: Range<usize>,
+    text: String,
+    plain: bool,
+    operator: bool,
+}
+
+/// A setting found on a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Which.
+    pub setting: Setting,
+    /// Its value, with a variable of the container's put in.
+    pub value: String,
+    item: usize,
+    range: Range<usize>,
+    /// Whether the text is the value, so that a name may stand in its place.
+    literal: bool,
+}
+
+/// What a command line starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The Python module, such as `dynamo.vllm`.
+    pub module: String,
+    /// Whether a shell starts it.
+    pub in_shell: bool,
+    tokens: Vec<Token>,
+}
+
+/// The engines that have a module.
+const ENGINES: [Engine; 4] = [Engine::Vllm, Engine::Sglang, Engine::Trtllm, Engine::Mocker];
+
+/// The engine that a module is.
+pub fn engine_of(module: &str) -> Option<Engine> {
+    ENGINES.into_iter().find(|engine| engine::table(*engine).is_some_and(|table| table.module == module))
+}
+
+impl CommandLine {
+    fn items(&self) -> impl Iterator<Item = &String> {
+        self.command.iter().flatten().chain(&self.args)
+    }
+
+    fn tokens(&self) -> (Vec<Token>, bool) {
+        let items: Vec<&String> = self.items().collect();
+        let is_shell = |text: &str| matches!(text.rsplit('/').next(), Some("sh" | "bash" | "dash" | "zsh"));
+        // The script is the item after the last option, which holds a `c`: `sh -c`, `bash -ec`.
+        let script = items.iter().position(|item| item.starts_with('-') && item.ends_with('c'));
+        if let (Some(first), Some(option)) = (items.first(), script)
+            && is_shell(first)
+            && let Some(script) = items.get(option.saturating_add(1))
+        {
+            let words = shell::words(script).into_iter().map(|word| Token {
+                item: option.saturating_add(1),
+                range: word.range,
+                text: word.text,
+                plain: word.plain,
+                operator: word.operator,
+            });
+            return (words.collect(), true);
+        }
+        let tokens = items.iter().enumerate().map(|(item, text)| Token {
+            item,
+            range: 0..text.len(),
+            text: (*text).clone(),
+            plain: true,
+            operator: false,
+        });
+        (tokens.collect(), false)
+    }
+
+    /// The Python module that is started with `-m`, and what follows it up to the end of its command.
+    pub fn program(&self) -> Option<Program> {
+        let (tokens, in_shell) = self.tokens();
+        let at = tokens.windows(2).position(|pair| match pair {
+            [flag, module] => flag.text == "-m" && module.text.starts_with("dynamo."),
+            _ => false,
+        })?;
+        let mut rest = tokens.into_iter().skip(at.saturating_add(1));
+        let module = rest.next()?.text;
+        Some(Program { module, in_shell, tokens: rest.take_while(|token| !token.operator).collect() })
+    }
+
+    /// The command line with names in place of values, where the text of a value stands for itself.
+    pub fn with_names(&self, named: &[&Found]) -> Self {
+        let mut items: Vec<String> = self.items().cloned().collect();
+        // From the back, so that places before stay where they are.
+        let mut named: Vec<&&Found> = named.iter().filter(|found| found.literal).collect();
+        named.sort_by_key(|found| std::cmp::Reverse((found.item, found.range.start)));
+        for found in named {
+            let word = engine::word(found.setting);
+            if let (Some(item), Some(word)) = (items.get_mut(found.item), word)
+                && item.get(found.range.clone()).is_some()
+            {
+                item.replace_range(found.range.clone(), &format!("<{word}>"));
+            }
+        }
+        let args = items.split_off(self.command.as_ref().map_or(0, Vec::len));
+        Self { command: self.command.as_ref().map(|_| items), args }
+    }
+}
+
+impl Program {
+    /// The settings that an engine's flags carry, in the order they stand in. Of a flag given twice, both.
+    pub fn settings(&self, table: &Table, env: &BTreeMap<String, String>) -> Vec<Found> {
+        let mut found = Vec::new();
+        let mut tokens = self.tokens.iter().peekable();
+        while let Some(token) = tokens.next() {
+            if let Some((flag, value)) = token.text.split_once('=')
+                && let Some(setting) = table.setting_of(flag)
+            {
+                let start = token.range.start.saturating_add(flag.len()).saturating_add(1);
+                found.push(self.found(setting, value, token, start..token.range.end, env));
+            } else if let Some(setting) = table.setting_of(&token.text)
+                && let Some(value) = tokens.next_if(|value| !value.operator)
+            {
+                found.push(self.found(setting, &value.text, value, value.range.clone(), env));
+            }
+        }
+        found
+    }
+
+    fn found(
+        &self,
+        setting: Setting,
+        text: &str,
+        token: &Token,
+        range: Range<usize>,
+        env: &BTreeMap<String, String>,
+    ) -> Found {
+        let resolved = self.variable(text).and_then(|name| env.get(name));
+        Found {
+            setting,
+            value: resolved.cloned().unwrap_or_else(|| text.to_owned()),
+            item: token.item,
+            range,
+            literal: resolved.is_none() && token.plain,
+        }
+    }
+
+    /// The variable that a text stands for: a shell's `$NAME` and `${NAME}`, elsewhere Kubernetes' `$(NAME)`.
+    fn variable<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let rest = text.strip_prefix('$')?;
+        let name = if self.in_shell {
+            rest.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(rest)
+        } else {
+            rest.strip_prefix('(')?.strip_suffix(')')?
+        };
+        (!name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).then_some(name)
+    }
+
+    /// The value of any flag that is given as two words, or as one with `=`.
+    pub fn value_of(&self, flag: &str) -> Option<&str> {
+        self.tokens.iter().enumerate().find_map(|(index, token)| {
+            if token.text == flag {
+                return self.tokens.get(index.saturating_add(1)).map(|value| value.text.as_str());
+            }
+            token.text.strip_prefix(flag)?.strip_prefix('=')
+        })
+    }
+
+    /// Whether a flag is there.
+    pub fn has(&self, flag: &str) -> bool {
+        self.tokens.iter().any(|token| token.text == flag)
+    }
+}
+
+impl Found {
+    /// Its place in `args`, behind a command of so many items.
+    pub fn item_in_args(&self, command: usize) -> usize {
+        self.item.saturating_sub(command)
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of importing: every manifest of upstream's there and back, stories, laws.
+
+mod round_trip;

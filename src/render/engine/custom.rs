@@ -1,0 +1,16 @@
+//! A program of the user's own. It has no flags that stator knows, so each worker brings its whole command line.
+
+use super::Table;
+
+pub(super) const TABLE: Table = Table {
+    framework: None,
+    module: "",
+    image: "",
+    working_dir: None,
+    aggregated_type: "worker",
+    adapter_env: &[],
+    generated_workers: &[],
+    options_flag: None,
+    aliases: &[],
+    rows: &[],
+};

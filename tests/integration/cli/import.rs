@@ -1,0 +1,264 @@
+//! `stator import`: from manifests to models, and what is said of what cannot be carried.
+
+use crate::workbench::Workbench;
+use insta::assert_snapshot;
+
+const GRAPH: &str = "\
+apiVersion: nvidia.com/v1beta1
+kind: DynamoGraphDeployment
+metadata:
+  name: chat
+  namespace: models
+spec:
+  components:
+  - name: Frontend
+    type: frontend
+    podTemplate:
+      spec:
+        containers:
+        - name: main
+          image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0
+          env:
+          - {name: DYN_ROUTER_MODE, value: kv}
+  - name: VllmDecodeWorker
+    type: worker
+    replicas: 2
+    podTemplate:
+      spec:
+        imagePullSecrets:
+        - name: nvcr
+        tolerations:
+        - {key: nvidia.com/gpu, operator: Exists}
+        containers:
+        - name: main
+          image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0
+          command: [/bin/sh, -c]
+          args: ['exec python3 -m dynamo.vllm --model Qwen/Qwen3-32B --tensor-parallel-size 2 --enforce-eager']
+          envFrom:
+          - secretRef: {name: hf-token-secret}
+          resources:
+            limits: {nvidia.com/gpu: 2}
+          volumeMounts:
+          - {name: weights, mountPath: /models}
+        volumes:
+        - name: weights
+          persistentVolumeClaim: {claimName: chat-weights}
+";
+
+const CLAIM: &str = "\
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: chat-weights
+  namespace: models
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 100Gi}}
+";
+
+#[test]
+fn a_graph_and_its_claim_become_the_model_that_a_person_would_have_written() {
+    let bench = Workbench::with(&[("old/graph.yaml", &format!("{GRAPH}---\n{CLAIM}"))]);
+    assert_snapshot!(bench.run(["import", "old", "--out", "new"]), @r#"
+    exit 0
+    ----- stdout -----
+    new/stator.yaml
+    new/chat/model.yaml
+    ----- stderr -----
+    1 model imported, 1 of them rendering back to their manifests; 0 things not carried.
+    "#);
+    assert_snapshot!(bench.read("new/chat/model.yaml"), @r#"
+    # Imported by stator from old/graph.yaml, document 1.
+    apiVersion: stator.dev/v1alpha1
+    kind: Model
+    metadata:
+      name: chat
+    spec:
+      model: Qwen/Qwen3-32B
+      engine: vllm
+      backendFramework: detected
+      runtime: "1.2.0"
+      hardware:
+        tolerations:
+          - key: nvidia.com/gpu
+            operator: Exists
+      serving:
+        frontend:
+          name: Frontend
+          router: kv
+          secrets: {}
+        worker:
+          name: VllmDecodeWorker
+          replicas: 2
+          tensorParallel: 2
+          command:
+            - /bin/sh
+            - -c
+          args:
+            - exec python3 -m dynamo.vllm --model <model> --tensor-parallel-size <tensorParallel> --enforce-eager
+      cache:
+        claim: chat-weights
+        size: 100Gi
+        accessMode: ReadWriteOnce
+        mountPath: /models
+        volume: weights
+        hfHome: false
+      secrets:
+        huggingFace: hf-token-secret
+        imagePull:
+          - nvcr
+    "#);
+    assert_snapshot!(bench.read("new/stator.yaml"), @r#"
+    apiVersion: stator.dev/v1alpha1
+    kind: Repository
+    metadata:
+      name: imported
+    spec:
+      environments:
+        default:
+          namespace: models
+    "#);
+    assert_snapshot!(bench.run(["validate", "new"]), @r#"
+    exit 0
+    ----- stdout -----
+    All checks passed (1 model).
+    ----- stderr -----
+    "#);
+}
+
+#[test]
+fn what_is_written_already_is_left_alone() {
+    let bench = Workbench::with(&[("graph.yaml", GRAPH)]);
+    bench.run(["import", "graph.yaml", "--out", "new"]).success();
+    bench.replace("new/chat/model.yaml", "replicas: 2", "replicas: 3");
+    assert_snapshot!(bench.run(["import", "graph.yaml", "--out", "new"]), @r#"
+    exit 1
+    ----- stdout -----
+    ----- stderr -----
+    error: new/chat/model.yaml exists and says something else
+    hint: pass --force to write over it, or name another folder with --out
+    1 model imported, 1 of them rendering back to their manifests; 0 things not carried.
+    "#);
+    assert!(bench.read("new/chat/model.yaml").contains("replicas: 3"));
+    bench.run(["import", "graph.yaml", "--out", "new", "--force"]).success();
+    assert!(bench.read("new/chat/model.yaml").contains("replicas: 2"));
+}
+
+#[test]
+fn each_kind_of_bad_input_is_told_apart_and_the_rest_is_imported() {
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n";
+    let future = "apiVersion: nvidia.com/v9\nkind: DynamoGraphDeployment\nmetadata: {name: later}\nspec: {}\n";
+    let unknown = "apiVersion: nvidia.com/v1beta1\nkind: DynamoTeapot\nmetadata: {name: short}\n";
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-x}\n";
+    let other = GRAPH.replace("replicas: 2", "replicas: 5");
+    let truncated = "apiVersion: v1\nkind: \"Conf";
+    let all = [service, future, unknown, template, GRAPH, &other, "just text\n", truncated].join("---\n");
+    let bench = Workbench::with(&[("all.yaml", &all)]);
+    assert_snapshot!(bench.run(["import", "all.yaml", "missing.yaml", "--out", "new"]), @r#"
+    exit 2
+    ----- stdout -----
+    new/stator.yaml
+    new/chat/model.yaml
+    ----- stderr -----
+    all.yaml:1:1: error[import/not-carried] document 1: Service `web` is not carried: a model has no place for a Service
+    all.yaml:5:1: error[import/unknown-kind] document 2: DynamoGraphDeployment of version `nvidia.com/v9` is not known
+    all.yaml:10:1: error[import/unknown-kind] document 3: there is no kind DynamoTeapot of version `nvidia.com/v1beta1` that stator knows
+    all.yaml:16:1: error[import/template] document 4 is a template, with `{{ … }}` that Helm fills in
+    all.yaml:58:1: error[import/twice] document 6: DynamoGraphDeployment `chat` is given twice and says something else in all.yaml:18, which is imported
+    all.yaml:98:1: error[import/not-an-object] document 7 is no Kubernetes object: it is a string, not a map
+    all.yaml:101:7: error[import/unreadable] document 8 cannot be read: unclosed quote at line 3, column 7
+    1 model imported, 1 of them rendering back to their manifests; 7 things not carried.
+    error: failed to open file `missing.yaml`: No such file or directory (os error 2)
+    "#);
+    bench.run(["validate", "new"]).success();
+}
+
+#[test]
+fn files_that_nothing_can_be_read_of_are_an_error() {
+    let bench = Workbench::with(&[("half.yaml", "apiVersion: \"v1"), ("chart.yaml", "a: {{ .x }}\n")]);
+    assert_snapshot!(bench.run(["import", "half.yaml", "chart.yaml"]), @r#"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    chart.yaml:1:1: error[import/template] document 1 is a template, with `{{ … }}` that Helm fills in
+    half.yaml:1:13: error[import/unreadable] document 1 cannot be read: unclosed quote at line 1, column 13
+    0 models imported, 0 of them rendering back to their manifests; 2 things not carried.
+    "#);
+    assert_snapshot!(bench.run(["import"]), @r#"
+    exit 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the following required arguments were not provided:
+      <FILE>...
+
+    Usage: stator import <FILE>...
+
+    For more information, try '--help'.
+    "#);
+}
+
+#[test]
+fn many_documents_a_list_and_json_are_read_alike() {
+    let many: Vec<String> = (0..50).map(|n| GRAPH.replace("name: chat\n", &format!("name: chat-{n}\n"))).collect();
+    let bench = Workbench::with(&[("many.yaml", &many.join("---\n"))]);
+    bench.run(["import", "many.yaml", "--out", "new"]).success();
+    assert_eq!(bench.files("new").iter().filter(|path| path.ends_with("model.yaml")).count(), 50);
+    let object: serde_json::Value = serde_saphyr::from_str(GRAPH).unwrap();
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [object]});
+    bench.write("list.json", list.to_string());
+    bench.run(["import", "list.json", "--out", "listed"]).success();
+    let body = |text: String| text.lines().skip(1).collect::<Vec<_>>().join("\n");
+    bench.write("one.yaml", GRAPH);
+    bench.run(["import", "one.yaml", "--out", "single"]).success();
+    assert_eq!(body(bench.read("listed/chat/model.yaml")), body(bench.read("single/chat/model.yaml")));
+}
+
+#[test]
+fn a_graph_of_the_cluster_is_adopted_without_a_change() {
+    let bench = Workbench::with(&[("graph.yaml", GRAPH)]);
+    bench.run(["import", "graph.yaml", "--out", "first"]).success();
+    // Somebody else applied it: the same object, under another manager and without stator's labels.
+    bench.run(["sync", "first", "--cluster", "embedded:live", "--yes"]).success();
+    let files = bench.files("live");
+    for file in files.iter().filter(|file| file.ends_with(".yaml")) {
+        let text = bench.read(file);
+        if text.contains("kind: Model\n") {
+            bench.remove(file);
+        } else {
+            let mut object: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+            let metadata = object["metadata"].as_object_mut().unwrap();
+            metadata.remove("labels");
+            metadata.remove("managedFields");
+            bench.write(file, object.to_string());
+        }
+    }
+    assert_snapshot!(
+        bench.run(["import", "--from-cluster", "--cluster", "embedded:live", "-n", "models", "--out", "second"]),
+        @r#"
+    exit 0
+    ----- stdout -----
+    second/stator.yaml
+    second/chat/model.yaml
+    ----- stderr -----
+    Using the embedded cluster in live.
+    1 model imported, 1 of them rendering back to their manifests; 0 things not carried.
+    "#
+    );
+    assert_snapshot!(bench.run(["plan", "second", "--cluster", "embedded:live", "--allow", "adopt"]), @r#"
+    exit 0
+    ----- stdout -----
+    imported / default against live
+
+    chat  chat/model.yaml
+      <= adopt DynamoGraphDeployment models/chat   GPUs 4
+          + metadata.labels   {5 fields}
+          · exists and is nobody's: taken over, as allowed
+          · stator's field ownership was lost and is taken again
+
+    Plan: 0 to create, 0 to change, 1 to adopt, 0 to delete, 0 unchanged.
+    GPUs: 4 of unknown SKU
+    ----- stderr -----
+    Using the embedded cluster in live.
+    Next: stator sync -e default
+    "#);
+}
