@@ -9,7 +9,7 @@ use insta::assert_snapshot;
 fn the_same_repository_is_synced_to_the_cluster_of_a_context() {
     let Some(plane) = testbed::shared() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let namespace = runtime.block_on(plane.namespace("program"));
+    let namespace = runtime.block_on(plane.namespace("program-cluster"));
     let kubeconfig = plane.kubeconfig();
     let settings = SHOP.replace("namespace: prod", &format!("namespace: {namespace}"));
     let bench = Workbench::with(&[("stator.yaml", &settings), ("models/a/model.yaml", &small("a"))]);
