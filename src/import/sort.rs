@@ -3,8 +3,9 @@
 use super::documents::Document;
 use super::rules;
 use crate::dynamo::conversion::{self, Left, Unconvertible};
+use crate::dynamo::legacy;
 use crate::finding::Finding;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The documents by what they are to a model.
@@ -50,6 +51,7 @@ const MADE_BY_OTHERS: [(&str, &str); 5] = [
 
 /// Sorts, with a finding for everything that has no place.
 pub fn sort(documents: Vec<Document>, findings: &mut Vec<Finding>) -> Sorted {
+    let documents = first_operator(documents, findings);
     let mut sorted = Sorted::default();
     let mut seen: BTreeMap<(String, String, String), Document> = BTreeMap::new();
     for document in documents {
@@ -97,6 +99,58 @@ pub fn sort(documents: Vec<Document>, findings: &mut Vec<Finding>) -> Sorted {
         }
     }
     sorted
+}
+
+/// Puts what the first operator's kinds stand for in the place of those kinds.
+fn first_operator(documents: Vec<Document>, findings: &mut Vec<Finding>) -> Vec<Document> {
+    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let is_old =
+        |document: &Document| legacy::is_legacy(&text(&document.value, "apiVersion"), &text(&document.value, "kind"));
+    let (old, mut rest): (Vec<Document>, Vec<Document>) = documents.into_iter().partition(is_old);
+    let values: Vec<Value> = old.iter().map(|document| document.value.clone()).collect();
+    let reading = legacy::read(&values);
+    for graph in reading.graphs {
+        let Some(first) = graph.from.first().and_then(|place| old.get(*place)) else { continue };
+        let made = std::iter::once(with_containers(graph.document)).chain(graph.claims);
+        rest.extend(made.map(|value| Document { value, ..first.clone() }));
+    }
+    for left in reading.left {
+        let Some(document) = old.get(left.document) else { continue };
+        let (kind, name) = (kind_of(&document.value), name_of(&document.value));
+        let path = if left.path.0.is_empty() { String::new() } else { format!(": `{}`", left.path) };
+        let message = format!("document {}: {kind} `{name}`{path} is not carried: {}", document.number, left.why);
+        let help = "see to it by hand: the model is written without it";
+        // Components find each other by themselves today: nothing is lost with these.
+        let matters = !matches!(left.path.last_field(), Some("dynamoNamespace" | "externalServices"));
+        findings.push(if matters {
+            Finding::error(rules::NOT_CARRIED, document.location(), message, help)
+        } else {
+            Finding::warning(rules::NOTE, document.location(), message, help)
+        });
+    }
+    for (place, faults) in reading.faults {
+        let Some(document) = old.get(place) else { continue };
+        let (kind, name) = (kind_of(&document.value), name_of(&document.value));
+        for fault in faults {
+            findings.push(Finding::error(
+                rules::NOT_AN_OBJECT,
+                document.location(),
+                format!("document {}: {kind} `{name}`: `{}`: {}", document.number, fault.path, fault.message),
+                "correct the manifest",
+            ));
+        }
+    }
+    rest
+}
+
+/// Gives each component the container that the first operator started for it, said or not: an image is to be put there.
+fn with_containers(mut graph: Value) -> Value {
+    let components = graph.pointer_mut("/spec/components").and_then(Value::as_array_mut);
+    for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let pod = || json!({"spec": {"containers": [{"name": "main"}]}});
+        component.entry("podTemplate").or_insert_with(pod);
+    }
+    graph
 }
 
 fn identity(document: &Document, findings: &mut Vec<Finding>) -> Option<(String, String)> {

@@ -262,3 +262,175 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
     Next: stator sync -e default
     "#);
 }
+
+#[test]
+fn the_first_operators_kinds_become_models_as_far_as_they_go() {
+    let deployment = "\
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoDeployment
+metadata: {name: disagg}
+spec:
+  dynamoNim: frontend:jh2o6dqzpsgfued4
+  envs:
+  - {name: GLOBAL, value: everywhere}
+  services:
+    Frontend: {replicas: 1, envs: [{name: HERE, value: only}]}
+    Processor: {replicas: 1}
+    VllmWorker: {replicas: 2}
+";
+    let component = "\
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoNimDeployment
+metadata: {name: search-41fa991-vllmworker}
+spec:
+  dynamoNamespace: search
+  dynamoNim: frontend--jh2o6dqzpsgfued4
+  serviceName: VllmWorker
+  replicas: 3
+  resources: {limits: {gpu: '1'}}
+";
+    let request = "\
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoNimRequest
+metadata: {name: frontend--jh2o6dqzpsgfued4}
+spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
+";
+    let broken =
+        "apiVersion: nvidia.com/v1alpha1\nkind: DynamoDeployment\nmetadata: {name: broken}\nspec: {services: 3}\n";
+    let bench = Workbench::with(&[("old.yaml", &[deployment, component, request, broken, GRAPH].join("---\n"))]);
+    assert_snapshot!(bench.run(["import", "old.yaml", "--out", "new"]), @r#"
+    exit 1
+    ----- stdout -----
+    new/stator.yaml
+    new/chat/model.yaml
+    new/disagg/model.yaml
+    new/search/model.yaml
+    ----- stderr -----
+    old.yaml:1:1: error[import/no-model] document 1: stator refuses the model (model.yaml:6): neither `runtime` nor `image` is given, and not every component has an image of its own
+    old.yaml:1:1: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.dynamoNim` is not carried: a bundle of the build service, which no longer exists: the image and the command of each component must be given
+    old.yaml:1:1: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.services.Processor` is not carried: the frontend does what the processor did
+    old.yaml:1:1: warning[import/note] document 1: no engine of Dynamo's was recognised on the command lines
+    old.yaml:1:1: warning[import/note] document 1: no model was found in the manifest; nothing is rendered from this
+    old.yaml:13:1: error[import/no-model] document 2: stator refuses the model (model.yaml:6): neither `runtime` nor `image` is given, and not every component has an image of its own
+    old.yaml:13:1: error[import/not-carried] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNim` is not carried: a bundle of the build service, which no longer exists: the image and the command of each component must be given
+    old.yaml:13:1: warning[import/note] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNamespace` is not carried: the Dynamo namespace follows from the graph's namespace and name today
+    old.yaml:13:1: warning[import/note] document 2: no engine of Dynamo's was recognised on the command lines
+    old.yaml:13:1: warning[import/note] document 2: no model was found in the manifest; nothing is rendered from this
+    old.yaml:23:1: error[import/not-carried] document 3: DynamoNimRequest `frontend--jh2o6dqzpsgfued4` is not carried: it asked for an image to be built, which no operator does any more: build the image in CI and name it
+    old.yaml:28:1: error[import/not-an-object] document 4: DynamoDeployment `broken`: `spec.services`: expected map, found a number
+    3 models imported, 1 of them rendering back to their manifests; 7 things not carried.
+    "#);
+    assert_snapshot!(bench.read("new/disagg/model.yaml"), @r#"
+    # Imported by stator from old.yaml, document 1.
+    apiVersion: stator.dev/v1alpha1
+    kind: Model
+    metadata:
+      name: disagg
+    spec:
+      # no model was found in the manifest; nothing is rendered from this
+      model: disagg
+      # no engine of Dynamo's was recognised on the command lines
+      engine: custom
+      serving:
+        frontend:
+          name: Frontend
+          env:
+            HERE: only
+        worker:
+          name: VllmWorker
+          replicas: 2
+          gpus: 0
+          command: []
+      # From the manifest as it is: stator has no field for this.
+      overrides:
+        - target:
+            kind: DynamoGraphDeployment
+          merge:
+            spec:
+              env:
+                - name: GLOBAL
+                  value: everywhere
+    "#);
+    assert_snapshot!(bench.read("new/search/model.yaml"), @r#"
+    # Imported by stator from old.yaml, document 2.
+    apiVersion: stator.dev/v1alpha1
+    kind: Model
+    metadata:
+      name: search
+    spec:
+      # no model was found in the manifest; nothing is rendered from this
+      model: search
+      # no engine of Dynamo's was recognised on the command lines
+      engine: custom
+      serving:
+        worker:
+          name: VllmWorker
+          replicas: 3
+          command: []
+        headless: true
+    "#);
+    // What was left is what the models lack: with an image they are whole.
+    for model in ["disagg", "search"] {
+        let path = format!("new/{model}/model.yaml");
+        bench.replace(&path, "  engine: custom\n", "  engine: vllm\n  runtime: 1.2.0\n");
+    }
+    assert_snapshot!(bench.run(["validate", "new"]), @r#"
+    exit 0
+    ----- stdout -----
+    All checks passed (3 models).
+    ----- stderr -----
+    "#);
+}
+
+#[test]
+fn a_request_of_the_first_version_becomes_a_model_too() {
+    let request = "\
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeploymentRequest
+metadata: {name: profile}
+spec:
+  model: Qwen/Qwen3-32B
+  backend: vllm
+  autoApply: true
+  profilingConfig:
+    profilerImage: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0
+    config:
+      sla: {isl: 3000, osl: 150, ttft: 200, itl: 20}
+      hardware: {numGpusPerNode: 8, gpuModel: h200_sxm}
+  enableGpuDiscovery: true
+";
+    let bench = Workbench::with(&[("request.yaml", request)]);
+    assert_snapshot!(bench.run(["import", "request.yaml", "--out", "new"]), @r#"
+    exit 1
+    ----- stdout -----
+    new/profile/model.yaml
+    ----- stderr -----
+    request.yaml:1:1: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not carried: deprecated; the operator discovers GPUs where it may, and `hardware` says them where it may not
+    request.yaml:1:1: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.profilingConfig.config.hardware` is not carried: the profiler's settings have fields of their own at v1beta1, and this one has none
+    1 model imported, 1 of them rendering back to their manifests; 2 things not carried.
+    "#);
+    assert_snapshot!(bench.read("new/profile/model.yaml"), @r#"
+    # Imported by stator from request.yaml, document 1.
+    apiVersion: stator.dev/v1alpha1
+    kind: Model
+    metadata:
+      name: profile
+    spec:
+      model: Qwen/Qwen3-32B
+      engine: vllm
+      image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0
+      sla:
+        ttft: 200ms
+        itl: 20ms
+        workload:
+          isl: 3000
+          osl: 150
+        autoApply: true
+    "#);
+    assert_snapshot!(bench.run(["validate", "new"]), @r#"
+    exit 0
+    ----- stdout -----
+    All checks passed (1 model).
+    ----- stderr -----
+    "#);
+}
