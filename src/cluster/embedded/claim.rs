@@ -81,6 +81,8 @@ fn whole(claim: &Value, faults: &mut Vec<InvalidField>) {
 fn change(old: &Value, new: &Value, faults: &mut Vec<InvalidField>) {
     let bound = new.pointer("/status/phase").and_then(Value::as_str) == Some("Bound");
     let (mut was, mut is) = (spec(old), spec(new));
+    amounts_by_value(&mut was);
+    amounts_by_value(&mut is);
     // The volume controller writes the name of the volume, once.
     if was.get("volumeName").is_none()
         && let Some(name) = is.get("volumeName").cloned()
@@ -115,6 +117,18 @@ fn change(old: &Value, new: &Value, faults: &mut Vec<InvalidField>) {
     if after < before && after <= capacity {
         let path = &["spec", "resources", "requests", "storage"];
         faults.push(fault(path, "Forbidden: field can not be less than status.capacity"));
+    }
+}
+
+/// Amounts in one form each: the API server compares them by value, so that another way to write one is no change.
+fn amounts_by_value(spec: &mut Value) {
+    for group in ["requests", "limits"] {
+        let amounts = spec.pointer_mut(&format!("/resources/{group}")).and_then(Value::as_object_mut);
+        for amount in amounts.into_iter().flat_map(|amounts| amounts.values_mut()) {
+            if let Some(quantity) = Quantity::of(amount) {
+                *amount = json!(quantity.to_string());
+            }
+        }
     }
 }
 
@@ -158,6 +172,13 @@ mod tests {
         spec.accessModes: Unsupported value: "Sometimes": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"
         spec.volumeMode: Unsupported value: "Tape": supported values: "Block", "Filesystem"
         "#);
+    }
+
+    #[test]
+    fn another_way_to_write_a_size_is_no_change() {
+        let old = claim("1Gi", "fast", "Pending");
+        assert_eq!(judge(&claim("1073741824", "fast", "Pending"), Some(&old)), "");
+        assert!(judge(&claim("1073741825", "fast", "Pending"), Some(&old)).contains("immutable after creation"));
     }
 
     #[test]

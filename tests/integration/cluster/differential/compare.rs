@@ -71,8 +71,13 @@ impl Shown {
     pub fn of(object: &Object) -> Self {
         let mut value = object.value().clone();
         let mut owners = Vec::new();
+        // Whoever puts the protection of a claim back owns that and nothing else.
+        let protection = json!({"f:metadata": {"f:finalizers": {".": {}, (format!("v:{PROTECTION:?}")): {}}}});
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             for entry in metadata.remove("managedFields").as_ref().and_then(Value::as_array).into_iter().flatten() {
+                if entry["fieldsV1"] == protection {
+                    continue;
+                }
                 let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
                 owners.push(format!(
                     "{} {} {} {} {}",

@@ -31,6 +31,8 @@ impl Real {
 impl Side for Real {
     type Cluster = Kube;
 
+    const PROTECTS_CLAIMS: bool = true;
+
     fn cluster(&self) -> &Kube {
         &self.kube
     }

@@ -37,6 +37,22 @@ pub fn all() -> Vec<(&'static str, Sequence)> {
             graph(vec![apply("stator", labelled(json!({}))), apply("stator", empty())]),
         ),
         (
+            "what an empty map of metadata does to the storage is not seen",
+            graph(vec![
+                apply("helm", labelled(json!({}))),
+                apply("helm", labelled(json!({}))),
+                apply("stator", json!({"spec": {"components": []}})),
+                apply("stator", json!({"spec": {"components": []}})),
+            ]),
+        ),
+        (
+            "neither is what an empty list of finalizers does",
+            graph(vec![
+                apply("stator", json!({"metadata": {"finalizers": []}, "spec": {}})),
+                apply("stator", json!({"metadata": {"finalizers": []}, "spec": {}})),
+            ]),
+        ),
+        (
             "who gives up all of its metadata leaves the name",
             graph(vec![apply("stator", labelled(json!({"a": "b"}))), apply("stator", empty())]),
         ),
@@ -85,6 +101,17 @@ pub fn all() -> Vec<(&'static str, Sequence)> {
                 apply("stator", claim(json!({"resources": {"requests": {"storage": "1Gi"}}}))),
                 apply("helm", claim(json!({"resources": {"requests": {"storage": "1024Mi"}}}))),
             ]),
+        ),
+        (
+            "a claim that waits for its volume keeps its size, however it is written",
+            of_claim(vec![
+                apply("stator", claim(json!({}))),
+                apply("stator", claim(json!({"resources": {"requests": {"storage": 1_073_741_824}}}))),
+            ]),
+        ),
+        (
+            "what an API server encodes anew is no write: of a claim",
+            of_claim(vec![apply("stator", claim(json!({}))), apply("stator", claim(json!({})))]),
         ),
         (
             "a claim that waits for its volume cannot grow, and no claim shrinks",

@@ -1,11 +1,11 @@
 //! The two clusters that a sequence is run on.
 
 use super::compare::{self, Answer, Seen, Shown};
-use super::steps::{Meant, Sequence, Step, Which};
+use super::steps::{Meant, Sequence, Step, Subject, Which};
 use serde_json::{Value, json};
 use stator::cluster::embedded::{Embedded, Options, Part};
-use stator::cluster::{ApplyRequest, Cluster, Preconditions};
-use stator::dynamo::kinds::Kind;
+use stator::cluster::{ApplyOutcome, ApplyRequest, Cluster, Preconditions};
+use stator::dynamo::kinds::{CLAIM, Kind};
 use stator::object::{Object, ObjectRef};
 use std::future::Future;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use std::time::Duration;
 /// A cluster that objects can also be edited on.
 pub trait Side {
     type Cluster: Cluster;
+
+    /// Whether something keeps claims alive with a finalizer of its own, and puts that back when a write takes it away.
+    const PROTECTS_CLAIMS: bool;
 
     fn cluster(&self) -> &Self::Cluster;
 
@@ -40,6 +43,8 @@ impl Folder {
 
 impl Side for Folder {
     type Cluster = Embedded;
+
+    const PROTECTS_CLAIMS: bool = false;
 
     fn cluster(&self) -> &Embedded {
         &self.cluster
@@ -85,6 +90,8 @@ pub async fn run(side: &impl Side, sequence: &Sequence, namespace: &str, name: &
     };
     let mut seen = Vec::new();
     let mut before = None;
+    // Whether the metadata may be stored with something empty that no reader sees.
+    let mut hidden = false;
     for step in &sequence.steps {
         let answer = take(side, kind, &reference, before.as_ref(), step).await;
         let after = settled(side, &reference).await;
@@ -92,28 +99,59 @@ pub async fn run(side: &impl Side, sequence: &Sequence, namespace: &str, name: &
         let answer = if gone { Answer::Gone } else { answer };
         let version = |object: &Option<Object>| object.as_ref().and_then(Object::resource_version).map(str::to_owned);
         let live = after.as_ref().map(Shown::of);
-        // A merge that changes nothing may still move the resource version on an API server, once: what an apply left
-        // behind (`labels: {}`, and any claim) is encoded anew.
-        let moved = version(&before) != version(&after);
-        let wrote = moved && (!matches!(step, Step::Merge { .. }) || live != before.as_ref().map(Shown::of));
+        let shown_before = before.as_ref().map(Shown::of);
+        // An API server compares bytes, so that it may write where nothing that can be read differs, and say so by a
+        // resource version and nothing else. Files hold only what can be read: there, these are no writes.
+        // - A claim that was applied is encoded anew by the next write, once.
+        // - An empty map or list that was applied to the metadata is stored and never read back: the next write without
+        //   it moves the version once, and each apply with it does so every time.
+        hidden |= step.empties_metadata();
+        let encoded = sequence.subject == Subject::Claim && unversioned(&before) == unversioned(&after);
+        let unseen = hidden || encoded || matches!(step, Step::Merge { .. });
+        let answer = match answer {
+            Answer::Applied(ApplyOutcome::Updated, shown)
+                if (hidden || encoded) && Some(&*shown) == shown_before.as_ref() =>
+            {
+                Answer::Applied(ApplyOutcome::Unchanged, shown)
+            }
+            Answer::Applied(..)
+            | Answer::Merged(_)
+            | Answer::Gone
+            | Answer::Pending
+            | Answer::Absent
+            | Answer::Conflict(_)
+            | Answer::Precondition
+            | Answer::Invalid(_)
+            | Answer::Denied
+            | Answer::Other(_) => answer,
+        };
+        let wrote = version(&before) != version(&after) && !(unseen && live == shown_before);
         seen.push(Seen { answer, live, wrote });
         before = after;
     }
     seen
 }
 
-/// The object, once the API server's own protection of claims has let go of one that is being deleted.
-async fn settled(side: &impl Side, reference: &ObjectRef) -> Option<Object> {
+/// The object without its resource version; its times are still there.
+fn unversioned(object: &Option<Object>) -> Option<Value> {
+    let mut value = object.as_ref()?.value().clone();
+    value["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    Some(value)
+}
+
+/// The object, once the API server's own protection of claims has let go of one that is being deleted, and is back on
+/// one that is not.
+async fn settled<S: Side>(side: &S, reference: &ObjectRef) -> Option<Object> {
     for _ in 0..2000 {
-        let live = side.cluster().get(reference).await.unwrap();
-        let protected =
-            live.as_ref().is_some_and(|live| live.is_deleting() && live.finalizers().contains(&compare::PROTECTION));
-        if !protected {
-            return live;
+        let live = side.cluster().get(reference).await.unwrap()?;
+        let protected = live.finalizers().contains(&compare::PROTECTION);
+        let wanted = S::PROTECTS_CLAIMS && reference.kind == CLAIM.kind && !live.is_deleting();
+        if protected == wanted {
+            return Some(live);
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("{reference} is protected for ever");
+    panic!("{reference} does not come to rest");
 }
 
 async fn take(side: &impl Side, kind: &Kind, reference: &ObjectRef, live: Option<&Object>, step: &Step) -> Answer {

@@ -1,6 +1,6 @@
 //! What is done to an object: the steps of a sequence, and how they read when a sequence fails.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use stator::dynamo::kinds::{CLAIM, GRAPH, Kind, RECORD, REQUEST};
 use std::fmt;
 
@@ -91,6 +91,15 @@ impl Step {
             *force = true;
         }
         self
+    }
+
+    /// Whether it is an apply with a map or list in the metadata that has nothing in it.
+    pub fn empties_metadata(&self) -> bool {
+        let Self::Apply { config, .. } = self else { return false };
+        let empty = |name: &str| config["metadata"][name].as_object().is_some_and(Map::is_empty);
+        empty("labels")
+            || empty("annotations")
+            || config["metadata"]["finalizers"].as_array().is_some_and(Vec::is_empty)
     }
 
     /// Through the status subresource.
