@@ -74,11 +74,12 @@ struct Known {
 async fn look(place: &Place, with_events: bool, output: &Output) -> Result<Known, CliError> {
     connect::within(&place.cluster, async {
         let opened = repository::open(&place.path, output)?;
-        let desired = repository::desired(&opened.workspace, &place.environment)?;
-        let namespace = desired.target.namespace.clone();
-        let cluster = status::connect(&opened, &desired, &place.cluster, output).await?;
+        let mut selection = repository::select(&opened.workspace, &place.environment)?;
+        let namespace = selection.environment.namespace.to_string();
+        let cluster = status::connect(&opened, &selection, &place.cluster, output).await?;
         connect::preflight(&cluster, output).await?;
-        let (models, records) = status::look(&opened, desired, &cluster).await?;
+        connect::learn(&cluster, &mut selection).await;
+        let (models, records) = status::look(&opened, repository::render_selection(selection), &cluster).await?;
         let said = match cluster.kubernetes() {
             Some(cluster) if with_events => match cluster.events(&namespace).await {
                 Ok(events) => about(&models, events),

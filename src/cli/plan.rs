@@ -131,11 +131,13 @@ pub async fn against_live(
     output: &Output,
 ) -> Result<Plan, CliError> {
     opened.note_when_empty(output);
-    let desired = repository::desired(&opened.workspace, environment)?;
-    opened.workspace.forget_models();
-    let context = desired.selection.environment.context.clone();
+    let mut selection = repository::select(&opened.workspace, environment)?;
+    let context = selection.environment.context.clone();
     let connected = connect::open(cluster, &opened.checkout.root, context.as_deref(), output).await?;
     connect::preflight(&connected, output).await?;
+    connect::learn(&connected, &mut selection).await;
+    let desired = repository::render_selection(selection);
+    opened.workspace.forget_models();
     let found = live::read(&connected, &desired).await?;
     Ok(live::plan(&opened, desired, found, changes).plan)
 }

@@ -9,6 +9,7 @@ use super::{connect, signals};
 use crate::cluster::{AnyCluster, Cluster as _, WatchEvent};
 use crate::dynamo::kinds;
 use crate::finding::nearest;
+use crate::intent::Selection;
 use crate::object::ObjectRef;
 use crate::plan::{self, ModelStatus, Record, Sight};
 use crate::present::status as present;
@@ -69,21 +70,22 @@ async fn show(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> 
     let (path, name) = target(&arguments.target);
     let opened = repository::open(&path, output)?;
     opened.note_when_empty(output);
-    let desired = repository::desired(&opened.workspace, &arguments.environment)?;
-    let namespace = desired.target.namespace.clone();
-    let cluster = connect(&opened, &desired, &arguments.cluster, output).await?;
+    let mut selection = repository::select(&opened.workspace, &arguments.environment)?;
+    let namespace = selection.environment.namespace.to_string();
+    let cluster = connect(&opened, &selection, &arguments.cluster, output).await?;
     // One look needs nobody to move what it looks at.
     let _operator = match arguments.simulate.playable(&cluster)? {
         Some(_) if arguments.watch => arguments.simulate.start(&cluster)?,
         Some(_) | None => None,
     };
     connect::preflight(&cluster, output).await?;
+    connect::learn(&cluster, &mut selection).await;
     // The watch is opened first, so that nothing falls between it and the first look.
     let mut changes = match arguments.watch {
         true => Some(cluster.watch(kinds::ALL, Some(&namespace)).await?),
         false => None,
     };
-    let mut models = look(&opened, desired, &cluster).await?.0;
+    let mut models = look(&opened, repository::render_selection(selection), &cluster).await?.0;
     let mut shown = String::new();
     loop {
         let text = text(&select(models, name.as_deref())?, arguments.output, output)?;
@@ -107,19 +109,20 @@ async fn show(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> 
         while changes.try_recv().is_ok() {}
         // Files may have changed too: the list is about git as much as about the cluster.
         let again = repository::open(&path, output)?;
-        let desired = repository::desired(&again.workspace, &arguments.environment)?;
-        models = look(&again, desired, &cluster).await?.0;
+        let mut selection = repository::select(&again.workspace, &arguments.environment)?;
+        connect::learn(&cluster, &mut selection).await;
+        models = look(&again, repository::render_selection(selection), &cluster).await?.0;
     }
 }
 
 /// Opens the environment's cluster.
 pub async fn connect(
     opened: &Opened,
-    desired: &Desired,
+    selection: &Selection,
     cluster: &ClusterArgs,
     output: &Output,
 ) -> Result<AnyCluster, CliError> {
-    connect::open(cluster, &opened.checkout.root, desired.selection.environment.context.as_deref(), output).await
+    connect::open(cluster, &opened.checkout.root, selection.environment.context.as_deref(), output).await
 }
 
 /// Every model's status, and the environment's records.

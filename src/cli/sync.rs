@@ -81,12 +81,18 @@ enum Format {
 pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
     let mut opened = repository::open(&arguments.path.path, output)?;
     opened.note_when_empty(output);
-    let desired = repository::desired(&opened.workspace, &arguments.environment)?;
-    opened.workspace.forget_models();
-    let context = desired.selection.environment.context.clone();
+    let mut selection = repository::select(&opened.workspace, &arguments.environment)?;
+    let context = selection.environment.context.clone();
     let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output).await?;
     let _operator = arguments.simulate.start(&cluster)?;
-    connect::within(&arguments.cluster, connect::preflight(&cluster, output)).await?;
+    connect::within(&arguments.cluster, async {
+        connect::preflight(&cluster, output).await?;
+        connect::learn(&cluster, &mut selection).await;
+        Ok(())
+    })
+    .await?;
+    let desired = repository::render_selection(selection);
+    opened.workspace.forget_models();
     let faulty = desired.faulty(&opened.checkout.scope);
     let found = connect::within(&arguments.cluster, live::read(&cluster, &desired)).await?;
     let planned = live::plan(&opened, desired, found, &arguments.changes);

@@ -3,6 +3,7 @@
 use super::embedded::Embedded;
 use super::kube::Kube;
 use super::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use crate::dynamo::admission::Platform;
 use crate::dynamo::kinds::Kind;
 use crate::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
@@ -44,6 +45,13 @@ impl Cluster for AnyCluster {
         match self {
             Self::Embedded(cluster) => cluster.describe(),
             Self::Kubernetes(cluster) => cluster.describe(),
+        }
+    }
+
+    async fn platform(&self) -> Result<Platform, ClusterError> {
+        match self {
+            Self::Embedded(cluster) => cluster.platform().await,
+            Self::Kubernetes(cluster) => cluster.platform().await,
         }
     }
 

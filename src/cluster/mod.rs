@@ -10,6 +10,7 @@ pub mod kube;
 pub use any::AnyCluster;
 pub use error::{ClusterError, FieldConflict, InvalidField};
 
+use crate::dynamo::admission::Platform;
 use crate::dynamo::kinds::Kind;
 use crate::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
@@ -19,6 +20,9 @@ use std::future::Future;
 pub trait Cluster: Send + Sync {
     /// What to call it in one line: `embedded cluster in .stator/cluster`.
     fn describe(&self) -> String;
+
+    /// What the cluster has beside Dynamo's operator, as far as it can tell; what it cannot tell is left out.
+    fn platform(&self) -> impl Future<Output = Result<Platform, ClusterError>> + Send;
 
     /// Objects of one kind, in one namespace or in all, that carry all the labels. Sorted by reference.
     fn list(

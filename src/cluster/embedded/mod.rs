@@ -26,6 +26,7 @@ mod write;
 pub use disk::{Atomic, Disk};
 
 use super::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use crate::dynamo::admission::Platform;
 use crate::dynamo::kinds::Kind;
 use crate::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,6 +155,11 @@ impl Embedded {
 impl Cluster for Embedded {
     fn describe(&self) -> String {
         format!("embedded cluster in {}", self.shown.display())
+    }
+
+    async fn platform(&self) -> Result<Platform, ClusterError> {
+        // It is no place to run on: it says nothing for or against a model that is meant for one.
+        Ok(Platform::default())
     }
 
     async fn list(

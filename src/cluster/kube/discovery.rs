@@ -17,6 +17,9 @@ pub(super) type Served = BTreeMap<String, BTreeSet<String>>;
 #[derive(Debug, Default)]
 pub(super) struct Discovered(Mutex<BTreeMap<String, Served>>);
 
+/// What the list of groups is called when it is refused.
+const GROUPS: Kind = Kind { group: "", version: "v1", kind: "APIGroup", plural: "apigroups", short: "apigroup" };
+
 impl Discovered {
     fn groups(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Served>> {
         // Every change is one insert or one clear, so a panic elsewhere leaves it whole.
@@ -27,6 +30,16 @@ impl Discovered {
     pub(super) fn forget(&self) {
         self.groups().clear();
     }
+}
+
+#[derive(Deserialize)]
+struct Groups {
+    groups: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +74,16 @@ impl Kube {
 }
 
 impl Inner {
+    /// The names of the API groups that the cluster serves, `None` where the user may not ask. Asked every time: what is
+    /// installed while a watch runs counts from then on.
+    pub(super) async fn groups(&self) -> Result<Option<BTreeSet<String>>, ClusterError> {
+        let found = match self.ask::<Groups>("get", &GROUPS, &Url::path("/apis")).await {
+            Err(ClusterError::Forbidden { .. }) => None,
+            other => other?,
+        };
+        Ok(found.map(|found| found.groups.into_iter().map(|group| group.name).collect()))
+    }
+
     async fn served(&self, kind: &Kind) -> Result<Served, ClusterError> {
         if let Some(served) = self.discovered.groups().get(kind.group) {
             return Ok(served.clone());

@@ -22,6 +22,7 @@ pub use events::Event;
 pub use preflight::{Obstacle, Preflight, Release};
 
 use super::{Applied, ApplyOutcome, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use crate::dynamo::admission::Platform;
 use crate::dynamo::kinds::{self, Kind};
 use crate::fields::{self, Manager};
 use crate::object::{Object, ObjectRef};
@@ -388,6 +389,11 @@ fn same(a: &Value, b: &Value) -> bool {
 impl Cluster for Kube {
     fn describe(&self) -> String {
         format!("Kubernetes cluster of {} ({})", self.inner.name, self.inner.server)
+    }
+
+    async fn platform(&self) -> Result<Platform, ClusterError> {
+        let groups = self.inner.groups().await?;
+        Ok(groups.map_or_else(Platform::default, |groups| Platform::of_groups(groups.iter().map(String::as_str))))
     }
 
     async fn list(

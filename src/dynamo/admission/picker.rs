@@ -27,7 +27,7 @@ pub(super) fn check(component: &Component, faults: &mut Faults<'_>) {
             "the endpoint picker `{name}` needs the Gateway API Inference Extension \
              (inference.networking.k8s.io)"
         ),
-        "install it, and say `inferenceGateway: true` under the environment's `platform` in stator.yaml",
+        "install it, and where no cluster is asked say `inferenceGateway: true` under the environment's `platform` in stator.yaml",
         format!(
             "spec.services[{name}]: cannot deploy EPP component: InferencePool API group (inference.networking.k8s.io) is \
              not available in the cluster. EPP requires the Gateway API Inference Extension to be installed. Please \

@@ -4,4 +4,5 @@ mod records;
 mod requests;
 mod sets;
 mod stories;
+mod updates;
 mod world;

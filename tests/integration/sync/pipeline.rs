@@ -3,6 +3,7 @@
 use stator::cluster::embedded::operator::Operator;
 use stator::cluster::embedded::{Embedded, Options};
 use stator::cluster::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use stator::dynamo::admission::Platform;
 use stator::dynamo::kinds::{self, Kind};
 use stator::intent::Workspace;
 use stator::object::{Object, ObjectRef};
@@ -230,6 +231,10 @@ fn dead() -> ClusterError {
 impl<C: Cluster> Cluster for Dying<'_, C> {
     fn describe(&self) -> String {
         self.cluster.describe()
+    }
+
+    async fn platform(&self) -> Result<Platform, ClusterError> {
+        self.cluster.platform().await
     }
 
     async fn list(

@@ -3,6 +3,7 @@
 use super::{Reply, Server, graph, live, status};
 use crate::cluster::kube::{Deadlines, Options};
 use crate::cluster::{ApplyOutcome, ApplyRequest, Cluster as _, ClusterError};
+use crate::dynamo::admission::Platform;
 use crate::dynamo::kinds::{CLAIM, GRAPH, MANAGER};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -104,4 +105,19 @@ async fn a_server_that_does_not_answer_is_given_up() {
     let error = cluster.get(&graph("llama").reference()).await.unwrap_err();
     insta::assert_snapshot!(error, @"https://test did not answer GET /apis/nvidia.com/v1beta1/namespaces/prod/dynamographdeployments/llama within 0.02 s");
     assert!(error.may_pass().is_some());
+}
+
+#[tokio::test]
+async fn what_a_cluster_has_is_told_by_its_groups_and_left_open_where_they_are_kept_back() {
+    let group =
+        |name: &str| json!({"name": name, "versions": [{"groupVersion": format!("{name}/v1"), "version": "v1"}]});
+    let groups = json!({"kind": "APIGroupList", "groups": [group("apps"), group("grove.io"), group("nvidia.com")]});
+    let kept_back = status(403, "Forbidden", "forbidden: User \"me\" cannot get path \"/apis\"", json!({}));
+    let server = Server::new([Reply::json(200, &groups), kept_back, Reply::text(200, "none")]);
+    let cluster = server.cluster();
+    let found = cluster.platform().await.unwrap();
+    assert_eq!((found.grove, found.leader_worker_set, found.inference_gateway), (Some(true), Some(false), Some(false)));
+    assert_eq!(cluster.platform().await.unwrap(), Platform::default());
+    assert!(cluster.platform().await.is_err(), "no answer at all is not an empty one");
+    assert_eq!(server.asked(), ["GET /apis"; 3]);
 }

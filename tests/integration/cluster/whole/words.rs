@@ -5,6 +5,7 @@ use crate::cluster::scenario::object;
 use crate::sync::pipeline::Site;
 use serde_json::{Value, json};
 use stator::cluster::{Applied, ApplyOutcome, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use stator::dynamo::admission::Platform;
 use stator::dynamo::kinds::{self, Kind};
 use stator::object::{Object, ObjectRef};
 use stator::plan::{HoldKind, Plan, Step};
@@ -222,6 +223,10 @@ impl<'a, C: Cluster> Watched<'a, C> {
 impl<C: Cluster> Cluster for Watched<'_, C> {
     fn describe(&self) -> String {
         self.cluster.describe()
+    }
+
+    async fn platform(&self) -> Result<Platform, ClusterError> {
+        self.cluster.platform().await
     }
 
     async fn list(
