@@ -1,5 +1,6 @@
 //! The whole way: files become intents, a plan, writes on the embedded cluster, and health under the simulated operator.
 
+mod adapters;
 pub mod bench;
 mod crash;
 mod faults;
