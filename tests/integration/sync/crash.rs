@@ -9,7 +9,7 @@ use stator::cluster::kube::{Kube, Options};
 use stator::cluster::{ApplyRequest, Cluster};
 use stator::dynamo::kinds;
 use stator::object::{Object, ObjectRef};
-use stator::plan::Step;
+use stator::plan::{Action, Step};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -108,6 +108,8 @@ async fn run<C: Cluster, G>(
     let (plan, _) = site.plan(&cluster, workload.allow).await;
     let left = plan.changes.iter().filter(|change| change.step != Step::Nothing).count();
     assert_eq!(left, workload.left, "{}: crash {crash:?}: {:#?}", workload.name, plan.changes);
+    let blocked = plan.changes.iter().filter(|change| change.action == Action::Blocked).count();
+    assert_eq!(blocked, workload.blocked, "{}: crash {crash:?}: {:#?}", workload.name, plan.changes);
     let idle = Dying::new(&cluster, usize::MAX, true);
     if workload.left == 0 {
         site.sync_on(&idle, false, workload.allow).await;

@@ -21,6 +21,8 @@ pub struct Workload {
     pub refused: Option<&'static str>,
     /// Changes that stay undone, because something is in their way.
     pub left: usize,
+    /// Changes that the plan does not try in the end, because somebody else has a say in them.
+    pub blocked: usize,
 }
 
 const NOTHING: Workload = Workload {
@@ -32,6 +34,7 @@ const NOTHING: Workload = Workload {
     allow: &[],
     refused: None,
     left: 0,
+    blocked: 0,
 };
 
 const WORKER: &str = "{worker: {replicas: 1}}";
@@ -157,6 +160,7 @@ pub const WORKLOADS: &[Workload] = &[
         },
         // Somebody scales by hand: stator's number is a conflict now.
         meanwhile: |namespace| vec![theirs(namespace, 7)],
+        blocked: 1,
         ..NOTHING
     },
     Workload {
