@@ -3,7 +3,7 @@
 use super::documents::Document;
 use super::{carry, rules, sort};
 use crate::finding::Finding;
-use crate::intent::model::{AccessMode, Adapter, Engine, Model, OverrideKind};
+use crate::intent::model::{AccessMode, Adapter, Cache, Engine, Model, OverrideKind};
 use serde_json::Value;
 
 /// The model that an adapter is for: Dynamo compares `baseModelName` with the graph's reference byte for byte.
@@ -32,7 +32,7 @@ pub fn adapter(document: &Document, graph: &str, engine: Engine) -> Result<Adapt
         let found = if model_type.is_empty() { "base" } else { model_type };
         return Err(refuse("spec.modelType", format!("is `{found}`, and a model has adapters of type `lora` only")));
     }
-    if engine != Engine::Vllm {
+    if !matches!(engine, Engine::Vllm | Engine::Custom) {
         return Err(refuse("spec.baseModelName", "names a graph of an engine that loads no adapters".to_owned()));
     }
     let source = text("/spec/source/uri");
@@ -46,6 +46,32 @@ pub fn adapter(document: &Document, graph: &str, engine: Engine) -> Result<Adapt
     let object_name = if short.is_some() { None } else { name.parse().ok() };
     let served_name = Some(served.to_owned()).filter(|served| !served.is_empty() && *served != short.unwrap_or(name));
     Ok(Adapter { name: adapter_name, source, served_name, object_name, max_rank: None })
+}
+
+/// A cache that is nothing but the claim, when a component of the graph mounts it.
+pub fn mentioned(graph: &Value, claim: &Document) -> Option<Cache> {
+    let name = sort::name_of(&claim.value);
+    let components = graph.pointer("/spec/components").and_then(Value::as_array);
+    let volumes = |component: &Value| component.pointer("/podTemplate/spec/volumes")?.as_array().cloned();
+    let mounted = components
+        .into_iter()
+        .flatten()
+        .filter_map(volumes)
+        .flatten()
+        .any(|volume| volume.pointer("/persistentVolumeClaim/claimName").is_some_and(|of| of == name));
+    mounted.then(|| {
+        Some(Cache {
+            claim: name.parse().ok()?,
+            size: None,
+            storage_class: None,
+            access_mode: None,
+            mount_path: None,
+            volume: None,
+            hf_home: Some(false),
+            model_path: None,
+            prune: None,
+        })
+    })?
 }
 
 /// Gives the cache the claim's size and class, when the claim is the cache's; false otherwise.

@@ -53,6 +53,11 @@ pub fn args_of_workers(model: &Model) -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
+/// Whether a model renders a graph.
+pub fn renders(model: &Model, graph: &Value) -> bool {
+    rendered(model, kinds::GRAPH, None).is_some_and(|object| equivalence::differences(object.value(), graph).is_empty())
+}
+
 fn components(graph: &Value) -> BTreeMap<&str, &Map<String, Value>> {
     let list = graph.pointer("/spec/components").and_then(Value::as_array);
     list.into_iter()

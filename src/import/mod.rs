@@ -187,13 +187,32 @@ impl Draft {
         }
     }
 
-    /// Takes a claim, when it is that of the cache.
+    /// Takes a claim, when it is that of the cache, or may be: one that some workers mount, or that they mount in part.
     fn take_claim(&mut self, document: &Document) -> bool {
-        let mine = beside::claim(&mut self.model, document);
+        let mut model = self.model.clone();
+        if model.spec.cache.is_none() {
+            let (target, kind) = (self.target(), self.kind());
+            model.spec.cache = beside::mentioned(&target, document);
+            if model.spec.cache.is_none() {
+                return false;
+            }
+            // Mounts that the cache brings and the graph lacks go.
+            carry::complete(&mut model, &target, kind);
+            if !carry::renders(&model, &target) {
+                return false;
+            }
+        }
+        let mine = beside::claim(&mut model, document);
         if mine {
+            self.model = model;
             self.targets.push(document.value.clone());
         }
         mine
+    }
+
+    /// The root as it is to be rendered.
+    fn target(&self) -> Value {
+        Value::Object(without_nulls(self.root.value.as_object().unwrap_or(&Map::new())))
     }
 
     /// Guesses with the adapters that were found, and adds what the guess lacks.
@@ -206,8 +225,7 @@ impl Draft {
             self.guess(&adapters);
         }
         labels(&mut self.model, &self.root.value);
-        let target = Value::Object(without_nulls(self.root.value.as_object().unwrap_or(&Map::new())));
-        let kind = self.kind();
+        let (target, kind) = (self.target(), self.kind());
         carry::complete(&mut self.model, &target, kind);
         for adapter in std::mem::take(&mut self.adapters) {
             carry::complete(&mut self.model, &adapter.value, OverrideKind::DynamoModel);

@@ -3,7 +3,7 @@
 use super::parts::Target;
 use super::{shape, shared};
 use crate::dynamo::registry::env as names;
-use crate::import::guess::worker::GPU;
+use crate::import::guess::worker::{GPU, MOST_GPUS};
 use crate::intent::model::{Component, ComponentType, EnvValue, ModelSpec};
 use serde_json::Value;
 
@@ -13,6 +13,8 @@ pub fn component(target: Target<'_>) -> Component {
     let component_type = shape::component_type(target);
     let nodes = target.nodes();
     let gpus = target.gpus(GPU).map(|gpus| gpus.saturating_mul(nodes.unwrap_or(1)));
+    let fits = gpus.is_none_or(|gpus| gpus <= MOST_GPUS);
+    let (gpus, nodes) = if fits { (gpus, nodes) } else { (None, None) };
     Component {
         component_type,
         replicas: target.replicas(),

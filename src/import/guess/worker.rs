@@ -83,6 +83,9 @@ fn take(found: &Found, common: Common<'_>, worker: &mut Worker) -> bool {
     value.is_some()
 }
 
+/// The most GPUs that an intent gives one replica.
+pub const MOST_GPUS: u32 = 1024;
+
 /// GPUs of one replica, where they do not follow from the parallel sizes. Sizes that contradict the limits are left on
 /// the command line: they are the writer's own business.
 fn gpus(target: Target<'_>, engine: Engine, worker: &mut Worker, named: &mut Vec<Found>) {
@@ -99,7 +102,12 @@ fn gpus(target: Target<'_>, engine: Engine, worker: &mut Worker, named: &mut Vec
         named.retain(|found| !found.setting.counts_gpus() && found.setting != Setting::ExpertParallel);
     }
     let follows = if engine.runs_on_gpus() { worker.parallel_size(engine) } else { 0 };
-    worker.gpus = (all != follows).then_some(all);
+    if all > MOST_GPUS {
+        // More than a field takes: both halves of the product stay as the manifest has them.
+        (worker.gpus, worker.nodes) = (None, None);
+    } else {
+        worker.gpus = (all != follows).then_some(all);
+    }
 }
 
 /// The worker with a command line of its own, in which names stand for the settings that were found.

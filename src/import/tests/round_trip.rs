@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-fn data() -> PathBuf {
+pub(super) fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo")
 }
 
 /// What the operator makes of each document of upstream's, by file.
-fn oracle() -> BTreeMap<String, Vec<Value>> {
+pub(super) fn oracle() -> BTreeMap<String, Vec<Value>> {
     let text = fs_err::read_to_string(data().join("oracle/manifests.jsonl")).unwrap();
     let mut files: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for row in text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
@@ -41,7 +41,7 @@ fn imported(file: &str) -> &'static Import {
 }
 
 /// The objects that a model's text renders to, as a user gets them.
-fn rendered(text: &str) -> Vec<Object> {
+pub(super) fn rendered(text: &str) -> Vec<Object> {
     let file = SourceFile { path: "model.yaml".into(), content: Ok(text.as_bytes().to_vec()) };
     let selection = Workspace::parse(&SourceTree { files: vec![file] }).environment(None).unwrap();
     let [intent] = selection.intents.as_slice() else { panic!("{:#?}\n{text}", selection.findings) };
