@@ -47,11 +47,11 @@ pub fn graph(name: ModelName, spec: &Map<String, Value>, adapters: &[Adapter]) -
     let components = spec.get("components").and_then(Value::as_array);
     let targets: Vec<Target<'_>> = components.into_iter().flatten().filter_map(Value::as_object).map(Target).collect();
     let mut notes = Vec::new();
-    let engine = match shape::engine(&targets, spec) {
+    let mut engine = shape::engine(&targets, spec);
+    if engine == Engine::Custom && !adapters.is_empty() {
         // Whatever its program is called, only vLLM loads adapters.
-        Engine::Custom if !adapters.is_empty() => Engine::Vllm,
-        engine => engine,
-    };
+        engine = Engine::Vllm;
+    }
     let Some(table) = engine::table(engine) else { return empty(name) };
     if engine == Engine::Custom {
         notes.push(("spec.engine", "no engine of Dynamo's was recognised on the command lines".to_owned()));
