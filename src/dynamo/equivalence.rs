@@ -9,7 +9,7 @@
 //! - a component's type that v1beta1 has no word for (`main`, `default`): the operator treats it as none, and an API
 //!   server refuses it;
 //! - the name of a request, which stator derives from what it asks for;
-//! - nulls, empty lists, empty maps of names, and the zero values of [`EMPTY_SAYS_NOTHING`];
+//! - nulls, empty lists, empty maps of names, and the zero values of `EMPTY_SAYS_NOTHING` below;
 //! - leaves at the default of the bundled schema (`protocol: TCP`, `mode: IntraPod`), and `replicas: 1`, which the
 //!   operator's webhook fills in;
 //! - how a quantity (`1Gi`, `1024Mi`) or a number (`10`, `10.0`) is spelled.
