@@ -1,0 +1,280 @@
+//! What stator asks of a git host, in one shape for all of them.
+
+use std::future::Future;
+use std::time::Duration;
+
+/// A git host's API, for one repository. Every call has a deadline of its own; none of them retries, as only the caller
+/// knows what may wait and what has been overtaken: see [`ForgeError::retry`].
+pub trait Forge: Send + Sync {
+    /// What to call it in one line: `GitHub, team/models`.
+    fn describe(&self) -> String;
+
+    /// How much it takes.
+    fn limits(&self) -> Limits;
+
+    /// Sets a commit's status. Hosts that keep every one posted show the newest of a context.
+    fn set_status(&self, commit: &str, status: &CommitStatus) -> impl Future<Output = Result<(), ForgeError>> + Send;
+
+    /// The newest status of every context of a commit that begins with `prefix`, sorted by context.
+    fn statuses(
+        &self,
+        commit: &str,
+        prefix: &str,
+    ) -> impl Future<Output = Result<Vec<CommitStatus>, ForgeError>> + Send;
+
+    /// All open pull requests onto a branch, whatever their number, sorted by number.
+    fn open_pull_requests(&self, base: &str) -> impl Future<Output = Result<Vec<PullRequest>, ForgeError>> + Send;
+
+    /// One pull request.
+    fn pull_request(&self, number: u64) -> impl Future<Output = Result<PullRequest, ForgeError>> + Send;
+
+    /// The comments on a pull request that stator's own account wrote, oldest first. Others' are left out: anybody can
+    /// write a marker.
+    fn own_comments(&self, number: u64) -> impl Future<Output = Result<Vec<Comment>, ForgeError>> + Send;
+
+    /// Writes a comment.
+    fn add_comment(&self, number: u64, body: &str) -> impl Future<Output = Result<Comment, ForgeError>> + Send;
+
+    /// Puts another text in the place of a comment's.
+    fn edit_comment(
+        &self,
+        number: u64,
+        comment: &Comment,
+        body: &str,
+    ) -> impl Future<Output = Result<Comment, ForgeError>> + Send;
+
+    /// Opens a pull request between two branches of the repository.
+    fn add_pull_request(&self, new: &NewPullRequest) -> impl Future<Output = Result<PullRequest, ForgeError>> + Send;
+}
+
+/// How much a host takes. What is longer is cut before it is sent, with a mark that it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Characters of a status' description.
+    pub description: usize,
+    /// Bytes, and UTF-16 units, of a comment: neither may be more.
+    pub comment: usize,
+    /// Whether comments keep HTML: hidden markers and folded parts.
+    pub html: bool,
+}
+
+/// What a commit is said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StatusState {
+    /// Under way.
+    Pending,
+    /// Applied and healthy, overtaken, or nothing to do.
+    Success,
+    /// The commit is at fault: an intent is wrong, or what it asks for does not become healthy.
+    Failure,
+    /// stator, the cluster or the network is at fault.
+    Error,
+}
+
+/// A commit's status in one context.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommitStatus {
+    /// What it is about: `stator/prod`, `stator/prod/llama-3-70b`, `stator/preview/prod`.
+    pub context: String,
+    /// The verdict.
+    pub state: StatusState,
+    /// One sentence. A host's limit is kept by its client.
+    pub description: String,
+    /// Where there is more: absolute, `http` or `https`.
+    pub target_url: Option<String>,
+}
+
+/// A pull request, or merge request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullRequest {
+    /// Its number in its repository.
+    pub number: u64,
+    /// Its title, as somebody wrote it.
+    pub title: String,
+    /// Where it stands.
+    pub state: PullRequestState,
+    /// The branch it is to go into.
+    pub base: String,
+    /// The newest commit of what it brings.
+    pub head: String,
+    /// The ref to fetch it by, in the base repository: `refs/pull/7/head`. `None` where the host has none, and the head
+    /// is fetched by its branch.
+    pub fetch: Option<String>,
+    /// The branch that it comes from, where it is one of this repository.
+    pub branch: Option<String>,
+    /// Whether it comes from another repository, or from one that is gone.
+    pub fork: bool,
+    /// Its page.
+    pub url: String,
+}
+
+/// Where a pull request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PullRequestState {
+    /// Open.
+    Open,
+    /// Merged.
+    Merged,
+    /// Closed without a merge.
+    Closed,
+}
+
+/// A comment on a pull request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comment {
+    /// The host's name for it, with what else an edit needs (a thread, a version).
+    pub id: String,
+    /// Its text.
+    pub body: String,
+}
+
+/// A pull request to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPullRequest {
+    /// Its title.
+    pub title: String,
+    /// Its text.
+    pub body: String,
+    /// The branch it is to go into.
+    pub base: String,
+    /// The branch it comes from.
+    pub head: String,
+}
+
+/// Why a host did not do what it was asked. Answers are quoted in part and without credentials.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForgeError {
+    /// The token is missing, wrong or expired.
+    #[error("{host} does not know the token: {message}")]
+    Unauthorized {
+        /// Who answered.
+        host: String,
+        /// What it said.
+        message: String,
+    },
+    /// The token may not do this.
+    #[error("{host} forbids it: {message}")]
+    Forbidden {
+        /// Who answered.
+        host: String,
+        /// What it said.
+        message: String,
+    },
+    /// There is no such repository, commit or pull request, or the token may not see it.
+    #[error("{host} has no {what}, or the token may not see it")]
+    NotFound {
+        /// Who answered.
+        host: String,
+        /// What was asked for.
+        what: String,
+    },
+    /// The repository or the conversation takes no writes any more: archived, locked, disabled.
+    #[error("{host} is closed for this: {message}")]
+    Closed {
+        /// Who answered.
+        host: String,
+        /// What it said.
+        message: String,
+    },
+    /// The host takes no further status of this context on this commit (GitHub: 1,000).
+    #[error("{host} takes no more statuses of this context on this commit")]
+    Full {
+        /// Who answered.
+        host: String,
+    },
+    /// Too many calls.
+    #[error("{host} asks to wait: too many calls")]
+    RateLimited {
+        /// Who answered.
+        host: String,
+        /// How long it says to wait; `None` where it does not say.
+        after: Option<Duration>,
+    },
+    /// Something else was written meanwhile.
+    #[error("{host} was changed meanwhile: {message}")]
+    Conflict {
+        /// Who answered.
+        host: String,
+        /// What it said.
+        message: String,
+    },
+    /// The host refuses the request as it is.
+    #[error("{host} refuses the request: {message}")]
+    Invalid {
+        /// Who answered.
+        host: String,
+        /// What it said.
+        message: String,
+    },
+    /// The host is in trouble, cannot be reached, or did not answer in time.
+    #[error("{host} cannot be reached: {message}")]
+    Unavailable {
+        /// Who was asked.
+        host: String,
+        /// What happened.
+        message: String,
+        /// How long it says to wait, if it does.
+        after: Option<Duration>,
+    },
+    /// The answer is none that the host documents, or larger than is read.
+    #[error("{host} answers in a way that stator does not understand: {message}")]
+    Unreadable {
+        /// Who answered.
+        host: String,
+        /// What was wrong with it.
+        message: String,
+    },
+}
+
+/// What to do after a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Again, after at least this long, with jitter.
+    After(Duration),
+    /// Again, with growing pauses.
+    Soon,
+    /// Not before something changes: the secret, the repository, the text.
+    Never,
+}
+
+impl ForgeError {
+    /// Whether asking again may help.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::RateLimited { after: Some(after), .. } | Self::Unavailable { after: Some(after), .. } => {
+                Retry::After(*after)
+            }
+            // GitHub's secondary limits come without a number; it asks for at least a minute.
+            Self::RateLimited { after: None, .. } => Retry::After(Duration::from_secs(60)),
+            Self::Unavailable { after: None, .. } | Self::Conflict { .. } | Self::NotFound { .. } => Retry::Soon,
+            Self::Unauthorized { .. }
+            | Self::Forbidden { .. }
+            | Self::Closed { .. }
+            | Self::Full { .. }
+            | Self::Invalid { .. }
+            | Self::Unreadable { .. } => Retry::Never,
+        }
+    }
+
+    /// What a user can do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Unauthorized { .. } => {
+                "put a valid token into the secret that `spec.forge.secretRef` names, key `token`"
+            }
+            Self::Forbidden { .. } => {
+                "give the token the right to write commit statuses and comments of this repository"
+            }
+            Self::NotFound { .. } => {
+                "compare `spec.url` and `spec.forge.url` with the repository, and let the token read it"
+            }
+            Self::Closed { .. } => "unarchive or unlock it, or suspend the source",
+            Self::Full { .. } => "push another commit: this one keeps the status that it has",
+            Self::RateLimited { .. } => "nothing: stator waits; a GitHub App has a budget of its own",
+            Self::Conflict { .. } => "nothing: stator reads it again",
+            Self::Invalid { .. } => "compare the host's version with those in docs/reference/forges.md",
+            Self::Unavailable { .. } => "compare `spec.forge.url` with the host's address; stator asks again",
+            Self::Unreadable { .. } => "compare `spec.forge.type` with what runs at the host's address",
+        }
+    }
+}
