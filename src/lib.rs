@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod cluster;
+pub mod controller;
 pub mod dynamo;
 pub mod fields;
 pub mod finding;

@@ -268,6 +268,24 @@ fn rooms_keep_to_the_table_and_pure_rooms_to_themselves() {
     assert!(faulty.is_empty(), "\n{}", faulty.join("\n"));
 }
 
+/// Parts of rooms with I/O that have none themselves.
+const PURE_PARTS: [&str; 1] = ["controller/verdicts"];
+
+#[test]
+fn what_decides_of_statuses_has_no_io() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let pure = BTreeMap::from([("part".to_owned(), Room { pure: true, imports: None })]);
+    for part in PURE_PARTS {
+        let mut files = Vec::new();
+        sources(&src.join(part), &mut files);
+        assert!(!files.is_empty(), "{part} is gone");
+        for file in files {
+            let found = faults(&fs::read_to_string(&file).unwrap(), "part", usize::MAX, &pure);
+            assert_eq!(found, Vec::<String>::new(), "{}", file.display());
+        }
+    }
+}
+
 #[test]
 fn every_pure_room_of_the_design_is_pure_in_the_table() {
     let rooms = table();

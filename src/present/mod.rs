@@ -7,6 +7,7 @@ pub mod diff;
 pub mod escape;
 pub mod findings;
 pub mod plan;
+pub mod preview;
 pub mod record;
 pub mod status;
 pub mod table;

@@ -1,0 +1,298 @@
+//! What is wanted, what is shown, and when to try what. No I/O: moments and answers come in.
+
+use super::PosterState;
+use crate::forge::{CommitStatus, ForgeError, Retry, StatusState};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A commit and a context.
+pub(super) type Key = (String, String);
+
+/// Statuses that wait to be posted. What is handed in beyond is left out until it is handed in again: those who want
+/// statuses do so every time they look.
+const MOST_OPEN: usize = 10_000;
+/// Statuses of which is remembered that they are shown. What is forgotten is at worst posted once more.
+const MOST_SHOWN: usize = 20_000;
+/// How long a commit may be unknown to the host: a push reaches its API after its git server.
+const UNKNOWN: Duration = Duration::from_secs(300);
+/// The longest pause between two tries.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// What to do now.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Post this. Nothing else of the key goes out before it is answered.
+    Post(Key, CommitStatus),
+    /// Nothing before this moment, unless something is handed in.
+    Wait(Instant),
+    /// Nothing, unless something is handed in or answered.
+    Idle,
+}
+
+/// A status that is to be posted.
+#[derive(Debug)]
+struct Open {
+    status: CommitStatus,
+    /// The order of handing in.
+    turn: u64,
+    attempts: u32,
+    since: Instant,
+    not_before: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Book {
+    open: BTreeMap<Key, Open>,
+    busy: BTreeSet<Key>,
+    shown: BTreeMap<Key, CommitStatus>,
+    /// The keys of `shown` in the order of their coming.
+    order: VecDeque<Key>,
+    /// What the host refused for good; not tried again as it is.
+    refused: BTreeMap<Key, CommitStatus>,
+    /// Commits and contexts that take nothing any more.
+    full: BTreeSet<Key>,
+    turn: u64,
+    /// The host as a whole is left alone until then.
+    paused: Option<Instant>,
+    troubles: u32,
+    stopped: Option<String>,
+    posted: u64,
+    given_up: u64,
+    chance: u64,
+}
+
+impl Book {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            shown: BTreeMap::new(),
+            order: VecDeque::new(),
+            refused: BTreeMap::new(),
+            full: BTreeSet::new(),
+            turn: 0,
+            paused: None,
+            troubles: 0,
+            stopped: None,
+            posted: 0,
+            given_up: 0,
+            chance: seed,
+        }
+    }
+
+    pub(super) fn state(&self) -> PosterState {
+        PosterState {
+            posted: self.posted,
+            open: self.open.len(),
+            given_up: self.given_up,
+            stopped: self.stopped.clone(),
+        }
+    }
+
+    pub(super) fn want(&mut self, commit: String, status: CommitStatus, now: Instant) {
+        let key = (commit, status.context.clone());
+        if self.stopped.is_some() || self.full.contains(&key) || self.refused.get(&key) == Some(&status) {
+            return;
+        }
+        // While a post is under way, what is shown is about to change; its answer looks at this again.
+        if !self.busy.contains(&key) && self.shown.get(&key).is_some_and(|shown| same(shown, &status)) {
+            self.open.remove(&key);
+            return;
+        }
+        if let Some(open) = self.open.get_mut(&key) {
+            if open.status != status {
+                open.status = status;
+            }
+            return;
+        }
+        if self.open.len() < MOST_OPEN {
+            self.turn += 1;
+            self.open.insert(key, Open { status, turn: self.turn, attempts: 0, since: now, not_before: now });
+        }
+    }
+
+    /// The host shows this.
+    pub(super) fn shown(&mut self, commit: String, status: CommitStatus) {
+        let key = (commit, status.context.clone());
+        if self.busy.contains(&key) {
+            return;
+        }
+        if self.open.get(&key).is_some_and(|open| same(&status, &open.status)) {
+            self.open.remove(&key);
+        }
+        self.remember(key, status);
+    }
+
+    fn remember(&mut self, key: Key, status: CommitStatus) {
+        if self.shown.insert(key.clone(), status).is_none() {
+            self.order.push_back(key);
+        }
+        if self.order.len() > MOST_SHOWN
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.shown.remove(&oldest);
+            self.refused.remove(&oldest);
+        }
+    }
+
+    /// Ends before news of the way, newer before older: a person waits for the end of the newest commit.
+    pub(super) fn next(&mut self, now: Instant) -> Next {
+        if self.stopped.is_some() {
+            return Next::Idle;
+        }
+        if let Some(until) = self.paused.filter(|until| *until > now) {
+            return if self.open.is_empty() { Next::Idle } else { Next::Wait(until) };
+        }
+        let free = || self.open.iter().filter(|(key, _)| !self.busy.contains(*key));
+        let rank = |open: &Open| (open.status.state != StatusState::Pending, open.turn);
+        let due = free().filter(|(_, open)| open.not_before <= now).max_by_key(|(_, open)| rank(open));
+        match due {
+            Some((key, open)) => {
+                let (key, status) = (key.clone(), open.status.clone());
+                self.busy.insert(key.clone());
+                Next::Post(key, status)
+            }
+            None => free().map(|(_, open)| open.not_before).min().map_or(Next::Idle, Next::Wait),
+        }
+    }
+
+    /// What was to be posted was not.
+    pub(super) fn put_back(&mut self, key: &Key) {
+        self.busy.remove(key);
+    }
+
+    /// What the host answered. Gives back what is worth a line in the log: once for what ends in nothing.
+    pub(super) fn answered(
+        &mut self,
+        key: &Key,
+        status: CommitStatus,
+        result: Result<(), ForgeError>,
+        now: Instant,
+    ) -> Option<String> {
+        self.busy.remove(key);
+        let error = match result {
+            Ok(()) => {
+                self.posted += 1;
+                self.troubles = 0;
+                self.paused = None;
+                if self.open.get(key).is_some_and(|open| same(&status, &open.status)) {
+                    self.open.remove(key);
+                } else if let Some(open) = self.open.get_mut(key) {
+                    // Overtaken while it was under way: the newer one begins afresh.
+                    (open.attempts, open.since, open.not_before) = (0, now, now);
+                }
+                self.remember(key.clone(), status);
+                return None;
+            }
+            Err(error) => error,
+        };
+        // A host's words may quote what was sent; only what stator itself knows of the refusal is repeated.
+        let said = |what: &str| Some(format!("{}; {}", what, error.help()));
+        match (&error, error.retry()) {
+            (ForgeError::Unauthorized { .. } | ForgeError::Forbidden { .. } | ForgeError::Closed { .. }, _) => {
+                if self.stopped.is_some() {
+                    return None;
+                }
+                self.stopped = said(&format!("{}: no statuses are posted any more", cause(&error)));
+                self.open.clear();
+                self.stopped.clone()
+            }
+            (ForgeError::Full { .. }, _) => {
+                self.full.insert(key.clone());
+                self.give_up(key, &status);
+                said(cause(&error))
+            }
+            (_, Retry::Never) => {
+                self.give_up(key, &status);
+                said(cause(&error))
+            }
+            (ForgeError::NotFound { .. }, _) if self.waited(key, now) >= UNKNOWN => {
+                self.give_up(key, &status);
+                said(cause(&error))
+            }
+            (_, Retry::After(pause)) => {
+                // Everybody is asked to wait, also those who did not ask.
+                let jitter = self.jitter(Duration::from_secs(5).min(pause / 4 + Duration::from_millis(500)));
+                self.pause(now + pause + jitter);
+                None
+            }
+            (ForgeError::Unavailable { .. }, Retry::Soon) => {
+                self.troubles = self.troubles.saturating_add(1);
+                let pause = self.backoff(self.troubles);
+                self.pause(now + pause);
+                None
+            }
+            (_, Retry::Soon) => {
+                let attempts = self.open.get(key).map_or(0, |open| open.attempts).saturating_add(1);
+                let pause = self.backoff(attempts);
+                if let Some(open) = self.open.get_mut(key) {
+                    (open.attempts, open.not_before) = (attempts, now + pause);
+                }
+                None
+            }
+        }
+    }
+
+    fn waited(&self, key: &Key, now: Instant) -> Duration {
+        self.open.get(key).map_or(Duration::ZERO, |open| now.duration_since(open.since))
+    }
+
+    /// Not again as it is. What has been handed in since is another matter.
+    fn give_up(&mut self, key: &Key, status: &CommitStatus) {
+        self.given_up += 1;
+        if self.full.contains(key) || self.open.get(key).is_some_and(|open| open.status == *status) {
+            self.open.remove(key);
+        }
+        if self.refused.len() >= MOST_SHOWN {
+            self.refused.clear();
+        }
+        self.refused.insert(key.clone(), status.clone());
+    }
+
+    fn pause(&mut self, until: Instant) {
+        self.paused = self.paused.max(Some(until));
+    }
+
+    /// Doubles from a second, and half of it is chance.
+    fn backoff(&mut self, attempts: u32) -> Duration {
+        let whole = Duration::from_secs(1_u64 << attempts.clamp(1, 9)).min(LONGEST);
+        whole / 2 + self.jitter(whole / 2)
+    }
+
+    /// Between nothing and `most` (splitmix64, so that a test can replay it).
+    fn jitter(&mut self, most: Duration) -> Duration {
+        self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.chance;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let part = u32::try_from((z ^ (z >> 31)) >> 48).unwrap_or(0);
+        most * part / (1 << 16)
+    }
+}
+
+/// A refusal in stator's own words.
+fn cause(error: &ForgeError) -> &'static str {
+    match error {
+        ForgeError::Unauthorized { .. } => "the git host does not know the token",
+        ForgeError::Forbidden { .. } => "the git host forbids commit statuses to the token",
+        ForgeError::NotFound { .. } => "the git host does not have the commit or the repository",
+        ForgeError::Closed { .. } => "the repository takes no writes",
+        ForgeError::Full { .. } => "the git host takes no more statuses of this context on this commit",
+        ForgeError::RateLimited { .. } => "the git host asks to wait",
+        ForgeError::Conflict { .. } => "the status was changed meanwhile",
+        ForgeError::Invalid { .. } => "the git host refuses the status",
+        ForgeError::Unavailable { .. } => "the git host cannot be reached",
+        ForgeError::Unreadable { .. } => "the git host answers in a way that stator does not understand",
+    }
+}
+
+/// Whether a host that shows one status need not be sent the other. Hosts trim descriptions and clients cut them, and
+/// some fill in an address where none is given.
+fn same(shown: &CommitStatus, wanted: &CommitStatus) -> bool {
+    let (there, here) = (shown.description.trim(), wanted.description.trim());
+    let cut = there.strip_suffix('…').or_else(|| there.strip_suffix("...")).filter(|start| !start.is_empty());
+    shown.state == wanted.state
+        && (there == here || cut.is_some_and(|start| here.starts_with(start.trim_end())))
+        && (wanted.target_url.is_none() || shown.target_url == wanted.target_url)
+}

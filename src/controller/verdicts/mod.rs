@@ -1,0 +1,280 @@
+//! The deciding half of commit statuses: which commits were seen, and what is to be said of each.
+//!
+//! Nothing is sent from here. [`Ledger::wanted`] is the whole of what the git host should show, to be compared with
+//! what it shows; so a post that was lost, or a restart, is mended by asking again. The rules:
+//!
+//! - A commit is `pending` until it ends, and ends once: `success`, `failure`, `error`, or `success` as superseded.
+//! - `success` is final. `failure` and `error` may be mended while the commit is the newest, by a sync that goes well.
+//! - The newest commit is the one that was seen last. All before it that have not ended are superseded by it, and what
+//!   is said of a commit that was overtaken never changes again.
+
+mod verdict;
+
+pub use verdict::{FirstFinding, ModelVerdict, Stage, Verdict, short};
+
+use crate::forge::{CommitStatus, StatusState};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Commits that are remembered. Older ones have long ended; what the host shows of them stays.
+const COMMITS: usize = 1_000;
+
+/// Models of one commit that have a status of their own, unless told otherwise.
+pub const MOST_MODELS: usize = 100;
+
+/// How long a description is good for on every host; GitHub refuses longer ones.
+const DESCRIPTION: usize = 140;
+
+/// What statuses are called, and how many there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contexts {
+    /// What contexts begin with: `stator`.
+    pub prefix: String,
+    /// The environment's name.
+    pub environment: String,
+    /// Whether models have statuses of their own.
+    pub per_model: bool,
+    /// For how many models of a commit at most.
+    pub most_models: usize,
+    /// Where there is more: absolute, `http` or `https`.
+    pub target_url: Option<String>,
+}
+
+impl Contexts {
+    /// `stator/prod`. In small letters: GitHub does not tell contexts apart by case, and Gitea does.
+    pub fn environment(&self) -> String {
+        format!("{}/{}", self.prefix, self.environment).to_lowercase()
+    }
+
+    /// `stator/prod/llama-3-70b`.
+    pub fn model(&self, model: &str) -> String {
+        format!("{}/{model}", self.environment()).to_lowercase()
+    }
+
+    /// `stator/preview/prod`.
+    pub fn preview(&self) -> String {
+        format!("{}/preview/{}", self.prefix, self.environment).to_lowercase()
+    }
+}
+
+/// What is known of one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    commit: String,
+    stage: Stage,
+    verdict: Option<Verdict>,
+    /// A verdict that the host holds from before a restart, as it was worded then.
+    recalled: Option<CommitStatus>,
+    models: BTreeMap<String, Option<ModelVerdict>>,
+    /// Statuses of models from before a restart, by context.
+    recalled_models: BTreeMap<String, CommitStatus>,
+    /// The models beyond those that have statuses.
+    beyond: BTreeSet<String>,
+}
+
+impl Entry {
+    fn new(commit: &str) -> Self {
+        Self {
+            commit: commit.to_owned(),
+            stage: Stage::Queued,
+            verdict: None,
+            recalled: None,
+            models: BTreeMap::new(),
+            recalled_models: BTreeMap::new(),
+            beyond: BTreeSet::new(),
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.verdict.is_some() || self.recalled.is_some()
+    }
+
+    fn succeeded(&self) -> bool {
+        match (&self.verdict, &self.recalled) {
+            (Some(verdict), _) => verdict.state() == StatusState::Success,
+            (None, Some(status)) => status.state == StatusState::Success,
+            (None, None) => false,
+        }
+    }
+}
+
+/// The commits of one source that were seen, and what is to be said of them.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    contexts: Contexts,
+    /// In the order in which they were seen; the newest is the last.
+    entries: Vec<Entry>,
+}
+
+impl Ledger {
+    /// Nothing seen yet.
+    pub fn new(contexts: Contexts) -> Self {
+        Self { contexts, entries: Vec::new() }
+    }
+
+    /// The names of statuses.
+    pub fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    /// The newest commit.
+    pub fn newest(&self) -> Option<&str> {
+        self.entries.last().map(|entry| entry.commit.as_str())
+    }
+
+    /// A commit is what the source follows now. It becomes the newest; those before it that have not ended never will,
+    /// and are superseded. A commit that is seen again after another one (a branch that was set back) begins anew.
+    pub fn seen(&mut self, commit: &str) {
+        if self.newest() == Some(commit) {
+            return;
+        }
+        self.entries.retain(|entry| entry.commit != commit);
+        for entry in self.entries.iter_mut().filter(|entry| !entry.ended()) {
+            entry.verdict = Some(Verdict::Superseded { by: commit.to_owned() });
+        }
+        self.entries.push(Entry::new(commit));
+        let surplus = self.entries.len().saturating_sub(COMMITS);
+        self.entries.drain(..surplus);
+    }
+
+    /// The newest commit has come this far. What is said of a commit that was overtaken, or that has ended, stays.
+    pub fn progress(&mut self, commit: &str, stage: Stage) {
+        if let Some(entry) = self.newest_mut(commit) {
+            entry.stage = stage;
+        }
+    }
+
+    /// The newest commit has ended. A success stays; anything else may be mended by a later end. The end of a commit
+    /// that was overtaken comes too late.
+    pub fn ended(&mut self, commit: &str, verdict: Verdict) {
+        if let Some(entry) = self.newest_mut(commit).filter(|entry| !entry.succeeded()) {
+            entry.recalled = None;
+            entry.verdict = Some(verdict);
+        }
+    }
+
+    /// The newest commit is taken up again, since somebody changed something for it: a release, a key, a window. It is
+    /// pending once more. A success stays.
+    pub fn reopened(&mut self, commit: &str) {
+        if let Some(entry) = self.newest_mut(commit).filter(|entry| !entry.succeeded()) {
+            *entry = Entry::new(commit);
+        }
+    }
+
+    /// How one model of the newest commit stands: `None` while it is under way. Tell of those that the commit changes,
+    /// and of those that are not well; each has a status of its own then, where the source asks for that.
+    pub fn model(&mut self, commit: &str, model: &str, verdict: Option<ModelVerdict>) {
+        let (per_model, most) = (self.contexts.per_model, self.contexts.most_models);
+        let Some(entry) = self.newest_mut(commit).filter(|_| per_model) else { return };
+        let known = entry.models.len();
+        match entry.models.get_mut(model) {
+            Some(Some(ModelVerdict::Healthy | ModelVerdict::Removed)) => {}
+            Some(slot) => *slot = verdict.or(slot.take()),
+            None if known < most => {
+                entry.models.insert(model.to_owned(), verdict);
+            }
+            None => {
+                entry.beyond.insert(model.to_owned());
+            }
+        }
+    }
+
+    /// What the host shows of a commit, read after a restart. Call it after [`Ledger::seen`] for the newest commit and
+    /// for older ones alike: an older one that is still pending there is superseded, one that has ended stays as it is.
+    /// Nothing that was decided since the restart is undone.
+    pub fn recall(&mut self, commit: &str, statuses: &[CommitStatus]) {
+        let own = self.contexts.environment();
+        let below = format!("{own}/");
+        let ours: Vec<&CommitStatus> =
+            statuses.iter().filter(|one| one.context == own || one.context.starts_with(&below)).collect();
+        if ours.is_empty() {
+            return;
+        }
+        let newest = self.newest().map(str::to_owned);
+        let position = match self.entries.iter().position(|entry| entry.commit == commit) {
+            Some(position) => position,
+            None => {
+                // Older than all that were seen since the restart.
+                let mut entry = Entry::new(commit);
+                entry.verdict = newest.map(|by| Verdict::Superseded { by });
+                self.entries.insert(0, entry);
+                0
+            }
+        };
+        let is_newest = position + 1 == self.entries.len();
+        let Some(entry) = self.entries.get_mut(position) else { return };
+        for status in ours {
+            let ended = status.state != StatusState::Pending;
+            if status.context != own {
+                entry.recalled_models.insert(status.context.clone(), status.clone());
+            } else if ended && (!is_newest || entry.verdict.is_none()) {
+                entry.verdict = None;
+                entry.recalled = Some(status.clone());
+            }
+        }
+    }
+
+    /// All that the host should show, oldest commit first, the environment before its models. What is here and shown
+    /// already needs no post.
+    pub fn wanted(&self) -> Vec<(String, CommitStatus)> {
+        self.entries.iter().flat_map(|entry| self.of(entry)).collect()
+    }
+
+    fn newest_mut(&mut self, commit: &str) -> Option<&mut Entry> {
+        self.entries.last_mut().filter(|entry| entry.commit == commit)
+    }
+
+    fn of(&self, entry: &Entry) -> Vec<(String, CommitStatus)> {
+        let status = |context: String, state: StatusState, description: String| {
+            (
+                entry.commit.clone(),
+                CommitStatus { context, state, description, target_url: self.contexts.target_url.clone() },
+            )
+        };
+        let whole = match (&entry.verdict, &entry.recalled) {
+            (Some(verdict), _) => (verdict.state(), verdict.sentence()),
+            (None, Some(recalled)) => (recalled.state, recalled.description.clone()),
+            (None, None) => (StatusState::Pending, entry.stage.sentence()),
+        };
+        let mut statuses = vec![match &entry.recalled {
+            Some(recalled) if entry.verdict.is_none() => (entry.commit.clone(), recalled.clone()),
+            Some(_) | None => status(self.contexts.environment(), whole.0, with_cap(&whole.1, entry)),
+        }];
+        let mut models: BTreeMap<String, CommitStatus> = BTreeMap::new();
+        for (context, recalled) in &entry.recalled_models {
+            let stays = recalled.state != StatusState::Pending || !entry.ended();
+            let recalled = if stays { recalled.clone() } else { status(context.clone(), whole.0, whole.1.clone()).1 };
+            models.insert(context.clone(), recalled);
+        }
+        for (model, verdict) in &entry.models {
+            let context = self.contexts.model(model);
+            let (state, sentence) = match verdict {
+                Some(verdict) => (verdict.state(), verdict.sentence()),
+                // A model that was still under way when its commit ended shares the commit's end.
+                None => whole.clone(),
+            };
+            models.insert(context.clone(), status(context, state, sentence).1);
+        }
+        statuses.extend(models.into_values().map(|status| (entry.commit.clone(), status)));
+        statuses
+    }
+}
+
+/// A description that says how many models have no status of their own, when that is so.
+fn with_cap(sentence: &str, entry: &Entry) -> String {
+    if entry.beyond.is_empty() {
+        return sentence.to_owned();
+    }
+    let shown = entry.models.len();
+    let note = format!("; only {shown} models have a status of their own");
+    let room = DESCRIPTION.saturating_sub(note.chars().count());
+    match sentence.char_indices().nth(room) {
+        Some(_) => {
+            let kept: String = sentence.chars().take(room.saturating_sub(1)).collect();
+            format!("{kept}…{note}")
+        }
+        None => format!("{sentence}{note}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
