@@ -9,6 +9,9 @@
 mod cli;
 mod cluster;
 mod examples;
+mod git;
+#[path = "../support/gitea/mod.rs"]
+mod gitea;
 mod sync;
 #[path = "../support/testbed/mod.rs"]
 mod testbed;

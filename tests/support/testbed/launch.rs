@@ -1,33 +1,24 @@
 //! The programs under their supervisor: started, waited for, and ended with the process that holds the pipe.
 
-use super::{Programs, runtime, tail};
+use super::supervisor::{Pipe, Supervisor};
+use super::{Programs, runtime};
 use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
-use std::io::Write;
+use std::ffi::OsString;
 use std::net::TcpListener;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 /// How long an API server may take until it is ready: seconds on an idle machine, longer beside a build.
 const READY: Duration = Duration::from_secs(180);
 
 /// The programs, in a folder of their own.
+#[derive(Debug)]
 pub struct Launch {
-    folder: PathBuf,
     port: u16,
     manager: bool,
-    supervisor: Child,
-    /// The supervisor ends when the last copy of this pipe does.
-    pipe: Mutex<Option<Box<dyn Write + Send>>>,
-}
-
-impl std::fmt::Debug for Launch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Launch").field("folder", &self.folder).field("port", &self.port).finish_non_exhaustive()
-    }
+    supervisor: Supervisor,
 }
 
 impl Launch {
@@ -36,11 +27,7 @@ impl Launch {
         let mut last = String::new();
         // A free port may be taken before it is used; a second attempt takes others.
         for _ in 0..3 {
-            let launch = Self::start(programs, |supervisor| {
-                let mut child = supervisor.stdin(Stdio::piped()).spawn()?;
-                let pipe = child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
-                Ok((child, Box::new(pipe)))
-            })?;
+            let launch = Self::start(programs, Supervisor::piped)?;
             match launch.wait_until_ready() {
                 Ok(()) => return Ok(launch),
                 Err(error) => last = format!("{error}\n{}", launch.logs()),
@@ -52,34 +39,21 @@ impl Launch {
     /// Starts etcd and the API server without waiting. `spawn` gives the supervisor its input.
     pub fn start(
         programs: &Programs,
-        spawn: impl FnOnce(&mut Command) -> std::io::Result<(Child, Box<dyn Write + Send>)>,
+        spawn: impl FnOnce(&mut Command) -> std::io::Result<(Child, Pipe)>,
     ) -> Result<Self, String> {
-        let text = |error: std::io::Error| error.to_string();
-        let folder = tempfile::Builder::new().prefix("stator-testbed-").tempdir().map_err(text)?;
-        let [etcd, port] = free_ports().map_err(text)?;
-        let folder = folder.path().canonicalize().map(|path| (folder, path)).map_err(text)?;
-        let (guard, folder) = folder;
-        write_files(&folder, port)?;
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", include_str!("supervise.sh"), "supervise"])
-            .current_dir(&folder)
-            .env("STORE_URL", format!("http://127.0.0.1:{etcd}"))
-            .env("PORT", port.to_string())
-            // An interrupt from the terminal is for the tests; their end is what this waits for.
-            .process_group(0)
-            // Who reads the tests' output to its end must not wait for the supervisor.
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        match programs {
-            Programs::Built(binary) => command.env("BINARY", binary).env_remove("ASSETS"),
-            Programs::Assets { folder, .. } => command.env("ASSETS", folder).env_remove("BINARY"),
+        let [etcd, port] = free_ports().map_err(|error| error.to_string())?;
+        let prepare = |folder: &Path| {
+            write_files(folder, port)?;
+            let (ours, theirs) = match programs {
+                Programs::Built(binary) => (binary.as_os_str().to_owned(), OsString::new()),
+                Programs::Assets { folder, .. } => (OsString::new(), folder.as_os_str().to_owned()),
+            };
+            let store = OsString::from(format!("http://127.0.0.1:{etcd}"));
+            let port = OsString::from(port.to_string());
+            Ok(vec![("STORE_URL", store), ("PORT", port), ("BINARY", ours), ("ASSETS", theirs)])
         };
-        let (supervisor, pipe) = spawn(&mut command).map_err(text)?;
-        // From here on the supervisor removes the folder.
-        let _ = guard.keep();
-        let manager = programs.has_manager();
-        let launch = Self { folder, port, manager, supervisor, pipe: Mutex::new(Some(pipe)) };
+        let supervisor = Supervisor::start(include_str!("control-plane.sh"), prepare, spawn)?;
+        let launch = Self { port, manager: programs.has_manager(), supervisor };
         launch.start_program("etcd");
         launch.start_program("kube-apiserver");
         Ok(launch)
@@ -87,19 +61,14 @@ impl Launch {
 
     /// Has the supervisor start one more program.
     pub fn start_program(&self, name: &str) {
-        if let Ok(mut pipe) = self.pipe.lock()
-            && let Some(pipe) = pipe.as_mut()
-        {
-            // A supervisor that is gone shows as an API server that never gets ready.
-            let _ = writeln!(pipe, "start {name}").and_then(|()| pipe.flush());
-        }
+        self.supervisor.start_program(name);
     }
 
     fn wait_until_ready(&self) -> Result<(), String> {
         let start = Instant::now();
         loop {
             for name in ["etcd", "kube-apiserver"] {
-                if self.folder.join(format!("{name}.exit")).exists() {
+                if self.supervisor.ended(name) {
                     return Err(format!("{name} ended"));
                 }
             }
@@ -136,17 +105,17 @@ impl Launch {
 
     /// The file of the certificate authority: the API server makes one for itself.
     pub fn authority(&self) -> PathBuf {
-        self.folder.join("certificates/apiserver.crt")
+        self.folder().join("certificates/apiserver.crt")
     }
 
     /// The kubeconfig of `admin` and `nobody`.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.join("kubeconfig")
+        self.folder().join("kubeconfig")
     }
 
     /// Where everything lies; removed at the end.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.supervisor.folder()
     }
 
     /// Whether there is a controller manager.
@@ -156,34 +125,17 @@ impl Launch {
 
     /// The process of a program, once it is started.
     pub fn pid(&self, name: &str) -> Option<u32> {
-        fs_err::read_to_string(self.folder.join(format!("{name}.pid"))).ok()?.trim().parse().ok()
+        self.supervisor.pid(name)
     }
 
     /// Resident memory of a program, where `/proc` tells.
     pub fn memory(&self, name: &str) -> Option<u64> {
-        let status = fs_err::read_to_string(format!("/proc/{}/status", self.pid(name)?)).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
+        self.supervisor.memory(name)
     }
 
     /// The end of what each program wrote.
     pub fn logs(&self) -> String {
-        let mut text = String::new();
-        for name in ["etcd", "kube-apiserver", "kube-controller-manager"] {
-            if let Ok(log) = fs_err::read_to_string(self.folder.join(format!("{name}.log"))) {
-                text.push_str(&format!("--- {name}\n{}\n", tail(&log, 20)));
-            }
-        }
-        text
-    }
-}
-
-impl Drop for Launch {
-    fn drop(&mut self) {
-        if let Ok(pipe) = self.pipe.get_mut() {
-            pipe.take();
-        }
-        let _ = self.supervisor.wait();
+        self.supervisor.logs(&["etcd", "kube-apiserver", "kube-controller-manager"])
     }
 }
 

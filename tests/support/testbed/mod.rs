@@ -19,12 +19,16 @@
 mod accounts;
 mod crds;
 mod launch;
+mod module;
 mod player;
 mod programs;
+mod supervisor;
 
 pub use launch::Launch;
+pub use module::{Module, is_there};
 pub use player::{Player, Recording, Row};
 pub use programs::Programs;
+pub use supervisor::{Pipe, Supervisor};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ObjectMeta, PostParams};
@@ -55,7 +59,7 @@ pub fn shared() -> Option<&'static ControlPlane> {
 }
 
 /// Whether a test may not be skipped.
-fn required() -> bool {
+pub fn required() -> bool {
     std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
 }
 
@@ -157,7 +161,7 @@ pub fn say(line: &str) {
 }
 
 /// The last lines of a text.
-fn tail(text: &str, lines: usize) -> String {
+pub fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
 }

@@ -1,0 +1,3 @@
+//! Stories on a real git host: see `tests/support/gitea`.
+
+mod host;
