@@ -1,0 +1,190 @@
+//! What can be wrong with a secret for git. Nothing here ever holds a value.
+
+use super::super::url::{RepositoryUrl, Scheme};
+use std::fmt;
+
+/// Why a secret cannot be used for a repository: all of its faults, sorted by key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialError {
+    /// The secret's name; `None` when the source names none.
+    pub secret: Option<String>,
+    /// What is wrong with it, at least one.
+    pub faults: Vec<CredentialFault>,
+}
+
+/// One thing that is wrong with a secret for git, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum CredentialFault {
+    /// The address is SSH and the source names no secret.
+    #[error(
+        "an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; \
+         for a public repository write the `https://` address"
+    )]
+    NoSecret,
+    /// The secret has nothing in it that logs in, trusts or leads anywhere.
+    #[error("has none of the keys for {way}; add {add}")]
+    Nothing {
+        /// What the address is.
+        way: Way,
+        /// Which keys to add.
+        add: &'static str,
+    },
+    /// A key is there and the other that it needs is not.
+    #[error("`{have}` is of no use without {want}; {fix}")]
+    Missing {
+        /// The key that is there.
+        have: &'static str,
+        /// The key or keys that are not.
+        want: &'static str,
+        /// What to put there.
+        fix: &'static str,
+    },
+    /// Two keys that say different things about the same.
+    #[error("`{one}` and `{other}` are two answers to one question: {question}; keep one of them")]
+    Ambiguous {
+        /// The one.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+        /// What they are both about.
+        question: &'static str,
+    },
+    /// The key is for another way to reach a repository than the address has.
+    #[error("`{key}` does nothing for {way}; {fix}")]
+    Unfit {
+        /// The key.
+        key: &'static str,
+        /// What the address is.
+        way: Way,
+        /// What to do.
+        fix: &'static str,
+    },
+    /// The key is nearly one that is known, and that one is not there.
+    #[error("`{key}` is not a key that is read; did you mean `{meant}`?")]
+    Misspelled {
+        /// As it stands there.
+        key: String,
+        /// What it would be.
+        meant: &'static str,
+    },
+    /// The key is another tool's, for something that stator does not do.
+    #[error("`{key}` is not supported: {fix}")]
+    Unsupported {
+        /// The key.
+        key: &'static str,
+        /// What to do.
+        fix: &'static str,
+    },
+    /// The value is empty.
+    #[error("`{key}` is empty; fill it in or take it out")]
+    Empty {
+        /// The key.
+        key: &'static str,
+    },
+    /// The value is not UTF-8.
+    #[error("`{key}` is not text (not UTF-8); was it encoded as base64 twice, or made from a binary file?")]
+    NotText {
+        /// The key.
+        key: &'static str,
+    },
+    /// The value ends in a line break, which would be sent.
+    #[error(
+        "`{key}` ends in a line break, which would be sent with it; take it out \
+         (`printf %s` in place of `echo`, `--from-literal` in place of `--from-file`)"
+    )]
+    LineBreak {
+        /// The key.
+        key: &'static str,
+    },
+    /// The value has a line break, a NUL or another control character inside.
+    #[error("`{key}` has a line break or another control character in it; no login has one, copy it again")]
+    Control {
+        /// The key.
+        key: &'static str,
+    },
+    /// The value is not what the key is for.
+    #[error("`{key}` is not {what}; {fix}")]
+    Malformed {
+        /// The key.
+        key: &'static str,
+        /// What it should be.
+        what: String,
+        /// What to do.
+        fix: &'static str,
+    },
+    /// The secret says that it is for another host.
+    #[error("`url` says that the secret is for `{host}`, and the repository is elsewhere; name the secret of its host")]
+    OtherHost {
+        /// The host that the secret is for.
+        host: String,
+    },
+}
+
+/// How the address reaches a repository, as faults say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// `https://` or `http://`.
+    Http,
+    /// SSH.
+    Ssh,
+    /// A path of this machine.
+    Local,
+}
+
+impl CredentialFault {
+    /// The key that it is about; empty for a secret as a whole.
+    pub fn key(&self) -> &str {
+        match self {
+            Self::NoSecret | Self::Nothing { .. } => "",
+            Self::Misspelled { key, .. } => key,
+            Self::OtherHost { .. } => "url",
+            Self::Missing { have: key, .. }
+            | Self::Ambiguous { one: key, .. }
+            | Self::Unfit { key, .. }
+            | Self::Unsupported { key, .. }
+            | Self::Empty { key }
+            | Self::NotText { key }
+            | Self::LineBreak { key }
+            | Self::Control { key }
+            | Self::Malformed { key, .. } => key,
+        }
+    }
+}
+
+impl Way {
+    pub(super) fn of(url: &RepositoryUrl) -> Self {
+        match url.scheme() {
+            Scheme::Https | Scheme::Http => Self::Http,
+            Scheme::Ssh => Self::Ssh,
+            Scheme::Local => Self::Local,
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Http => "an `https://` address",
+            Self::Ssh => "an SSH address",
+            Self::Local => "a path of this machine",
+        })
+    }
+}
+
+impl fmt::Display for CredentialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(secret) = &self.secret {
+            write!(f, "secret `{secret}`: ")?;
+        }
+        if let [fault] = self.faults.as_slice() {
+            return write!(f, "{fault}");
+        }
+        write!(f, "{} faults", self.faults.len())?;
+        for fault in &self.faults {
+            write!(f, "\n  {fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for CredentialError {}

@@ -1,0 +1,145 @@
+//! What a secret gives to log in to a git host with: the keys that Flux and Argo CD use, in one reading.
+//!
+//! A secret made for either tool works as it is. What cannot be right (halves, two logins at once, a key for another
+//! way in, a value that a file or an editor has spoilt) is refused before anything is sent, all of it at once, with the
+//! secret, the key and the fix, and never a value.
+
+mod error;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use error::{CredentialError, CredentialFault};
+
+use super::secret::SecretValues;
+use super::url::RepositoryUrl;
+use secrecy::{SecretSlice, SecretString};
+
+/// All that a secret says about how a repository is reached.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// Who to log in as.
+    pub login: Login,
+    /// Certificates to trust in place of the public ones, as PEM; empty for the public ones.
+    pub roots: Vec<u8>,
+    /// What to show a server that asks for a certificate.
+    pub client: Option<ClientCertificate>,
+    /// What to go through.
+    pub proxy: Option<Proxy>,
+}
+
+/// Who to log in as.
+#[derive(Clone, Debug)]
+pub enum Login {
+    /// Nobody.
+    Anonymous,
+    /// A user and a password or token, by HTTP's basic scheme.
+    Basic {
+        /// The user; most hosts take anything with a token.
+        username: SecretString,
+        /// The password or token.
+        password: SecretString,
+    },
+    /// A token, by HTTP's bearer scheme.
+    Bearer(SecretString),
+    /// A GitHub App, which trades its key for a token every hour.
+    App(GithubApp),
+    /// A key, by SSH.
+    Ssh(SshIdentity),
+}
+
+/// A certificate for a server that asks for one.
+#[derive(Clone, Debug)]
+pub struct ClientCertificate {
+    /// The certificate and what it was issued by, as PEM.
+    pub certificate: Vec<u8>,
+    /// Its key, as PEM.
+    pub key: SecretSlice<u8>,
+}
+
+/// A proxy for HTTPS.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    /// Its address without a login: `http`, `https`, `socks5` or `socks5h`.
+    pub url: String,
+    /// The user and the password that it asks for.
+    pub login: Option<(SecretString, SecretString)>,
+    /// The hosts that are reached without it, as in `NO_PROXY`: separated by commas.
+    pub bypass: Option<String>,
+}
+
+/// A GitHub App as one repository or organisation has installed it.
+#[derive(Clone, Debug)]
+pub struct GithubApp {
+    /// Its id or client id: who its claims are from.
+    pub id: String,
+    /// Which installation to act for.
+    pub installation: Installation,
+    /// Its private key, as PEM.
+    pub key: SecretString,
+    /// The API of an enterprise server: `https://HOST/api/v3`. `None` for the one that goes with the repository's host.
+    pub api: Option<String>,
+}
+
+/// Which installation of a GitHub App to act for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Installation {
+    /// By its number.
+    Id(u64),
+    /// By the organisation or user that installed it.
+    Owner(String),
+}
+
+/// A key for SSH and the hosts that it may be shown to.
+#[derive(Clone, Debug)]
+pub struct SshIdentity {
+    /// The private key as it stands in the secret.
+    pub key: SecretString,
+    /// What it is encrypted with.
+    pub passphrase: Option<SecretString>,
+    /// The keys of hosts, as OpenSSH's `known_hosts` has them. Empty for the ones that are built in.
+    pub known_hosts: String,
+}
+
+/// Where the token of a [`GithubApp`] comes from: kept until shortly before it ends, then asked for anew.
+pub trait Tokens: Send + Sync {
+    /// A token that holds for some minutes yet. Blocks for a request when there is none; call it on a thread that may
+    /// wait.
+    ///
+    /// # Errors
+    /// A sentence that says what GitHub answered and what to do, without the key or a token.
+    fn token(&self) -> Result<SecretString, String>;
+}
+
+impl Credentials {
+    /// What the secret gives for that address; without a secret, nobody's login.
+    ///
+    /// | Keys | Give |
+    /// |-|-|
+    /// | `username`, `password` | basic |
+    /// | `bearerToken` | bearer |
+    /// | `githubAppID`, `githubAppInstallationID` or `githubAppInstallationOwner`, `githubAppPrivateKey`, and `githubAppBaseURL` or `githubAppEnterpriseBaseUrl` | a GitHub App |
+    /// | `identity` or `sshPrivateKey`, `known_hosts` or `ssh_known_hosts`, and `password` for an encrypted key | SSH |
+    /// | `ca.crt` or `caFile` | roots |
+    /// | `tls.crt` and `tls.key`, or `tlsClientCertData` and `tlsClientCertKey` | a client certificate |
+    /// | `proxy`, `noProxy` | a proxy |
+    ///
+    /// Where two are alternatives, the first one is used.
+    ///
+    /// # Errors
+    /// Every fault of the secret at once. See [`CredentialFault`].
+    pub fn read(secret: Option<&SecretValues>, url: &RepositoryUrl) -> Result<Self, CredentialError> {
+        read::credentials(secret, url)
+    }
+}
+
+impl GithubApp {
+    /// The GitHub App of a secret; `None` when the secret has none of its keys. For a secret that is for the forge's
+    /// API and not for git.
+    ///
+    /// # Errors
+    /// Every fault of these keys at once. See [`CredentialFault`].
+    pub fn read(secret: &SecretValues) -> Result<Option<Self>, CredentialError> {
+        read::app(secret)
+    }
+}
