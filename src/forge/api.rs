@@ -12,6 +12,13 @@ pub trait Forge: Send + Sync {
     /// How much it takes.
     fn limits(&self) -> Limits;
 
+    /// A status as the host gives it back, for comparing with [`Forge::statuses`]: its context and description cut to
+    /// the limits, and its state where the host has no other word for it.
+    fn shown(&self, commit: &str, status: &CommitStatus) -> CommitStatus {
+        let _ = commit;
+        status.clone()
+    }
+
     /// Sets a commit's status. Hosts that keep every one posted show the newest of a context.
     fn set_status(&self, commit: &str, status: &CommitStatus) -> impl Future<Output = Result<(), ForgeError>> + Send;
 
@@ -144,6 +151,16 @@ pub struct NewPullRequest {
 /// Why a host did not do what it was asked. Answers are quoted in part and without credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForgeError {
+    /// The source says something that leads to no API.
+    #[error("`{field}` {message}")]
+    Misconfigured {
+        /// The field at fault: `spec.forge.url`, or the key of a secret.
+        field: &'static str,
+        /// What is wrong with it; goes on after the field.
+        message: String,
+        /// What to write in its place.
+        fix: &'static str,
+    },
     /// The token is missing, wrong or expired.
     #[error("{host} does not know the token: {message}")]
     Unauthorized {
@@ -247,7 +264,8 @@ impl ForgeError {
             // GitHub's secondary limits come without a number; it asks for at least a minute.
             Self::RateLimited { after: None, .. } => Retry::After(Duration::from_secs(60)),
             Self::Unavailable { after: None, .. } | Self::Conflict { .. } | Self::NotFound { .. } => Retry::Soon,
-            Self::Unauthorized { .. }
+            Self::Misconfigured { .. }
+            | Self::Unauthorized { .. }
             | Self::Forbidden { .. }
             | Self::Closed { .. }
             | Self::Full { .. }
@@ -259,6 +277,7 @@ impl ForgeError {
     /// What a user can do about it.
     pub fn help(&self) -> &'static str {
         match self {
+            Self::Misconfigured { fix, .. } => fix,
             Self::Unauthorized { .. } => {
                 "put a valid token into the secret that `spec.forge.secretRef` names, key `token`"
             }

@@ -274,6 +274,7 @@ impl Book {
 /// A refusal in stator's own words.
 fn cause(error: &ForgeError) -> &'static str {
     match error {
+        ForgeError::Misconfigured { .. } => "the source leads to no API of a git host",
         ForgeError::Unauthorized { .. } => "the git host does not know the token",
         ForgeError::Forbidden { .. } => "the git host forbids commit statuses to the token",
         ForgeError::NotFound { .. } => "the git host does not have the commit or the repository",
