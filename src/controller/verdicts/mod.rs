@@ -84,6 +84,16 @@ impl Entry {
         }
     }
 
+    /// The same commit from its beginning. The models that have a status keep one, or it would stay at the host as it
+    /// was.
+    fn anew(mut self) -> Self {
+        self.models.values_mut().for_each(|verdict| *verdict = None);
+        for status in self.recalled_models.values_mut() {
+            (status.state, status.description) = (StatusState::Pending, Stage::Queued.sentence());
+        }
+        Self { stage: Stage::Queued, verdict: None, recalled: None, ..self }
+    }
+
     fn ended(&self) -> bool {
         self.verdict.is_some() || self.recalled.is_some()
     }
@@ -127,11 +137,11 @@ impl Ledger {
         if self.newest() == Some(commit) {
             return;
         }
-        self.entries.retain(|entry| entry.commit != commit);
+        let again = self.entries.iter().position(|entry| entry.commit == commit).map(|at| self.entries.remove(at));
         for entry in self.entries.iter_mut().filter(|entry| !entry.ended()) {
             entry.verdict = Some(Verdict::Superseded { by: commit.to_owned() });
         }
-        self.entries.push(Entry::new(commit));
+        self.entries.push(again.map_or_else(|| Entry::new(commit), Entry::anew));
         let surplus = self.entries.len().saturating_sub(COMMITS);
         self.entries.drain(..surplus);
     }
@@ -156,7 +166,7 @@ impl Ledger {
     /// pending once more. A success stays.
     pub fn reopened(&mut self, commit: &str) {
         if let Some(entry) = self.newest_mut(commit).filter(|entry| !entry.succeeded()) {
-            *entry = Entry::new(commit);
+            *entry = std::mem::replace(entry, Entry::new(commit)).anew();
         }
     }
 

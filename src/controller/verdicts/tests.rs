@@ -1,1 +1,258 @@
+//! Stories of commits, and the laws that hold for all of them.
 
+mod laws;
+
+use super::*;
+use std::fmt::Write as _;
+
+fn contexts(per_model: bool) -> Contexts {
+    Contexts { prefix: "stator".into(), environment: "prod".into(), per_model, most_models: 3, target_url: None }
+}
+
+fn ledger() -> Ledger {
+    Ledger::new(contexts(true))
+}
+
+fn commit(letter: &str) -> String {
+    letter.repeat(40)
+}
+
+fn shown(ledger: &Ledger) -> String {
+    let mut out = String::new();
+    for (commit, status) in ledger.wanted() {
+        let state = format!("{:?}", status.state).to_lowercase();
+        writeln!(out, "{} {} {state}: {}", short(&commit), status.context, status.description).unwrap();
+    }
+    out
+}
+
+fn first(more: usize) -> FirstFinding {
+    FirstFinding {
+        file: "chat/llama/model.yaml".into(),
+        line: 9,
+        message: "`spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`".into(),
+        more,
+    }
+}
+
+#[test]
+fn a_commit_is_pending_until_its_models_are_healthy() {
+    let (mut ledger, a) = (ledger(), commit("a"));
+    let mut told = String::new();
+    ledger.seen(&a);
+    told += &shown(&ledger);
+    for stage in [
+        Stage::Reading,
+        Stage::Planning,
+        Stage::Applying { models: 1 },
+        Stage::Waiting { healthy: 1, models: 2, first: Some("llama".into()) },
+    ] {
+        ledger.progress(&a, stage);
+        told += &shown(&ledger);
+    }
+    ledger.ended(&a, Verdict::Healthy { models: 2, changed: 1 });
+    told += &shown(&ledger);
+    insta::assert_snapshot!(told, @r#"
+    aaaaaaa stator/prod pending: queued
+    aaaaaaa stator/prod pending: reading and rendering
+    aaaaaaa stator/prod pending: planning
+    aaaaaaa stator/prod pending: applying 1 model
+    aaaaaaa stator/prod pending: 1 of 2 models healthy, waiting for llama
+    aaaaaaa stator/prod success: 2 models healthy, 1 changed
+    "#);
+}
+
+#[test]
+fn whoever_is_at_fault_is_told_apart() {
+    let verdicts = [
+        Verdict::Healthy { models: 12, changed: 0 },
+        Verdict::Nothing,
+        Verdict::Superseded { by: commit("b") },
+        Verdict::Invalid(first(0)),
+        Verdict::Invalid(first(3)),
+        Verdict::Unhealthy { model: "llama".into(), why: "Failed: worker-0 is in CrashLoopBackOff".into(), more: 2 },
+        Verdict::Held {
+            guard: "mass-delete".into(),
+            message: "12 of 14 objects would be deleted, 5 go without a release".into(),
+        },
+        Verdict::Held { guard: "replace".into(), message: "Dynamo forbids the change in place".into() },
+        Verdict::Unsigned { message: "the commit is not signed".into() },
+        Verdict::Fault { message: "the cluster cannot be reached: connection refused".into() },
+    ];
+    let mut told = String::new();
+    for verdict in verdicts {
+        writeln!(told, "{}: {}", format!("{:?}", verdict.state()).to_lowercase(), verdict.sentence()).unwrap();
+    }
+    for stage in
+        [Stage::Window { opens: Some("2026-11-21 20:00 UTC".into()) }, Stage::Window { opens: None }, Stage::Suspended]
+    {
+        writeln!(told, "pending: {}", stage.sentence()).unwrap();
+    }
+    insta::assert_snapshot!(told, @r#"
+    success: 12 models healthy, nothing to change
+    success: nothing to sync: no model for this environment
+    success: superseded by bbbbbbb
+    failure: chat/llama/model.yaml:9: `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`
+    failure: chat/llama/model.yaml:9: (and 3 more) `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`
+    failure: llama (and 2 more): Failed: worker-0 is in CrashLoopBackOff
+    failure: held back (mass-delete): 12 of 14 objects would be deleted, 5 go without a release
+    failure: held back (replace): Dynamo forbids the change in place
+    failure: signature refused: the commit is not signed
+    error: not synced: the cluster cannot be reached: connection refused
+    pending: waits for the sync window at 2026-11-21 20:00 UTC; what runs is the commit before
+    pending: waits: no sync window opens again
+    pending: waits: the source is suspended
+    "#);
+}
+
+#[test]
+fn a_newer_commit_ends_the_one_before_and_its_late_end_changes_nothing() {
+    let (mut ledger, a, b) = (ledger(), commit("a"), commit("b"));
+    ledger.seen(&a);
+    ledger.progress(&a, Stage::Applying { models: 1 });
+    ledger.model(&a, "llama", None);
+    ledger.seen(&b);
+    ledger.ended(&a, Verdict::Healthy { models: 1, changed: 1 });
+    ledger.progress(&a, Stage::Planning);
+    ledger.model(&a, "llama", Some(ModelVerdict::Healthy));
+    insta::assert_snapshot!(shown(&ledger), @r#"
+    aaaaaaa stator/prod success: superseded by bbbbbbb
+    aaaaaaa stator/prod/llama success: superseded by bbbbbbb
+    bbbbbbb stator/prod pending: queued
+    "#);
+}
+
+#[test]
+fn a_commit_that_failed_is_mended_and_one_that_went_well_stays() {
+    let (mut ledger, a) = (ledger(), commit("a"));
+    ledger.seen(&a);
+    ledger.ended(&a, Verdict::Fault { message: "the cluster cannot be reached".into() });
+    // Trying again is no news: the status stays until there is another end.
+    ledger.progress(&a, Stage::Planning);
+    let failed = shown(&ledger);
+    ledger.ended(&a, Verdict::Healthy { models: 1, changed: 1 });
+    let mended = shown(&ledger);
+    ledger.ended(&a, Verdict::Fault { message: "the cluster cannot be reached".into() });
+    insta::assert_snapshot!(failed + &mended + &shown(&ledger), @r#"
+    aaaaaaa stator/prod error: not synced: the cluster cannot be reached
+    aaaaaaa stator/prod success: 1 model healthy, 1 changed
+    aaaaaaa stator/prod success: 1 model healthy, 1 changed
+    "#);
+}
+
+#[test]
+fn a_held_commit_that_is_released_is_pending_once_more() {
+    let (mut ledger, a) = (ledger(), commit("a"));
+    ledger.seen(&a);
+    ledger.ended(&a, Verdict::Held { guard: "replace".into(), message: "deleted and made again: llama".into() });
+    ledger.reopened(&a);
+    insta::assert_snapshot!(shown(&ledger), @"aaaaaaa stator/prod pending: queued");
+}
+
+#[test]
+fn a_branch_that_is_set_back_begins_its_old_commit_anew() {
+    let (mut ledger, a, b) = (ledger(), commit("a"), commit("b"));
+    ledger.seen(&a);
+    ledger.ended(&a, Verdict::Healthy { models: 1, changed: 1 });
+    ledger.seen(&b);
+    ledger.seen(&a);
+    insta::assert_snapshot!(shown(&ledger), @r#"
+    bbbbbbb stator/prod success: superseded by aaaaaaa
+    aaaaaaa stator/prod pending: queued
+    "#);
+}
+
+#[test]
+fn models_have_statuses_of_their_own_and_beyond_the_cap_a_sentence() {
+    let (mut ledger, a) = (ledger(), commit("a"));
+    ledger.seen(&a);
+    ledger.model(&a, "llama", None);
+    ledger.model(&a, "qwen", Some(ModelVerdict::Healthy));
+    ledger.model(&a, "old", Some(ModelVerdict::Removed));
+    ledger.model(&a, "phi", Some(ModelVerdict::Healthy));
+    ledger.model(&a, "phi", Some(ModelVerdict::Healthy));
+    ledger.model(&a, "llama", Some(ModelVerdict::Unhealthy { why: "Failed: no GPUs".into() }));
+    ledger.ended(&a, Verdict::Unhealthy { model: "llama".into(), why: "x".repeat(400), more: 0 });
+    insta::assert_snapshot!(shown(&ledger), @r#"
+    aaaaaaa stator/prod failure: llama: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…; only 3 models have a status of their own
+    aaaaaaa stator/prod/llama failure: Failed: no GPUs
+    aaaaaaa stator/prod/old success: removed
+    aaaaaaa stator/prod/qwen success: healthy
+    "#);
+    assert!(ledger.wanted()[0].1.description.chars().count() <= 140);
+}
+
+#[test]
+fn a_model_under_way_shares_the_end_of_its_commit() {
+    let (mut ledger, a) = (ledger(), commit("a"));
+    ledger.seen(&a);
+    ledger.model(&a, "llama", None);
+    ledger.ended(&a, Verdict::Fault { message: "the cluster cannot be reached".into() });
+    insta::assert_snapshot!(shown(&ledger), @r#"
+    aaaaaaa stator/prod error: not synced: the cluster cannot be reached
+    aaaaaaa stator/prod/llama error: not synced: the cluster cannot be reached
+    "#);
+}
+
+#[test]
+fn without_being_asked_models_have_no_statuses() {
+    let (mut ledger, a) = (Ledger::new(contexts(false)), commit("a"));
+    ledger.seen(&a);
+    ledger.model(&a, "llama", Some(ModelVerdict::Healthy));
+    assert_eq!(ledger.wanted().len(), 1);
+}
+
+#[test]
+fn after_a_restart_the_host_is_what_remembers() {
+    let (a, b, c) = (commit("a"), commit("b"), commit("c"));
+    let status = |context: &str, state, description: &str| CommitStatus {
+        context: context.into(),
+        state,
+        description: description.into(),
+        target_url: None,
+    };
+    let mut ledger = ledger();
+    ledger.seen(&c);
+    ledger.recall(&c, &[status("stator/prod", StatusState::Pending, "planning")]);
+    ledger.recall(
+        &b,
+        &[
+            status("stator/prod", StatusState::Pending, "0 of 1 model healthy"),
+            status("stator/prod/llama", StatusState::Pending, "0 of 1 model healthy"),
+            status("stator/staging", StatusState::Pending, "another's"),
+        ],
+    );
+    ledger.recall(
+        &a,
+        &[
+            status("stator/prod", StatusState::Failure, "llama: Failed"),
+            status("stator/prod/llama", StatusState::Failure, "Failed"),
+        ],
+    );
+    insta::assert_snapshot!(shown(&ledger), @r#"
+    aaaaaaa stator/prod failure: llama: Failed
+    aaaaaaa stator/prod/llama failure: Failed
+    bbbbbbb stator/prod success: superseded by ccccccc
+    bbbbbbb stator/prod/llama success: superseded by ccccccc
+    ccccccc stator/prod pending: queued
+    "#);
+}
+
+#[test]
+fn hostile_words_are_one_harmless_line() {
+    let first = FirstFinding {
+        file: "a\n\u{1b}[2J/model.yaml".into(),
+        line: 0,
+        message: "value `--api-key=sk-canary` at https://u:canary@h\u{202e}".into(),
+        more: 0,
+    };
+    insta::assert_snapshot!(Verdict::Invalid(first).sentence(), @r#"a\n\u{1b}[2J/model.yaml: value `--api-key=*** at https://u:***@h\u{202e}"#);
+}
+
+#[test]
+fn contexts_are_in_small_letters_and_the_prefix_is_the_users() {
+    let contexts = Contexts { prefix: "GPU-West/stator".into(), ..contexts(true) };
+    assert_eq!(contexts.environment(), "gpu-west/stator/prod");
+    assert_eq!(contexts.model("llama"), "gpu-west/stator/prod/llama");
+    assert_eq!(contexts.preview(), "gpu-west/stator/preview/prod");
+}

@@ -129,7 +129,7 @@ impl Stage {
     /// What people read.
     pub fn sentence(&self) -> String {
         match self {
-            Self::Queued => "seen".to_owned(),
+            Self::Queued => "queued".to_owned(),
             Self::Reading => "reading and rendering".to_owned(),
             Self::Planning => "planning".to_owned(),
             Self::Applying { models } => format!("applying {}", count(*models, "model", "models")),
