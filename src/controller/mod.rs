@@ -3,3 +3,6 @@
 pub mod budget;
 pub mod poster;
 pub mod verdicts;
+
+#[cfg(test)]
+mod tests_forge;

@@ -11,7 +11,7 @@ pub(super) type Key = (String, String);
 
 /// Statuses that wait to be posted. What is handed in beyond is left out until it is handed in again: those who want
 /// statuses do so every time they look.
-const MOST_OPEN: usize = 10_000;
+const MOST_OPEN: usize = 2_000;
 /// Statuses of which is remembered that they are shown. What is forgotten is at worst posted once more.
 const MOST_SHOWN: usize = 20_000;
 /// How long a commit may be unknown to the host: a push reaches its API after its git server.
