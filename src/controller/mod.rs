@@ -1,7 +1,10 @@
-//! What drives `sync` for every source: statuses and previews of commits, and what decides of them.
+//! What drives `sync` for every source: a file of sources, a task for each of them, and what is said of commits and pull
+//! requests.
 
 pub mod budget;
+pub mod file;
 pub mod poster;
+pub mod schedule;
 pub mod verdicts;
 
 #[cfg(test)]

@@ -66,8 +66,13 @@ pub fn schema(kind: SchemaKind) -> Value {
 
 /// The JSON Schema of a lock: of nothing else, since it refers to no other document.
 fn lock() -> Value {
+    strict::<ModelLock>()
+}
+
+/// The JSON Schema of another document of stator's, as strict as those of intents: for [`super::check::Form`].
+pub fn strict<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft07().for_deserialize().into_generator();
-    let mut schema = generator.into_root_schema_for::<ModelLock>().to_value();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
     forbid_null(&mut schema);
     schema
 }

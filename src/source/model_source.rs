@@ -69,7 +69,7 @@ pub struct ModelSourceSpec {
     pub interval: Option<String>,
     /// When to look, as a cron expression of five fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 9))]
+    #[schemars(length(min = 6))]
     pub schedule: Option<String>,
     /// The time zone of `schedule`, by its IANA name. Defaults to UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -212,7 +212,7 @@ pub struct Window {
     /// Whether the window lets syncs run or keeps them from it.
     pub kind: WindowKind,
     /// When it opens, as a cron expression of five fields.
-    #[schemars(length(min = 9))]
+    #[schemars(length(min = 6))]
     pub schedule: String,
     /// How long it stays open: `2h`.
     #[schemars(length(min = 2))]

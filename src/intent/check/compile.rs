@@ -88,7 +88,7 @@ pub(super) fn merged() -> &'static Shapes {
     &MERGED
 }
 
-fn compile(schema: &Value) -> Shapes {
+pub(super) fn compile(schema: &Value) -> Shapes {
     let mut compiler = Compiler { schema, shapes: Vec::new(), named: HashMap::new() };
     let root = compiler.add(schema);
     Shapes { root, shapes: compiler.shapes }

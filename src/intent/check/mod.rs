@@ -53,8 +53,31 @@ impl Path<'_> {
     }
 }
 
+/// The schema of a document that no [`SchemaKind`] names, made ready for checking.
+pub struct Form(Shapes);
+
+impl Form {
+    /// Of a type's schema, as [`super::schema::strict`] gives it.
+    pub fn new(schema: &serde_json::Value) -> Self {
+        Self(compile::compile(schema))
+    }
+
+    /// Holds a document against it and adds every fault.
+    pub fn check(&self, root: &Node, path: &str, findings: &mut Vec<Finding>) {
+        let file_name = |_: FileId| path.to_owned();
+        let mut checker = Checker { shapes: &self.0, file_name: &file_name, findings, only_missing: false };
+        checker.value(self.0.root, root, root.span, &Path::Root);
+    }
+}
+
+impl fmt::Debug for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Form")
+    }
+}
+
 struct Checker<'a> {
-    shapes: &'static Shapes,
+    shapes: &'a Shapes,
     file_name: &'a dyn Fn(FileId) -> String,
     findings: &'a mut Vec<Finding>,
     only_missing: bool,

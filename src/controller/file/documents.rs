@@ -1,0 +1,146 @@
+//! One file of many documents, each read strictly and by itself; nothing of a secret is ever quoted.
+
+use crate::finding::{Finding, Location};
+use crate::intent::yaml::{self, Node};
+
+/// One document of the file.
+#[derive(Debug)]
+pub(super) struct Document {
+    /// What it holds, as far as it could be read.
+    pub node: Option<Node>,
+    /// Where it begins.
+    pub location: Location,
+    /// Faults of its YAML.
+    pub findings: Vec<Finding>,
+    /// Its first line, from 1, and the one after its last.
+    pub lines: (usize, usize),
+}
+
+impl Document {
+    /// Whether it may be shown. What says anything else than `kind: ModelSource`, or cannot be read, may hold a secret.
+    pub(super) fn is_public(&self) -> bool {
+        self.kind() == Some("ModelSource")
+    }
+
+    /// Its `kind`.
+    pub(super) fn kind(&self) -> Option<&str> {
+        self.node.as_ref()?.get("kind")?.as_str()
+    }
+}
+
+/// The documents of a file; those with nothing in them are passed over.
+pub(super) fn split(path: &str, bytes: &[u8]) -> Vec<Document> {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        let parsed = yaml::parse(bytes, 0, path);
+        let lines = (1, usize::MAX);
+        return vec![Document { node: None, location: Location::file(path), findings: parsed.findings, lines }];
+    };
+    if bytes.len() > yaml::MAX_BYTES {
+        let parsed = yaml::parse(bytes, 0, path);
+        return vec![Document {
+            node: None,
+            location: Location::file(path),
+            findings: parsed.findings,
+            lines: (1, usize::MAX),
+        }];
+    }
+    let mut starts = vec![0];
+    let lines: Vec<&str> = text.lines().collect();
+    starts.extend(lines.iter().enumerate().filter(|(_, line)| is_mark(line)).map(|(number, _)| number + 1));
+    let ends = starts.iter().skip(1).map(|start| start - 1).chain([lines.len()]);
+    let mut documents = Vec::new();
+    for (start, end) in starts.iter().copied().zip(ends) {
+        let body = lines.get(start..end).unwrap_or_default();
+        let content = |line: &&str| !matches!(line.trim(), "" | "...") && !line.trim().starts_with('#');
+        let Some(first) = body.iter().position(|line| content(line)) else { continue };
+        documents.push(read(path, body, start, start + first, end));
+    }
+    documents
+}
+
+fn is_mark(line: &str) -> bool {
+    line.strip_prefix("---").is_some_and(|rest| rest.trim().is_empty() || rest.trim_start().starts_with('#'))
+}
+
+fn read(path: &str, body: &[&str], start: usize, first: usize, end: usize) -> Document {
+    let mut parsed = yaml::parse(body.join("\n").as_bytes(), 0, path);
+    let shift = u32::try_from(start).unwrap_or(u32::MAX);
+    if let Some(node) = &mut parsed.root {
+        down(node, shift);
+    }
+    for finding in &mut parsed.findings {
+        if finding.location.line > 0 {
+            finding.location.line = finding.location.line.saturating_add(shift);
+        }
+    }
+    let line = u32::try_from(first).unwrap_or(u32::MAX).saturating_add(1);
+    Document {
+        node: parsed.root,
+        location: Location { file: path.to_owned(), line, column: 1, length: 1 },
+        findings: parsed.findings,
+        lines: (start + 1, end + 1),
+    }
+}
+
+/// Moves a node's places down. The reader bounds its depth.
+fn down(node: &mut Node, lines: u32) {
+    node.span.line = node.span.line.saturating_add(lines);
+    match &mut node.value {
+        yaml::Content::List(items) => items.iter_mut().for_each(|item| down(item, lines)),
+        yaml::Content::Map(entries) => {
+            for entry in entries {
+                entry.key_span.line = entry.key_span.line.saturating_add(lines);
+                down(&mut entry.value, lines);
+            }
+        }
+        yaml::Content::Refused | yaml::Content::Bool(_) | yaml::Content::Number(_) | yaml::Content::Text(_) => {}
+    }
+}
+
+/// A finding about a document that may hold a secret: the rule in its place, as the message quotes what stands there.
+pub(super) fn redacted(finding: Finding) -> Finding {
+    let message = format!("{} What stands here may be a secret and is not shown.", finding.rule.summary);
+    Finding { message, help: "Correct the document.".to_owned(), ..finding }
+}
+
+/// The file for showing findings in: whatever may be secret is starred out, in place.
+pub(super) fn public_text(bytes: &[u8], documents: &[Document]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let public = |number: usize| {
+        documents.iter().any(|one| one.is_public() && (one.lines.0..one.lines.1).contains(&number))
+    };
+    let mut shown = String::with_capacity(text.len());
+    for (index, line) in text.lines().enumerate() {
+        if public(index + 1) || is_mark(line) {
+            shown.push_str(&without_login(line));
+        } else {
+            let keep = SHOWN.iter().find(|key| line.trim_start().starts_with(**key)).map_or(0, |key| {
+                line.len() - line.trim_start().len() + key.len()
+            });
+            shown.push_str(line.get(..keep).unwrap_or_default());
+            let rest = line.get(keep..).unwrap_or_default();
+            shown.extend(rest.chars().map(|c| if c.is_whitespace() { c } else { '*' }));
+        }
+        shown.push('\n');
+    }
+    shown
+}
+
+/// What may be read of a secret: the fields that every secret has.
+const SHOWN: [&str; 6] = ["apiVersion:", "kind:", "metadata:", "data:", "stringData:", "type:"];
+
+/// A line with `user:password` before the host of an address starred out. Such an address is refused, and shown so that
+/// it can be found.
+fn without_login(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find("//") {
+        let (before, after) = rest.split_at(at + 2);
+        shown.push_str(before);
+        let end = after.find(|c: char| c == '/' || c.is_whitespace()).unwrap_or(after.len());
+        let login = after.get(..end).and_then(|authority| authority.rfind('@')).unwrap_or(0);
+        shown.extend(after.chars().take(after.get(..login).unwrap_or_default().chars().count()).map(|_| '*'));
+        rest = after.get(login..).unwrap_or_default();
+    }
+    shown + rest
+}

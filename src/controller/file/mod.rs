@@ -1,0 +1,259 @@
+//! A file of sources: `ModelSource` documents and the `Secret` documents that they name.
+//!
+//! Read as strictly as intents are, every fault at once, and without a word of what a secret holds: what is said of a
+//! document that may be one names the rule and the place only.
+
+mod documents;
+pub mod rules;
+mod spec;
+
+#[cfg(test)]
+mod tests;
+
+use super::schedule::Schedule;
+use crate::finding::{self, Finding, Location};
+use crate::intent::yaml::{MAX_BYTES, Node};
+use crate::source::model_source::{ModelSourceSpec, WindowKind};
+use crate::source::secret::{SecretError, SecretValues};
+use crate::source::url::RepositoryUrl;
+use documents::Document;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// A secret's namespace and name.
+type SecretKey = (String, String);
+
+/// Most sources of one file: each has a task, a mirror and metrics of its own.
+pub const MOST: usize = 1000;
+
+/// One source, checked.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its name, unique in the file.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// What it says.
+    pub spec: ModelSourceSpec,
+    /// `spec.url`, read.
+    pub url: RepositoryUrl,
+    /// `spec.path` from the repository's root, without `.`; empty for the root.
+    pub folder: String,
+    /// How long after one look the next is due.
+    pub interval: Option<Duration>,
+    /// When else one is due.
+    pub schedule: Option<Schedule>,
+    /// How long a sync may take.
+    pub timeout: Option<Duration>,
+    /// When syncs may run.
+    pub windows: Vec<Window>,
+    /// The secrets that it names.
+    pub secrets: Secrets,
+    /// Where it begins.
+    place: Location,
+}
+
+/// A time in which syncs may, or may not, run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// Which of both.
+    pub kind: WindowKind,
+    /// When it opens.
+    pub opens: Schedule,
+    /// How long it stays open.
+    pub duration: Duration,
+}
+
+/// The secrets that a source names, where it does.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets {
+    /// For fetching.
+    pub git: Option<SecretValues>,
+    /// For the host's API.
+    pub forge: Option<SecretValues>,
+    /// What deliveries are signed with.
+    pub webhook: Option<SecretValues>,
+    /// The public keys that revisions must be signed with.
+    pub verify: Option<SecretValues>,
+}
+
+impl Source {
+    /// Whether both are the same in everything that a unit works by: then a file that was written anew changes nothing
+    /// for it.
+    pub fn same(&self, other: &Self) -> bool {
+        let secret = |one: &Option<SecretValues>, other: &Option<SecretValues>| match (one, other) {
+            (Some(one), Some(other)) => one.name() == other.name() && one.same(other),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        self.name == other.name
+            && self.namespace == other.namespace
+            && self.spec == other.spec
+            && secret(&self.secrets.git, &other.secrets.git)
+            && secret(&self.secrets.forge, &other.secrets.forge)
+            && secret(&self.secrets.webhook, &other.secrets.webhook)
+            && secret(&self.secrets.verify, &other.secrets.verify)
+    }
+
+    /// What `spec.ref` says, in words.
+    pub fn follows(&self) -> String {
+        use crate::source::model_source::Reference;
+        match &self.spec.reference {
+            Reference::Branch(name) => format!("branch {name}"),
+            Reference::Tag(name) => format!("tag {name}"),
+            Reference::Commit(name) => format!("commit {name}"),
+            Reference::Semver(range) => format!("tags {range}"),
+        }
+    }
+}
+
+/// What was read of a file.
+#[derive(Debug)]
+pub struct Read {
+    /// The sources without faults, sorted by name.
+    pub sources: Vec<Source>,
+    /// Every fault of the file, sorted.
+    pub findings: Vec<Finding>,
+    /// The file for showing faults in, with everything starred out that may be secret.
+    pub shown: String,
+}
+
+/// Reads a file from disk.
+///
+/// # Errors
+/// When it cannot be read at all.
+pub fn open(path: &Path) -> std::io::Result<Read> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    fs_err::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(read(&path.display().to_string(), &bytes))
+}
+
+/// Reads the bytes of a file; `path` is what it is called in findings.
+pub fn read(path: &str, bytes: &[u8]) -> Read {
+    let documents = documents::split(path, bytes);
+    let mut findings = Vec::new();
+    let mut secrets: BTreeMap<SecretKey, SecretValues> = BTreeMap::new();
+    let mut described = 0;
+    for document in &documents {
+        let (found, public) = (document.findings.iter().cloned(), document.is_public());
+        findings.extend(found.map(|finding| if public { finding } else { documents::redacted(finding) }));
+        match (document.kind(), &document.node) {
+            (Some("ModelSource"), _) => described += 1,
+            (Some("Secret"), Some(node)) => secret(path, node, document, &mut secrets, &mut findings),
+            (_, None) => {}
+            (_, Some(_)) if !document.findings.is_empty() => {}
+            (kind, Some(_)) => findings.push(unknown_kind(document, kind)),
+        }
+    }
+    let mut sources: Vec<Source> = Vec::new();
+    for document in documents.iter().filter(|document| document.is_public()) {
+        if let Some(node) = &document.node
+            && let Some(source) = spec::read(node, path, &secrets, &mut findings)
+            && !document.findings.iter().any(Finding::is_error)
+        {
+            sources.push(source);
+        }
+    }
+    if described == 0 && findings.is_empty() {
+        let help = "Write one as `stator schema source` describes it; docs/how-to/run-the-controller.md has an example.";
+        findings.push(Finding::error(rules::DOCUMENT, Location::file(path), "there is no `ModelSource` in the file", help));
+    }
+    if described > MOST {
+        let message = format!("there are {described} sources in the file; at most {MOST} are allowed");
+        findings.push(Finding::error(rules::DOCUMENT, Location::file(path), message, "Divide them among controllers."));
+    }
+    sources.sort_by(|a, b| (&a.name, a.place.line).cmp(&(&b.name, b.place.line)));
+    duplicates(&sources, &mut findings);
+    finding::sort(&mut findings);
+    Read { sources, findings, shown: documents::public_text(bytes, &documents) }
+}
+
+/// What is no kind of ours may well be a secret with a slip of the pen in it, so its `kind` is all that is said.
+fn unknown_kind(document: &Document, kind: Option<&str>) -> Finding {
+    let message = match kind {
+        Some(_) => "the document is neither a `ModelSource` nor a `Secret`",
+        None => "the document has no `kind`",
+    };
+    let help = "Write `kind: ModelSource` or `kind: Secret`; other objects go to another file.";
+    Finding::error(rules::DOCUMENT, document.location.clone(), message, help)
+}
+
+fn secret(
+    path: &str,
+    node: &Node,
+    document: &Document,
+    known: &mut BTreeMap<SecretKey, SecretValues>,
+    findings: &mut Vec<Finding>,
+) {
+    let version = node.get("apiVersion").and_then(Node::as_str);
+    let place = |node: Option<&Node>| node.map_or_else(|| document.location.clone(), |node| node.span.location(path));
+    if version != Some("v1") {
+        let message = "a `Secret` has `apiVersion: v1`";
+        findings.push(Finding::error(rules::SECRET, place(node.get("apiVersion")), message, "Write `apiVersion: v1`."));
+    }
+    for entry in node.entries() {
+        if !["apiVersion", "kind", "metadata", "type", "immutable", "data", "stringData"].contains(&&*entry.key) {
+            let at = entry.key_span.location(path);
+            let message = "a field that secrets do not have";
+            findings.push(Finding::error(rules::SECRET, at, message, "Put values under `stringData`."));
+        }
+    }
+    match SecretValues::read(&node.to_json()) {
+        Ok(values) => {
+            let namespace = node.get("metadata").and_then(|metadata| metadata.get("namespace")).and_then(Node::as_str);
+            let key = (namespace.unwrap_or("default").to_owned(), values.name().to_owned());
+            if known.insert(key, values).is_some() {
+                let message = "a second secret of that name in its namespace";
+                let at = place(node.get("metadata").and_then(|metadata| metadata.get("name")));
+                findings.push(Finding::error(rules::DUPLICATE, at, message, "Keep one of them, or rename one."));
+            }
+        }
+        // What could not be read was refused by the YAML reader, and told.
+        Err(_) if !document.findings.is_empty() => {}
+        Err(faults) => findings.extend(faults.into_iter().map(|fault| {
+            let at = secret_place(path, node, &fault).unwrap_or_else(|| document.location.clone());
+            Finding::error(rules::SECRET, at, fault.to_string(), "Correct the secret.")
+        })),
+    }
+}
+
+fn secret_place(path: &str, node: &Node, fault: &SecretError) -> Option<Location> {
+    let key_of = |key: &str| {
+        let maps = ["stringData", "data"].into_iter().filter_map(|field| node.get(field));
+        maps.filter_map(|map| map.entry(key)).map(|entry| entry.key_span).next()
+    };
+    let span = match fault {
+        SecretError::Nameless => node.entry("metadata")?.key_span,
+        SecretError::NoMap { field, .. } => node.entry(field)?.key_span,
+        SecretError::NotText { key, .. } => key_of(key)?,
+        SecretError::NotBase64 { key, .. } => node.get("data")?.entry(key)?.key_span,
+    };
+    Some(span.location(path))
+}
+
+/// Names are in paths of webhooks, in metrics and in the names of mirrors; and two sources that sync one environment
+/// would take turns at undoing each other.
+fn duplicates(sources: &[Source], findings: &mut Vec<Finding>) {
+    let mut names: BTreeMap<&str, &Source> = BTreeMap::new();
+    let mut targets: BTreeMap<(String, &str, Option<&str>, Option<&str>), &Source> = BTreeMap::new();
+    for source in sources {
+        if let Some(first) = names.get(source.name.as_str()) {
+            let message = format!("a second source `{}`; the first is in line {}", source.name, first.place.line);
+            findings.push(Finding::error(rules::DUPLICATE, source.place.clone(), message, "Rename one of them."));
+            continue;
+        }
+        names.insert(&source.name, source);
+        let spec = &source.spec;
+        let environment = spec.environment.as_ref().map(|name| name.as_str());
+        let namespace = spec.target_namespace.as_ref().map(|name| name.as_str());
+        let target = (source.url.to_string(), source.folder.as_str(), environment, namespace);
+        if let Some(first) = targets.insert(target, source) {
+            let message = format!("`{}` and `{}` sync the same environment of one repository", first.name, source.name);
+            let help = "Keep one of them: each would undo what the other does.";
+            findings.push(Finding::error(rules::DUPLICATE, source.place.clone(), message, help));
+        }
+    }
+}

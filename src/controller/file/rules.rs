@@ -1,0 +1,26 @@
+//! Every rule that a file of sources can break, besides those of its YAML and its schema.
+
+use crate::finding::Rule;
+
+macro_rules! rules {
+    ($($name:ident = $id:literal, $summary:literal;)*) => {
+        $(
+            #[doc = $summary]
+            pub const $name: Rule = Rule { id: $id, summary: $summary };
+        )*
+        /// All of them, sorted by id.
+        pub const ALL: &[Rule] = &[$($name),*];
+    };
+}
+
+rules! {
+    DOCUMENT = "source/document", "A file of sources holds `ModelSource` and `Secret` documents, and at least one source.";
+    DUPLICATE = "source/duplicate", "Each source and each secret has a name of its own, and no two sources sync one environment.";
+    DURATION = "source/duration", "Durations are written as `30s`, `5m` or `1h30m`.";
+    FORGE = "source/forge", "What is asked of a git host can be asked of it.";
+    PATH = "source/path", "A path leads to a folder of the repository.";
+    REF = "source/ref", "A source follows one branch, tag, commit or range of versions.";
+    SCHEDULE = "source/schedule", "Schedules are five cron fields in a time zone, and come round.";
+    SECRET = "source/secret", "The secrets that a source names are in the file, with the keys that they are read for.";
+    URL = "source/url", "Repositories are fetched over https or ssh, and without credentials in the address.";
+}

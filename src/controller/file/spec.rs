@@ -1,0 +1,319 @@
+//! One `ModelSource` document → a [`Source`], or every fault of it.
+
+use super::rules;
+use super::{Source, SecretKey, Secrets, Window};
+use crate::controller::schedule::{Schedule, ScheduleError};
+use crate::finding::{Finding, Location, Rule};
+use crate::intent::check::Form;
+use crate::intent::yaml::{Content, Entry, Node};
+use crate::source::model_source::{ModelSource, WindowKind};
+use crate::source::secret::SecretValues;
+use crate::source::url::{Allowed, RepositoryUrl, Scheme, UrlError};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// How often a source is looked at that says nothing of it.
+pub const INTERVAL: Duration = Duration::from_secs(60);
+/// What an interval, a window or a timeout may be.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Most windows of one source.
+const WINDOWS: usize = 100;
+
+static FORM: LazyLock<Form> = LazyLock::new(|| Form::new(&crate::intent::schema::strict::<ModelSource>()));
+
+/// Reads one document. What is wrong with it goes to `findings`; `None` when anything is.
+pub(super) fn read(
+    node: &Node,
+    path: &str,
+    known: &BTreeMap<SecretKey, SecretValues>,
+    findings: &mut Vec<Finding>,
+) -> Option<Source> {
+    let mut found = Vec::new();
+    FORM.check(node, path, &mut found);
+    let mut reader = Reader { path, known, namespace: namespace(node), findings: &mut found };
+    let nothing = Node { value: Content::Map(Vec::new()), span: node.span };
+    let spec = node.get("spec").unwrap_or(&nothing);
+    let url = reader.url(spec);
+    reader.reference(spec);
+    let folder = reader.folder(spec);
+    let (interval, schedule) = reader.cadence(spec);
+    let timeout = reader.duration(spec.entry("timeout"));
+    let windows = reader.windows(spec);
+    let secrets = reader.secrets(spec, url.as_ref());
+    reader.forge(spec, url.as_ref());
+    let broken = !found.is_empty();
+    findings.append(&mut found);
+    if broken {
+        return None;
+    }
+    let document: ModelSource = match serde_json::from_value(node.to_json()) {
+        Ok(document) => document,
+        Err(error) => {
+            let help = "Compare the document with `stator schema source`.";
+            findings.push(Finding::error(rules::DOCUMENT, node.span.location(path), error.to_string(), help));
+            return None;
+        }
+    };
+    let namespace = document.metadata.namespace.map_or_else(|| "default".to_owned(), |name| name.to_string());
+    Some(Source {
+        name: document.metadata.name.to_string(),
+        namespace,
+        spec: document.spec,
+        url: url?,
+        folder: folder.unwrap_or_default(),
+        interval,
+        schedule,
+        timeout,
+        windows,
+        secrets,
+        place: node.span.location(path),
+    })
+}
+
+fn namespace(node: &Node) -> String {
+    let given = node.get("metadata").and_then(|metadata| metadata.get("namespace")).and_then(Node::as_str);
+    given.unwrap_or("default").to_owned()
+}
+
+fn items(node: Option<&Node>) -> &[Node] {
+    match node.map(|node| &node.value) {
+        Some(Content::List(items)) => items,
+        Some(Content::Refused | Content::Bool(_) | Content::Number(_) | Content::Text(_) | Content::Map(_)) | None => {
+            &[]
+        }
+    }
+}
+
+struct Reader<'a> {
+    path: &'a str,
+    known: &'a BTreeMap<SecretKey, SecretValues>,
+    namespace: String,
+    findings: &'a mut Vec<Finding>,
+}
+
+impl Reader<'_> {
+    fn error(&mut self, rule: Rule, place: Location, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.push(Finding::error(rule, place, message, help));
+    }
+
+    fn at(&self, node: &Node) -> Location {
+        node.span.location(self.path)
+    }
+
+    fn url(&mut self, spec: &Node) -> Option<RepositoryUrl> {
+        let node = spec.get("url")?;
+        let text = node.as_str()?;
+        let says = |key: &str| spec.get(key).is_some_and(|node| node.value == Content::Bool(true));
+        let allowed = Allowed { insecure: says("allowInsecure"), local: says("allowLocal") };
+        match RepositoryUrl::parse(text, allowed) {
+            Ok(url) => Some(url),
+            Err(error) => {
+                let help = match &error {
+                    UrlError::Credentials => "Name a secret with `username` and `password` under `secretRef`.",
+                    UrlError::Insecure => "Write `https://`.",
+                    UrlError::Local => "Set `allowLocal: true` beside it, if this is for a machine of your own.",
+                    UrlError::Scheme { .. }
+                    | UrlError::Host
+                    | UrlError::Port { .. }
+                    | UrlError::Path
+                    | UrlError::Character { .. }
+                    | UrlError::Length => "Correct the address.",
+                };
+                self.error(rules::URL, self.at(node), error.to_string(), help);
+                None
+            }
+        }
+    }
+
+    fn reference(&mut self, spec: &Node) {
+        let Some(entry) = spec.entry("ref") else { return };
+        let entries = entry.value.entries();
+        let place = entry.place().location(self.path);
+        if entries.len() != 1 && matches!(entry.value.value, Content::Map(_)) {
+            let names: Vec<String> = entries.iter().map(|entry| format!("`{}`", entry.key)).collect();
+            let found = if names.is_empty() { "none".to_owned() } else { names.join(" and ") };
+            let message = format!("`ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; here is {found}");
+            self.error(rules::REF, place, message, "Keep the one that the source is to follow.");
+        }
+        for entry in entries {
+            let Some(text) = entry.value.as_str() else { continue };
+            let fault = match &*entry.key {
+                "branch" if !is_ref("refs/heads/", text) => "is no name of a branch: write it as `git branch` does",
+                "tag" if !is_ref("refs/tags/", text) => "is no name of a tag: write it as `git tag` does",
+                "commit" if !is_commit(text) => "is no commit: write all 40 hexadecimal digits",
+                "semver" if text.trim().is_empty() => "is no range of versions: write one such as `>=1.0.0 <2.0.0`",
+                _ => continue,
+            };
+            let message = format!("`{}` {fault}", crate::present::escape::line(text));
+            self.error(rules::REF, self.at(&entry.value), message, "Correct the name.");
+        }
+    }
+
+    fn folder(&mut self, spec: &Node) -> Option<String> {
+        let node = spec.get("path")?;
+        let text = node.as_str()?;
+        let odd = |part: &str| part == ".." || part.eq_ignore_ascii_case(".git") || part.contains('\\');
+        let outside = text.starts_with('/') || text.chars().any(char::is_control) || text.split('/').any(odd);
+        if outside {
+            let message = "`path` leads out of the repository, or where git keeps its own";
+            self.error(rules::PATH, self.at(node), message, "Write a folder from the repository's root, as `clusters/prod`.");
+            return None;
+        }
+        Some(text.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/"))
+    }
+
+    fn cadence(&mut self, spec: &Node) -> (Option<Duration>, Option<Schedule>) {
+        let interval = self.duration(spec.entry("interval"));
+        let schedule = self.schedule(spec.get("schedule"), spec.get("timeZone"));
+        if let (None, Some(zone)) = (spec.get("schedule"), spec.entry("timeZone")) {
+            let place = zone.place().location(self.path);
+            self.error(rules::SCHEDULE, place, "`timeZone` without a `schedule`", "Add the schedule, or remove the time zone.");
+        }
+        // A source must not be forgotten because it says nothing.
+        let interval = interval.or_else(|| (spec.get("schedule").is_none()).then_some(INTERVAL));
+        (interval, schedule)
+    }
+
+    fn schedule(&mut self, text: Option<&Node>, zone: Option<&Node>) -> Option<Schedule> {
+        let node = text?;
+        match Schedule::parse(node.as_str()?, zone.and_then(Node::as_str)) {
+            Ok(schedule) => Some(schedule),
+            Err(error) => {
+                let place = match (&error, zone) {
+                    (ScheduleError::Zone { .. }, Some(zone)) => self.at(zone),
+                    (_, _) => self.at(node),
+                };
+                self.error(rules::SCHEDULE, place, error.to_string(), "Correct it: `*/5 * * * *` is every five minutes.");
+                None
+            }
+        }
+    }
+
+    fn duration(&mut self, entry: Option<&Entry>) -> Option<Duration> {
+        let entry = entry?;
+        let text = entry.value.as_str()?;
+        let parsed = text.parse::<jiff::SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
+        match parsed {
+            Some(duration) if (SHORTEST..=LONGEST).contains(&duration) => Some(duration),
+            Some(_) | None => {
+                let message = format!(
+                    "`{}` is `{}`; expected a duration from one second to a year",
+                    entry.key,
+                    crate::present::escape::line(text)
+                );
+                self.error(rules::DURATION, self.at(&entry.value), message, "Write it as `30s`, `5m` or `1h30m`.");
+                None
+            }
+        }
+    }
+
+    fn windows(&mut self, spec: &Node) -> Vec<Window> {
+        let nodes = items(spec.get("windows"));
+        if let Some(node) = nodes.get(WINDOWS) {
+            let message = format!("there are {} windows; at most {WINDOWS} are allowed", nodes.len());
+            self.error(rules::SCHEDULE, self.at(node), message, "Put several times into one schedule.");
+        }
+        let mut windows = Vec::new();
+        for node in nodes.iter().take(WINDOWS) {
+            let schedule = self.schedule(node.get("schedule"), node.get("timeZone"));
+            let duration = self.duration(node.entry("duration"));
+            let kind = match node.get("kind").and_then(Node::as_str) {
+                Some("deny") => WindowKind::Deny,
+                Some(_) | None => WindowKind::Allow,
+            };
+            windows.extend(schedule.zip(duration).map(|(opens, duration)| Window { kind, opens, duration }));
+        }
+        windows
+    }
+
+    fn secrets(&mut self, spec: &Node, url: Option<&RepositoryUrl>) -> Secrets {
+        let git = self.secret(spec.entry("secretRef"), &[]);
+        let forge = self.secret(spec.get("forge").and_then(|forge| forge.entry("secretRef")), &[]);
+        let webhook = self.secret(spec.get("webhook").and_then(|hook| hook.entry("secretRef")), &["token"]);
+        let verify = self.secret(spec.get("verify").and_then(|verify| verify.entry("secretRef")), &[]);
+        if let Some(url) = url
+            && url.scheme() == Scheme::Ssh
+            && spec.get("secretRef").is_none()
+            && let Some(entry) = spec.entry("url")
+        {
+            let message = "a repository over ssh needs a key, and the host's";
+            let help = "Name a secret with `identity` and `known_hosts` under `secretRef`.";
+            self.error(rules::SECRET, entry.place().location(self.path), message, help);
+        }
+        if verify.as_ref().is_some_and(|keys| keys.keys().next().is_none())
+            && let Some(entry) = spec.entry("verify")
+        {
+            let message = "the secret of `verify` holds no key, so no signature would ever do";
+            self.error(rules::SECRET, entry.place().location(self.path), message, "Put the public keys into it.");
+        }
+        Secrets { git, forge, webhook, verify }
+    }
+
+    fn secret(&mut self, entry: Option<&Entry>, needed: &[&str]) -> Option<SecretValues> {
+        let entry = entry?;
+        let name = entry.value.get("name")?;
+        let text = name.as_str()?;
+        let key = (self.namespace.clone(), text.to_owned());
+        let Some(values) = self.known.get(&key) else {
+            let elsewhere = self.known.keys().find(|(_, known)| known == text);
+            let help = match elsewhere {
+                Some((namespace, _)) => format!(
+                    "There is one in namespace `{namespace}`, and a source reads those of its own: `{}`.",
+                    self.namespace
+                ),
+                None => "Add the `Secret` document to this file, or correct the name.".to_owned(),
+            };
+            let message = format!("there is no secret `{}` in the file", crate::present::escape::line(text));
+            self.error(rules::SECRET, self.at(name), message, help);
+            return None;
+        };
+        for needed in needed {
+            if values.get(needed).is_none_or(<[u8]>::is_empty) {
+                let message = format!("the secret `{text}` has no `{needed}`, or an empty one");
+                self.error(rules::SECRET, self.at(name), message, format!("Add `{needed}` under its `stringData`."));
+            }
+        }
+        Some(values.clone())
+    }
+
+    fn forge(&mut self, spec: &Node, url: Option<&RepositoryUrl>) {
+        if let (None, Some(hook)) = (spec.get("forge"), spec.entry("webhook")) {
+            let message = "`webhook` without `forge.type`: which host signs the calls is not known";
+            let help = "Add `forge: {type: …}`.";
+            self.error(rules::FORGE, hook.place().location(self.path), message, help);
+        }
+        let Some(forge) = spec.entry("forge") else {
+            if let Some(previews) = spec.entry("previews").filter(|entry| entry.value.value == Content::Bool(true)) {
+                let message = "`previews` without `forge`: there is nobody to comment to";
+                self.error(rules::FORGE, previews.place().location(self.path), message, "Add `forge`, or remove `previews`.");
+            }
+            return;
+        };
+        let place = forge.place().location(self.path);
+        if let Some(address) = forge.value.get("url") {
+            let insecure = spec.get("allowInsecure").is_some_and(|node| node.value == Content::Bool(true));
+            let fine = address.as_str().and_then(|text| url::Url::parse(text).ok()).is_some_and(|url| {
+                let scheme = url.scheme() == "https" || (url.scheme() == "http" && insecure);
+                scheme && url.has_host() && url.username().is_empty() && url.password().is_none()
+            });
+            if !fine {
+                let message = "`forge.url` is no `https://` address, or has credentials in it";
+                let help = "Write the API's address; `http://` needs `allowInsecure: true`.";
+                self.error(rules::FORGE, self.at(address), message, help);
+            }
+        } else if url.is_some_and(|url| url.scheme() == Scheme::Local) && forge.value.get("secretRef").is_some() {
+            let message = "the repository is a path of this machine, so where the host's API is cannot be told";
+            self.error(rules::FORGE, place, message, "Add `forge.url`.");
+        }
+    }
+}
+
+fn is_ref(prefix: &str, name: &str) -> bool {
+    !name.starts_with('-') && git2::Reference::is_valid_name(&format!("{prefix}{name}"))
+}
+
+fn is_commit(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.chars().all(|c| c.is_ascii_hexdigit())
+}

@@ -1,0 +1,196 @@
+use super::*;
+use crate::present::Look;
+use crate::present::findings::{concise, full};
+use proptest::prelude::*;
+
+const PLAIN: Look = Look { color: false, width: None, verbose: false };
+
+const WHOLE: &str = r"
+apiVersion: stator.dev/v1alpha1
+kind: ModelSource
+metadata: {name: models, namespace: default}
+spec:
+  url: https://git.example.com/team/models.git
+  ref: {branch: main}
+  path: ./clusters/prod/
+  environment: staging
+  interval: 1m
+  schedule: '*/5 * * * *'
+  timeZone: Europe/Zurich
+  secretRef: {name: git}
+  forge: {type: gitea, secretRef: {name: forge}}
+  webhook: {secretRef: {name: hook}}
+  previews: true
+  verify: {mode: Head, secretRef: {name: keys}}
+  targetNamespace: models
+  windows: [{kind: deny, schedule: '0 18 * * 5', duration: 62h, timeZone: Europe/Zurich}]
+  timeout: 10m
+--- # what it names
+apiVersion: v1
+kind: Secret
+metadata: {name: git}
+stringData: {username: me, password: canary-1}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: forge, labels: {team: search}}
+type: Opaque
+data: {token: Y2FuYXJ5LTI=}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: hook}
+stringData: {token: canary-3}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: keys}
+stringData:
+  me.pub: |
+    -----BEGIN PGP PUBLIC KEY BLOCK-----
+    canary-4
+    -----END PGP PUBLIC KEY BLOCK-----
+---
+";
+
+fn told(text: &str) -> String {
+    let read = read("sources.yaml", text.as_bytes());
+    let shown = full(&read.findings, &|_| Some(read.shown.clone()), &PLAIN);
+    assert!(!shown.contains("canary"), "{shown}");
+    assert!(!format!("{read:?}").contains("canary"), "{read:?}");
+    concise(&read.findings, &PLAIN)
+}
+
+#[test]
+fn a_whole_file_is_read() {
+    let read = read("sources.yaml", WHOLE.as_bytes());
+    assert!(read.findings.is_empty(), "{:?}", read.findings);
+    let [source] = read.sources.as_slice() else { panic!("{:?}", read.sources) };
+    insta::assert_snapshot!(format!(
+        "{} {} {} {} every {:?}, at {}, windows {}, timeout {:?}",
+        source.namespace, source.name, source.url, source.folder, source.interval.unwrap(),
+        source.schedule.as_ref().unwrap(), source.windows.len(), source.timeout.unwrap()
+    ), @"default models https://git.example.com/team/models.git clusters/prod every 60s, at */5 * * * * (Europe/Zurich), windows 1, timeout 600s");
+    assert_eq!(source.secrets.git.as_ref().unwrap().get("password"), Some(&b"canary-1"[..]));
+    assert_eq!(source.secrets.forge.as_ref().unwrap().get("token"), Some(&b"canary-2"[..]));
+    assert!(source.same(&source.clone()));
+    assert!(!read.shown.contains("canary"), "{}", read.shown);
+    assert_eq!(read.shown.lines().count(), WHOLE.lines().count());
+}
+
+#[test]
+fn a_source_of_four_lines_will_do() {
+    let text = "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {name: models}\nspec: {url: 'https://h/a/b.git', ref: {branch: main}}\n";
+    let read = read("s.yaml", text.as_bytes());
+    assert!(read.findings.is_empty(), "{:?}", read.findings);
+    assert_eq!(read.sources[0].interval, Some(spec::INTERVAL));
+    assert_eq!(read.sources[0].folder, "");
+}
+
+#[test]
+fn every_fault_is_told_at_once_with_its_place() {
+    let text = "
+apiVersion: stator.dev/v1alpha1
+kind: ModelSource
+metadata: {name: one}
+spec:
+  url: https://me:canary@git.example.com/team/models.git
+  ref: {branch: main, tag: v1}
+  path: ../elsewhere
+  intervall: 1m
+  interval: soon
+  schedule: '0 0 30 2 *'
+  timeZone: Europe/Zürich
+  secretRef: {name: git}
+  webhook: {secretRef: {name: hook}}
+  previews: true
+  windows: [{kind: deny, schedule: '* *', duration: 1h}]
+---
+apiVersion: stator.dev/v1alpha1
+kind: ModelSource
+metadata: {name: two}
+spec:
+  url: git@git.example.com:team/models.git
+  ref: {branch: -upload}
+  timeZone: UTC
+  forge: {type: svn}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: hook}
+stringData: {tocken: canary, number: 12345}
+---
+kind: Secret
+apiVersion: v1
+metadata: {name: hook, namespace: other}
+data: {token: canary!}
+---
+kind: ConfigMap
+";
+    insta::assert_snapshot!(told(text), @"");
+}
+
+#[test]
+fn sources_that_would_fight_are_refused() {
+    let one = |name: &str, more: &str| {
+        format!("apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: {name}}}\nspec: {{url: 'https://h/a/b.git', ref: {{branch: main}}{more}}}\n---\n")
+    };
+    let text = [one("a", ""), one("a", ", path: x"), one("b", ", path: ./"), one("c", ", environment: prod")].concat();
+    insta::assert_snapshot!(told(&text), @r#"
+        sources.yaml:6:1: error[source/duplicate] a second source `a`; the first is in line 1
+        sources.yaml:11:1: error[source/duplicate] `a` and `b` sync the same environment of one repository
+        "#);
+}
+
+#[test]
+fn what_may_be_a_secret_is_never_quoted() {
+    for text in [
+        "kind: Secret\napiVersion: v1\nmetadata: {name: a}\nstringData: {token: &canary x}\n",
+        "kind: Secret\napiVersion: v1\nmetadata: {name: a}\nstringData: {token: *canary}\n",
+        "kind: Secret\napiVersion: v1\nmetadata: {name: a}\nstringData: {token: !canary x}\n",
+        "kind: Secret\napiVersion: v1\nmetadata: {name: a}\nstringData: canary\n",
+        "kind: Secret\napiVersion: v1\nmetadata: {name: a}\nstringData: [canary]\n",
+        "kind: Secret\napiVersion: v1\nmetadata: {name: a}\nstringData: {token: {canary: canary}}\n",
+        "kind: Secret\napiVersion: v1\nmetadata: {name: a}\nstringData:\n  token: \"canary\n",
+        "kind: secret\nstringData: {token: canary}\n",
+        "kind: Model\nspec: {canary: canary}\n",
+        "kind: [canary]\n",
+        "canary\n",
+        "token: canary: canary\n",
+        "\u{feff}canary: \u{feff}canary\n",
+    ] {
+        assert!(!told(text).is_empty(), "{text}");
+    }
+    insta::assert_snapshot!(told("kind: Secret\nstringData: {token: &canary 1, b: 012345}\n"), @r#"
+        sources.yaml:1:1: error[source/secret] a `Secret` has `apiVersion: v1`
+        sources.yaml:2:21: error[yaml/anchor] A file has no anchors, aliases or merge keys: it reads as it stands. What stands here may be a secret and is not shown.
+        sources.yaml:2:35: warning[yaml/leading-zero] A number has no leading zero, which some readers take for octal. What stands here may be a secret and is not shown.
+        "#);
+}
+
+#[test]
+fn a_file_without_sources_is_a_fault() {
+    insta::assert_snapshot!(told(""), @"sources.yaml: error[source/document] there is no `ModelSource` in the file");
+    insta::assert_snapshot!(told("# nothing\n---\n...\n"), @"sources.yaml: error[source/document] there is no `ModelSource` in the file");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_stop_the_reader(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let read = read("s.yaml", &bytes);
+        prop_assert!(read.sources.is_empty() && !read.findings.is_empty());
+    }
+
+    /// A whole file with one place in it overwritten.
+    #[test]
+    fn a_damaged_file_is_refused_or_read(at in 0..WHOLE.len(), junk in "\\PC{0,12}") {
+        let mut text = WHOLE.to_owned();
+        if text.is_char_boundary(at) {
+            text.insert_str(at, &junk);
+        }
+        let read = read("s.yaml", text.as_bytes());
+        prop_assert_eq!(read.shown.contains("canary-1"), false);
+        let shown = full(&read.findings, &|_| Some(read.shown.clone()), &PLAIN);
+        prop_assert!(!shown.contains("canary"), "{}", shown);
+    }
+}
