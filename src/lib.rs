@@ -17,5 +17,6 @@ pub mod object;
 pub mod plan;
 pub mod present;
 pub mod render;
+pub mod server;
 pub mod source;
 pub mod sync;
