@@ -127,6 +127,7 @@ fn the_page_of_the_rules_follows_the_rooms() {
         ("Rendering", stator::render::rules::ALL),
         ("Plans", stator::plan::rules::ALL),
         ("Importing", stator::import::rules::ALL),
+        ("Sources", stator::controller::file::rules::ALL),
     ];
     let mut page = "# Rules\n\nGenerated from the sources. Every finding carries the id of the rule that it breaks; \
                     what the rule asks for stands here.\n"

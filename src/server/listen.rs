@@ -7,7 +7,8 @@ use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -77,6 +78,8 @@ impl Listener {
             };
             let (routes, ending) = (routes.clone(), ending.clone());
             tracker.spawn(async move {
+                // Answers are small; without this they may wait for more.
+                let _ = stream.set_nodelay(true);
                 answer(stream, routes, ending).await;
                 drop(place);
             });
@@ -87,9 +90,11 @@ impl Listener {
     }
 }
 
-async fn answer(stream: TcpStream, routes: Router, ending: CancellationToken) {
-    // Answers are small; without this they may wait for more.
-    let _ = stream.set_nodelay(true);
+/// Answers one connection for as long as it may last.
+pub(super) async fn answer<S>(stream: S, routes: Router, ending: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     // Webhooks and probes speak HTTP/1, and each protocol less is a way in less.
     let mut builder = Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE).max_buf_size(HEAD);

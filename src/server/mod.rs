@@ -8,7 +8,7 @@ mod webhooks;
 #[cfg(test)]
 mod tests;
 
-pub use listen::{Listener, ListenError};
+pub use listen::{ListenError, Listener};
 
 use crate::controller::board::Board;
 use crate::controller::metrics::Metrics;
@@ -41,8 +41,7 @@ struct Shared {
 ///
 /// `ending` is set when the process is about to end: it is not ready from then on.
 pub fn routes(board: Arc<Board>, metrics: Arc<Metrics>, ending: CancellationToken) -> Router {
-    let shared =
-        Shared { board, metrics, taken: Arc::default(), bodies: Arc::new(Semaphore::new(BODIES)), ending };
+    let shared = Shared { board, metrics, taken: Arc::default(), bodies: Arc::new(Semaphore::new(BODIES)), ending };
     Router::new()
         .route("/webhooks/{host}", post(webhooks::of_host))
         .route("/webhooks/{host}/{source}", post(webhooks::of_source))

@@ -134,18 +134,15 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 async fn read(shared: &Shared, headers: &HeaderMap, body: Body, limit: usize) -> Result<bytes::Bytes, Refused> {
-    let too_large = || {
-        unreadable(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large; the next poll sees what it was about")
-    };
+    let too_large =
+        || unreadable(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large; the next poll sees what it was about");
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX)) {
         return Err(too_large());
     }
     let busy = || unreadable(StatusCode::SERVICE_UNAVAILABLE, "too many deliveries at once");
-    let _turn = timeout(TURN, Arc::clone(&shared.bodies).acquire_owned())
-        .await
-        .map_err(|_| busy())?
-        .map_err(|_| busy())?;
+    let _turn =
+        timeout(TURN, Arc::clone(&shared.bodies).acquire_owned()).await.map_err(|_| busy())?.map_err(|_| busy())?;
     match timeout(BODY_DEADLINE, Limited::new(body, limit).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),

@@ -106,17 +106,17 @@ pub(super) fn redacted(finding: Finding) -> Finding {
 /// The file for showing findings in: whatever may be secret is starred out, in place.
 pub(super) fn public_text(bytes: &[u8], documents: &[Document]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let public = |number: usize| {
-        documents.iter().any(|one| one.is_public() && (one.lines.0..one.lines.1).contains(&number))
-    };
+    let public =
+        |number: usize| documents.iter().any(|one| one.is_public() && (one.lines.0..one.lines.1).contains(&number));
     let mut shown = String::with_capacity(text.len());
     for (index, line) in text.lines().enumerate() {
         if public(index + 1) || is_mark(line) {
             shown.push_str(&without_login(line));
         } else {
-            let keep = SHOWN.iter().find(|key| line.trim_start().starts_with(**key)).map_or(0, |key| {
-                line.len() - line.trim_start().len() + key.len()
-            });
+            let keep = SHOWN
+                .iter()
+                .find(|key| line.trim_start().starts_with(**key))
+                .map_or(0, |key| line.len() - line.trim_start().len() + key.len());
             shown.push_str(line.get(..keep).unwrap_or_default());
             let rest = line.get(keep..).unwrap_or_default();
             shown.extend(rest.chars().map(|c| if c.is_whitespace() { c } else { '*' }));

@@ -158,8 +158,14 @@ pub fn read(path: &str, bytes: &[u8]) -> Read {
         }
     }
     if described == 0 && findings.is_empty() {
-        let help = "Write one as `stator schema source` describes it; docs/how-to/run-the-controller.md has an example.";
-        findings.push(Finding::error(rules::DOCUMENT, Location::file(path), "there is no `ModelSource` in the file", help));
+        let help =
+            "Write one as `stator schema source` describes it; docs/how-to/run-the-controller.md has an example.";
+        findings.push(Finding::error(
+            rules::DOCUMENT,
+            Location::file(path),
+            "there is no `ModelSource` in the file",
+            help,
+        ));
     }
     if described > MOST {
         let message = format!("there are {described} sources in the file; at most {MOST} are allowed");

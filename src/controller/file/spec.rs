@@ -1,11 +1,12 @@
 //! One `ModelSource` document → a [`Source`], or every fault of it.
 
 use super::rules;
-use super::{Source, SecretKey, Secrets, Window};
+use super::{SecretKey, Secrets, Source, Window};
 use crate::controller::schedule::{Schedule, ScheduleError};
 use crate::finding::{Finding, Location, Rule};
 use crate::intent::check::Form;
 use crate::intent::yaml::{Content, Entry, Node};
+use crate::source::credentials::{Credentials, GithubApp};
 use crate::source::model_source::{ModelSource, WindowKind};
 use crate::source::secret::SecretValues;
 use crate::source::url::{Allowed, RepositoryUrl, Scheme, UrlError};
@@ -158,7 +159,12 @@ impl Reader<'_> {
         let outside = text.starts_with('/') || text.chars().any(char::is_control) || text.split('/').any(odd);
         if outside {
             let message = "`path` leads out of the repository, or where git keeps its own";
-            self.error(rules::PATH, self.at(node), message, "Write a folder from the repository's root, as `clusters/prod`.");
+            self.error(
+                rules::PATH,
+                self.at(node),
+                message,
+                "Write a folder from the repository's root, as `clusters/prod`.",
+            );
             return None;
         }
         Some(text.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/"))
@@ -169,7 +175,12 @@ impl Reader<'_> {
         let schedule = self.schedule(spec.get("schedule"), spec.get("timeZone"));
         if let (None, Some(zone)) = (spec.get("schedule"), spec.entry("timeZone")) {
             let place = zone.place().location(self.path);
-            self.error(rules::SCHEDULE, place, "`timeZone` without a `schedule`", "Add the schedule, or remove the time zone.");
+            self.error(
+                rules::SCHEDULE,
+                place,
+                "`timeZone` without a `schedule`",
+                "Add the schedule, or remove the time zone.",
+            );
         }
         // A source must not be forgotten because it says nothing.
         let interval = interval.or_else(|| (spec.get("schedule").is_none()).then_some(INTERVAL));
@@ -185,7 +196,12 @@ impl Reader<'_> {
                     (ScheduleError::Zone { .. }, Some(zone)) => self.at(zone),
                     (_, _) => self.at(node),
                 };
-                self.error(rules::SCHEDULE, place, error.to_string(), "Correct it: `*/5 * * * *` is every five minutes.");
+                self.error(
+                    rules::SCHEDULE,
+                    place,
+                    error.to_string(),
+                    "Correct it: `*/5 * * * *` is every five minutes.",
+                );
                 None
             }
         }
@@ -233,13 +249,28 @@ impl Reader<'_> {
         let forge = self.secret(spec.get("forge").and_then(|forge| forge.entry("secretRef")), &[]);
         let webhook = self.secret(spec.get("webhook").and_then(|hook| hook.entry("secretRef")), &["token"]);
         let verify = self.secret(spec.get("verify").and_then(|verify| verify.entry("secretRef")), &[]);
+        let named = spec.get("secretRef").is_some();
         if let Some(url) = url
-            && url.scheme() == Scheme::Ssh
-            && spec.get("secretRef").is_none()
-            && let Some(entry) = spec.entry("url")
+            // A secret that is named and not there was told.
+            && (git.is_some() || !named)
+            && let Err(error) = Credentials::read(git.as_ref(), url)
         {
-            let message = "a repository over ssh needs a key, and the host's";
-            let help = "Name a secret with `identity` and `known_hosts` under `secretRef`.";
+            let place = spec.entry(if named { "secretRef" } else { "url" }).map(Entry::place).unwrap_or_default();
+            for fault in error.faults {
+                let message = match &error.secret {
+                    Some(secret) => format!("secret `{secret}`: {fault}"),
+                    None => fault.to_string(),
+                };
+                self.error(rules::SECRET, place.location(self.path), message, "Correct the secret, or the address.");
+            }
+        }
+        if let Some(secret) = &forge
+            && secret.get("token").is_none_or(<[u8]>::is_empty)
+            && !matches!(GithubApp::read(secret), Ok(Some(_)))
+            && let Some(entry) = spec.get("forge").and_then(|forge| forge.entry("secretRef"))
+        {
+            let message = format!("the secret `{}` has neither `token` nor the keys of a GitHub App", secret.name());
+            let help = "Add `token` under its `stringData`.";
             self.error(rules::SECRET, entry.place().location(self.path), message, help);
         }
         if verify.as_ref().is_some_and(|keys| keys.keys().next().is_none())
@@ -287,7 +318,12 @@ impl Reader<'_> {
         let Some(forge) = spec.entry("forge") else {
             if let Some(previews) = spec.entry("previews").filter(|entry| entry.value.value == Content::Bool(true)) {
                 let message = "`previews` without `forge`: there is nobody to comment to";
-                self.error(rules::FORGE, previews.place().location(self.path), message, "Add `forge`, or remove `previews`.");
+                self.error(
+                    rules::FORGE,
+                    previews.place().location(self.path),
+                    message,
+                    "Add `forge`, or remove `previews`.",
+                );
             }
             return;
         };

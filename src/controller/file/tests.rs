@@ -127,13 +127,36 @@ data: {token: canary!}
 ---
 kind: ConfigMap
 ";
-    insta::assert_snapshot!(told(text), @"");
+    insta::assert_snapshot!(told(text), @r#"
+        sources.yaml:6:8: error[source/url] credentials do not belong into the address; put them into the secret that `secretRef` names
+        sources.yaml:7:3: error[source/ref] `ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; here is `branch` and `tag`
+        sources.yaml:7:23: error[schema/unknown-field] unknown field `tag` in `spec.ref`; allowed are `branch`
+        sources.yaml:8:9: error[source/path] `path` leads out of the repository, or where git keeps its own
+        sources.yaml:9:3: error[schema/unknown-field] unknown field `intervall` in `spec`; allowed are `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`
+        sources.yaml:10:13: error[source/duration] `interval` is `soon`; expected a duration from one second to a year
+        sources.yaml:12:13: error[source/schedule] `Europe/Zürich` is no time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
+        sources.yaml:13:21: error[source/secret] there is no secret `git` in the file
+        sources.yaml:14:3: error[source/forge] `webhook` without `forge.type`: which host signs the calls is not known
+        sources.yaml:14:31: error[source/secret] there is no secret `hook` in the file
+        sources.yaml:15:13: error[source/forge] `previews` without `forge`: there is nobody to comment to
+        sources.yaml:16:36: error[schema/length] `spec.windows[0].schedule` has 3 characters; at least 6 are allowed
+        sources.yaml:16:36: error[source/schedule] `* *` has 2 fields; a schedule has five: minute, hour, day of the month, month, day of the week
+        sources.yaml:22:8: error[source/secret] an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address
+        sources.yaml:23:17: error[source/ref] `-upload` is no name of a branch: write it as `git branch` does
+        sources.yaml:24:13: error[source/schedule] `timeZone` without a `schedule`
+        sources.yaml:25:17: error[schema/unknown-word] `spec.forge.type` is `svn`; expected one of `github`, `gitlab`, `gitea`, `bitbucket`, `azure`
+        sources.yaml:30:30: error[source/secret] secret `hook`: the value of `number` is not text; put it into quotes
+        sources.yaml:35:8: error[source/secret] secret `hook`: the value of `token` under `data` is not base64; move it to `stringData`, which takes text
+        sources.yaml:37:1: error[source/document] the document is neither a `ModelSource` nor a `Secret`
+        "#);
 }
 
 #[test]
 fn sources_that_would_fight_are_refused() {
     let one = |name: &str, more: &str| {
-        format!("apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: {name}}}\nspec: {{url: 'https://h/a/b.git', ref: {{branch: main}}{more}}}\n---\n")
+        format!(
+            "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: {name}}}\nspec: {{url: 'https://h/a/b.git', ref: {{branch: main}}{more}}}\n---\n"
+        )
     };
     let text = [one("a", ""), one("a", ", path: x"), one("b", ", path: ./"), one("c", ", environment: prod")].concat();
     insta::assert_snapshot!(told(&text), @r#"

@@ -131,7 +131,8 @@ fn what_is_no_schedule_is_said_to_be_none() {
 
 /// What a person would do: look at the clock every minute.
 fn oracle(schedule: &Schedule, now: Timestamp, minutes: i64) -> Option<Timestamp> {
-    let local = |second: i64| DateTime::<Utc>::from_timestamp(second, 0).unwrap().with_timezone(&schedule.zone).naive_local();
+    let local =
+        |second: i64| DateTime::<Utc>::from_timestamp(second, 0).unwrap().with_timezone(&schedule.zone).naive_local();
     let start = now.as_second().div_euclid(60) * 60 + 60;
     let shows = |time: NaiveDateTime| {
         use chrono::Timelike as _;
