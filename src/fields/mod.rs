@@ -34,6 +34,7 @@ pub use remove::restrict;
 pub use schema::Schema;
 pub use set::{FieldSet, MalformedFields};
 pub use settled::is_settled;
+pub use typed::same;
 pub use typing::{TypingFault, TypingFaultKind, typing_faults, undeclared};
 pub use validate::{validate, validate_form};
 

@@ -157,7 +157,7 @@ impl<'a> Type<'a> {
 }
 
 /// True when two values are the same, numbers by value and whole numbers exactly.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+pub fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => {
             if let (Some(x), Some(y)) = (x.as_i64(), y.as_i64()) {

@@ -132,10 +132,12 @@ pub(super) fn by_hand(kind: &Kind, object: &Object) -> Result<(), String> {
     Err(format!("was edited into something that the schema refuses: {}", list.join("; ")))
 }
 
-/// Whether anything outside `metadata` and `status` differs.
+/// Whether anything outside `metadata` and `status` differs. Numbers count by value: an API server writes `1.0` as `1`,
+/// and reads that back.
 pub(super) fn main_differs(old: &Value, new: &Value) -> bool {
     fn main(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
         value.as_object().into_iter().flatten().filter(|(key, _)| *key != "metadata" && *key != "status")
     }
-    !main(old).eq(main(new))
+    let (old, new): (Vec<_>, Vec<_>) = (main(old).collect(), main(new).collect());
+    old.len() != new.len() || old.iter().zip(&new).any(|(a, b)| a.0 != b.0 || !fields::same(a.1, b.1))
 }

@@ -5,6 +5,7 @@ use super::store::{State, Store, impossible};
 use super::{Part, admission, claim, engine};
 use crate::cluster::{Applied, ApplyOutcome, ApplyRequest, ClusterError, Deleted, InvalidField, Preconditions};
 use crate::dynamo::kinds::{CLAIM, Kind};
+use crate::fields;
 use crate::object::{FieldPath, Object, ObjectRef};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;
@@ -183,7 +184,7 @@ impl Write<'_> {
             return Err(ClusterError::Invalid { object: self.reference, causes });
         }
         if let Some(live) = self.live.as_ref()
-            && *live.value() == value
+            && fields::same(live.value(), &value)
         {
             return Ok(Applied { object: live.clone(), outcome: ApplyOutcome::Unchanged });
         }

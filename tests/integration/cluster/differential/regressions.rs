@@ -12,6 +12,11 @@ fn claim(more: Value) -> Value {
     json!({"spec": spec})
 }
 
+/// A request that is to bear so much.
+fn load(concurrency: Value) -> Value {
+    json!({"spec": {"image": "a:1", "model": "Qwen/Qwen3-0.6B", "workload": {"concurrency": concurrency}}})
+}
+
 fn meaning(step: Step, meaning: Meant) -> Step {
     match step {
         Step::Apply { manager, config, force, dry_run, status, meant: _ } => {
@@ -129,6 +134,19 @@ pub fn all() -> Vec<(&'static str, Sequence)> {
                 merge("editor", json!({"spec": {"storageClassName": "fast"}})),
                 apply("stator", claim(json!({"volumeMode": "Block"}))),
             ]),
+        ),
+        (
+            "a number that is written in another way is the same number",
+            Sequence {
+                subject: Subject::Request,
+                steps: vec![
+                    apply("stator", load(json!(1.0))),
+                    apply("stator", load(json!(1))),
+                    apply("stator", load(json!(1.5))),
+                    merge("editor", load(json!(1.5))),
+                    apply("stator", load(json!(2.0))),
+                ],
+            },
         ),
         (
             "a size that is none is told before anything else",
