@@ -8,6 +8,8 @@ mod graph;
 mod others;
 pub mod pods;
 
+pub use others::{Endpoints, ready_workers};
+
 use crate::object::Object;
 use serde::Serialize;
 use serde_json::Value;

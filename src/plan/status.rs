@@ -164,8 +164,19 @@ fn model(world: &World<'_>, sight: &Sight, name: &str, changes: &[&Change], faul
     let record = world.records().get(name).copied();
     let rendered = input.rendered.iter().find(|one| one.model == name);
     let broken = input.broken.iter().find(|one| one.name.as_deref() == Some(name));
-    let judged: Vec<(&Change, Verdict)> =
-        changes.iter().map(|change| (*change, verdict(world, sight, change))).collect();
+    let workers = workers(world, changes);
+    let judged: Vec<(&Change, Verdict)> = changes
+        .iter()
+        .map(|change| {
+            let verdict = verdict(world, sight, change);
+            let endpoints = world.live(&change.object).and_then(health::Endpoints::of);
+            let verdict = match endpoints {
+                Some(one) => one.held_against(verdict, workers.get(&one.base).copied().unwrap_or(0)),
+                None => verdict,
+            };
+            (*change, verdict)
+        })
+        .collect();
     let main = judged.iter().find(|(change, _)| {
         matches!(change.object.kind.as_str(), "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest")
     });
@@ -206,6 +217,18 @@ fn model(world: &World<'_>, sight: &Sight, name: &str, changes: &[&Change], faul
         }),
         objects: judged.iter().flat_map(|(change, verdict)| lineage(world, sight, change, verdict)).collect(),
     }
+}
+
+/// The workers that are ready for adapters, by base model.
+fn workers(world: &World<'_>, changes: &[&Change]) -> BTreeMap<String, u64> {
+    let mut workers: BTreeMap<String, u64> = BTreeMap::new();
+    for graph in changes.iter().filter_map(|change| world.live(&change.object)) {
+        for (base, ready) in health::ready_workers(graph) {
+            let sum = workers.entry(base).or_default();
+            *sum = sum.saturating_add(ready);
+        }
+    }
+    workers
 }
 
 /// An object, and the graph that it made.

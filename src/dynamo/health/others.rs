@@ -1,8 +1,10 @@
 //! The health of requests, adapters, scaling adapters and claims.
 
 use super::{Health, Verdict, behind, condition, unseen};
+use crate::dynamo::kinds::{ADAPTER, GRAPH};
 use crate::object::Object;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 fn text<'a>(object: &'a Object, pointer: &str) -> &'a str {
     object.status().pointer(pointer).and_then(Value::as_str).unwrap_or_default()
@@ -132,6 +134,53 @@ pub(super) fn adapter(object: &Object) -> Verdict {
             Verdict::new(Health::Degraded, format!("loaded on {loaded} of {total} endpoints: {}", ready.message))
         }
     }
+}
+
+/// How many endpoints the operator knows for an adapter, and of which base model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// The base model.
+    pub base: String,
+    /// How many there are by the adapter's own status.
+    pub total: u64,
+}
+
+impl Endpoints {
+    /// Those of an adapter; `None` for any other object.
+    pub fn of(adapter: &Object) -> Option<Self> {
+        let kind = adapter.spec().get("modelType").and_then(Value::as_str).unwrap_or("base");
+        let base = adapter.text("/spec/baseModelName")?;
+        (adapter.kind() == ADAPTER.kind && kind != "base").then(|| Self {
+            base: base.to_owned(),
+            total: adapter.status().get("totalEndpoints").and_then(Value::as_u64).unwrap_or(0),
+        })
+    }
+
+    /// The verdict on the adapter, held against the workers that are ready in its graph. The operator looks at an
+    /// adapter some time after its workers were replaced; until then its status counts those that were there before.
+    pub fn held_against(&self, verdict: Verdict, workers: u64) -> Verdict {
+        let Self { base: _, total } = self;
+        if verdict.health != Health::Healthy || *total >= workers {
+            return verdict;
+        }
+        Verdict::progressing(format!("loaded on {total} endpoints, and {workers} workers are ready"))
+    }
+}
+
+/// How many workers of a graph are ready for the adapters of each base model. A component whose status does not count
+/// those that are ready counts for none.
+pub fn ready_workers(graph: &Object) -> BTreeMap<String, u64> {
+    let mut workers = BTreeMap::new();
+    let components = graph.spec().get("components").and_then(Value::as_array).into_iter().flatten();
+    for component in components.filter(|_| graph.kind() == GRAPH.kind) {
+        let text = |pointer: &str| component.pointer(pointer).and_then(Value::as_str);
+        let (Some(name), Some(base)) = (text("/name"), text("/modelRef/name")) else { continue };
+        let counted = graph.status().get("components").and_then(|all| all.get(name));
+        let ready = counted.and_then(|one| one.get("readyReplicas")).and_then(Value::as_u64).unwrap_or(0);
+        let sum: &mut u64 = workers.entry(base.to_owned()).or_default();
+        *sum = sum.saturating_add(ready);
+    }
+    workers
 }
 
 /// Scaling adapters report no generation: the selector shows that the operator took it up.

@@ -365,6 +365,35 @@ fn the_cases_that_others_get_wrong() {
     ");
 }
 
+/// The operator looks at an adapter some time after its workers were replaced.
+#[test]
+fn an_adapter_is_held_against_the_workers_that_are_ready() {
+    let graph = Object::from_value(json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": {"name": "x", "namespace": "prod"},
+        "spec": {"components": [
+            {"name": "frontend"}, {"name": "prefill", "modelRef": {"name": "m"}}, {"name": "decode", "modelRef": {"name": "m"}},
+        ]},
+        "status": {"components": {"prefill": {"readyReplicas": 1}, "decode": {"readyReplicas": 2}, "frontend": {"readyReplicas": 9}}},
+    }))
+    .unwrap();
+    let workers = ready_workers(&graph);
+    let said: Vec<String> = [1, 2, 3, 4]
+        .iter()
+        .map(|total| {
+            let endpoints = Endpoints { base: "m".to_owned(), total: *total };
+            let alone = Verdict::new(Health::Healthy, format!("loaded on {total} of {total} endpoints"));
+            let Verdict { health, message, .. } = endpoints.held_against(alone, workers["m"]);
+            format!("{health}, {message}")
+        })
+        .collect();
+    insta::assert_snapshot!(said.join("\n"), @r"
+    Progressing, loaded on 1 endpoints, and 3 workers are ready
+    Progressing, loaded on 2 endpoints, and 3 workers are ready
+    Healthy, loaded on 3 of 3 endpoints
+    Healthy, loaded on 4 of 4 endpoints
+    ");
+}
+
 #[test]
 fn an_object_that_does_not_go_is_found_out() {
     let mut value = graph(1, ready(3)).into_value();

@@ -1,9 +1,9 @@
 //! Waiting for health: what was seen of each object, and whether there is progress.
 
-use crate::dynamo::health::{Health, Verdict, judge};
+use crate::dynamo::health::{Endpoints, Health, Verdict, judge, ready_workers};
 use crate::dynamo::kinds::GRAPH;
 use crate::object::{Object, ObjectRef};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Sentences that count as progress in one wait. A status that says something new for ever would never end a wait.
@@ -17,6 +17,12 @@ pub(super) struct Watched {
     pub generation: Option<i64>,
     /// The last verdict, `None` until it was seen.
     pub verdict: Option<Verdict>,
+    /// The verdict on the object by itself.
+    judged: Option<Verdict>,
+    /// An adapter's endpoints, as last seen.
+    endpoints: Option<Endpoints>,
+    /// A graph's ready workers by base model, as last seen.
+    workers: BTreeMap<String, u64>,
     /// The health at the time of the plan, for an object that nothing is done about. Too old to end a wait with.
     pub planned: Option<Health>,
     /// GPUs that it asks for.
@@ -29,7 +35,18 @@ pub(super) struct Watched {
 
 impl Watched {
     pub(super) fn new(object: ObjectRef, generation: Option<i64>) -> Self {
-        Self { object, generation, verdict: None, planned: None, gpus: 0, gpu_sku: None, left_out: false }
+        Self {
+            object,
+            generation,
+            verdict: None,
+            judged: None,
+            endpoints: None,
+            workers: BTreeMap::new(),
+            planned: None,
+            gpus: 0,
+            gpu_sku: None,
+            left_out: false,
+        }
     }
 
     /// The best that is known of its health.
@@ -38,11 +55,33 @@ impl Watched {
     }
 
     pub(super) fn see(&mut self, live: &Object) {
-        self.verdict = Some(judge(live, self.generation));
+        let judged = judge(live, self.generation);
+        self.verdict = Some(judged.clone());
+        self.judged = Some(judged);
+        self.endpoints = Endpoints::of(live);
+        self.workers = ready_workers(live);
+    }
+
+    /// Holds an adapter's verdict against the workers that are ready for its base model in the same model's graph.
+    pub(super) fn hold_against(&mut self, workers: &BTreeMap<String, u64>) {
+        if let (Some(endpoints), Some(judged)) = (&self.endpoints, &self.judged) {
+            let ready = workers.get(&endpoints.base).copied().unwrap_or(0);
+            self.verdict = Some(endpoints.held_against(judged.clone(), ready));
+        }
+    }
+
+    pub(super) fn workers(&self) -> &BTreeMap<String, u64> {
+        &self.workers
+    }
+
+    pub(super) fn is_adapter(&self) -> bool {
+        self.endpoints.is_some()
     }
 
     /// The object is not there.
     pub(super) fn lose(&mut self) {
+        (self.judged, self.endpoints) = (None, None);
+        self.workers.clear();
         self.verdict =
             Some(Verdict { health: Health::Unknown, message: "is not there any more".to_owned(), terminal: false });
     }

@@ -14,6 +14,9 @@ use std::time::Duration;
 pub(super) const LOOKS: u32 = 8;
 /// The longest pause between two looks at an object that is going.
 const GONE_POLL: Duration = Duration::from_millis(500);
+/// How long adapters must stay Healthy after a wait. The operator looks at them some time after their workers were
+/// replaced, and until then their status is that of the workers before, which may be as many.
+const CALM: Duration = Duration::from_secs(2);
 
 /// One model's state.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub(super) struct ModelSync {
     /// Looks at an object that is going.
     pub(super) polls: u32,
     pub(super) wait: Wait,
+    /// Since when everything that was waited for is Healthy.
+    calm_since: Option<Duration>,
     /// What it waits to be gone, in a sentence.
     pub(super) going: Option<String>,
     /// The earliest stage in which something failed: later ones are left out.
@@ -108,6 +113,7 @@ impl ModelSync {
             attempt: 0,
             polls: 0,
             wait: Wait::default(),
+            calm_since: None,
             going: None,
             failed_stage: None,
             faults: Vec::new(),
@@ -185,6 +191,7 @@ impl ModelSync {
             return Turn::Later;
         }
         self.state = State::Ready;
+        self.hold_adapters();
         while let Some(front) = self.tasks.front().cloned() {
             let writes = matches!(front, Task::Apply(_) | Task::Delete(DeleteTask { look: false, .. }));
             if let Task::Apply(task) = &front
@@ -264,6 +271,19 @@ impl ModelSync {
         Turn::Done
     }
 
+    /// Adapters are judged by what is seen now of their workers, and not by which event came first.
+    fn hold_adapters(&mut self) {
+        if !self.watched.values().any(Watched::is_adapter) {
+            return;
+        }
+        let mut workers: BTreeMap<String, u64> = BTreeMap::new();
+        for (base, ready) in self.watched.values().flat_map(Watched::workers) {
+            let sum = workers.entry(base.clone()).or_default();
+            *sum = sum.saturating_add(*ready);
+        }
+        self.watched.values_mut().for_each(|watched| watched.hold_against(&workers));
+    }
+
     fn call(&mut self, call: Call, flight: Flight) -> Turn {
         self.state = State::Calling(flight);
         Turn::Call(Box::new(call))
@@ -302,9 +322,16 @@ impl ModelSync {
         }
         let waiting: Vec<String> = waited.iter().filter_map(|watched| watched.waiting()).collect();
         if waiting.is_empty() {
+            let calm = *self.calm_since.get_or_insert(around.now) + CALM;
+            let was_stirred = !self.wait.message.is_empty() && self.watched.values().any(Watched::is_adapter);
+            if was_stirred && !graph_only && around.now < calm {
+                self.state = State::Pausing(calm);
+                return Some(Turn::Later);
+            }
             self.waited = true;
             return None;
         }
+        self.calm_since = None;
         let message = waiting.join("; ");
         if self.wait.note(around.now, message.clone()) {
             effects

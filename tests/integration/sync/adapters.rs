@@ -95,3 +95,19 @@ async fn an_adapter_that_only_some_endpoints_have_is_waited_for() {
     // Whoever does not wait is not held up: nothing is to be written.
     assert_eq!(site.sync_on(&site.cluster, false, &[]).await.models[0].result, SyncResult::Synced);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adapters_come_back_after_their_workers_were_replaced() {
+    let site = Site::of("prod");
+    with_adapter(&site, 1, "");
+    assert!(site.sync(&[]).await.is_success());
+    let before = adapter(&site).await.unwrap();
+    // All workers are replaced, and there is one more of them.
+    with_adapter(&site, 2, "  env: {LOG_LEVEL: debug}\n");
+    let report = site.sync(&[]).await;
+    assert_eq!(report.models[0].result, SyncResult::Healthy, "{report:#?}");
+    assert_eq!(loaded(&site).await, (2, 2), "Healthy is said when every endpoint has it");
+    let after = adapter(&site).await.unwrap();
+    assert_eq!((before.uid(), before.generation()), (after.uid(), after.generation()), "nobody wrote the adapter");
+    site.settled().await;
+}
