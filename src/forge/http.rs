@@ -13,7 +13,24 @@ impl Http {
     /// # Errors
     /// When TLS cannot be set up.
     pub fn new() -> Result<Self, ForgeError> {
-        let built = reqwest::Client::builder()
+        Self::with_roots(&[])
+    }
+
+    /// Connections that trust these certificates, as PEM, in place of the system's; the system's where there are none.
+    ///
+    /// # Errors
+    /// When they are not PEM, or TLS cannot be set up.
+    pub fn with_roots(roots: &[u8]) -> Result<Self, ForgeError> {
+        let mut builder = reqwest::Client::builder();
+        if !roots.is_empty() {
+            let roots = reqwest::Certificate::from_pem_bundle(roots).ok().filter(|roots| !roots.is_empty());
+            builder = builder.tls_certs_only(roots.ok_or_else(|| ForgeError::Misconfigured {
+                field: "caFile",
+                message: "is not PEM".to_owned(),
+                fix: "put the certificate there, from -----BEGIN CERTIFICATE----- on",
+            })?);
+        }
+        let built = builder
             .user_agent(concat!("stator/", env!("CARGO_PKG_VERSION")))
             // Redirects are followed by hand, within the host.
             .redirect(reqwest::redirect::Policy::none())

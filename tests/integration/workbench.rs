@@ -115,6 +115,20 @@ impl Workbench {
         repository.set_head(&name).expect("the branch");
     }
 
+    /// Has the branch and the files as they were at a commit.
+    pub fn reset(&self, commit: &str) {
+        let repository = git2::Repository::open(self.root()).expect("git");
+        let there = repository.revparse_single(commit).expect("the commit");
+        repository.reset(&there, git2::ResetType::Hard, None).expect("a reset");
+    }
+
+    /// Sets a branch to a commit, without going there.
+    pub fn branch(&self, name: &str, commit: &str) {
+        let repository = git2::Repository::open(self.root()).expect("git");
+        let there = repository.find_commit(git2::Oid::from_str(commit).expect("an id")).expect("the commit");
+        repository.branch(name, &there, true).expect("a branch");
+    }
+
     /// The command, hermetic, in the repository's root.
     pub fn command(&self) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("stator"));

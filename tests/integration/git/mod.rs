@@ -1,3 +1,4 @@
 //! Stories on a real git host: see `tests/support/gitea`.
 
+mod forge;
 mod host;

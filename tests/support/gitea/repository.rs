@@ -64,10 +64,25 @@ impl<'a> Repository<'a> {
 
     /// Pushes with the real git, as the owner. What it says when it is refused is the error.
     pub fn try_push(&self, folder: &Path, args: &[&str]) -> Result<(), String> {
+        self.git(folder, &["push", "--quiet", &self.address()], args)
+    }
+
+    /// Clones a branch into a folder, which must be empty.
+    #[track_caller]
+    pub fn clone_into(&self, folder: &Path, branch: &str) {
+        let address = self.address();
+        self.git(folder, &["clone", "--quiet", "--branch", branch, &address, "."], &[]).unwrap();
+    }
+
+    /// The address with the owner's token.
+    fn address(&self) -> String {
+        self.url().replacen("://", &format!("://{}:{}@", super::OWNER, self.gitea.owner_token()), 1)
+    }
+
+    fn git(&self, folder: &Path, verb: &[&str], args: &[&str]) -> Result<(), String> {
         let home = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let address = self.url().replacen("://", &format!("://{}:{}@", super::OWNER, self.gitea.owner_token()), 1);
         let output = Command::new("git")
-            .args(["push", "--quiet", &address])
+            .args(verb)
             .args(args)
             .current_dir(folder)
             .env_clear()
@@ -106,7 +121,11 @@ impl<'a> Repository<'a> {
     /// Gitea enters a push into its database after it has answered it.
     fn wait_for_branch(&self, folder: &Path, branch: &str) {
         let commit = git2::Repository::open(folder).and_then(|git| git.revparse_single("HEAD").map(|head| head.id()));
-        let commit = commit.unwrap().to_string();
+        self.wait_for_tip(branch, &commit.unwrap().to_string());
+    }
+
+    /// Waits until the API knows that a branch has this commit.
+    pub fn wait_for_tip(&self, branch: &str, commit: &str) {
         let path = format!("/repos/{}", self.path());
         let read = |path: &str| match self.gitea.try_call(self.gitea.owner_token(), "GET", path, None) {
             Ok((200, answer)) => answer,
@@ -114,7 +133,7 @@ impl<'a> Repository<'a> {
         };
         let known = || {
             let tip = read(&format!("{path}/branches/{branch}"));
-            tip["commit"]["id"] == *commit && read(&path)["empty"] == false
+            tip["commit"]["id"] == commit && read(&path)["empty"] == false
         };
         self.gitea.until("a pushed branch is known", known).unwrap();
     }

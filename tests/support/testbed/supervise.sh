@@ -2,9 +2,9 @@
 # one and says in `start NAME` how each program is run: with `run NAME COMMAND...`.
 #
 # The input is a pipe from the test process, which nobody else holds open: when that process ends, however it ends, the
-# pipe ends, and with it everything here. A line `start NAME` starts a program, `kill NAME` kills one. There is nothing
-# worth a goodbye in the data, so the programs are killed: an API server that is asked politely after its etcd is gone
-# hangs instead.
+# pipe ends, and with it everything here. A line `start NAME` starts a program, `kill NAME` kills one, `ask NAME` asks one to
+# end. At the end there is nothing worth a goodbye in the data, so the programs are killed: an API server that is asked
+# politely after its etcd is gone hangs instead.
 #
 # Each program NAME leaves NAME.log, NAME.pid and, when it is over, NAME.exit.
 set -u
@@ -23,12 +23,12 @@ run() {
 }
 
 stop() {
-  if [ -s "$1.pid" ] && [ ! -e "$1.exit" ]; then kill -9 "$(cat "$1.pid")"; fi
+  if [ -s "$1.pid" ] && [ ! -e "$1.exit" ]; then kill "-$2" "$(cat "$1.pid")"; fi
 }
 
 end() {
   trap - EXIT
-  for file in *.pid; do stop "${file%.pid}"; done
+  for file in *.pid; do stop "${file%.pid}" 9; done
   wait
   folder=$(pwd)
   cd / && rm -rf "$folder"
@@ -40,6 +40,7 @@ trap exit HUP INT TERM
 while read -r verb name; do
   case $verb in
   start) start "$name" ;;
-  kill) stop "$name" ;;
+  kill) stop "$name" 9 ;;
+  ask) stop "$name" 15 ;;
   esac
 done

@@ -70,6 +70,11 @@ impl Supervisor {
         self.say(&format!("kill {name}"));
     }
 
+    /// Asks a program to end, as a service manager does.
+    pub fn ask_to_end(&self, name: &str) {
+        self.say(&format!("ask {name}"));
+    }
+
     fn say(&self, line: &str) {
         if let Ok(mut pipe) = self.pipe.lock()
             && let Some(pipe) = pipe.as_mut()
@@ -92,6 +97,11 @@ impl Supervisor {
     /// Whether a program was started and is over.
     pub fn ended(&self, name: &str) -> bool {
         self.folder.join(format!("{name}.exit")).exists()
+    }
+
+    /// How a program ended: its code, or 128 and the signal. `None` while it runs.
+    pub fn code(&self, name: &str) -> Option<i32> {
+        fs_err::read_to_string(self.folder.join(format!("{name}.exit"))).ok()?.trim().parse().ok()
     }
 
     /// Resident memory of a program, where `/proc` tells.
