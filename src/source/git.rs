@@ -8,7 +8,11 @@ use std::path::Path;
 
 /// Entries of git trees that are looked at before stator gives up. Trees may share subtrees, so a few kilobytes can
 /// spell out billions of paths.
-const ENTRY_LIMIT: usize = 5_000_000;
+const ENTRY_LIMIT: usize = 2_000_000;
+/// Files of ours in one commit, by the same reasoning.
+const FILE_COUNT_LIMIT: usize = 100_000;
+/// Bytes of one path: as many as Linux takes.
+pub(super) const PATH_LIMIT: usize = 4096;
 /// Blobs above this size are not loaded at all, not even to be cut short.
 const BLOB_LIMIT: usize = 32 << 20;
 /// File modes of git trees.
@@ -100,8 +104,11 @@ fn is_dirty(tree: &SourceTree, committed: &BTreeMap<String, TreeFile>) -> bool {
 }
 
 /// A file of ours in a commit.
-enum TreeFile {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum TreeFile {
+    /// Its content.
     Blob(Oid),
+    /// Why it is not read.
     Refused(&'static str),
 }
 
@@ -149,38 +156,91 @@ fn entries(
     // A list of folders still to look into, and not a recursion: how deep a tree goes is up to whoever wrote it.
     let mut open = vec![(String::new(), top, true)];
     while let Some((prefix, oid, plain)) = open.pop() {
-        let tree = repository.find_tree(oid).map_err(git)?;
-        looked_at += 1 + tree.len();
+        let listing = list(&repository.find_tree(oid).map_err(git)?);
+        looked_at += 1 + listing.entries;
         if looked_at > ENTRY_LIMIT {
             return Err(SourceError::TooMany { path: root.to_owned(), limit: ENTRY_LIMIT, what: "entries" });
         }
-        for entry in &tree {
-            let name = entry.name_bytes();
-            let kind = file_kind(&String::from_utf8_lossy(name));
-            let is_folder = entry.kind() == Some(ObjectType::Tree);
-            if kind != FileKind::Ours && (!is_folder || is_hidden(name)) {
-                continue;
-            }
-            let plain = plain && std::str::from_utf8(name).is_ok_and(|name| !name.chars().any(char::is_control));
-            let path = format!("{prefix}{}", printable(name));
-            if kind == FileKind::Ours {
-                let file = match entry.filemode_raw() {
-                    _ if !plain => TreeFile::Refused("its path is not UTF-8 or holds control characters"),
-                    MODE_LINK => TreeFile::Refused("it is a symbolic link, and links are not followed"),
-                    MODE_SUBMODULE => TreeFile::Refused("it is a submodule"),
-                    _ if is_folder => TreeFile::Refused("it is a folder"),
-                    _ => TreeFile::Blob(entry.id()),
-                };
-                found.insert(path, file);
-            } else {
-                open.push((format!("{path}/"), entry.id(), plain));
-            }
+        if prefix.len() > PATH_LIMIT {
+            return Err(SourceError::TooMany { path: root.to_owned(), limit: PATH_LIMIT, what: "bytes in one path" });
+        }
+        for (name, file) in &listing.files {
+            put(&mut found, format!("{prefix}{name}"), if plain { *file } else { TreeFile::Refused(NOT_PLAIN) });
+        }
+        open.extend(
+            listing
+                .folders
+                .iter()
+                .map(|folder| (format!("{prefix}{}/", folder.name), folder.oid, plain && folder.plain)),
+        );
+        if found.len() > FILE_COUNT_LIMIT {
+            return Err(SourceError::TooMany { path: root.to_owned(), limit: FILE_COUNT_LIMIT, what: "files to read" });
         }
     }
     Ok(found)
 }
 
-fn blob(odb: &git2::Odb<'_>, file: &TreeFile) -> Result<Vec<u8>, String> {
+/// What one git tree holds that matters.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// Files of ours by name.
+    pub(super) files: Vec<(String, TreeFile)>,
+    /// Folders to look into.
+    pub(super) folders: Vec<Folder>,
+    /// How many entries there are in all.
+    pub(super) entries: usize,
+}
+
+/// A folder in a git tree.
+#[derive(Debug)]
+pub(super) struct Folder {
+    /// Safe to print.
+    pub(super) name: String,
+    /// Whether the name is as it is printed.
+    pub(super) plain: bool,
+    /// Its tree.
+    pub(super) oid: Oid,
+}
+
+/// Why a file with such a path is not read.
+pub(super) const NOT_PLAIN: &str = "its path is not UTF-8 or holds control characters";
+
+/// Looks through one git tree.
+pub(super) fn list(tree: &git2::Tree<'_>) -> Listing {
+    let mut listing = Listing { entries: tree.len(), ..Listing::default() };
+    for entry in tree {
+        let name = entry.name_bytes();
+        let kind = file_kind(&String::from_utf8_lossy(name));
+        let is_folder = entry.kind() == Some(ObjectType::Tree);
+        let plain = std::str::from_utf8(name).is_ok_and(|name| !name.contains(steers));
+        if kind == FileKind::Ours {
+            let file = match entry.filemode_raw() {
+                _ if !plain => TreeFile::Refused(NOT_PLAIN),
+                MODE_LINK => TreeFile::Refused("it is a symbolic link, and links are not followed"),
+                MODE_SUBMODULE => TreeFile::Refused("it is a submodule"),
+                _ if is_folder => TreeFile::Refused("it is a folder"),
+                _ => TreeFile::Blob(entry.id()),
+            };
+            listing.files.push((printable(name), file));
+        } else if is_folder && !is_hidden(name) {
+            // A `/` inside a name would make another path of it, which git itself never writes.
+            let plain = plain && !name.contains(&b'/');
+            listing.folders.push(Folder { name: printable(name), plain, oid: entry.id() });
+        }
+    }
+    listing
+}
+
+/// Adds a file. Of two with one path neither is read: git never writes such a tree, and which one counts would be a
+/// matter of who reads it.
+pub(super) fn put(found: &mut BTreeMap<String, TreeFile>, path: String, file: TreeFile) {
+    found
+        .entry(path)
+        .and_modify(|file| *file = TreeFile::Refused("the commit has two files of that path"))
+        .or_insert(file);
+}
+
+pub(super) fn blob(odb: &git2::Odb<'_>, file: &TreeFile) -> Result<Vec<u8>, String> {
     let oid = match file {
         TreeFile::Blob(oid) => *oid,
         TreeFile::Refused(reason) => return Err((*reason).to_owned()),
@@ -202,8 +262,13 @@ fn blob(odb: &git2::Odb<'_>, file: &TreeFile) -> Result<Vec<u8>, String> {
 pub(super) fn printable(name: &[u8]) -> String {
     String::from_utf8_lossy(name)
         .chars()
-        .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .flat_map(|c| if steers(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
         .collect()
+}
+
+/// Characters that steer a terminal, or turn the order in which a line is read.
+fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn damaged(root: &Path, error: &git2::Error) -> SourceError {

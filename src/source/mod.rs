@@ -7,8 +7,10 @@
 pub mod credentials;
 mod error;
 mod git;
+pub mod mirror;
 pub mod model_source;
 pub mod secret;
+pub mod transport;
 pub mod url;
 mod walk;
 

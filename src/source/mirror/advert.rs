@@ -1,0 +1,71 @@
+//! What refs a repository has.
+
+use super::MirrorError;
+use git2::{ObjectType, Oid, Reference, Repository};
+use std::collections::BTreeMap;
+
+/// The refs of a repository at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Advert {
+    /// Where each leads: a commit, or a tag object.
+    pub(super) refs: BTreeMap<String, Oid>,
+    /// For annotated tags, what is at the end of them.
+    pub(super) peeled: BTreeMap<String, Oid>,
+    /// The branch that `HEAD` names.
+    pub(super) head: Option<String>,
+}
+
+impl Advert {
+    /// The refs of a repository of this machine. Names that git does not allow are left out.
+    pub(super) fn of(repository: &Repository, limit: usize) -> Result<Self, MirrorError> {
+        let mut advert = Self::default();
+        let damaged = |error: git2::Error| MirrorError::Damaged { reason: error.message().to_owned() };
+        for reference in repository.references().map_err(damaged)? {
+            let Ok(reference) = reference else { continue };
+            let Some((name, target)) = std::str::from_utf8(reference.name_bytes())
+                .ok()
+                .zip(reference.resolve().ok().and_then(|reference| reference.target()))
+            else {
+                continue;
+            };
+            if advert.refs.len() >= limit {
+                return Err(MirrorError::TooMany { commit: "HEAD".to_owned(), limit, what: "refs" });
+            }
+            if let Ok(object) = repository.find_object(target, Some(ObjectType::Tag))
+                && let Ok(end) = object.peel(ObjectType::Any)
+            {
+                advert.peeled.insert(name.to_owned(), end.id());
+            }
+            advert.put(name, target);
+        }
+        advert.head = repository
+            .find_reference("HEAD")
+            .ok()
+            .and_then(|head| head.symbolic_target_bytes().map(|name| String::from_utf8_lossy(name).into_owned()));
+        Ok(advert)
+    }
+
+    /// Adds a ref when its name is one that git allows.
+    pub(super) fn put(&mut self, name: &str, target: Oid) {
+        if is_sound(name) {
+            self.refs.insert(name.to_owned(), target);
+        }
+    }
+
+    /// The name of the default branch, where `HEAD` says it.
+    pub(super) fn default_branch(&self) -> Option<String> {
+        self.head
+            .as_deref()?
+            .strip_prefix("refs/heads/")
+            .filter(|name| is_sound(&format!("refs/heads/{name}")))
+            .map(str::to_owned)
+    }
+}
+
+/// Whether a ref may be called so: what git allows, without a part that reads as an option, in at most 1,024 bytes.
+pub(super) fn is_sound(name: &str) -> bool {
+    name.len() <= 1024
+        && Reference::is_valid_name(name)
+        && name.split('/').all(|part| !part.starts_with('-'))
+        && !name.chars().any(char::is_control)
+}

@@ -1,0 +1,91 @@
+//! Bringing commits in.
+
+use super::{Fetched, Mirror, MirrorError, Tip, history, reference};
+use crate::source::transport::TransportError;
+use git2::{ObjectType, Oid};
+
+/// Tags that lead to tags: more than one is odd already.
+const TAGS: usize = 5;
+
+impl Mirror {
+    /// Brings in what a tip leads to, unless it is here, and says how it stands to what the same ref led to before.
+    ///
+    /// # Errors
+    /// When it cannot be had. What was fetched before stays as it was.
+    pub fn fetch(&mut self, tip: &Tip) -> Result<Fetched, MirrorError> {
+        let commit = reference::full(&tip.commit)?;
+        let start = match &tip.tag {
+            Some(tag) => reference::full(tag)?,
+            None => commit,
+        };
+        let before = self.received;
+        self.mending(&[start], |mirror| {
+            mirror.bring(&[start], 1)?;
+            mirror.leads_to(&tip.name, start, commit)
+        })?;
+        let name = if tip.name.is_empty() { "commit" } else { &tip.name };
+        let previous = self.store.seen(name);
+        let forced = match previous {
+            Some(previous) if previous != commit && !tip.name.is_empty() => match self.descends(previous, commit) {
+                Ok(descends) => !descends,
+                // A history that is too long to look through cannot be shown to lead here.
+                Err(MirrorError::Transport(TransportError::TooMuch { .. }) | MirrorError::TooMany { .. }) => true,
+                Err(error) => return Err(error),
+            },
+            Some(_) | None => false,
+        };
+        self.store.remember(name, commit)?;
+        Ok(Fetched {
+            commit: commit.to_string(),
+            previous: previous.map(|previous| previous.to_string()),
+            forced,
+            bytes: self.received.saturating_sub(before),
+        })
+    }
+
+    /// Brings in what a ref leads to at the moment, whatever it is called (`refs/pull/7/head`), and gives the commit.
+    ///
+    /// # Errors
+    /// When there is no such ref, or it cannot be had.
+    pub fn fetch_ref(&mut self, name: &str) -> Result<String, MirrorError> {
+        let name = reference::ref_name("", name, "ref")?;
+        let advert = self.advert()?;
+        let tip = reference::tip(&name, &advert).ok_or(MirrorError::NoRef { name })?;
+        Ok(self.fetch(&tip)?.commit)
+    }
+
+    /// Lets go of a ref that [`Mirror::fetch_ref`] brought in and nobody asks for any more.
+    pub fn forget(&mut self, name: &str) {
+        self.store.forget(name);
+    }
+
+    /// Whether following the object that a ref names ends at that commit, with everything on the way here.
+    fn leads_to(&self, name: &str, start: Oid, commit: Oid) -> Result<(), MirrorError> {
+        let mut at = start;
+        let not = |kind: &str| MirrorError::NotACommit { name: name.to_owned(), kind: kind.to_owned() };
+        for _ in 0..TAGS {
+            let odb = self.odb()?;
+            let (_, kind) = odb.read_header(at).map_err(|error| gone(at, &error))?;
+            match kind {
+                ObjectType::Commit if at == commit => {
+                    let object = self.object(&at.to_string(), ObjectType::Commit)?;
+                    let tree = history::tree_of(&object).ok_or_else(|| not("commit without a tree"))?;
+                    return odb.read_header(tree).map(drop).map_err(|error| gone(tree, &error));
+                }
+                ObjectType::Commit => return Err(not("commit that the host did not name")),
+                ObjectType::Tag => {
+                    let object = self.object(&at.to_string(), ObjectType::Tag)?;
+                    at = history::target_of(&object).ok_or_else(|| not("tag of nothing"))?.1;
+                }
+                ObjectType::Tree => return Err(not("tree")),
+                ObjectType::Blob => return Err(not("file")),
+                ObjectType::Any => return Err(not("object of no kind")),
+            }
+        }
+        Err(not("chain of tags"))
+    }
+}
+
+fn gone(oid: Oid, error: &git2::Error) -> MirrorError {
+    MirrorError::Damaged { reason: format!("object {oid}: {}", error.message()) }
+}

@@ -1,0 +1,194 @@
+//! Who descends from whom.
+//!
+//! A mirror begins with one commit and no history. What is asked here is answered from the commits that are there, and
+//! when those do not say, with the next hundred, and then with all. Parents are read out of the commits themselves and
+//! not out of git's list of cut histories: a commit is known to have parents although they are not here.
+
+use super::{Mirror, MirrorError};
+use git2::{ObjectType, Oid};
+use std::collections::{BTreeSet, HashSet, VecDeque};
+
+/// How far histories are fetched when what is there does not answer: the last is all.
+const DEPTHS: [i32; 2] = [100, i32::MAX];
+/// Commits that are looked at for one answer.
+const COMMITS: usize = 1_000_000;
+
+/// What the commits at hand say.
+enum Known<T> {
+    /// This, whatever else there is.
+    For(T),
+    /// History that is not here decides.
+    Cut,
+}
+
+impl Mirror {
+    /// The newest commit that both descend from: what a pull request is compared with. `None` when they share none. Of
+    /// several, the one whose name sorts first.
+    ///
+    /// # Errors
+    /// When a commit is not in the mirror, or its history cannot be fetched.
+    pub fn merge_base(&mut self, a: &str, b: &str) -> Result<Option<String>, MirrorError> {
+        let (a, b) = (super::reference::full(a)?, super::reference::full(b)?);
+        let base = self.deepening(&[a, b], |mirror| mirror.known_base(a, b))?;
+        Ok(base.map(|base| base.to_string()))
+    }
+
+    /// Whether one commit is an ancestor of another, or the same.
+    pub(super) fn descends(&mut self, old: Oid, new: Oid) -> Result<bool, MirrorError> {
+        self.deepening(&[new], |mirror| mirror.known_ancestor(old, new))
+    }
+
+    fn deepening<T>(
+        &mut self,
+        tips: &[Oid],
+        ask: impl Fn(&Self) -> Result<Known<T>, MirrorError>,
+    ) -> Result<T, MirrorError> {
+        for tip in tips {
+            self.object(&tip.to_string(), ObjectType::Commit)?;
+        }
+        if let Known::For(answer) = ask(self)? {
+            return Ok(answer);
+        }
+        for depth in DEPTHS {
+            self.bring(tips, depth)?;
+            if let Known::For(answer) = ask(self)? {
+                return Ok(answer);
+            }
+        }
+        Err(MirrorError::Damaged { reason: "the history has holes, although all of it was fetched".to_owned() })
+    }
+
+    fn known_ancestor(&self, old: Oid, new: Oid) -> Result<Known<bool>, MirrorError> {
+        let (mut seen, mut open, mut cut) = (HashSet::from([new]), VecDeque::from([new]), false);
+        while let Some(commit) = open.pop_front() {
+            if commit == old {
+                return Ok(Known::For(true));
+            }
+            bounded(new, seen.len())?;
+            match self.parents(commit)? {
+                Some(parents) => open.extend(parents.into_iter().filter(|parent| seen.insert(*parent))),
+                None => cut = true,
+            }
+        }
+        Ok(if cut { Known::Cut } else { Known::For(false) })
+    }
+
+    fn known_base(&self, a: Oid, b: Oid) -> Result<Known<Option<Oid>>, MirrorError> {
+        let (ancestors, a_cut) = self.ancestors(a)?;
+        // From `b` down to where its history meets that of `a`.
+        let (mut seen, mut open) = (HashSet::from([b]), VecDeque::from([b]));
+        let (mut meets, mut ends) = (BTreeSet::new(), false);
+        while let Some(commit) = open.pop_front() {
+            if ancestors.contains(&commit) {
+                meets.insert(commit);
+                continue;
+            }
+            bounded(b, seen.len())?;
+            match self.parents(commit)? {
+                Some(parents) if parents.is_empty() => ends = true,
+                Some(parents) => open.extend(parents.into_iter().filter(|parent| seen.insert(*parent))),
+                None => return Ok(Known::Cut),
+            }
+        }
+        // A line of `b` that ends in a first commit without meeting `a` may yet meet it in what is not here.
+        if ends && a_cut {
+            return Ok(Known::Cut);
+        }
+        // Of those that meet, one that another descends from is not the newest.
+        let mut best = None;
+        for commit in meets.iter().rev() {
+            let mut below = false;
+            for other in meets.iter().filter(|other| *other != commit) {
+                below |= matches!(self.known_ancestor(*commit, *other)?, Known::For(true));
+            }
+            if !below {
+                best = Some(*commit);
+            }
+        }
+        Ok(Known::For(best))
+    }
+
+    /// All ancestors that are here, the commit included, and whether any are not. A commit that is not here is an
+    /// ancestor as well, by its name.
+    fn ancestors(&self, commit: Oid) -> Result<(HashSet<Oid>, bool), MirrorError> {
+        let (mut seen, mut open, mut cut) = (HashSet::from([commit]), VecDeque::from([commit]), false);
+        while let Some(next) = open.pop_front() {
+            bounded(commit, seen.len())?;
+            match self.parents(next)? {
+                Some(parents) => open.extend(parents.into_iter().filter(|parent| seen.insert(*parent))),
+                None => cut = true,
+            }
+        }
+        Ok((seen, cut))
+    }
+
+    /// The parents of a commit, or `None` when it is not here.
+    fn parents(&self, commit: Oid) -> Result<Option<Vec<Oid>>, MirrorError> {
+        let odb = self.odb()?;
+        if !odb.exists(commit) {
+            return Ok(None);
+        }
+        Ok(Some(parents_of(&self.object(&commit.to_string(), ObjectType::Commit)?)))
+    }
+}
+
+fn bounded(commit: Oid, count: usize) -> Result<(), MirrorError> {
+    if count > COMMITS {
+        return Err(MirrorError::TooMany { commit: commit.to_string(), limit: COMMITS, what: "commits of history" });
+    }
+    Ok(())
+}
+
+/// The header lines of a commit or tag that begin with a word, in order.
+fn headers<'a>(object: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    object
+        .split(|byte| *byte == b'\n')
+        .take_while(|line| !line.is_empty())
+        .filter_map(move |line| line.strip_prefix(word)?.strip_prefix(b" "))
+}
+
+fn oid(text: &[u8]) -> Option<Oid> {
+    let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 40)?;
+    Oid::from_str(text).ok()
+}
+
+fn parents_of(commit: &[u8]) -> Vec<Oid> {
+    headers(commit, b"parent").filter_map(oid).collect()
+}
+
+/// The tree that a commit names.
+pub(super) fn tree_of(commit: &[u8]) -> Option<Oid> {
+    headers(commit, b"tree").next().and_then(oid)
+}
+
+/// What a tag object leads to: its kind and its name.
+pub(super) fn target_of(tag: &[u8]) -> Option<(String, Oid)> {
+    let target = headers(tag, b"object").next().and_then(oid)?;
+    let kind = headers(tag, b"type").next()?;
+    Some((crate::source::transport::http::plain(kind, 20), target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn headers_end_at_the_first_empty_line() {
+        let (a, b) = ("a".repeat(40), "b".repeat(40));
+        let commit = format!("tree {a}\nparent {b}\nparent x\nparents {a}\nencoding x\n\nparent {a}\n");
+        assert_eq!(tree_of(commit.as_bytes()).unwrap().to_string(), a);
+        assert_eq!(parents_of(commit.as_bytes()).iter().map(Oid::to_string).collect::<Vec<_>>(), [b]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_object_is_read(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "(tree |parent |object |type |[0-9a-f]{40}|\n){0,12}") {
+            for object in [bytes.as_slice(), text.as_bytes()] {
+                tree_of(object);
+                parents_of(object);
+                target_of(object);
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A bare copy of a repository in a folder of stator's own: what the controller reads commits out of.
+//!
+//! Nothing is ever checked out, so there is nothing for hooks, filters, submodules or links to work on. The copy's
+//! configuration is written by stator alone. What is fetched is what one commit needs; history comes only when somebody
+//! asks about it.
+//!
+//! Everything here blocks: call it on a thread that may wait.
+
+mod advert;
+mod error;
+mod fetch;
+mod history;
+mod range;
+mod reference;
+mod remote;
+mod signed;
+mod store;
+mod trees;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::MirrorError;
+pub use remote::{Limits, Remote};
+pub use signed::{Signed, SignedObject};
+
+use crate::source::model_source::Reference;
+use advert::Advert;
+use git2::{ObjectType, Oid};
+use std::path::Path;
+use store::Store;
+
+/// A bare copy of a repository. One a source; no two processes share one.
+pub struct Mirror {
+    store: Store,
+    remote: Remote,
+    cache: trees::Cache,
+    received: u64,
+}
+
+/// Where a reference leads at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tip {
+    /// The whole name of the ref: `refs/heads/main`, `refs/tags/v1.2.0`. Empty where the source names a commit.
+    pub name: String,
+    /// The commit, in full.
+    pub commit: String,
+    /// The tag object, in full, where the ref is an annotated tag.
+    pub tag: Option<String>,
+}
+
+/// What a fetch brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The commit, in full.
+    pub commit: String,
+    /// The commit that the same ref led to when it was fetched before; `None` the first time.
+    pub previous: Option<String>,
+    /// Whether `previous` is no ancestor of `commit`: somebody wrote history anew.
+    pub forced: bool,
+    /// Bytes that came over the network for it.
+    pub bytes: u64,
+}
+
+impl Mirror {
+    /// Opens the mirror in a folder, making it where there is none. One that is damaged, or is of another repository, is
+    /// made anew.
+    ///
+    /// # Errors
+    /// When the folder cannot be written or another process uses it, or a local path leads to no repository.
+    pub fn open(folder: &Path, remote: Remote) -> Result<Self, MirrorError> {
+        let store = Store::open(folder, &remote.url)?;
+        Ok(Self { store, remote, cache: trees::Cache::default(), received: 0 })
+    }
+
+    /// Where a reference leads at the moment. Asks the host once; for a commit that is here already, not at all.
+    ///
+    /// # Errors
+    /// When the host cannot be asked, or the reference leads nowhere. That is never a reason to prune.
+    pub fn poll(&mut self, reference: &Reference) -> Result<Tip, MirrorError> {
+        if let Reference::Commit(_) = reference {
+            return reference::resolve(reference, &Advert::default());
+        }
+        let advert = self.advert()?;
+        reference::resolve(reference, &advert)
+    }
+
+    /// How many git objects were read since the mirror was opened: what a second look at the same files does not raise.
+    pub fn objects_read(&self) -> u64 {
+        self.cache.read()
+    }
+
+    /// The refs of the repository at the moment.
+    fn advert(&mut self) -> Result<Advert, MirrorError> {
+        if self.remote.url.scheme() != crate::source::url::Scheme::Local {
+            let reason = "this build mirrors repositories of this machine".to_owned();
+            return Err(MirrorError::Transport(crate::source::transport::TransportError::Local { reason }));
+        }
+        Advert::of(&store::local(Path::new(self.remote.url.path()))?, self.remote.limits.refs)
+    }
+
+    /// Brings objects in, with that many commits of history; `i32::MAX` for all of it.
+    fn bring(&mut self, wants: &[Oid], _depth: i32) -> Result<(), MirrorError> {
+        let odb = self.odb()?;
+        match wants.iter().find(|want| !odb.exists(**want)) {
+            Some(want) => Err(MirrorError::NoCommit { commit: want.to_string() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Does something with what is here. When that turns out to be damaged, the mirror is made anew, once, with the given
+    /// commits.
+    fn mending<T>(
+        &mut self,
+        commits: &[Oid],
+        work: impl Fn(&mut Self) -> Result<T, MirrorError>,
+    ) -> Result<T, MirrorError> {
+        match work(self) {
+            Err(MirrorError::Damaged { reason }) => {
+                tracing::warn!(url = %self.remote.url, reason, "the mirror is damaged and is made anew");
+                self.store.rebuild()?;
+                self.bring(commits, 1)?;
+                work(self)
+            }
+            done => done,
+        }
+    }
+
+    fn odb(&self) -> Result<git2::Odb<'_>, MirrorError> {
+        self.store.repository().odb().map_err(|error| MirrorError::Damaged { reason: error.message().to_owned() })
+    }
+
+    /// The bytes of an object that is here.
+    fn object(&self, id: &str, kind: ObjectType) -> Result<Vec<u8>, MirrorError> {
+        let oid = reference::full(id)?;
+        let odb = self.odb()?;
+        let object = odb.read(oid).map_err(|error| {
+            if error.code() == git2::ErrorCode::NotFound {
+                MirrorError::NoCommit { commit: id.to_owned() }
+            } else {
+                MirrorError::Damaged { reason: format!("object {id}: {}", error.message()) }
+            }
+        })?;
+        if object.kind() != kind {
+            return Err(MirrorError::NotACommit { name: id.to_owned(), kind: object.kind().str().to_owned() });
+        }
+        Ok(object.data().to_vec())
+    }
+}

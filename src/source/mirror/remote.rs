@@ -1,0 +1,66 @@
+//! What a mirror is a mirror of.
+
+use crate::source::url::RepositoryUrl;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A repository to mirror, and how far to go for it.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    /// Where it is.
+    pub url: RepositoryUrl,
+    /// How much is taken of it.
+    pub limits: Limits,
+    /// Ends whatever is under way.
+    pub cancel: CancellationToken,
+}
+
+impl Remote {
+    /// A repository, with the limits that hold unless told otherwise.
+    pub fn new(url: RepositoryUrl) -> Self {
+        Self { url, limits: Limits::default(), cancel: CancellationToken::new() }
+    }
+}
+
+/// How much is taken of a repository, and how long is waited for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// To get a connection.
+    pub connect: Duration,
+    /// For one conversation, from the first byte asked to the last answered.
+    pub whole: Duration,
+    /// Bytes a second that must come, over each [`Limits::window`].
+    pub floor: u64,
+    /// What the floor is measured over.
+    pub window: Duration,
+    /// Bytes of one answer.
+    pub pack: u64,
+    /// Branches, tags and other refs that a repository may have.
+    pub refs: usize,
+    /// Files of ours in one commit.
+    pub files: usize,
+    /// Entries of git trees that are looked at for one commit. Trees may share subtrees, so a few kilobytes can spell
+    /// out billions of paths.
+    pub entries: usize,
+    /// Bytes of all files of ours in one commit.
+    pub bytes: usize,
+    /// Bytes of files that are remembered from one commit to the next.
+    pub cache: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            whole: Duration::from_secs(300),
+            floor: 1024,
+            window: Duration::from_secs(60),
+            pack: 256 << 20,
+            refs: 50_000,
+            files: 100_000,
+            entries: 2_000_000,
+            bytes: 512 << 20,
+            cache: 64 << 20,
+        }
+    }
+}

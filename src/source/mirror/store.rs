@@ -1,0 +1,233 @@
+//! The folder that a mirror lives in.
+//!
+//! | In the folder | Is |
+//! |-|-|
+//! | `lock` | held while a process uses the mirror |
+//! | `origin` | the address that the objects came from |
+//! | `mirror.git/` | the bare repository |
+//!
+//! All of it can be had again from the host, so whatever is damaged is thrown away.
+
+use super::MirrorError;
+use crate::source::url::{RepositoryUrl, Scheme};
+use fs_err::{File, OpenOptions};
+use git2::{Oid, Repository, RepositoryInitOptions};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// The mirror's whole configuration. What a fetched repository says about itself never gets here.
+const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n\tsymlinks = false\n[gc]\n\tauto = 0\n";
+/// A branch that nothing ever writes.
+const HEAD: &str = "ref: refs/heads/none\n";
+/// Where the mirror keeps what it last saw of each ref, by the hash of its name: names of refs can be longer than a file
+/// may be called, and one can be a folder of another.
+const SEEN: &str = "refs/stator/";
+
+pub(super) struct Store {
+    folder: PathBuf,
+    repository: Repository,
+    /// A repository on this machine, which is read in place.
+    local: Option<PathBuf>,
+    _lock: File,
+}
+
+impl Store {
+    /// Opens the mirror of a repository, anew when it is damaged or of another repository.
+    pub(super) fn open(folder: &Path, url: &RepositoryUrl) -> Result<Self, MirrorError> {
+        let failed = |error: std::io::Error| unkept(folder, &error);
+        fs_err::create_dir_all(folder).map_err(failed)?;
+        let lock =
+            OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock")).map_err(failed)?;
+        match lock.file().try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Err(MirrorError::Busy { path: folder.to_owned() }),
+            Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let local = match url.scheme() {
+            Scheme::Local => Some(objects_of(Path::new(url.path()))?),
+            Scheme::Https | Scheme::Http | Scheme::Ssh => None,
+        };
+        let address = format!("{url}\n");
+        let same = fs_err::read_to_string(folder.join("origin")).is_ok_and(|origin| origin == address);
+        let bare = folder.join("mirror.git");
+        let kept = if same && bare.is_dir() { reopen(&bare, local.as_deref()).ok() } else { None };
+        let repository = match kept {
+            Some(repository) => repository,
+            None => {
+                tracing::info!(folder = %folder.display(), "the mirror is new, of another repository or damaged: it is made anew");
+                let repository = make(&bare).map_err(|error| lost(folder, &error))?;
+                fs_err::write(folder.join("origin"), address).map_err(failed)?;
+                attach(&repository, local.as_deref()).map_err(|error| lost(folder, &error))?;
+                repository
+            }
+        };
+        Ok(Self { folder: folder.to_owned(), repository, local, _lock: lock })
+    }
+
+    pub(super) fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
+    /// Throws everything away and starts anew. What was seen of the refs stays, for those whose commits can be had again.
+    pub(super) fn rebuild(&mut self) -> Result<(), MirrorError> {
+        self.repository = make(&self.folder.join("mirror.git")).map_err(|error| lost(&self.folder, &error))?;
+        attach(&self.repository, self.local.as_deref()).map_err(|error| lost(&self.folder, &error))
+    }
+
+    /// The commit that a ref led to when it was fetched last.
+    pub(super) fn seen(&self, name: &str) -> Option<Oid> {
+        self.repository.find_reference(&seen_as(name)).ok()?.target()
+    }
+
+    /// Keeps where a ref leads. The objects below are what a later fetch builds on.
+    pub(super) fn remember(&self, name: &str, commit: Oid) -> Result<(), MirrorError> {
+        self.repository
+            .reference(&seen_as(name), commit, true, "")
+            .map(drop)
+            .map_err(|error| lost(&self.folder, &error))
+    }
+
+    /// Lets go of a ref that nobody asks for any more.
+    pub(super) fn forget(&self, name: &str) {
+        if let Ok(mut reference) = self.repository.find_reference(&seen_as(name)) {
+            // It costs some bytes when it stays.
+            let _ = reference.delete();
+        }
+    }
+}
+
+fn seen_as(name: &str) -> String {
+    match Oid::hash_object(git2::ObjectType::Blob, name.as_bytes()) {
+        Ok(hash) => format!("{SEEN}{hash}"),
+        // Hashing fails for want of memory alone.
+        Err(_) => format!("{SEEN}other"),
+    }
+}
+
+/// A new bare repository in the place of whatever is there.
+fn make(bare: &Path) -> Result<Repository, git2::Error> {
+    let io = |error: std::io::Error| git2::Error::from_str(&error.to_string());
+    if bare.exists() {
+        fs_err::remove_dir_all(bare).map_err(io)?;
+    }
+    let mut options = RepositoryInitOptions::new();
+    options.bare(true).external_template(false).no_reinit(true).mkpath(true).initial_head("none");
+    drop(Repository::init_opts(bare, &options)?);
+    fs_err::write(bare.join("config"), CONFIG).map_err(io)?;
+    fs_err::write(bare.join("HEAD"), HEAD).map_err(io)?;
+    Repository::open_bare(bare)
+}
+
+/// A mirror that an earlier process left, or why it cannot be used.
+fn reopen(bare: &Path, local: Option<&Path>) -> Result<Repository, String> {
+    let io = |error: std::io::Error| error.to_string();
+    let git = |error: git2::Error| error.message().to_owned();
+    for (file, text) in [("config", CONFIG), ("HEAD", HEAD)] {
+        if fs_err::read(bare.join(file)).map_err(io)? != text.as_bytes() {
+            return Err(format!("{file} is not as it was written"));
+        }
+    }
+    // The lock is held, so whoever left these is gone.
+    sweep(bare).map_err(io)?;
+    for name in ["objects/info/alternates", "commondir"] {
+        if bare.join(name).exists() {
+            return Err(format!("{name} is none of stator's"));
+        }
+    }
+    if let Ok(shallow) = fs_err::read(bare.join("shallow"))
+        && !shallow.split_inclusive(|byte| *byte == b'\n').all(|line| line.len() == 41 && is_hex(line.trim_ascii_end()))
+    {
+        return Err("the list of cut histories is damaged".to_owned());
+    }
+    packs_are_whole(&bare.join("objects/pack")).map_err(io)?;
+    let repository = Repository::open_bare(bare).map_err(git)?;
+    attach(&repository, local).map_err(git)?;
+    {
+        let odb = repository.odb().map_err(git)?;
+        for reference in repository.references().map_err(git)? {
+            let target = reference.map_err(git)?.target().ok_or("a ref leads nowhere")?;
+            odb.read_header(target).map_err(git)?;
+        }
+    }
+    Ok(repository)
+}
+
+/// Removes what a killed process leaves: locks and half-written packs.
+fn sweep(bare: &Path) -> std::io::Result<()> {
+    let mut open = vec![bare.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs_err::read_dir(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if entry.file_type()?.is_dir() {
+                open.push(entry.path());
+            } else if name.ends_with(".lock") || name.starts_with("pack_git2_") || name.starts_with("tmp_") {
+                fs_err::remove_file(entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether every pack is as long as its index says: the index ends in the pack's checksum, which the pack ends in too.
+/// A flipped bit inside shows when the object is read, whose name is its hash.
+fn packs_are_whole(folder: &Path) -> std::io::Result<()> {
+    let damaged = |path: &Path| std::io::Error::other(format!("{} is cut short", path.display()));
+    for entry in fs_err::read_dir(folder)? {
+        let pack = entry?.path();
+        match pack.extension().and_then(|extension| extension.to_str()) {
+            Some("pack") => {}
+            Some("idx") if !pack.with_extension("pack").exists() => return Err(damaged(&pack)),
+            _ => continue,
+        }
+        let last = |path: &Path, back: i64| -> std::io::Result<[u8; 20]> {
+            let mut file = File::open(path)?;
+            file.seek(SeekFrom::End(-back))?;
+            let mut bytes = [0; 20];
+            file.read_exact(&mut bytes)?;
+            Ok(bytes)
+        };
+        if last(&pack, 20)? != last(&pack.with_extension("idx"), 40)? {
+            return Err(damaged(&pack));
+        }
+    }
+    Ok(())
+}
+
+fn is_hex(text: &[u8]) -> bool {
+    text.len() == 40 && text.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// Reads a repository of this machine in place: nothing of it is copied.
+fn attach(repository: &Repository, local: Option<&Path>) -> Result<(), git2::Error> {
+    let Some(objects) = local else { return Ok(()) };
+    let path = objects.to_str().ok_or_else(|| git2::Error::from_str("its path is not UTF-8"))?;
+    repository.odb()?.add_disk_alternate(path)
+}
+
+/// The repository at a local path.
+pub(super) fn local(path: &Path) -> Result<Repository, MirrorError> {
+    Repository::open(path).map_err(|error| MirrorError::NoRepository {
+        path: path.to_owned(),
+        reason: if error.code() == git2::ErrorCode::Owner {
+            "it belongs to another user, and git takes such a one only when `safe.directory` names it".to_owned()
+        } else {
+            error.message().to_owned()
+        },
+    })
+}
+
+fn objects_of(path: &Path) -> Result<PathBuf, MirrorError> {
+    let objects = local(path)?.commondir().join("objects");
+    fs_err::canonicalize(&objects)
+        .map_err(|error| MirrorError::NoRepository { path: path.to_owned(), reason: error.to_string() })
+}
+
+fn unkept(folder: &Path, error: &std::io::Error) -> MirrorError {
+    MirrorError::Folder { path: folder.to_owned(), reason: error.to_string() }
+}
+
+fn lost(folder: &Path, error: &git2::Error) -> MirrorError {
+    MirrorError::Folder { path: folder.to_owned(), reason: error.message().to_owned() }
+}

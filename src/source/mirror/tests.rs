@@ -1,0 +1,176 @@
+//! Mirrors of a repository on this machine: what needs no host.
+
+use super::*;
+use crate::source::url::{Allowed, RepositoryUrl};
+use git2::{Repository, Signature};
+use std::path::PathBuf;
+
+/// A repository to mirror, and where the mirror goes.
+struct Place {
+    folder: tempfile::TempDir,
+    origin: Repository,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = git2::RepositoryInitOptions::new();
+        options.bare(true).initial_head("main").external_template(false);
+        let origin = Repository::init_opts(folder.path().join("origin.git"), &options).unwrap();
+        Self { folder, origin }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn open(&self) -> Result<Mirror, MirrorError> {
+        let allowed = Allowed { local: true, insecure: false };
+        let path = self.folder.path().join("origin.git");
+        Mirror::open(&self.data(), Remote::new(RepositoryUrl::parse(path.to_str().unwrap(), allowed).unwrap()))
+    }
+
+    /// A commit with these files on a branch, on top of what is there.
+    fn commit(&self, branch: &str, files: &[(&str, &str)]) -> String {
+        let name = format!("refs/heads/{branch}");
+        let parent = self.origin.find_reference(&name).ok().map(|reference| reference.peel_to_commit().unwrap());
+        self.commit_on(&name, parent.as_ref(), files)
+    }
+
+    fn commit_on(&self, name: &str, parent: Option<&git2::Commit<'_>>, files: &[(&str, &str)]) -> String {
+        let mut index = git2::Index::new().unwrap();
+        if let Some(parent) = parent {
+            index.read_tree(&parent.tree().unwrap()).unwrap();
+        }
+        for (path, text) in files {
+            let id = self.origin.blob(text.as_bytes()).unwrap();
+            let time = git2::IndexTime::new(0, 0);
+            let (mode, file_size) = (0o100_644, 0);
+            let (path, flags) = (path.as_bytes().to_vec(), 0);
+            let entry = git2::IndexEntry {
+                ctime: time,
+                mtime: time,
+                dev: 0,
+                ino: 0,
+                mode,
+                uid: 0,
+                gid: 0,
+                file_size,
+                id,
+                flags,
+                flags_extended: 0,
+                path,
+            };
+            index.add(&entry).unwrap();
+        }
+        let tree = self.origin.find_tree(index.write_tree_to(&self.origin).unwrap()).unwrap();
+        let who = Signature::now("a", "a@example.com").unwrap();
+        let parents: Vec<&git2::Commit<'_>> = parent.into_iter().collect();
+        let id = self.origin.commit(None, &who, &who, "message", &tree, &parents).unwrap();
+        self.origin.reference(name, id, true, "").unwrap();
+        id.to_string()
+    }
+}
+
+fn branch(name: &str) -> Reference {
+    Reference::Branch(name.to_owned())
+}
+
+fn told(error: &MirrorError) -> String {
+    format!("{error}; {}", error.help())
+}
+
+#[test]
+fn a_branch_is_followed_and_a_rewritten_one_is_told() {
+    let place = Place::new();
+    let first = place.commit("main", &[("a/model.yaml", "a: 1"), ("README.md", "x")]);
+    let mut mirror = place.open().unwrap();
+    let tip = mirror.poll(&branch("main")).unwrap();
+    assert_eq!(tip, Tip { name: "refs/heads/main".to_owned(), commit: first.clone(), tag: None });
+    let fetched = mirror.fetch(&tip).unwrap();
+    assert_eq!((fetched.previous, fetched.forced), (None, false));
+    let tree = mirror.tree(&first, ".").unwrap();
+    assert_eq!(tree.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["a/model.yaml"]);
+
+    place.commit("main", &[("a/model.yaml", "a: 2")]);
+    let third = place.commit("main", &[("b/model.yaml", "b: 1")]);
+    let tip = mirror.poll(&branch("main")).unwrap();
+    let fetched = mirror.fetch(&tip).unwrap();
+    assert_eq!((fetched.previous, fetched.forced), (Some(first.clone()), false));
+    assert_eq!(mirror.changed(&first, &third).unwrap(), ["a/model.yaml", "b/model.yaml"].map(str::to_owned).into());
+
+    let rewritten = place.commit_on("refs/heads/main", None, &[("a/model.yaml", "a: 3")]);
+    let tip = mirror.poll(&branch("main")).unwrap();
+    let fetched = mirror.fetch(&tip).unwrap();
+    assert_eq!((fetched.previous, fetched.forced), (Some(third.clone()), true));
+    assert_eq!(mirror.merge_base(&first, &third).unwrap(), Some(first));
+    assert_eq!(mirror.merge_base(&rewritten, &third).unwrap(), None);
+}
+
+#[test]
+fn what_is_not_there_is_told_with_a_way_on() {
+    let place = Place::new();
+    let mut mirror = place.open().unwrap();
+    let mut all = vec![told(&mirror.poll(&branch("main")).unwrap_err())];
+    let commit = place.commit("main", &[("model.yaml", "a: 1")]);
+    let origin = place.origin.find_commit(git2::Oid::from_str(&commit).unwrap()).unwrap();
+    place.origin.tag_lightweight("v1.0.0", origin.as_object(), false).unwrap();
+    let references = [
+        branch("gone"),
+        branch("../../x"),
+        branch("-x"),
+        branch("a@{1}"),
+        branch("a b"),
+        branch(""),
+        branch("a\u{1b}[31m"),
+        Reference::Tag("v2".to_owned()),
+        Reference::Semver(">=2".to_owned()),
+        Reference::Semver("main".to_owned()),
+        Reference::Commit("abc1234".to_owned()),
+        Reference::Commit("0".repeat(40)),
+    ];
+    all.extend(references.iter().map(|reference| told(&mirror.poll(reference).unwrap_err())));
+    let unknown = mirror.poll(&Reference::Commit("a".repeat(40))).unwrap();
+    all.push(told(&mirror.fetch(&unknown).unwrap_err()));
+    all.push(told(&mirror.fetch_ref("refs/pull/7/head").unwrap_err()));
+    all.push(told(&mirror.tree(&commit, "models").unwrap_err()));
+    all.push(told(&place.open().err().unwrap()).replace(place.folder.path().to_str().unwrap(), "/tmp"));
+    insta::assert_snapshot!(all.join("\n"), @"");
+}
+
+#[test]
+fn the_highest_version_in_a_range_is_taken() {
+    let place = Place::new();
+    let first = place.commit("main", &[("model.yaml", "a: 1")]);
+    let commit = place.origin.find_commit(git2::Oid::from_str(&first).unwrap()).unwrap();
+    for tag in ["1.0.0", "v1.0.0", "v1.2.0", "v1.10.0", "v2.0.0-rc.1", "v3", "nightly"] {
+        place.origin.tag_lightweight(tag, commit.as_object(), false).unwrap();
+    }
+    let who = Signature::now("a", "a@example.com").unwrap();
+    let tag = place.origin.tag("v2.0.0", commit.as_object(), &who, "two", false).unwrap();
+    let mut mirror = place.open().unwrap();
+    let mut at = |range: &str| mirror.poll(&Reference::Semver(range.to_owned())).unwrap();
+    assert_eq!(at("1.x").name, "refs/tags/v1.10.0");
+    assert_eq!(at("1.0.0").name, "refs/tags/v1.0.0");
+    assert_eq!(at("<2.0.0-0").name, "refs/tags/v1.10.0");
+    let annotated = at("*");
+    assert_eq!((annotated.commit.as_str(), annotated.tag.as_deref()), (first.as_str(), Some(tag.to_string().as_str())));
+    assert_eq!(mirror.fetch(&annotated).unwrap().commit, first);
+    assert_eq!(mirror.signed(&annotated).unwrap().tag.unwrap().signature, None);
+}
+
+#[test]
+fn only_what_changed_is_read_again() {
+    let place = Place::new();
+    let names: Vec<String> = (0..300).map(|n| format!("team-{}/model-{n}/model.yaml", n % 10)).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), name.as_str())).collect();
+    let first = place.commit("main", &files);
+    let mut mirror = place.open().unwrap();
+    mirror.tree(&first, "").unwrap();
+    let after_first = mirror.objects_read();
+    assert_eq!(after_first, 1 + 10 + 300 + 300);
+    let second = place.commit("main", &[("team-3/model-3/model.yaml", "changed")]);
+    let tree = mirror.tree(&second, "").unwrap();
+    assert_eq!(tree.files.len(), 300);
+    assert_eq!(mirror.objects_read() - after_first, 4, "the root, two folders and the file");
+}

@@ -1,0 +1,256 @@
+//! The one way out over HTTP: git hosts and their APIs are both reached through [`Http`].
+
+use super::TransportError;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+use reqwest::{Certificate, Client, Identity, NoProxy, redirect};
+use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
+use std::time::{Duration, SystemTime};
+
+/// How a host is reached over HTTP.
+#[derive(Clone, Debug)]
+pub struct HttpSettings {
+    /// Certificates to trust in place of the public ones, as PEM; empty for the public ones.
+    pub roots: Vec<u8>,
+    /// What to show a server that asks for a certificate: the chain and its key, as PEM.
+    pub client: Option<(Vec<u8>, SecretSlice<u8>)>,
+    /// What to go through; without one, what `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
+    pub proxy: Option<HttpProxy>,
+    /// To get a connection.
+    pub connect: Duration,
+    /// From the request to the end of the answer. `None` where the caller counts the time itself.
+    pub whole: Option<Duration>,
+    /// Bytes of an answer that [`Http::send`] reads.
+    pub body: usize,
+}
+
+/// A proxy.
+#[derive(Clone, Debug)]
+pub struct HttpProxy {
+    /// Its address: `http`, `https`, `socks5` or `socks5h`.
+    pub url: String,
+    /// The user and the password that it asks for.
+    pub login: Option<(SecretString, SecretString)>,
+    /// The hosts that are reached without it, as in `NO_PROXY`: separated by commas.
+    pub bypass: Option<String>,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            roots: Vec::new(),
+            client: None,
+            proxy: None,
+            connect: Duration::from_secs(10),
+            whole: Some(Duration::from_secs(30)),
+            body: 8 << 20,
+        }
+    }
+}
+
+/// A client with roots, proxy, deadlines and a body limit. It follows no redirect: credentials go where they were meant
+/// to go, and a host that has moved is named.
+#[derive(Clone, Debug)]
+pub struct Http {
+    client: Client,
+    body: usize,
+    whole: Duration,
+}
+
+/// What came back, whatever its status.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, whole.
+    pub body: Bytes,
+}
+
+impl Http {
+    /// A client.
+    ///
+    /// # Errors
+    /// Certificates, keys or proxies that cannot be read, named and not shown.
+    pub fn new(host: &str, settings: &HttpSettings) -> Result<Self, TransportError> {
+        let unusable = |reason: &str| TransportError::Credentials { host: host.to_owned(), reason: reason.to_owned() };
+        let mut builder = Client::builder()
+            .user_agent(USER_AGENT)
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .connect_timeout(settings.connect)
+            .tcp_keepalive(Duration::from_secs(30));
+        if let Some(whole) = settings.whole {
+            builder = builder.timeout(whole);
+        }
+        if !settings.roots.is_empty() {
+            let roots = Certificate::from_pem_bundle(&settings.roots).ok().filter(|roots| !roots.is_empty());
+            let roots = roots.ok_or_else(|| unusable("the CA certificates are not PEM"))?;
+            builder = builder.tls_certs_only(roots);
+        }
+        if let Some((chain, key)) = &settings.client {
+            let mut both = chain.clone();
+            both.push(b'\n');
+            both.extend_from_slice(key.expose_secret());
+            let identity = Identity::from_pem(&both);
+            secrecy::zeroize::Zeroize::zeroize(&mut both);
+            let identity = identity.map_err(|_| unusable("the client certificate or its key is not PEM"))?;
+            builder = builder.identity(identity);
+        }
+        if let Some(proxy) = &settings.proxy {
+            let mut through =
+                reqwest::Proxy::all(&proxy.url).map_err(|_| unusable("the proxy's address is not a URL"))?;
+            if let Some((user, password)) = &proxy.login {
+                through = through.basic_auth(user.expose_secret(), password.expose_secret());
+            }
+            builder = builder.proxy(through.no_proxy(proxy.bypass.as_deref().and_then(NoProxy::from_string)));
+        }
+        let client = builder.build().map_err(|error| TransportError::Credentials {
+            host: host.to_owned(),
+            reason: format!("no TLS with them: {}", why(&error)),
+        })?;
+        Ok(Self { client, body: settings.body, whole: settings.whole.unwrap_or(settings.connect) })
+    }
+
+    /// For building requests, which [`Http::send`] then sends.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Sends a request and reads the answer. A status that is no success is an answer as well.
+    ///
+    /// # Errors
+    /// When no whole answer comes in time, or a larger one than is read.
+    pub async fn send(&self, request: reqwest::Request) -> Result<Answer, TransportError> {
+        let host = authority(request.url());
+        let limit = self.whole;
+        let mut response = self.client.execute(request).await.map_err(|error| unreached(&host, &error, limit))?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let too_much = || TransportError::TooMuch { host: host.clone(), limit: self.body as u64, what: "bytes" };
+        if response.content_length().is_some_and(|length| length > self.body as u64) {
+            return Err(too_much());
+        }
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| unreached(&host, &error, limit))? {
+            if body.len() + chunk.len() > self.body {
+                return Err(too_much());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer { status, headers, body: body.freeze() })
+    }
+}
+
+/// Who asks.
+const USER_AGENT: &str = concat!("stator/", env!("CARGO_PKG_VERSION"));
+
+/// Host and port of a URL, for messages: never its user, its path or its query.
+pub fn authority(url: &url::Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// Why a request has no answer. `limit` is what a request may take.
+pub(super) fn unreached(host: &str, error: &reqwest::Error, limit: Duration) -> TransportError {
+    let host = host.to_owned();
+    let reason = why(error);
+    let lower = reason.to_ascii_lowercase();
+    // rustls' words for a chain that it does not accept, below three libraries' own errors.
+    if lower.contains("certificate") || lower.contains("unknownissuer") || lower.contains("unknown issuer") {
+        return TransportError::Certificate { host, reason };
+    }
+    if error.is_connect() || error.is_dns() {
+        return TransportError::Unreachable { host, reason };
+    }
+    if error.is_timeout() {
+        return TransportError::TimedOut { host, limit };
+    }
+    if error.is_body() || error.is_decode() {
+        return TransportError::CutShort { host };
+    }
+    TransportError::Unreachable { host, reason }
+}
+
+/// The innermost cause: the layers above it repeat the URL and one another.
+fn why(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    if cause.is::<reqwest::Error>() { "no connection".to_owned() } else { plain(cause.to_string().as_bytes(), 200) }
+}
+
+/// Text from outside for a message: one line, without what steers a terminal, cut short.
+pub fn plain(text: &[u8], most: usize) -> String {
+    let text = String::from_utf8_lossy(text.get(..most.saturating_mul(4)).unwrap_or(text)).into_owned();
+    let words: Vec<&str> =
+        text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|w| !w.is_empty()).collect();
+    let line = words.join(" ");
+    if line.chars().count() <= most {
+        return line;
+    }
+    let cut: String = line.chars().take(most.saturating_sub(3)).collect();
+    format!("{cut}...")
+}
+
+/// How long an answer asks to be left alone: `Retry-After` in seconds or as a date, at most an hour.
+pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim();
+    let after = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let at = chrono::DateTime::parse_from_rfc2822(text).ok()?;
+            let at = u64::try_from(at.timestamp()).ok()?;
+            let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+            Duration::from_secs(at.saturating_sub(now))
+        }
+    };
+    Some(after.min(Duration::from_secs(3600)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(text: &str) -> Option<Duration> {
+        let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, text.parse().unwrap())]);
+        retry_after(&headers, SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000))
+    }
+
+    #[test]
+    fn a_wait_is_read_in_seconds_and_as_a_date() {
+        assert_eq!(after("17"), Some(Duration::from_secs(17)));
+        assert_eq!(after("Sun, 09 Sep 2001 01:47:40 GMT"), Some(Duration::from_secs(60)));
+        assert_eq!(after("Sun, 09 Sep 2001 01:40:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(after("99999999999"), Some(Duration::from_secs(3600)));
+        assert_eq!(after("soon"), None);
+        assert_eq!(after("-1"), None);
+    }
+
+    #[test]
+    fn text_from_outside_is_one_short_line() {
+        assert_eq!(plain(b"a\x1b[31m\r\n  b\xff", 20), "a [31m b\u{fffd}");
+        assert_eq!(plain("\u{e9}".repeat(50).as_bytes(), 10), format!("{}...", "\u{e9}".repeat(7)));
+        assert_eq!(plain(b"", 10), "");
+    }
+
+    #[test]
+    fn keys_that_cannot_be_read_are_named_and_not_shown() {
+        let broken = HttpSettings { roots: b"canary".to_vec(), ..HttpSettings::default() };
+        let refused = Http::new("git.example.com", &broken).unwrap_err();
+        insta::assert_snapshot!(refused, @"the credentials for git.example.com cannot be used: the CA certificates are not PEM");
+        let broken = HttpSettings {
+            client: Some((b"canary".to_vec(), SecretSlice::from(b"canary".to_vec()))),
+            ..HttpSettings::default()
+        };
+        let refused = Http::new("git.example.com", &broken).unwrap_err();
+        insta::assert_snapshot!(refused, @"the credentials for git.example.com cannot be used: the client certificate or its key is not PEM");
+        let broken = HttpSettings {
+            proxy: Some(HttpProxy { url: "::canary".to_owned(), login: None, bypass: None }),
+            ..HttpSettings::default()
+        };
+        let refused = Http::new("git.example.com", &broken).unwrap_err();
+        insta::assert_snapshot!(refused, @"the credentials for git.example.com cannot be used: the proxy's address is not a URL");
+    }
+}
