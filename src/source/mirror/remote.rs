@@ -1,14 +1,21 @@
 //! What a mirror is a mirror of.
 
+use crate::source::credentials::{Credentials, Tokens};
 use crate::source::url::RepositoryUrl;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// A repository to mirror, and how far to go for it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Remote {
     /// Where it is.
     pub url: RepositoryUrl,
+    /// What to log in with, what to trust and what to go through.
+    pub credentials: Credentials,
+    /// Where the token comes from when the login is a GitHub App's.
+    pub tokens: Option<Arc<dyn Tokens>>,
     /// How much is taken of it.
     pub limits: Limits,
     /// Ends whatever is under way.
@@ -17,8 +24,14 @@ pub struct Remote {
 
 impl Remote {
     /// A repository, with the limits that hold unless told otherwise.
-    pub fn new(url: RepositoryUrl) -> Self {
-        Self { url, limits: Limits::default(), cancel: CancellationToken::new() }
+    pub fn new(url: RepositoryUrl, credentials: Credentials) -> Self {
+        Self { url, credentials, tokens: None, limits: Limits::default(), cancel: CancellationToken::new() }
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("url", &self.url).field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 

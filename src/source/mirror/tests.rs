@@ -1,6 +1,7 @@
 //! Mirrors of a repository on this machine: what needs no host.
 
 use super::*;
+use crate::source::credentials::Credentials;
 use crate::source::url::{Allowed, RepositoryUrl};
 use git2::{Repository, Signature};
 use std::path::PathBuf;
@@ -27,7 +28,9 @@ impl Place {
     fn open(&self) -> Result<Mirror, MirrorError> {
         let allowed = Allowed { local: true, insecure: false };
         let path = self.folder.path().join("origin.git");
-        Mirror::open(&self.data(), Remote::new(RepositoryUrl::parse(path.to_str().unwrap(), allowed).unwrap()))
+        let url = RepositoryUrl::parse(path.to_str().unwrap(), allowed).unwrap();
+        let remote = Remote::new(url.clone(), Credentials::read(None, &url).unwrap());
+        Mirror::open(&self.data(), remote)
     }
 
     /// A commit with these files on a branch, on top of what is there.
@@ -64,7 +67,7 @@ impl Place {
             index.add(&entry).unwrap();
         }
         let tree = self.origin.find_tree(index.write_tree_to(&self.origin).unwrap()).unwrap();
-        let who = Signature::now("a", "a@example.com").unwrap();
+        let who = Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
         let parents: Vec<&git2::Commit<'_>> = parent.into_iter().collect();
         let id = self.origin.commit(None, &who, &who, "message", &tree, &parents).unwrap();
         self.origin.reference(name, id, true, "").unwrap();
@@ -133,9 +136,27 @@ fn what_is_not_there_is_told_with_a_way_on() {
     let unknown = mirror.poll(&Reference::Commit("a".repeat(40))).unwrap();
     all.push(told(&mirror.fetch(&unknown).unwrap_err()));
     all.push(told(&mirror.fetch_ref("refs/pull/7/head").unwrap_err()));
-    all.push(told(&mirror.tree(&commit, "models").unwrap_err()));
+    all.push(told(&mirror.tree(&commit, "models").unwrap_err()).replace(&commit, "HASH"));
     all.push(told(&place.open().err().unwrap()).replace(place.folder.path().to_str().unwrap(), "/tmp"));
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @r"
+        the repository is empty; push a commit; until then nothing is synced and nothing is pruned
+        there is no branch `gone`; the repository's default branch is `main`; push the branch, or name another in `spec.ref.branch`; until then nothing is synced and nothing is pruned
+        `../../x` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+        `-x` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+        `a@{1}` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+        `a b` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+        `` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+        `a\u{1b}[31m` cannot be the name of a branch; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+        there is no tag `v2`; push the tag, or name another in `spec.ref.tag`; until then nothing is synced and nothing is pruned
+        none of 1 tags is a version in `>=2`; the highest is v1.0.0; push a tag in the range (`v1.2.3`), or widen `spec.ref.semver`; prereleases count only where the range names one: `>=1.0.0-0`
+        `main` is not a range of versions: `main` is no version; write `spec.ref.semver` as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`
+        `abc1234` cannot be the name of a commit; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+        `0000000000000000000000000000000000000000` cannot be the name of a commit; correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit
+        the repository does not give out commit aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; compare `spec.ref.commit` with `git log`; some hosts give out only commits that a branch or tag leads to
+        there is no ref `refs/pull/7/head`; nothing: the host removes the refs of pull requests that are gone
+        commit HASH has no folder `models`; compare `spec.path` with the repository; until then nothing is synced and nothing is pruned
+        another process uses the mirror at /tmp/data; stop the other process, or give this one another `--data` folder
+        ");
 }
 
 #[test]
@@ -146,7 +167,7 @@ fn the_highest_version_in_a_range_is_taken() {
     for tag in ["1.0.0", "v1.0.0", "v1.2.0", "v1.10.0", "v2.0.0-rc.1", "v3", "nightly"] {
         place.origin.tag_lightweight(tag, commit.as_object(), false).unwrap();
     }
-    let who = Signature::now("a", "a@example.com").unwrap();
+    let who = Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
     let tag = place.origin.tag("v2.0.0", commit.as_object(), &who, "two", false).unwrap();
     let mut mirror = place.open().unwrap();
     let mut at = |range: &str| mirror.poll(&Reference::Semver(range.to_owned())).unwrap();
