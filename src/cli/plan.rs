@@ -6,7 +6,7 @@ use super::output::Output;
 use super::repository::{self, Opened};
 use super::{connect, live, revisions};
 use crate::plan::{Action, Change, Disruption, Plan};
-use crate::present::plan as present;
+use crate::present::{plan as present, preview};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
@@ -113,7 +113,7 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
     output.result(&match arguments.output {
         Format::Text => present::text(&plan, &output.look),
         Format::Json => present::json(&plan)?,
-        Format::Markdown => present::markdown(&plan),
+        Format::Markdown => preview::of(&plan),
         Format::Html => present::html(&plan),
     })?;
     if arguments.output == Format::Text && has_changes(&plan) && arguments.from.is_none() {

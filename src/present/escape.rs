@@ -47,6 +47,12 @@ pub fn markdown(text: &str) -> String {
             '@' => out.push_str("@&#8203;"),
             '#' => out.push_str("\\#&#8203;"),
             ':' if rest.as_str().starts_with("//") => out.push_str(":&#8203;"),
+            // GitLab reads `!12`, `$12`, `%12` and `~12` as references; GitHub reads `www.` as a link.
+            '!' | '$' | '%' | '~' if rest.as_str().starts_with(|next: char| next.is_ascii_digit()) => {
+                out.extend(['\\', c]);
+                out.push_str("&#8203;");
+            }
+            '.' if out.len() >= 3 && out.as_bytes().ends_with(b"www") => out.push_str("&#8203;."),
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '|' | '~' | '!' | '$' => {
                 out.push('\\');
                 out.push(c);
@@ -59,7 +65,8 @@ pub fn markdown(text: &str) -> String {
 
 /// A Markdown code span for a table cell or a list: its delimiter is longer than any run of backticks inside.
 pub fn code(text: &str) -> String {
-    let text = line(text).replace('|', "\\|");
+    // A bar ends a cell even in code. After a backslash an escape would be read as one of the backslash.
+    let text = line(text).replace("\\|", "\\ |").replace('|', "\\|");
     if text.trim().is_empty() {
         return String::new();
     }

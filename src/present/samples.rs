@@ -3,6 +3,7 @@
 use crate::finding::{Finding, Location, Rule};
 use crate::object::{FieldPath, ObjectRef, Segment};
 use crate::plan::{Action, Change, Cost, Disruption, FieldChange, GpuTotals, Hold, HoldKind, Plan, Step, Summary};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -144,4 +145,51 @@ pub fn unchanged() -> Plan {
         change("a", "DynamoGraphDeployment", "a", Action::Keep),
         change("b", "DynamoGraphDeployment", "b", Action::Keep),
     ])
+}
+
+/// Texts that try to break out of whatever they are shown in.
+pub fn hostile() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<String>(),
+        "[`\n|<>@ ]{0,40}",
+        Just("\n```\n</details><script>".to_owned()),
+        Just("````\n\u{1b}[2J\r\n".to_owned()),
+        Just("a\\| b <img src=x> @team #1 !2 [x](https://e.vil) ![y](z) www.e.vil -->".to_owned()),
+        Just("\\`| `</summary></details>\n\n# x\n\n| a |\n|-|\n".to_owned()),
+        (1usize..20_000).prop_map(|length| "`x@\n".repeat(length / 4)),
+    ]
+}
+
+/// A plan all of whose words are hostile.
+pub fn hostile_plan() -> impl Strategy<Value = Plan> {
+    let texts = proptest::collection::vec(hostile(), 10);
+    let action = prop_oneof![Just(Action::Update), Just(Action::Delete), Just(Action::Create), Just(Action::Blocked)];
+    (texts, action, 1usize..6).prop_map(|(texts, action, copies)| {
+        let mut change = change(&texts[0], &texts[1], &texts[2], action);
+        change.source = texts[3].clone();
+        change.reasons = vec![texts[4].clone()];
+        change.fields = vec![FieldChange {
+            path: FieldPath::of([texts[5].clone()]),
+            old: json!(texts[6]),
+            new: json!({texts[7].clone(): texts[8].clone()}),
+            owner: texts[9].clone(),
+        }];
+        change.gpu_sku = Some(texts[1].clone());
+        change.before = Some(json!({"a": texts[6], texts[5].clone(): 1}));
+        change.after = Some(json!({"a": texts[8]}));
+        let mut plan = of(vec![change; copies]);
+        plan.environment = texts[2].clone();
+        plan.repository = texts[1].clone();
+        plan.base = texts[3].clone();
+        plan.revision = texts[4].clone();
+        plan.holds.push(Hold {
+            kind: HoldKind::Replace,
+            message: texts[0].clone(),
+            help: texts[9].clone(),
+            allowed: false,
+        });
+        plan.findings =
+            vec![Finding::error(CAPACITY, Location::file(texts[3].clone()), texts[7].clone(), texts[8].clone())];
+        plan
+    })
 }

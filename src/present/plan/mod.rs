@@ -1,11 +1,9 @@
-//! A plan as terminal text, Markdown, HTML and JSON.
+//! A plan as terminal text, HTML and JSON; as Markdown it is a [`preview`](super::preview).
 
 mod html;
-mod markdown;
 mod text;
 
 pub use html::html;
-pub use markdown::{LIMIT, markdown};
 pub use text::{closing, text};
 
 use super::{Tone, escape};
@@ -60,7 +58,7 @@ pub fn unchanged(change: &Change) -> bool {
 }
 
 /// What it was compared with, in words.
-fn base(plan: &Plan) -> String {
+pub(super) fn base(plan: &Plan) -> String {
     if plan.base == "live" || plan.base.is_empty() { "live".to_owned() } else { short_revision(&plan.base) }
 }
 
@@ -70,7 +68,7 @@ pub fn short_revision(revision: &str) -> String {
 }
 
 /// A value of a field in one line: JSON, without the quotes where a word needs none.
-fn value(value: &Value) -> String {
+pub(super) fn value(value: &Value) -> String {
     match value {
         Value::String(text) if plain_word(text) => escape::line(text),
         Value::Null => "(none)".to_owned(),
@@ -88,7 +86,7 @@ fn plain_word(text: &str) -> bool {
 }
 
 /// A difference with its sign: `+4`, `-2`, `0`.
-fn signed(before: u64, after: u64) -> String {
+pub(super) fn signed(before: u64, after: u64) -> String {
     match after.cmp(&before) {
         std::cmp::Ordering::Greater => format!("+{}", after - before),
         std::cmp::Ordering::Less => format!("-{}", before - after),
@@ -124,7 +122,7 @@ fn by_sku(all: &std::collections::BTreeMap<String, GpuTotals>) -> String {
 }
 
 /// GPUs of all models by SKU.
-fn gpu_summary(plan: &Plan) -> String {
+pub(super) fn gpu_summary(plan: &Plan) -> String {
     let parts = by_sku(&plan.summary.gpus_by_sku);
     if parts.is_empty() { gpus(&plan.summary.gpus, None) } else { parts }
 }
@@ -140,14 +138,14 @@ fn gpus_of(change: &Change) -> String {
 }
 
 /// What a change costs more or saves: `+$14.00/h`; nothing where it stays what it was.
-fn cost_of(change: &Change) -> Option<String> {
+pub(super) fn cost_of(change: &Change) -> Option<String> {
     let cost = change.cost.as_ref().filter(|cost| cost.delta_hour != 0.0)?;
     let sign = if cost.delta_hour < 0.0 { "-" } else { "+" };
     Some(format!("{sign}{}{:.2}/h", escape::line(&cost.currency), cost.delta_hour.abs()))
 }
 
 /// `+$14.00/h (≈ +$10,220/mo)`; `None` without prices.
-fn cost(plan: &Plan) -> Option<String> {
+pub(super) fn cost(plan: &Plan) -> Option<String> {
     let cost = plan.summary.cost.as_ref()?;
     let currency = escape::line(&cost.currency);
     let sign = if cost.delta_hour < 0.0 { "-" } else { "+" };
@@ -188,7 +186,7 @@ fn risk(change: &Change) -> (u8, std::cmp::Reverse<Disruption>) {
 }
 
 /// Changes that are not `keep`, worst first, then by model and object.
-fn by_risk(plan: &Plan) -> Vec<&Change> {
+pub(super) fn by_risk(plan: &Plan) -> Vec<&Change> {
     let mut changes: Vec<&Change> = plan.changes.iter().filter(|change| !unchanged(change)).collect();
     changes.sort_by(|a, b| (risk(a), &a.model, &a.object).cmp(&(risk(b), &b.model, &b.object)));
     changes
