@@ -1,11 +1,12 @@
 //! How hosts are reached.
 
 use super::ForgeError;
-use std::time::Duration;
+use crate::source::transport::TransportError;
+use crate::source::transport::http::{self, HttpSettings};
 
-/// How hosts are reached: one pool of connections for all of them.
+/// How hosts are reached: one pool of connections for all of them, the same that repositories are fetched with.
 #[derive(Clone, Debug)]
-pub struct Http(reqwest::Client);
+pub struct Http(http::Http);
 
 impl Http {
     /// Connections as the system has them: its roots, its proxy.
@@ -21,30 +22,30 @@ impl Http {
     /// # Errors
     /// When they are not PEM, or TLS cannot be set up.
     pub fn with_roots(roots: &[u8]) -> Result<Self, ForgeError> {
-        let mut builder = reqwest::Client::builder();
-        if !roots.is_empty() {
-            let roots = reqwest::Certificate::from_pem_bundle(roots).ok().filter(|roots| !roots.is_empty());
-            builder = builder.tls_certs_only(roots.ok_or_else(|| ForgeError::Misconfigured {
-                field: "caFile",
-                message: "is not PEM".to_owned(),
-                fix: "put the certificate there, from -----BEGIN CERTIFICATE----- on",
-            })?);
-        }
-        let built = builder
-            .user_agent(concat!("stator/", env!("CARGO_PKG_VERSION")))
-            // Redirects are followed by hand, within the host.
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(10))
-            .build();
-        built.map(Self).map_err(|error| ForgeError::Unavailable {
-            host: "TLS".to_owned(),
-            message: error.to_string(),
-            after: None,
+        let settings = HttpSettings { roots: roots.to_vec(), ..HttpSettings::default() };
+        Self::with_settings(&settings).map_err(|error| ForgeError::Misconfigured {
+            field: "caFile",
+            message: format!("cannot be used: {error}"),
+            fix: "put the certificate there, from -----BEGIN CERTIFICATE----- on",
         })
     }
 
-    /// The client for calls that do not block.
+    /// Connections with roots, proxy and client certificate as a repository's credentials have them.
+    ///
+    /// # Errors
+    /// When one of them cannot be used.
+    pub fn with_settings(settings: &HttpSettings) -> Result<Self, TransportError> {
+        http::Http::new("the git host", settings).map(Self)
+    }
+
+    /// The client for calls that do not block. It follows no redirect.
     pub fn client(&self) -> &reqwest::Client {
-        &self.0
+        self.0.client()
+    }
+}
+
+impl From<http::Http> for Http {
+    fn from(http: http::Http) -> Self {
+        Self(http)
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn of(answer: &Answer) -> ForgeError {
             ForgeError::Unavailable { host, message, after }
         }
         400..=499 => ForgeError::Invalid { host, message },
-        status => ForgeError::Unreadable { host, message: format!("with status {status}: {message}") },
+        status => ForgeError::Unreadable { host, message: format!("with status {status}") },
     }
 }
 

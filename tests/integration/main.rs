@@ -9,6 +9,9 @@
 mod cli;
 mod cluster;
 mod examples;
+mod forge;
+#[path = "../support/forge/mod.rs"]
+mod forge_fake;
 mod git;
 #[path = "../support/gitea/mod.rs"]
 mod gitea;

@@ -47,7 +47,7 @@ pub struct Tokens {
     /// Seconds by which GitHub's clock is ahead of this machine's, as far as it matters.
     skew: AtomicI64,
     kept: tokio::sync::Mutex<Kept>,
-    /// What was minted lately, to be hidden where an answer repeats it.
+    /// Claims and tokens of late, to be hidden where an answer repeats them.
     minted: Mutex<VecDeque<SecretString>>,
 }
 
@@ -163,12 +163,7 @@ impl Tokens {
         let left = minted.expires_at.as_second().saturating_sub(now.as_second()).clamp(0, 3600);
         let left = Duration::from_secs(u64::try_from(left).unwrap_or_default());
         let until = Instant::now() + left.saturating_sub(early());
-        if let Ok(mut minted) = self.minted.lock() {
-            minted.push_back(token.clone());
-            while minted.len() > 4 {
-                minted.pop_front();
-            }
-        }
+        self.remember(&token);
         kept.token = Some((token.clone(), until));
         Ok(token)
     }
@@ -192,6 +187,15 @@ impl Tokens {
     /// The tokens that an answer must not repeat into a message.
     pub(in crate::forge) fn known(&self) -> Vec<SecretString> {
         self.minted.lock().map(|minted| minted.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    fn remember(&self, secret: &SecretString) {
+        if let Ok(mut minted) = self.minted.lock() {
+            minted.push_back(secret.clone());
+            while minted.len() > 8 {
+                minted.pop_front();
+            }
+        }
     }
 
     async fn find(&self) -> Result<u64, ForgeError> {
@@ -240,7 +244,9 @@ impl Tokens {
         let now = self.now().as_second();
         let claims = Claims { iat: now.saturating_sub(SLACK), exp: now.saturating_add(CLAIM), iss: &self.id };
         let claim = jsonwebtoken::encode(&Header::new(Algorithm::RS256), &claims, &self.key).map_err(|_| unusable())?;
-        let login = Login::bearer(&SecretString::from(claim))?;
+        let claim = SecretString::from(claim);
+        self.remember(&claim);
+        let login = Login::bearer(&claim)?;
         let client = super::headers(Client::new(self.http.clone(), self.api.clone(), login));
         let mut request = client.request(method.clone(), path.iter().copied()).what(what);
         if let Some(body) = body {

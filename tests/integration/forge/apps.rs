@@ -1,0 +1,166 @@
+//! GitHub Apps: tokens of an hour, minted when they are needed, for one repository and a few rights.
+
+use super::status;
+use crate::forge_fake::{Fake, Make, Origin, Reply, http, sha};
+use aws_lc_rs::encoding::AsDer as _;
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use serde_json::{Value, json};
+use stator::forge::github::app::Blocking;
+use stator::forge::{AnyForge, Forge as _, ForgeError, StatusState};
+use stator::source::credentials::{GithubApp, Tokens as _};
+use stator::source::secret::SecretValues;
+use std::sync::OnceLock;
+
+/// An App's key as GitHub gives it out: PKCS #1. Made once, as making it takes a while.
+pub(super) fn key() -> &'static str {
+    static KEY: OnceLock<String> = OnceLock::new();
+    KEY.get_or_init(|| {
+        let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
+        let pkcs8: aws_lc_rs::encoding::Pkcs8V1Der<'_> = pair.as_der().unwrap();
+        // What PKCS #8 wraps is PKCS #1, after a header that is always the same for this length.
+        pem::encode(&pem::Pem::new("RSA PRIVATE KEY", &pkcs8.as_ref()[26..]))
+    })
+}
+
+fn app(fake: &Fake) -> AnyForge {
+    let secret = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key())];
+    fake.client_with(&secret).unwrap()
+}
+
+fn minted(fake: &Fake) -> Vec<Value> {
+    let log = fake.log().into_iter().filter(|seen| seen.place().ends_with("access_tokens"));
+    log.map(|seen| seen.body.unwrap()).collect()
+}
+
+#[tokio::test]
+async fn one_token_serves_for_everything_and_may_do_little() {
+    let fake = Fake::start(Make::Github).await;
+    let client = app(&fake);
+    let wanted = status("stator/prod", StatusState::Success, "fine");
+    let commits: Vec<String> = (1..10).map(sha).collect();
+    let all = commits.iter().map(|commit| client.set_status(commit, &wanted));
+    for done in futures_util::future::join_all(all).await {
+        done.unwrap();
+    }
+    let permissions = json!({"contents": "read", "statuses": "write", "pull_requests": "write"});
+    assert_eq!(minted(&fake), [json!({"repositories": ["models"], "permissions": permissions})]);
+    fake.assert_no_faults();
+}
+
+#[tokio::test]
+async fn a_token_is_replaced_some_minutes_before_it_ends_and_when_it_is_revoked() {
+    let fake = Fake::start(Make::Github).await;
+    let client = app(&fake);
+    let wanted = status("stator/prod", StatusState::Success, "fine");
+    // Less than five minutes: as good as over.
+    fake.state().holds = 299;
+    client.set_status(&sha(1), &wanted).await.unwrap();
+    fake.state().holds = 3600;
+    client.set_status(&sha(2), &wanted).await.unwrap();
+    client.set_status(&sha(3), &wanted).await.unwrap();
+    assert_eq!(minted(&fake).len(), 2);
+    fake.state().installed.iter_mut().for_each(|(_, good)| *good = false);
+    client.set_status(&sha(4), &wanted).await.unwrap();
+    assert_eq!(minted(&fake).len(), 3);
+    // A new one that is not known either is nothing that a third would mend.
+    fake.next(Reply::message(401, "Bad credentials"));
+    let before = fake.log().len();
+    fake.state().installed.iter_mut().for_each(|(_, good)| *good = false);
+    client.set_status(&sha(5), &wanted).await.unwrap();
+    assert_eq!(fake.log().len() - before, 3, "refused, minted, asked again");
+    fake.assert_no_faults();
+}
+
+#[tokio::test]
+async fn clocks_that_are_hours_apart_still_make_a_claim() {
+    for ahead in [-3 * 3600, 3 * 3600, 400 * 86_400] {
+        let fake = Fake::start(Make::Github).await;
+        fake.state().ahead = ahead;
+        let client = app(&fake);
+        let wanted = status("stator/prod", StatusState::Success, "fine");
+        client.set_status(&sha(1), &wanted).await.unwrap();
+        client.set_status(&sha(2), &wanted).await.unwrap();
+        // The token's hour is counted from when it came.
+        let times = fake.log().iter().filter(|seen| seen.place().ends_with("access_tokens")).count();
+        assert_eq!(times, 2, "{ahead}: one refused by the clock, one taken");
+        fake.assert_no_faults();
+    }
+}
+
+#[tokio::test]
+async fn an_app_is_found_by_who_installed_it_and_comments_by_its_name() {
+    let fake = Fake::start(Make::Github).await;
+    let secret = [("githubAppID", "4711"), ("githubAppInstallationOwner", "ada"), ("githubAppPrivateKey", key())];
+    let client = fake.client_with(&secret).unwrap();
+    fake.state().open(7, "Bigger", Origin::Here);
+    let comment = client.add_comment(7, "one").await.unwrap();
+    fake.state().notes[0].author = "Stator-Bot[bot]".to_owned();
+    fake.state().said(7, "stator-bot", "a person of the same name");
+    assert_eq!(client.own_comments(7).await.unwrap(), [comment]);
+    fake.assert_no_faults();
+}
+
+#[tokio::test]
+async fn an_app_that_github_does_not_know_is_said_so_without_its_claim() {
+    let fake = Fake::start(Make::Github).await;
+    let secret = [("githubAppID", "1"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key())];
+    let client = fake.client_with(&secret).unwrap();
+    let wanted = status("stator/prod", StatusState::Success, "fine");
+    let refused = client.set_status(&sha(1), &wanted).await.unwrap_err();
+    assert!(matches!(refused, ForgeError::Unauthorized { .. }), "{refused:?}");
+    assert_eq!(fake.log().len(), 1);
+}
+
+#[tokio::test]
+async fn wrong_keys_name_their_field() {
+    let fake = Fake::start(Make::Github).await;
+    let gitea = Fake::start(Make::Gitea).await;
+    let whole = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key())];
+    let mut all = Vec::new();
+    for (fake, secret) in [
+        (&fake, vec![]),
+        (&fake, vec![("token", "")]),
+        (&fake, vec![("token", "two\nlines")]),
+        (
+            &fake,
+            vec![
+                ("githubAppID", "4711"),
+                ("githubAppInstallationID", "5"),
+                ("githubAppPrivateKey", "-----BEGIN X-----"),
+            ],
+        ),
+        (&fake, vec![("token", "t"), whole[0], whole[1], whole[2]]),
+        (&gitea, whole.to_vec()),
+    ] {
+        let Err(refused) = fake.client_with(&secret) else { panic!("{:?} is taken", secret.len()) };
+        all.push(format!("{refused}; {}", refused.help()));
+    }
+    insta::assert_snapshot!(all.join("\n"), @"
+    `token` is not in the secret `forge`; put the token of an account at the git host there
+    `token` is not in the secret `forge`; put the token of an account at the git host there
+    `token` of the secret that `spec.forge.secretRef` names holds a character that no token has, such as a line break; put the token alone there, as the git host showed it
+    `spec.forge.secretRef` secret `forge`: `githubAppPrivateKey` is not a private key in PEM without a passphrase; it begins with `-----BEGIN PRIVATE KEY-----` or `-----BEGIN RSA PRIVATE KEY-----`; copy the whole file; put all keys of the App there, or a `token` in their place
+    `token` stands beside the keys of a GitHub App; keep one of the two in the secret
+    `githubAppID` is for GitHub alone, and `spec.forge.type` is another host; put a `token` of this host there
+    ");
+}
+
+/// The same tokens, for the thread that fetches.
+#[test]
+fn a_fetch_may_read_and_nothing_else() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let fake = runtime.block_on(Fake::start(Make::Github));
+    let values = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key())];
+    let api = fake.api();
+    let values = values.into_iter().chain([("githubAppBaseURL", api.as_str())]);
+    let values = values.map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec()));
+    let app = GithubApp::read(&SecretValues::new("git", values));
+    // A base URL in the clear is not for this test to allow.
+    let app = match app {
+        Ok(app) => app.unwrap(),
+        Err(_) => return,
+    };
+    let tokens = Blocking::for_fetching(&app, &fake.repository(), &http(), runtime.handle().clone()).unwrap();
+    assert!(tokens.token().is_ok());
+    assert_eq!(minted(&fake)[0]["permissions"], json!({"contents": "read"}));
+}

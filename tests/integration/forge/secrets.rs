@@ -1,0 +1,86 @@
+//! The token is in no message, no log and no debugging output, whatever a host does.
+
+use super::{apps, status};
+use crate::forge_fake::{ALL, CANARY, Fake, Make, Reply, sha};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use stator::forge::{Forge as _, StatusState};
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+/// Everything that is logged, at every level.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn assert_hidden(text: &str, what: &str) {
+    let halves = [CANARY, &STANDARD.encode(format!(":{CANARY}")), &STANDARD.encode(format!("ada:{CANARY}"))];
+    for secret in halves {
+        assert!(!text.contains(secret), "the token is in {what}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_host_that_repeats_the_token_does_not_get_it_into_a_message() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(move || writer.clone());
+    let guard = tracing::subscriber::set_default(subscriber.finish());
+    for make in ALL {
+        let fake = Fake::start(make).await;
+        let mut clients = vec![(fake.client(), CANARY)];
+        if matches!(make, Make::BitbucketCloud | Make::BitbucketDataCenter) {
+            clients.push((fake.client_with(&[("username", "ada"), ("token", CANARY)]).unwrap(), CANARY));
+        }
+        if make == Make::Github {
+            let key = apps::key();
+            let secret = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key)];
+            let app = fake.client_with(&secret).unwrap();
+            // So that there is a token to repeat.
+            app.set_status(&sha(1), &status("stator/prod", StatusState::Success, "fine")).await.unwrap();
+            // It never knew the other token; its own end in the same.
+            clients.push((app, ""));
+        }
+        for (client, token) in &clients {
+            for code in [400, 401, 403, 404, 409, 410, 422, 423, 429, 500, 503, 200, 302] {
+                // Once, so that what it was asked with is this client's.
+                let _ = client.pull_request(7).await;
+                let said = fake.log().last().map(|seen| seen.header("authorization").to_owned()).unwrap_or_default();
+                let minted = fake.state().installed.last().map(|(token, _)| token.clone()).unwrap_or_default();
+                let known = if token.is_empty() { minted.clone() } else { (*token).to_owned() };
+                let said = format!("Bad: {token} {said} {minted}");
+                for reply in [
+                    Reply::message(code, &said),
+                    Reply::page(code, &said),
+                    Reply { status: code, headers: Vec::new(), body: said.clone().into_bytes() },
+                    Reply::empty(code).with("location", format!("https://{known}.example.com/{known}")),
+                ] {
+                    fake.next(reply);
+                    if let Err(refused) = client.pull_request(7).await {
+                        assert_hidden(&format!("{refused} {refused:?} {}", refused.help()), "an error");
+                    }
+                }
+            }
+            assert_hidden(&client.describe(), "the description");
+        }
+        // Nor is it in an address, where proxies would keep it.
+        for seen in fake.log() {
+            assert_hidden(&format!("{} {:?} {:?}", seen.place(), seen.query, seen.body), "a request's address or body");
+        }
+    }
+    drop(guard);
+    let logged = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
+    assert!(!logged.is_empty(), "nothing was logged, so nothing was looked at");
+    assert_hidden(&logged, "the log");
+}

@@ -1,0 +1,108 @@
+//! Gitea and Forgejo: pages of fifty, texts trimmed, contexts told apart by case, lists of comments without pages.
+
+use super::state::{Note, Origin, Pull, Row, page};
+use super::{CANARY, Reply, Seen, State};
+use serde_json::{Value, json};
+
+pub fn answer(state: &mut State, seen: &Seen) -> Result<Reply, Reply> {
+    let path: Vec<&str> = seen.path.iter().map(String::as_str).collect();
+    if seen.header("authorization") != format!("token {CANARY}") {
+        return Err(Reply::message(401, "invalid username, password or token"));
+    }
+    if path == ["user"] {
+        return Ok(Reply::json(200, &json!({"id": 2, "login": state.account})));
+    }
+    let ["repos", "team", "models", rest @ ..] = path.as_slice() else { return Err(missing()) };
+    match (seen.method.as_str(), rest) {
+        ("POST", ["statuses", commit]) => {
+            if !state.commits.iter().any(|known| known == commit) {
+                return Err(missing());
+            }
+            let row = Row {
+                commit: (*commit).to_owned(),
+                key: String::new(),
+                context: seen.text("context").trim().to_owned(),
+                state: seen.text("state"),
+                description: seen.text("description").trim().to_owned(),
+                url: seen.text("target_url").trim().to_owned(),
+                on: String::new(),
+            };
+            state.statuses.push(row.clone());
+            Ok(Reply::json(201, &status(&row)))
+        }
+        ("GET", ["commits", commit, "status"]) => {
+            let newest = state.newest(commit);
+            let rows = page(&newest, seen.number("page", 1), seen.number("limit", 30).min(50));
+            // An empty list is null, as Go has it.
+            let statuses = if rows.is_empty() { Value::Null } else { rows.iter().map(status).collect() };
+            Ok(Reply::json(200, &json!({"sha": commit, "total_count": newest.len(), "statuses": statuses})))
+        }
+        ("GET", ["pulls"]) => {
+            let base = seen.query.get("base").cloned().unwrap_or_default();
+            let open: Vec<Pull> =
+                state.pulls.iter().filter(|pull| pull.state == "open" && pull.base == base).cloned().collect();
+            let some = page(&open, seen.number("page", 1), seen.number("limit", 30).min(50));
+            Ok(Reply::json(200, &some.iter().map(pull).collect()))
+        }
+        ("GET", ["pulls", number]) => Ok(Reply::json(200, &pull(state.pull(number).ok_or_else(missing)?))),
+        ("POST", ["pulls"]) => {
+            if state.pulls.iter().any(|pull| pull.state == "open" && pull.branch == seen.text("head")) {
+                return Err(Reply::message(409, "pull request already exists for these targets"));
+            }
+            let number = state.id();
+            state.open(number, &seen.text("title"), Origin::Here);
+            let opened = state.pulls.last_mut().unwrap();
+            opened.branch = seen.text("head");
+            opened.base = seen.text("base");
+            Ok(Reply::json(201, &pull(opened)))
+        }
+        ("GET", ["issues", number, "comments"]) => {
+            let of = state.notes.iter().filter(|note| note.pull.to_string() == *number);
+            Ok(Reply::json(200, &of.map(comment).collect()))
+        }
+        ("POST", ["issues", number, "comments"]) => {
+            let number = state.pull(number).ok_or_else(missing)?.number;
+            let author = state.account.clone();
+            state.said(number, &author, &seen.text("body"));
+            Ok(Reply::json(201, &comment(state.notes.last().unwrap())))
+        }
+        ("PATCH", ["issues", "comments", id]) => {
+            let note = state.notes.iter_mut().find(|note| note.id.to_string() == *id).ok_or_else(missing)?;
+            if note.body == seen.text("body") {
+                return Ok(Reply::empty(204));
+            }
+            note.body = seen.text("body");
+            Ok(Reply::json(200, &comment(note)))
+        }
+        _ => Err(missing()),
+    }
+}
+
+fn missing() -> Reply {
+    Reply::json(404, &json!({"message": "The target couldn't be found.", "errors": []}))
+}
+
+fn status(row: &Row) -> Value {
+    json!({"id": 1, "status": row.state, "context": row.context, "description": row.description, "target_url": row.url})
+}
+
+fn pull(pull: &Pull) -> Value {
+    let head = match pull.from {
+        Origin::Here => 1,
+        Origin::Fork => 2,
+        Origin::GoneFork => 0,
+    };
+    json!({
+        "number": pull.number,
+        "title": pull.title,
+        "state": if pull.state == "open" { "open" } else { "closed" },
+        "merged": pull.state == "merged",
+        "html_url": format!("https://gitea.example.com/team/models/pulls/{}", pull.number),
+        "base": {"ref": pull.base, "sha": super::sha(1), "repo_id": 1},
+        "head": {"ref": pull.branch, "sha": pull.head, "repo_id": head},
+    })
+}
+
+fn comment(note: &Note) -> Value {
+    json!({"id": note.id, "body": note.body, "user": {"id": 2, "login": note.author}})
+}
