@@ -7,6 +7,11 @@
 //! A block marked `console kubernetes` runs with a kubeconfig whose current context is the tests' own API server, with the
 //! namespaces of the example repository; it is skipped where there is no API server, see `tests/support/testbed`.
 //!
+//! A block marked `console gitea` runs beside the tests' own Gitea, as somebody who may push to it: `https://git.example.com`
+//! in a command is where that is, `team/models` a repository of the page's own that holds `examples/repo-layout`, and
+//! `$TOKEN` the token of stator's account. A command that ends in ` &` runs until the page ends, and what it prints is
+//! waited for. So is what `curl` prints: it is asked again until the page is right, as a reader would.
+//!
 //! `STATOR_BLESS=1 cargo test --test docs` writes what was printed where a page says something else.
 
 #![allow(
@@ -16,13 +21,30 @@
     reason = "a runner for tests: what fails, fails the test"
 )]
 
+#[path = "support/gitea/mod.rs"]
+mod gitea;
 #[path = "support/testbed/mod.rs"]
 mod testbed;
 
 use snapbox::IntoData as _;
+use std::cell::{OnceCell, RefCell};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// What a block runs against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Server {
+    /// Nothing.
+    None,
+    /// A Kubernetes cluster.
+    Kubernetes,
+    /// A git host.
+    Gitea,
+}
 
 /// One command of a page.
 #[derive(Debug, PartialEq)]
@@ -30,8 +52,7 @@ struct Step {
     command: String,
     expected: String,
     code: i32,
-    /// Whether it wants a Kubernetes cluster.
-    kubernetes: bool,
+    server: Server,
     /// The lines of the page that hold what it prints, its exit code included.
     output: std::ops::Range<usize>,
 }
@@ -40,19 +61,21 @@ struct Step {
 fn steps(page: &str) -> Vec<Step> {
     let lines: Vec<&str> = page.lines().collect();
     let mut steps: Vec<Step> = Vec::new();
-    let (mut inside, mut kubernetes) = (false, false);
+    let mut block = None;
     for (at, line) in lines.iter().enumerate() {
         if line.starts_with("```") {
-            kubernetes = *line == "```console kubernetes";
-            inside = !inside && (*line == "```console" || kubernetes);
+            block = match *line {
+                "```console" => Some(Server::None),
+                "```console kubernetes" => Some(Server::Kubernetes),
+                "```console gitea" => Some(Server::Gitea),
+                _ => None,
+            };
             continue;
         }
-        if !inside {
-            continue;
-        }
+        let Some(server) = block else { continue };
         if let Some(command) = line.strip_prefix("$ ") {
             let output = at + 1..at + 1;
-            steps.push(Step { command: command.to_owned(), expected: String::new(), code: 0, kubernetes, output });
+            steps.push(Step { command: command.to_owned(), expected: String::new(), code: 0, server, output });
             continue;
         }
         let step = steps.last_mut().unwrap_or_else(|| panic!("line {}: output before a command", at + 1));
@@ -79,6 +102,8 @@ fn steps(page: &str) -> Vec<Step> {
 /// A fresh folder that commands run in, and nothing of the caller's environment.
 struct Place {
     folder: tempfile::TempDir,
+    host: OnceCell<Host>,
+    running: RefCell<Vec<testbed::Supervisor>>,
 }
 
 impl Place {
@@ -88,36 +113,146 @@ impl Place {
         copy(&root.join("examples"), &folder.path().join("examples"));
         copy(&root.join("schemas"), &folder.path().join("schemas"));
         fs::write(folder.path().join(".cwd"), folder.path().to_str().unwrap()).unwrap();
-        Self { folder }
+        Self { folder, host: OnceCell::new(), running: RefCell::default() }
+    }
+
+    /// The variables that commands see, and no others.
+    fn environment(&self, kubeconfig: Option<&Path>) -> Vec<(&'static str, OsString)> {
+        let binary = Path::new(env!("CARGO_BIN_EXE_stator"));
+        let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
+        let mut variables = vec![
+            ("PATH", path.into()),
+            ("STATE", self.folder.path().join(".cwd").into()),
+            ("HOME", self.folder.path().into()),
+            ("LC_ALL", "C.UTF-8".into()),
+            ("TZ", "UTC".into()),
+            ("KUBECONFIG", kubeconfig.unwrap_or(Path::new("")).into()),
+            // A command that never ends is a failure and must not hang the suite; nobody reads along, so the operator
+            // may hurry.
+            ("STATOR_TIMEOUT", "2m".into()),
+            ("STATOR_SIMULATE_SPEED", "20".into()),
+        ];
+        variables.extend(self.host.get().map(Host::environment).unwrap_or_default());
+        variables
+    }
+
+    fn here(&self) -> String {
+        fs::read_to_string(self.folder.path().join(".cwd")).unwrap().trim().to_owned()
+    }
+
+    /// A command of a page as it is run here.
+    fn real(&self, command: &str) -> String {
+        let command = command.replace("cargo run --release -- ", "stator ");
+        self.host.get().map_or(command.clone(), |host| host.real(&command))
+    }
+
+    /// What was printed here as the page has it.
+    fn told(&self, printed: &str) -> String {
+        let printed = printed
+            .replace(self.folder.path().canonicalize().unwrap().to_str().unwrap(), "/home/you")
+            .replace(self.folder.path().to_str().unwrap(), "/home/you");
+        self.host.get().map_or(printed.clone(), |host| host.told(&printed))
     }
 
     /// What a command prints and its exit code. A `cd` lasts.
     fn run(&self, command: &str, kubeconfig: Option<&Path>) -> (String, i32) {
-        let binary = Path::new(env!("CARGO_BIN_EXE_stator"));
-        let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
-        let state = self.folder.path().join(".cwd");
-        let command = command.replace("cargo run --release -- ", "stator ");
-        let script = format!("exec 2>&1\n{command}\ncode=$?\npwd > \"$STATE\"\nexit $code");
+        let script = format!("exec 2>&1\n{}\ncode=$?\npwd > \"$STATE\"\nexit $code", self.real(command));
         let output = Command::new("sh")
             .args(["-c", &script])
-            .current_dir(fs::read_to_string(&state).unwrap().trim())
+            .current_dir(self.here())
             .env_clear()
-            .env("PATH", path)
-            .env("STATE", &state)
-            .env("HOME", self.folder.path())
-            .env("LC_ALL", "C.UTF-8")
-            .env("TZ", "UTC")
-            .env("KUBECONFIG", kubeconfig.unwrap_or(Path::new("")))
-            // A command that never ends is a failure and must not hang the suite; nobody reads along, so the operator
-            // may hurry.
-            .env("STATOR_TIMEOUT", "2m")
-            .env("STATOR_SIMULATE_SPEED", "20")
+            .envs(self.environment(kubeconfig))
             .output()
             .unwrap();
-        let printed = String::from_utf8_lossy(&output.stdout)
-            .replace(self.folder.path().canonicalize().unwrap().to_str().unwrap(), "/home/you")
-            .replace(self.folder.path().to_str().unwrap(), "/home/you");
-        (printed, output.status.code().unwrap_or(-1))
+        (self.told(&String::from_utf8_lossy(&output.stdout)), output.status.code().unwrap_or(-1))
+    }
+
+    /// Runs a command until the page ends. Gives a look at what it has printed so far.
+    fn start(&self, command: &str) -> impl Fn() -> (String, i32) {
+        let prepare = |_: &Path| {
+            let line = |(name, value): (&str, OsString)| format!("{name}='{}'", value.to_str().unwrap());
+            // It runs as long as the page does.
+            let lasting = self.environment(None).into_iter().filter(|(name, _)| *name != "STATOR_TIMEOUT");
+            let variables: Vec<String> = lasting.map(line).collect();
+            let command = format!("cd '{}' && exec {}", self.here(), self.real(command));
+            Ok(vec![("VARIABLES", variables.join(" ").into()), ("COMMAND", command.into())])
+        };
+        let script = r#"start() { eval "run it env -i $VARIABLES sh -c \"\$COMMAND\""; }"#;
+        let supervisor = testbed::Supervisor::start(script, prepare, testbed::Supervisor::piped).unwrap();
+        supervisor.start_program("it");
+        let log = supervisor.folder().join("it.log");
+        self.running.borrow_mut().push(supervisor);
+        move || (self.told(&fs::read_to_string(&log).unwrap_or_default()), 0)
+    }
+}
+
+/// The git host of a page: a repository of its own, and somebody who may push to it.
+struct Host {
+    gitea: &'static gitea::Gitea,
+    repository: gitea::Repository<'static>,
+    port: u16,
+}
+
+/// What pages call the git host.
+const HOST: &str = "https://git.example.com";
+
+impl Host {
+    /// Says why, where there is none.
+    fn new(folder: &Path) -> Option<Self> {
+        let tools = ["curl", "jq"].into_iter().filter(|tool| !testbed::is_there(tool, "--version"));
+        if let Some(missing) = tools.into_iter().next() {
+            assert!(!testbed::required(), "there is no {missing}, which pages use");
+            testbed::say(&format!("SKIPPED a page's commands on Gitea: there is no {missing}"));
+            return None;
+        }
+        let gitea = gitea::shared()?;
+        static PAGES: AtomicUsize = AtomicUsize::new(0);
+        let repository = gitea.repository(&format!("page-{}", PAGES.fetch_add(1, Ordering::Relaxed)));
+        // Readers need no token to look.
+        repository.call("PATCH", "", &serde_json::json!({"private": false}));
+        let models = tempfile::tempdir().unwrap();
+        copy(&root().join("examples/repo-layout"), models.path());
+        let git = git2::Repository::init(models.path()).unwrap();
+        let mut index = git.index().unwrap();
+        index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
+        let tree = git.find_tree(index.write_tree().unwrap()).unwrap();
+        let who = git2::Signature::now("You", "you@example.com").unwrap();
+        git.commit(Some("HEAD"), &who, &who, "The example", &tree, &[]).unwrap();
+        repository.push(models.path(), "main");
+        let login = format!("://{}:{}@", gitea::OWNER, gitea.owner_token());
+        fs::write(folder.join(".git-credentials"), gitea.url().replacen("://", &login, 1)).unwrap();
+        let settings = "[user]\nname = You\nemail = you@example.com\n[credential]\nhelper = store\n";
+        fs::write(folder.join(".gitconfig"), settings).unwrap();
+        Some(Self { gitea, repository, port: gitea::quiet_port().unwrap() })
+    }
+
+    fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let certificate: OsString = self.gitea.certificate().into();
+        vec![
+            ("TOKEN", self.gitea.bot_token().into()),
+            ("GIT_SSL_CAINFO", certificate.clone()),
+            ("CURL_CA_BUNDLE", certificate.clone()),
+            ("SSL_CERT_FILE", certificate),
+            ("GIT_TERMINAL_PROMPT", "0".into()),
+            ("STATOR_LISTEN", format!("127.0.0.1:{}", self.port).into()),
+        ]
+    }
+
+    /// The pages' names, and what they stand for.
+    fn names(&self) -> [(&'static str, String); 3] {
+        [
+            ("team/models", self.repository.path()),
+            (HOST, self.gitea.url()),
+            ("127.0.0.1:8080", format!("127.0.0.1:{}", self.port)),
+        ]
+    }
+
+    fn real(&self, command: &str) -> String {
+        self.names().iter().fold(command.to_owned(), |text, (name, real)| text.replace(name, real))
+    }
+
+    fn told(&self, printed: &str) -> String {
+        self.names().iter().fold(printed.to_owned(), |text, (name, real)| text.replace(real, name))
     }
 }
 
@@ -175,6 +310,21 @@ fn kubeconfig() -> Option<PathBuf> {
 /// The command that `.ci/run` tests with.
 const TESTS: &str = "cargo test --locked";
 
+/// How long what a page promises may take to come true.
+const SOON: Duration = Duration::from_secs(180);
+
+/// Looks until it is what was expected, or until that takes too long.
+fn until<E>(look: impl Fn() -> (String, i32), same: impl Fn(&(String, i32)) -> Result<bool, E>) -> (String, i32) {
+    let start = Instant::now();
+    loop {
+        let found = look();
+        if matches!(same(&found), Ok(true)) || start.elapsed() > SOON {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 /// Runs a page. Gives what went wrong, and the page with what was really printed.
 fn check(page: &str) -> (Vec<String>, String) {
     let place = Place::new();
@@ -190,18 +340,37 @@ fn check(page: &str) -> (Vec<String>, String) {
             }
             continue;
         }
-        let kubeconfig = match step.kubernetes.then(kubeconfig) {
-            // Said loudly by the testbed, and an error in CI.
-            Some(None) => continue,
-            Some(Some(path)) => Some(path),
-            None => None,
+        // What is skipped is said loudly by the testbed, and an error in CI.
+        let kubeconfig = match step.server {
+            Server::None => None,
+            Server::Kubernetes => match kubeconfig() {
+                Some(path) => Some(path),
+                None => continue,
+            },
+            Server::Gitea => {
+                if place.host.get().is_none() {
+                    let Some(host) = Host::new(place.folder.path()) else { continue };
+                    let _ = place.host.set(host);
+                }
+                None
+            }
         };
-        let (printed, code) = place.run(&step.command, kubeconfig.as_deref());
-        let same = snapbox::Assert::new().action(snapbox::assert::Action::Verify).try_eq(
-            None,
-            printed.clone().into_data(),
-            step.expected.as_str().into_data(),
-        );
+        let same = |(printed, code): &(String, i32)| {
+            let same = snapbox::Assert::new().action(snapbox::assert::Action::Verify).try_eq(
+                None,
+                printed.clone().into_data(),
+                step.expected.as_str().into_data(),
+            );
+            same.map(|()| *code == step.code)
+        };
+        let (printed, code) = match (step.server, step.command.strip_suffix(" &")) {
+            (Server::Gitea, Some(command)) => until(place.start(command), same),
+            (Server::Gitea, None) if step.command.starts_with("curl ") => {
+                until(|| place.run(&step.command, None), same)
+            }
+            (Server::None | Server::Kubernetes | Server::Gitea, _) => place.run(&step.command, kubeconfig.as_deref()),
+        };
+        let same = same(&(printed.clone(), code));
         if let Err(difference) = same {
             wrong.push(format!("$ {}\n{difference}", step.command));
         } else if code != step.code {
@@ -264,4 +433,12 @@ fn a_page_that_says_something_else_is_found() {
     // A `cd` lasts to the next command, and blocks in other languages are left alone.
     assert_eq!(faults(page("cd examples", "$ ls\nmanifests\nrepo-layout\n")), 0);
     assert_eq!(steps("```sh\n$ false\n```\n"), Vec::new());
+}
+
+#[test]
+fn a_block_beside_a_git_host_prints_what_comes_in_time() {
+    let gitea = "```console gitea\n$ echo come; sleep 60 &\ncome\n$ git ls-remote --heads https://git.example.com/team/models.git\n\
+                 [..]\trefs/heads/main\n$ curl -s https://git.example.com/api/v1/repos/team/models | jq -r .html_url\n\
+                 https://git.example.com/team/models\n```\n";
+    assert_eq!(check(gitea).0, Vec::<String>::new());
 }

@@ -1,6 +1,7 @@
 //! What refs a repository has.
 
 use super::MirrorError;
+use crate::source::transport::Advertised;
 use git2::{ObjectType, Oid, Reference, Repository};
 use std::collections::BTreeMap;
 
@@ -43,6 +44,27 @@ impl Advert {
             .ok()
             .and_then(|head| head.symbolic_target_bytes().map(|name| String::from_utf8_lossy(name).into_owned()));
         Ok(advert)
+    }
+
+    /// The refs that a host says it has. Names that git does not allow are left out: nothing can be called so that a
+    /// source would follow.
+    pub(super) fn from_host(advertised: &Advertised) -> Self {
+        let mut advert = Self::default();
+        for (name, target) in &advertised.refs {
+            let Ok(name) = std::str::from_utf8(name) else { continue };
+            match name.strip_suffix("^{}") {
+                Some(tag) if is_sound(tag) => drop(advert.peeled.insert(tag.to_owned(), *target)),
+                Some(_) => {}
+                None if name.starts_with("refs/") => advert.put(name, *target),
+                None => {}
+            }
+        }
+        advert.head = advertised
+            .capabilities
+            .split(' ')
+            .find_map(|capability| capability.strip_prefix("symref=HEAD:"))
+            .map(str::to_owned);
+        advert
     }
 
     /// Adds a ref when its name is one that git allows.

@@ -18,7 +18,7 @@ impl Mirror {
             Some(tag) => reference::full(tag)?,
             None => commit,
         };
-        let before = self.received;
+        let before = self.traffic().received;
         self.mending(&[start], |mirror| {
             mirror.bring(&[start], 1)?;
             mirror.leads_to(&tip.name, start, commit)
@@ -26,12 +26,14 @@ impl Mirror {
         let name = if tip.name.is_empty() { "commit" } else { &tip.name };
         let previous = self.store.seen(name);
         let forced = match previous {
-            Some(previous) if previous != commit && !tip.name.is_empty() => match self.descends(previous, commit) {
-                Ok(descends) => !descends,
-                // A history that is too long to look through cannot be shown to lead here.
-                Err(MirrorError::Transport(TransportError::TooMuch { .. }) | MirrorError::TooMany { .. }) => true,
-                Err(error) => return Err(error),
-            },
+            Some(previous) if previous != commit && !tip.name.is_empty() => {
+                match self.descends(previous, commit, start) {
+                    Ok(descends) => !descends,
+                    // A history that is too long to look through cannot be shown to lead here.
+                    Err(MirrorError::Transport(TransportError::TooMuch { .. }) | MirrorError::TooMany { .. }) => true,
+                    Err(error) => return Err(error),
+                }
+            }
             Some(_) | None => false,
         };
         self.store.remember(name, commit)?;
@@ -39,7 +41,7 @@ impl Mirror {
             commit: commit.to_string(),
             previous: previous.map(|previous| previous.to_string()),
             forced,
-            bytes: self.received.saturating_sub(before),
+            bytes: self.traffic().received.saturating_sub(before),
         })
     }
 

@@ -29,13 +29,17 @@ impl Mirror {
     /// When a commit is not in the mirror, or its history cannot be fetched.
     pub fn merge_base(&mut self, a: &str, b: &str) -> Result<Option<String>, MirrorError> {
         let (a, b) = (super::reference::full(a)?, super::reference::full(b)?);
+        for commit in [a, b] {
+            self.object(&commit.to_string(), ObjectType::Commit)?;
+        }
         let base = self.deepening(&[a, b], |mirror| mirror.known_base(a, b))?;
         Ok(base.map(|base| base.to_string()))
     }
 
     /// Whether one commit is an ancestor of another, or the same.
-    pub(super) fn descends(&mut self, old: Oid, new: Oid) -> Result<bool, MirrorError> {
-        self.deepening(&[new], |mirror| mirror.known_ancestor(old, new))
+    /// `start` is what the host gives out for `new`: the commit, or a tag of it.
+    pub(super) fn descends(&mut self, old: Oid, new: Oid, start: Oid) -> Result<bool, MirrorError> {
+        self.deepening(&[start], |mirror| mirror.known_ancestor(old, new))
     }
 
     fn deepening<T>(
@@ -43,9 +47,6 @@ impl Mirror {
         tips: &[Oid],
         ask: impl Fn(&Self) -> Result<Known<T>, MirrorError>,
     ) -> Result<T, MirrorError> {
-        for tip in tips {
-            self.object(&tip.to_string(), ObjectType::Commit)?;
-        }
         if let Known::For(answer) = ask(self)? {
             return Ok(answer);
         }

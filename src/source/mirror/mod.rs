@@ -10,6 +10,7 @@ mod advert;
 mod error;
 mod fetch;
 mod history;
+mod network;
 mod range;
 mod reference;
 mod remote;
@@ -21,6 +22,7 @@ mod trees;
 mod tests;
 
 pub use error::MirrorError;
+pub use network::Traffic;
 pub use remote::{Limits, Remote};
 pub use signed::{Signed, SignedObject};
 
@@ -35,7 +37,7 @@ pub struct Mirror {
     store: Store,
     remote: Remote,
     cache: trees::Cache,
-    received: u64,
+    host: network::Host,
 }
 
 /// Where a reference leads at the moment.
@@ -70,7 +72,7 @@ impl Mirror {
     /// When the folder cannot be written or another process uses it, or a local path leads to no repository.
     pub fn open(folder: &Path, remote: Remote) -> Result<Self, MirrorError> {
         let store = Store::open(folder, &remote.url)?;
-        Ok(Self { store, remote, cache: trees::Cache::default(), received: 0 })
+        Ok(Self { store, remote, cache: trees::Cache::default(), host: network::Host::default() })
     }
 
     /// Where a reference leads at the moment. Asks the host once; for a commit that is here already, not at all.
@@ -88,24 +90,6 @@ impl Mirror {
     /// How many git objects were read since the mirror was opened: what a second look at the same files does not raise.
     pub fn objects_read(&self) -> u64 {
         self.cache.read()
-    }
-
-    /// The refs of the repository at the moment.
-    fn advert(&mut self) -> Result<Advert, MirrorError> {
-        if self.remote.url.scheme() != crate::source::url::Scheme::Local {
-            let reason = "this build mirrors repositories of this machine".to_owned();
-            return Err(MirrorError::Transport(crate::source::transport::TransportError::Local { reason }));
-        }
-        Advert::of(&store::local(Path::new(self.remote.url.path()))?, self.remote.limits.refs)
-    }
-
-    /// Brings objects in, with that many commits of history; `i32::MAX` for all of it.
-    fn bring(&mut self, wants: &[Oid], _depth: i32) -> Result<(), MirrorError> {
-        let odb = self.odb()?;
-        match wants.iter().find(|want| !odb.exists(**want)) {
-            Some(want) => Err(MirrorError::NoCommit { commit: want.to_string() }),
-            None => Ok(()),
-        }
     }
 
     /// Does something with what is here. When that turns out to be damaged, the mirror is made anew, once, with the given

@@ -48,6 +48,8 @@ pub struct Limits {
     pub window: Duration,
     /// Bytes of one answer.
     pub pack: u64,
+    /// Objects of one answer.
+    pub objects: usize,
     /// Branches, tags and other refs that a repository may have.
     pub refs: usize,
     /// Files of ours in one commit.
@@ -69,6 +71,7 @@ impl Default for Limits {
             floor: 1024,
             window: Duration::from_secs(60),
             pack: 256 << 20,
+            objects: 1_000_000,
             refs: 50_000,
             files: 100_000,
             entries: 2_000_000,

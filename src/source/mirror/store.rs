@@ -74,6 +74,11 @@ impl Store {
         attach(&self.repository, self.local.as_deref()).map_err(|error| lost(&self.folder, &error))
     }
 
+    /// That the folder could not be written, in the words of who tried.
+    pub(super) fn failed(&self, reason: &str) -> MirrorError {
+        MirrorError::Folder { path: self.folder.clone(), reason: reason.to_owned() }
+    }
+
     /// The commit that a ref led to when it was fetched last.
     pub(super) fn seen(&self, name: &str) -> Option<Oid> {
         self.repository.find_reference(&seen_as(name)).ok()?.target()

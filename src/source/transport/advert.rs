@@ -1,0 +1,116 @@
+//! Git's list of refs as it comes over the wire (`gitprotocol-pack(5)`, versions 0 and 1).
+
+use super::{Session, TransportError};
+use git2::Oid;
+use std::io::Read;
+
+/// Bytes of a whole list: 50,000 refs of ordinary names are a tenth of it.
+const BYTES: usize = 32 << 20;
+
+/// What a host says that it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::source) struct Advertised {
+    /// Names and what they lead to, in the host's order, unchecked. Tags have a second line with `^{}`.
+    pub(in crate::source) refs: Vec<(Vec<u8>, Oid)>,
+    /// What the host's git can do.
+    pub(in crate::source) capabilities: String,
+}
+
+impl Advertised {
+    /// The value of `what=value`.
+    pub(in crate::source) fn value(&self, what: &str) -> Option<&str> {
+        self.capabilities.split(' ').find_map(|capability| capability.strip_prefix(what)?.strip_prefix('='))
+    }
+}
+
+/// Reads a list of refs. Why it breaks off is the stream's to say, where the stream broke.
+pub(in crate::source) fn read(stream: &mut dyn Read, session: &Session) -> Result<Advertised, TransportError> {
+    let list = lines(stream, session);
+    list.map_err(|error| session.failure().unwrap_or(error))
+}
+
+fn lines(stream: &mut dyn Read, session: &Session) -> Result<Advertised, TransportError> {
+    let limit = session.limits().refs;
+    let broken = |reason: &str| TransportError::Protocol { host: session.host(), reason: reason.to_owned() };
+    let mut advertised = Advertised::default();
+    let (mut bytes, mut first, mut announced) = (0_usize, true, false);
+    loop {
+        let line = match packet(stream) {
+            Ok(line) => line,
+            Err(Bad::Ended) => return Err(TransportError::CutShort { host: session.host() }),
+            Err(Bad::Length) => return Err(broken("a line has no length")),
+        };
+        let Some(line) = line else {
+            // Over HTTP a line that names the service stands before the list, and ends of its own.
+            if announced {
+                announced = false;
+                continue;
+            }
+            return Ok(advertised);
+        };
+        bytes += line.len();
+        if bytes > BYTES {
+            return Err(TransportError::TooMuch { host: session.host(), limit: BYTES as u64, what: "bytes of refs" });
+        }
+        if let Some(message) = line.strip_prefix(b"ERR ") {
+            return Err(TransportError::Remote { host: session.host(), message: session.quote(message) });
+        }
+        if first && line.starts_with(b"# service=") {
+            announced = true;
+            continue;
+        }
+        if first && line.trim_ascii_end() == b"version 1" {
+            continue;
+        }
+        if line.starts_with(b"shallow ") {
+            continue;
+        }
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
+        let line = match line.iter().position(|byte| *byte == 0) {
+            Some(at) if first => {
+                let (before, after) = line.split_at(at);
+                let capabilities = after.get(1..).unwrap_or_default();
+                advertised.capabilities = String::from_utf8_lossy(capabilities).trim().to_owned();
+                before
+            }
+            Some(_) | None => line,
+        };
+        first = false;
+        if advertised.value("object-format").is_some_and(|format| format != "sha1") {
+            return Ok(advertised);
+        }
+        let (oid, rest) = line.split_at_checked(40).ok_or_else(|| broken("a line of the list of refs is too short"))?;
+        let oid = std::str::from_utf8(oid).ok().and_then(|oid| Oid::from_str(oid).ok());
+        let oid = oid.ok_or_else(|| broken("a ref leads to something that is no object's name"))?;
+        let name = rest.strip_prefix(b" ").ok_or_else(|| broken("a ref has no name"))?;
+        // How a host says what it can do when it has no refs.
+        if name == b"capabilities^{}" {
+            continue;
+        }
+        advertised.refs.push((name.to_vec(), oid));
+        if advertised.refs.len() > limit {
+            return Err(TransportError::TooMuch { host: session.host(), limit: limit as u64, what: "refs" });
+        }
+    }
+}
+
+enum Bad {
+    Ended,
+    Length,
+}
+
+/// One line with its length in front; `None` for the end of a list.
+fn packet(stream: &mut dyn Read) -> Result<Option<Vec<u8>>, Bad> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).map_err(|_| Bad::Ended)?;
+    let length = std::str::from_utf8(&length).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let length = length.and_then(|text| usize::from_str_radix(text, 16).ok()).ok_or(Bad::Length)?;
+    let count = match length {
+        0 => return Ok(None),
+        1..4 => return Err(Bad::Length),
+        _ => length - 4,
+    };
+    let mut line = vec![0; count];
+    stream.read_exact(&mut line).map_err(|_| Bad::Ended)?;
+    Ok(Some(line))
+}

@@ -1,0 +1,151 @@
+//! What libgit2 sees of a host: the objects that are wanted, and nothing else that the host says it has.
+//!
+//! libgit2 is given a list of refs that stator writes, with made-up names for the wanted objects. So no name that a host
+//! makes up reaches it, and a fetch over HTTP needs no second look at the host's own list.
+
+use super::{Session, Step, Stream, TransportError, advert, is_stateless, open, register};
+use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream, Transport};
+use git2::{Oid, Remote};
+use std::collections::HashMap;
+use std::io::{Cursor, Error, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// What is wanted of a host.
+#[derive(Clone)]
+pub(in crate::source) struct Wanted {
+    pub(in crate::source) session: Arc<Session>,
+    /// What the host's git can do.
+    pub(in crate::source) capabilities: String,
+    pub(in crate::source) objects: Vec<Oid>,
+}
+
+impl Wanted {
+    /// What each object is called towards libgit2.
+    pub(in crate::source) fn names(&self) -> Vec<String> {
+        (0..self.objects.len()).map(|number| format!("refs/stator-wanted/{number}")).collect()
+    }
+
+    /// The list of refs that libgit2 gets to see.
+    fn list(&self) -> Vec<u8> {
+        let mut list = Vec::new();
+        let mut line = |text: &str| list.extend_from_slice(format!("{:04x}{text}", text.len() + 4).as_bytes());
+        let stateless = is_stateless(self.session.url().scheme());
+        if stateless {
+            line("# service=git-upload-pack\n");
+        }
+        let mut rest = Vec::new();
+        for (number, (name, oid)) in self.names().iter().zip(&self.objects).enumerate() {
+            // What names refs of the host, or says how to talk in ways that libgit2 does not, stays here.
+            let known =
+                |capability: &&str| !capability.starts_with("symref=") && !capability.starts_with("object-format=");
+            let capabilities: Vec<&str> = self.capabilities.split(' ').filter(known).collect();
+            let after = if number == 0 { format!("\0{}", capabilities.join(" ")) } else { String::new() };
+            let text = format!("{oid} {name}{after}\n");
+            rest.extend_from_slice(format!("{:04x}{text}", text.len() + 4).as_bytes());
+        }
+        if stateless {
+            list.extend_from_slice(b"0000");
+        }
+        list.extend_from_slice(&rest);
+        list.extend_from_slice(b"0000");
+        list
+    }
+}
+
+static OPEN: LazyLock<Mutex<HashMap<u64, Wanted>>> = LazyLock::new(Mutex::default);
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// An address that libgit2 may connect to, for as long as this lives.
+pub(in crate::source) struct Entered(u64);
+
+impl Entered {
+    pub(in crate::source) fn address(&self) -> String {
+        format!("stator://{}/", self.0)
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
+/// Makes an address for libgit2 that leads to what is wanted.
+pub(in crate::source) fn enter(wanted: Wanted) -> Result<Entered, TransportError> {
+    register::register(connect)?;
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner).insert(number, wanted);
+    Ok(Entered(number))
+}
+
+fn connect(remote: &Remote<'_>) -> Result<Transport, git2::Error> {
+    let unknown = || git2::Error::from_str("no conversation of that number");
+    let url = remote.url()?;
+    let number = url.strip_prefix("stator://").and_then(|rest| rest.trim_end_matches('/').parse::<u64>().ok());
+    let number = number.ok_or_else(unknown)?;
+    let wanted = OPEN.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned().ok_or_else(unknown)?;
+    Transport::smart(remote, is_stateless(wanted.session.url().scheme()), Wire(wanted))
+}
+
+struct Wire(Wanted);
+
+impl SmartSubtransport for Wire {
+    fn action(&self, _: &str, service: Service) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
+        let failed = |error: TransportError| {
+            self.0.session.fail(error);
+            git2::Error::from_str("no stream")
+        };
+        let stateless = is_stateless(self.0.session.url().scheme());
+        let shown = Cursor::new(self.0.list());
+        match service {
+            Service::UploadPackLs if stateless => Ok(Box::new(Shown { shown, inner: None })),
+            Service::UploadPackLs => {
+                let mut inner = open(&self.0.session, Step::List).map_err(failed)?;
+                // The host's own list is on the way, and has to be read off before anything can be asked.
+                advert::read(&mut inner, &self.0.session).map_err(failed)?;
+                Ok(Box::new(Shown { shown, inner: Some(inner) }))
+            }
+            Service::UploadPack => {
+                let inner = open(&self.0.session, Step::Fetch).map_err(failed)?;
+                Ok(Box::new(Shown { shown: Cursor::default(), inner: Some(inner) }))
+            }
+            Service::ReceivePackLs | Service::ReceivePack => Err(git2::Error::from_str("nothing is ever pushed")),
+        }
+    }
+
+    fn close(&self) -> Result<(), git2::Error> {
+        Ok(())
+    }
+}
+
+/// What stator shows, and then the stream itself.
+struct Shown {
+    shown: Cursor<Vec<u8>>,
+    inner: Option<Box<dyn Stream>>,
+}
+
+impl Read for Shown {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match (self.shown.read(buffer)?, &mut self.inner) {
+            (0, Some(inner)) => inner.read(buffer),
+            (count, _) => Ok(count),
+        }
+    }
+}
+
+impl Write for Shown {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match &mut self.inner {
+            Some(inner) => inner.write(bytes),
+            None => Err(Error::other("nothing is asked here")),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match &mut self.inner {
+            Some(inner) => inner.flush(),
+            None => Ok(()),
+        }
+    }
+}
