@@ -56,7 +56,11 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
         let here = std::env::current_dir()?;
         let cluster = connect::open(&arguments.cluster, &here, None, output).await?;
         let namespace = arguments.namespace.as_deref().unwrap_or(DEFAULT);
-        vec![connect::within(&arguments.cluster, live::read(&cluster, namespace)).await?]
+        let (input, notes) = connect::within(&arguments.cluster, live::read(&cluster, namespace)).await?;
+        for note in notes {
+            output.warn(&note);
+        }
+        vec![input]
     } else {
         read(&arguments.paths, &mut unreadable)
     };
@@ -216,10 +220,16 @@ fn write(import: &Import, folder: &Path, arguments: &Arguments, output: &Output)
     let models = import.models.iter().filter(|model| !model.text.is_empty());
     planned.extend(models.map(|model| (folder.join(path_of(model)), model.text.clone())));
     let mut refused = false;
+    let mut written = BTreeSet::new();
     for (path, text) in planned {
         let old = fs_err::read(&path).ok();
         let shown = path.display();
-        if old.as_deref() == Some(text.as_bytes()) {
+        if !written.insert(path.clone()) {
+            let error = CliError::new(ErrorKind::Refused, format!("{shown} is the model of another namespace already"))
+                .hint("import one namespace at a time with -n NAMESPACE, into folders of their own");
+            output.error(&error);
+            refused = true;
+        } else if old.as_deref() == Some(text.as_bytes()) {
             output.note(&format!("{shown} is as it would be written."));
         } else if old.is_some() && !arguments.force {
             let error = CliError::new(ErrorKind::Refused, format!("{shown} exists and says something else"))

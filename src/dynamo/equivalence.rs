@@ -63,9 +63,7 @@ pub fn desired(document: &Value) -> Value {
     }
     if let Some(components) = desired.pointer_mut("/spec/components").and_then(Value::as_array_mut) {
         for component in components.iter_mut().filter_map(Value::as_object_mut) {
-            if !component.contains_key("scalingAdapter") {
-                component.entry("replicas").or_insert_with(|| 1.into());
-            }
+            component.entry("replicas").or_insert_with(|| 1.into());
             if component.get("type").and_then(Value::as_str).is_some_and(is_foreign_type) {
                 component.remove("type");
             }

@@ -25,7 +25,12 @@ pub fn adapter(document: &Document, graph: &str, engine: Engine) -> Result<Adapt
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let refuse = |path: &str, why: String| {
         let message = format!("document {}: DynamoModel `{name}` is not carried: `{path}` {why}", document.number);
-        Box::new(Finding::error(rules::NOT_CARRIED, document.location(), message, "keep it where it is applied today"))
+        Box::new(Finding::error(
+            rules::NOT_CARRIED,
+            document.at_text(path),
+            message,
+            "keep it where it is applied today",
+        ))
     };
     let model_type = text("/spec/modelType");
     if model_type != "lora" {

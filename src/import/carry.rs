@@ -80,45 +80,47 @@ pub fn complete(model: &mut Model, target: &Value, kind: OverrideKind) {
         if equivalence::differences(object.value(), target).is_empty() {
             return;
         }
-        let (have, want) = (own(object.value(), target), own(target, target));
+        let (have, want) = (own(object.value()), own(target));
         if kind == OverrideKind::DynamoGraphDeployment {
-            graph(model, &have, &want);
+            graph(model, counting(remainder::between(&have, &want, &FieldPath::root()), object.value()));
         } else {
-            let rest = remainder::between(&have, &want, &FieldPath::root());
+            let rest = counting(remainder::between(&have, &want, &FieldPath::root()), object.value());
             add(model, kind, name, rest);
         }
     }
 }
 
-/// An object without what an intent cannot say, or says elsewhere.
-fn own(object: &Value, target: &Value) -> Map<String, Value> {
+/// An object without what an intent cannot say, or says elsewhere. Labels and annotations are always there, so that
+/// what one of two lacks is told label by label.
+fn own(object: &Value) -> Map<String, Value> {
     let mut all = Map::new();
     if let Some(spec) = object.get("spec").filter(|spec| spec.as_object().is_some_and(|spec| !spec.is_empty())) {
         all.insert("spec".to_owned(), spec.clone());
     }
-    let mut metadata = Map::new();
-    for field in ["labels", "annotations"] {
+    let keys = |field: &str| {
         let keys = object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
-        let keys: Map<String, Value> = keys
-            .into_iter()
-            .flatten()
-            .filter(|(key, _)| !equivalence::is_not_the_users(key))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        let wanted = target.get("metadata").and_then(|metadata| metadata.get(field)).is_some();
-        if !keys.is_empty() || wanted {
-            metadata.insert(field.to_owned(), Value::Object(keys));
-        }
-    }
-    if !metadata.is_empty() {
-        all.insert("metadata".to_owned(), Value::Object(metadata));
-    }
+        let own = keys.into_iter().flatten().filter(|(key, _)| !equivalence::is_not_the_users(key));
+        Value::Object(own.map(|(key, value)| (key.clone(), value.clone())).collect())
+    };
+    all.insert("metadata".to_owned(), json!({"labels": keys("labels"), "annotations": keys("annotations")}));
     all
 }
 
+/// What of a remainder counts: a field that the rendered object has and the target lacks does not, when it is one that
+/// an API server would fill in.
+fn counting(rest: Remainder, object: &Value) -> Remainder {
+    let whole = equivalence::desired(object);
+    let matters = |path: &FieldPath| {
+        let mut without = object.clone();
+        path.remove_from(&mut without);
+        equivalence::desired(&without) != whole
+    };
+    Remainder { merge: rest.merge, remove: rest.remove.into_iter().filter(matters).collect() }
+}
+
 /// A pod's remainder goes into the template of its component, all else into an override.
-fn graph(model: &mut Model, have: &Map<String, Value>, want: &Map<String, Value>) {
-    let Remainder { mut merge, mut remove } = remainder::between(have, want, &FieldPath::root());
+fn graph(model: &mut Model, rest: Remainder) {
+    let Remainder { mut merge, mut remove } = rest;
     let components = merge.get_mut("spec").and_then(|spec| spec.get_mut("components")).and_then(Value::as_array_mut);
     for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
         let name = component.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();

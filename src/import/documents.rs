@@ -1,8 +1,11 @@
 //! Text to documents: a file of many, each read by itself, so that one that cannot be read leaves the others alone.
 
 use super::rules;
+use super::source::Source;
 use crate::finding::{Finding, Location};
+use crate::object::FieldPath;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// One document, or one item of a list.
 #[derive(Clone, Debug)]
@@ -15,17 +18,46 @@ pub struct Document {
     pub line: u32,
     /// What it holds.
     pub value: Value,
+    /// Its text.
+    source: Arc<Source>,
+    /// Which item of a list it is in that text, from the outermost list on.
+    within: Vec<usize>,
 }
 
 impl Document {
     /// Where it starts, for a finding.
     pub fn location(&self) -> Location {
+        if self.within.is_empty() { self.start() } else { self.at(&FieldPath::root()) }
+    }
+
+    fn start(&self) -> Location {
         Location { file: self.file.clone(), line: self.line, column: 1, length: 1 }
+    }
+
+    /// Where a field stands, or the nearest one above it that was written; where the document starts when that is all
+    /// that is known.
+    pub fn at(&self, path: &FieldPath) -> Location {
+        let place = self.source.place(&self.within, path);
+        place.map_or_else(|| self.start(), |(line, column)| Location { line, column, ..self.start() })
+    }
+
+    /// Another value that was made of the same text.
+    pub fn with_value(&self, value: Value) -> Self {
+        Self { value, ..self.clone() }
+    }
+
+    /// As [`Self::at`], for a path as people write it.
+    pub fn at_text(&self, path: &str) -> Location {
+        path.parse().map_or_else(|_| self.location(), |path| self.at(&path))
     }
 }
 
 /// How deep a document may nest: as deep as an intent.
 const MAX_DEPTH: usize = 64;
+/// The most values that a small document may hold, its aliases unfolded.
+const LEAST_NODES: usize = 250_000;
+/// The most values that any document may hold: a list of ten thousand graphs has fewer.
+const MOST_NODES: usize = 4_000_000;
 /// How deep lists of lists are opened.
 const MAX_LISTS: usize = 4;
 
@@ -51,7 +83,12 @@ pub fn read(file: &str, bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Docume
         let number = index.saturating_add(1);
         match parse(part.text) {
             Ok(Value::Null) => {}
-            Ok(value) => open(Document { file: file.to_owned(), number, line: part.first, value }, 0, &mut documents),
+            Ok(value) => {
+                let source = Arc::new(Source::new(part.text, part.start));
+                let whole =
+                    Document { file: file.to_owned(), number, line: part.first, value, source, within: Vec::new() };
+                open(whole, 0, &mut documents);
+            }
             Err(fault) => findings.push(told(part, number, &fault, &place)),
         }
     }
@@ -63,8 +100,13 @@ fn open(document: Document, depth: usize, documents: &mut Vec<Document>) {
     let is_list = document.value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
     match document.value.get("items") {
         Some(Value::Array(items)) if is_list && depth < MAX_LISTS => {
-            for item in items {
-                open(Document { value: item.clone(), ..document.clone() }, depth.saturating_add(1), documents);
+            for (index, item) in items.iter().enumerate() {
+                let mut within = document.within.clone();
+                within.push(index);
+                let source = Arc::clone(&document.source);
+                let (file, number, line) = (document.file.clone(), document.number, document.line);
+                let one = Document { file, number, line, value: item.clone(), source, within };
+                open(one, depth.saturating_add(1), documents);
             }
         }
         Some(_) | None => documents.push(document),
@@ -121,12 +163,25 @@ struct Fault {
 
 fn parse(text: &str) -> Result<Value, Fault> {
     // kubectl reads `0644` as an octal number, as YAML 1.1 did.
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false, emit_comments: false };
+    let nodes = text.len().checked_div(8).unwrap_or_default().clamp(LEAST_NODES, MOST_NODES);
+    let budget = serde_saphyr::budget! { max_nodes: nodes, max_events: nodes.saturating_mul(3) };
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        with_snippet: false,
+        emit_comments: false,
+        budget: budget,
+    };
     let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let at = error.location();
         let message = error.without_snippet().to_string();
+        let message = message.lines().next().unwrap_or_default();
+        let message = match message.split_once("budget breached: ") {
+            Some((_, what)) if what.starts_with("Depth") => format!("nested more than {MAX_DEPTH} levels deep"),
+            Some(_) => "it holds, or its aliases unfold into, more values than any manifest".to_owned(),
+            None => message.to_owned(),
+        };
         Fault {
-            message: message.lines().next().unwrap_or_default().to_owned(),
+            message,
             line: at.map_or(1, |at| u32::try_from(at.line()).unwrap_or(1)),
             column: at.map_or(1, |at| u32::try_from(at.column()).unwrap_or(1)),
         }

@@ -22,6 +22,8 @@ struct Token {
     item: usize,
     /// Where in that item.
     range: Range<usize>,
+    /// As it is written, quotes included.
+    raw: String,
     text: String,
     plain: bool,
     operator: bool,
@@ -37,7 +39,9 @@ pub struct Found {
     item: usize,
     range: Range<usize>,
     /// Whether the text is the value, so that a name may stand in its place.
-    literal: bool,
+    pub literal: bool,
+    /// Whether the value is a variable's that the manifest does not say.
+    pub open: bool,
 }
 
 /// What a command line starts.
@@ -74,6 +78,7 @@ impl CommandLine {
         {
             let words = shell::words(script).into_iter().map(|word| Token {
                 item: option.saturating_add(1),
+                raw: script.get(word.range.clone()).unwrap_or_default().to_owned(),
                 range: word.range,
                 text: word.text,
                 plain: word.plain,
@@ -84,6 +89,7 @@ impl CommandLine {
         let tokens = items.iter().enumerate().map(|(item, text)| Token {
             item,
             range: 0..text.len(),
+            raw: (*text).clone(),
             text: (*text).clone(),
             plain: true,
             operator: false,
@@ -101,6 +107,27 @@ impl CommandLine {
         let mut rest = tokens.into_iter().skip(at.saturating_add(1));
         let module = rest.next()?.text;
         Some(Program { module, in_shell, tokens: rest.take_while(|token| !token.operator).collect() })
+    }
+
+    /// Whether it holds a text that an intent takes for the name of a setting, such as `<model>`.
+    pub fn holds_names(&self) -> bool {
+        let names: Vec<String> = engine::settings().filter_map(engine::word).map(|word| format!("<{word}>")).collect();
+        self.items().any(|item| names.iter().any(|name| item.contains(name)))
+    }
+
+    /// The value of a flag of any program, where it is written out.
+    pub fn value_of(&self, flag: &str) -> Option<String> {
+        let (tokens, _) = self.tokens();
+        let value = tokens.iter().enumerate().find_map(|(index, token)| {
+            if token.text == flag {
+                return tokens
+                    .get(index.saturating_add(1))
+                    .filter(|value| !value.operator)
+                    .map(|value| value.text.as_str());
+            }
+            token.text.strip_prefix(flag)?.strip_prefix('=')
+        })?;
+        (!value.is_empty() && !value.starts_with('-') && !value.contains(['$', '<', '{'])).then(|| value.to_owned())
     }
 
     /// The command line with names in place of values, where the text of a value stands for itself.
@@ -122,6 +149,16 @@ impl CommandLine {
     }
 }
 
+/// How many characters of quoting stand around a text that is written out; none where it is not.
+fn inside(raw: &str, text: &str, plain: bool) -> Option<usize> {
+    if raw == text {
+        return plain.then_some(0);
+    }
+    let quoted = |quote: char| raw.strip_prefix(quote)?.strip_suffix(quote);
+    let expanded = |text: &str| text.contains(['$', '`', '\\']);
+    (quoted('\'') == Some(text) || (quoted('"') == Some(text) && !expanded(text))).then_some(1)
+}
+
 impl Program {
     /// The settings that an engine's flags carry, in the order they stand in. Of a flag given twice, both.
     pub fn settings(&self, table: &Table, env: &BTreeMap<String, String>) -> Vec<Found> {
@@ -131,32 +168,40 @@ impl Program {
             if let Some((flag, value)) = token.text.split_once('=')
                 && let Some(setting) = table.setting_of(flag)
             {
-                let start = token.range.start.saturating_add(flag.len()).saturating_add(1);
-                found.push(self.found(setting, value, token, start..token.range.end, env));
+                let raw = token.raw.strip_prefix(flag).and_then(|rest| rest.strip_prefix('='));
+                found.push(self.found(setting, (value, raw), token, env));
             } else if let Some(setting) = table.setting_of(&token.text)
                 && let Some(value) = tokens.next_if(|value| !value.operator)
             {
-                found.push(self.found(setting, &value.text, value, value.range.clone(), env));
+                found.push(self.found(setting, (&value.text, Some(&value.raw)), value, env));
             }
         }
         found
     }
 
+    /// A setting whose value stands at the end of a token: what it is, and how it is written there.
     fn found(
         &self,
         setting: Setting,
-        text: &str,
+        (text, raw): (&str, Option<&str>),
         token: &Token,
-        range: Range<usize>,
         env: &BTreeMap<String, String>,
     ) -> Found {
-        let resolved = self.variable(text).and_then(|name| env.get(name));
+        let variable = self.variable(text);
+        let resolved = variable.and_then(|name| env.get(name));
+        let inside = raw.filter(|_| variable.is_none()).and_then(|raw| inside(raw, text, token.plain));
+        let end = token.range.end;
+        let range = inside.map(|quotes| {
+            let end = end.saturating_sub(quotes);
+            end.saturating_sub(text.len())..end
+        });
         Found {
             setting,
             value: resolved.cloned().unwrap_or_else(|| text.to_owned()),
             item: token.item,
-            range,
-            literal: resolved.is_none() && token.plain,
+            literal: range.is_some(),
+            range: range.unwrap_or(end..end),
+            open: variable.is_some() && resolved.is_none(),
         }
     }
 

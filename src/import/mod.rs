@@ -14,6 +14,7 @@ mod remainder;
 pub mod rules;
 mod shell;
 mod sort;
+mod source;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -23,8 +24,10 @@ use crate::dynamo::{equivalence, kinds};
 use crate::finding::{self, Finding};
 use crate::intent::model::{Adapter, Model, OverrideKind};
 use crate::intent::scalar::{LabelValue, ModelName};
+use crate::object::FieldPath;
 use documents::Document;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// One file to import.
 #[derive(Clone, Debug)]
@@ -85,7 +88,8 @@ pub fn import(inputs: &[Input]) -> Import {
         all.extend(documents::read(&input.file, &input.content, &mut findings));
     }
     let sorted = sort::sort(all, &mut findings);
-    let mut drafts: Vec<Draft> = sorted.roots.iter().filter_map(|root| Draft::of(root, &mut findings)).collect();
+    let roots = one_of_a_name(sorted.roots, &mut findings);
+    let mut drafts: Vec<Draft> = roots.iter().filter_map(|root| Draft::of(root, &mut findings)).collect();
     for document in &sorted.adapters {
         attach(document, &mut drafts, &mut findings);
     }
@@ -102,6 +106,35 @@ pub fn import(inputs: &[Input]) -> Import {
     models.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
     finding::sort(&mut findings);
     Import { models, findings }
+}
+
+/// The roots that become models. A request and a graph of one name would be two models of that name: of these the graph,
+/// which runs, is taken.
+fn one_of_a_name(roots: Vec<Document>, findings: &mut Vec<Finding>) -> Vec<Document> {
+    let key = |root: &Document| {
+        (sort::namespace_of(&root.value).unwrap_or_default().to_owned(), sort::name_of(&root.value).to_owned())
+    };
+    let is_request = |root: &Document| sort::kind_of(&root.value) == kinds::REQUEST.kind;
+    let graphs: BTreeMap<(String, String), String> = roots
+        .iter()
+        .filter(|root| !is_request(root))
+        .map(|root| (key(root), format!("{}:{}", root.file, root.line)))
+        .collect();
+    let (left, taken): (Vec<Document>, Vec<Document>) =
+        roots.into_iter().partition(|root| is_request(root) && graphs.contains_key(&key(root)));
+    for root in left {
+        let message = format!(
+            "document {}: {} `{}` is not carried: the graph of {} has that name, and two models of one name cannot be",
+            root.number,
+            kinds::REQUEST.kind,
+            sort::name_of(&root.value),
+            graphs.get(&key(&root)).map_or("this import", String::as_str),
+        );
+        let help =
+            "import the request by itself, and give its model another name: requests are named after what they ask for";
+        findings.push(Finding::error(rules::TWICE, root.at_text("metadata.name"), message, help));
+    }
+    taken
 }
 
 /// A model on its way.
@@ -126,7 +159,7 @@ impl Draft {
                     sort::name_of(&root.value)
                 );
                 let help = "rename it in the manifest; in a cluster that makes another object";
-                findings.push(Finding::error(rules::NOT_CARRIED, root.location(), message, help));
+                findings.push(Finding::error(rules::NOT_CARRIED, root.at_text("metadata.name"), message, help));
                 return None;
             }
         };
@@ -138,7 +171,8 @@ impl Draft {
                 root.number
             );
             let help = "nothing, unless something selects pods by the label of the type";
-            findings.push(Finding::warning(rules::NOTE, root.location(), message, help));
+            let path = FieldPath::of(["spec", "services", component.as_str(), "componentType"]);
+            findings.push(Finding::warning(rules::NOTE, root.at(&path), message, help));
         }
         if let Some(Value::Array(components)) = root.value.pointer_mut("/spec/components") {
             let foreign = |component: &Value| {
@@ -340,7 +374,7 @@ fn attach(document: &Document, drafts: &mut [Draft], findings: &mut Vec<Finding>
     };
     findings.push(Finding::error(
         rules::NOT_CARRIED,
-        document.location(),
+        document.at_text("spec.baseModelName"),
         format!(
             "document {}: DynamoModel `{}` is not carried: `spec.baseModelName`: {why}",
             document.number,

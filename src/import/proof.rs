@@ -51,7 +51,7 @@ pub fn faults(text: &str, targets: &[Value], root: &Document) -> Vec<Finding> {
             let shown = |value: &Option<Value>| value.as_ref().map_or("absent".to_owned(), ToString::to_string);
             faults.push(Finding::error(
                 rules::NOT_CARRIED,
-                root.location(),
+                root.at(&difference.path),
                 format!(
                     "document {number}: {} `{}`: `{}` is {}, and the model renders {}",
                     text("/kind"),

@@ -112,7 +112,7 @@ fn first_operator(documents: Vec<Document>, findings: &mut Vec<Finding>) -> Vec<
     for graph in reading.graphs {
         let Some(first) = graph.from.first().and_then(|place| old.get(*place)) else { continue };
         let made = std::iter::once(with_containers(graph.document)).chain(graph.claims);
-        rest.extend(made.map(|value| Document { value, ..first.clone() }));
+        rest.extend(made.map(|value| first.with_value(value)));
     }
     for left in reading.left {
         let Some(document) = old.get(left.document) else { continue };
@@ -123,9 +123,9 @@ fn first_operator(documents: Vec<Document>, findings: &mut Vec<Finding>) -> Vec<
         // Components find each other by themselves today: nothing is lost with these.
         let matters = !matches!(left.path.last_field(), Some("dynamoNamespace" | "externalServices"));
         findings.push(if matters {
-            Finding::error(rules::NOT_CARRIED, document.location(), message, help)
+            Finding::error(rules::NOT_CARRIED, document.at(&left.path), message, help)
         } else {
-            Finding::warning(rules::NOTE, document.location(), message, help)
+            Finding::warning(rules::NOTE, document.at(&left.path), message, help)
         });
     }
     for (place, faults) in reading.faults {
@@ -134,9 +134,9 @@ fn first_operator(documents: Vec<Document>, findings: &mut Vec<Finding>) -> Vec<
         for fault in faults {
             findings.push(Finding::error(
                 rules::NOT_AN_OBJECT,
-                document.location(),
+                document.at(&fault.path),
                 format!("document {}: {kind} `{name}`: `{}`: {}", document.number, fault.path, fault.message),
-                "correct the manifest",
+                correction(&fault.message),
             ));
         }
     }
@@ -184,9 +184,9 @@ fn root(mut document: Document, api_version: &str, kind: &str, sorted: &mut Sort
                     format!("document {number}: {kind} `{name}`: `{}` is not carried: {}", left.path, left.why);
                 let help = "v1beta1 has no field for it";
                 findings.push(if matters(left) {
-                    Finding::error(rules::NOT_CARRIED, document.location(), message, help)
+                    Finding::error(rules::NOT_CARRIED, document.at(&left.path), message, help)
                 } else {
-                    Finding::warning(rules::NOTE, document.location(), message, help)
+                    Finding::warning(rules::NOTE, document.at(&left.path), message, help)
                 });
             }
             document.value = converted.document;
@@ -196,18 +196,29 @@ fn root(mut document: Document, api_version: &str, kind: &str, sorted: &mut Sort
             for fault in faults {
                 findings.push(Finding::error(
                     rules::NOT_AN_OBJECT,
-                    document.location(),
+                    document.at(&fault.path),
                     format!("document {number}: {kind} `{name}`: `{}`: {}", fault.path, fault.message),
-                    "correct the manifest: no API server takes it as it is",
+                    correction(&fault.message),
                 ));
             }
         }
         Err(Unconvertible::Kind { .. } | Unconvertible::NoObject(_)) => findings.push(Finding::error(
             rules::UNKNOWN_KIND,
-            document.location(),
+            document.at_text("apiVersion"),
             format!("document {number}: {kind} of version `{api_version}` is not known"),
             "known are `nvidia.com/v1beta1` and `nvidia.com/v1alpha1`",
         )),
+    }
+}
+
+/// The fix of a field that has not the type it should have.
+fn correction(message: &str) -> &'static str {
+    if message.contains("expected string") && message.contains("a boolean") {
+        "put it in quotes: kubectl reads `y`, `no`, `on` and their like as true or false"
+    } else if message.contains("expected string") && message.contains("a number") {
+        "put it in quotes: without them it is a number"
+    } else {
+        "correct the manifest: no API server takes it as it is"
     }
 }
 

@@ -3,16 +3,19 @@
 use crate::cli::error::CliError;
 use crate::cluster::Cluster;
 use crate::dynamo::kinds;
+use crate::dynamo::v1beta1::GraphSpec;
 use crate::import::Input;
 use crate::object::Object;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads graphs, requests, adapters and claims of a namespace as one file of many documents.
 ///
 /// Adapters and claims are only of interest beside a graph, so those of nothing are left out. What stator has applied
 /// already is left out too: its model is in git.
-pub async fn read<C: Cluster>(cluster: &C, namespace: &str) -> Result<Input, CliError> {
+///
+/// Beside them, what a person should know of who else writes to these graphs.
+pub async fn read<C: Cluster>(cluster: &C, namespace: &str) -> Result<(Input, Vec<String>), CliError> {
     let mut objects = Vec::new();
     for kind in [kinds::GRAPH, kinds::REQUEST, kinds::ADAPTER, kinds::CLAIM] {
         let listed = cluster.list(&kind, Some(namespace), &BTreeMap::new()).await?;
@@ -34,15 +37,93 @@ pub async fn read<C: Cluster>(cluster: &C, namespace: &str) -> Result<Input, Cli
             _ => true,
         }
     });
+    let notes = objects.iter().filter(|object| object.kind() == kinds::GRAPH.kind).flat_map(|graph| {
+        counted_by_others(graph).into_iter().map(|(component, managers)| {
+            let managers: Vec<&str> = managers.iter().map(String::as_str).collect();
+            format!(
+                "The replicas of `{component}` of {} are written by {}, and not by who wrote the rest of it: the model says \
+                 how many there are now, and once it is adopted git decides.",
+                graph.name(),
+                managers.join(" and ")
+            )
+        })
+    });
+    let notes = notes.collect();
     let items: Vec<Value> = objects.into_iter().map(strip).collect();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-    Ok(Input { file: "cluster".to_owned(), content: serde_json::to_vec(&list)? })
+    Ok((Input { file: "cluster".to_owned(), content: serde_json::to_vec(&list)? }, notes))
+}
+
+/// Takes the replicas that a scaling adapter or a planner decides out of a graph: they are not git's to say.
+fn let_go(graph: &mut Value) {
+    let delegated: BTreeSet<String> = graph
+        .get("spec")
+        .and_then(|spec| GraphSpec::read(spec).ok())
+        .map(|spec| spec.delegated().into_iter().map(str::to_owned).collect())
+        .unwrap_or_default();
+    for component in components(graph) {
+        if component.get("name").and_then(Value::as_str).is_some_and(|name| delegated.contains(name)) {
+            component.remove("replicas");
+        }
+    }
+}
+
+fn components(graph: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
+    let list = graph.pointer_mut("/spec/components").and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// Who writes nothing of a component but its replicas, by component: an autoscaler that was pointed at the graph itself,
+/// or a person with `kubectl scale`. Where an adapter or a planner decides, nobody is told.
+fn counted_by_others(graph: &Object) -> BTreeMap<String, BTreeSet<String>> {
+    let (mut counting, mut writing): (BTreeMap<String, BTreeSet<String>>, BTreeSet<(String, String)>) =
+        Default::default();
+    let entries = graph.value().pointer("/metadata/managedFields").and_then(Value::as_array);
+    for entry in entries.into_iter().flatten() {
+        let manager = entry.get("manager").and_then(Value::as_str).unwrap_or_default();
+        for (name, fields) in owned(entry) {
+            if fields.contains_key("f:replicas") {
+                counting.entry(name.clone()).or_default().insert(manager.to_owned());
+            }
+            if fields.keys().any(|field| !matches!(field.as_str(), "f:replicas" | "f:name" | "." | "k:")) {
+                writing.insert((name, manager.to_owned()));
+            }
+        }
+    }
+    let spec = GraphSpec::read(graph.spec()).unwrap_or_default();
+    let delegated = spec.delegated();
+    counting.retain(|name, managers| {
+        // One who wrote the rest of it as well decides about both.
+        let both = managers.iter().any(|manager| writing.contains(&(name.clone(), manager.clone())));
+        !both && !delegated.contains(name.as_str())
+    });
+    counting
+}
+
+/// The components of which an entry of `managedFields` owns something, at either version.
+fn owned(entry: &Value) -> Vec<(String, &Map<String, Value>)> {
+    let spec = entry.get("fieldsV1").and_then(|fields| fields.get("f:spec"));
+    let list = spec.and_then(|spec| spec.get("f:components")).and_then(Value::as_object);
+    let map = spec.and_then(|spec| spec.get("f:services")).and_then(Value::as_object);
+    let of_list = list.into_iter().flatten().filter_map(|(key, below)| {
+        let key: Value = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
+        Some((key.get("name")?.as_str()?.to_owned(), below.as_object()?))
+    });
+    let of_map = map
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, below)| Some((key.strip_prefix("f:")?.to_owned(), below.as_object()?)));
+    of_list.chain(of_map).collect()
 }
 
 /// Takes away what a cluster writes for itself.
 fn strip(object: Object) -> Value {
     let claim = object.kind() == kinds::CLAIM.kind;
+    let graph = object.kind() == kinds::GRAPH.kind;
     let mut value = object.into_value();
+    if graph {
+        let_go(&mut value);
+    }
     if let Some(map) = value.as_object_mut() {
         map.remove("status");
     }

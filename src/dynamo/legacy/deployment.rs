@@ -110,7 +110,15 @@ impl Groups {
             for (name, value) in spec {
                 match name.as_str() {
                     "services" => {}
-                    "envs" => group.envs = value.as_array().cloned().unwrap_or_default(),
+                    "envs" => {
+                        for variable in value.as_array().into_iter().flatten() {
+                            if is_config(variable) {
+                                group.leave(place, path.field("envs"), variable.clone(), CONFIG);
+                            } else {
+                                group.envs.push(variable.clone());
+                            }
+                        }
+                    }
                     "dynamoNim" => group.leave(place, path.field("dynamoNim"), value.clone(), BUNDLE),
                     _ => group.leave(place, path.field(name.clone()), value.clone(), UNKNOWN),
                 }
@@ -139,8 +147,6 @@ impl Group {
             service.claim = Some((claim, service.path.field("pvc")));
         }
         if let Some(Value::Array(variables)) = service.fields.get_mut("envs") {
-            let is_config =
-                |variable: &Value| variable.get("name").and_then(Value::as_str) == Some("DYN_DEPLOYMENT_CONFIG");
             let configs: Vec<Value> = variables.iter().filter(|variable| is_config(variable)).cloned().collect();
             variables.retain(|variable| !is_config(variable));
             let path = service.path.field("envs");
@@ -206,6 +212,23 @@ impl Group {
     }
 }
 
+/// Whether a variable is the one that the first SDK read its configuration from.
+fn is_config(variable: &Value) -> bool {
+    variable.get("name").and_then(Value::as_str) == Some("DYN_DEPLOYMENT_CONFIG")
+}
+
+/// Gives a service the deployment's variables, which its own go before, as the first operator did.
+fn common(fields: &mut Map<String, Value>, variables: &[Value]) {
+    if variables.is_empty() {
+        return;
+    }
+    let Value::Array(own) = fields.entry("envs").or_insert_with(|| json!([])) else { return };
+    let name = |variable: &Value| variable.get("name").cloned();
+    let missing: Vec<Value> =
+        variables.iter().filter(|one| !own.iter().any(|other| name(other) == name(one))).cloned().collect();
+    own.splice(0..0, missing);
+}
+
 /// The type of a component, told from the name of its service: the first SDK named services after what they did.
 fn kind_of(name: &str, has_prefill: bool) -> Option<&'static str> {
     let name = name.to_lowercase();
@@ -255,6 +278,7 @@ pub(super) fn graph(mut group: Group, left: &mut Vec<Left>) -> Result<Graph, Unc
                 why: "the name does not say what the component is: give its type, if it has one".to_owned(),
             }),
         }
+        common(&mut service.fields, &group.envs);
         places.insert(name.clone(), (service.document, service.path));
         services.insert(name, Value::Object(service.fields));
     }
@@ -268,10 +292,7 @@ pub(super) fn graph(mut group: Group, left: &mut Vec<Left>) -> Result<Graph, Unc
             metadata.insert(name.to_owned(), Value::Object(map.clone()));
         }
     }
-    let mut spec = json!({"services": services});
-    if !group.envs.is_empty() {
-        spec["envs"] = Value::Array(group.envs.clone());
-    }
+    let spec = json!({"services": services});
     let alpha =
         json!({"apiVersion": "nvidia.com/v1alpha1", "kind": kinds::GRAPH.kind, "metadata": metadata, "spec": spec});
     let converted = conversion::convert(&alpha)?;

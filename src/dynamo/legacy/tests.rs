@@ -56,6 +56,8 @@ spec:
           spec:
             containers:
             - env:
+              - name: GLOBAL_ENV_VAR
+                value: some_global_value
               - name: SPECIFIC_ENV_VAR
                 value: some_specific_value
               name: main
@@ -66,6 +68,8 @@ spec:
           spec:
             containers:
             - env:
+              - name: GLOBAL_ENV_VAR
+                value: some_global_value
               - name: SPECIFIC_ENV_VAR
                 value: some_specific_value
               name: main
@@ -76,14 +80,13 @@ spec:
           spec:
             containers:
             - env:
+              - name: GLOBAL_ENV_VAR
+                value: some_global_value
               - name: SPECIFIC_ENV_VAR
                 value: some_specific_value
               name: main
         replicas: 1
         type: decode
-      env:
-      - name: GLOBAL_ENV_VAR
-        value: some_global_value
     # 0 spec.dynamoNim: a bundle of the build service, which no longer exists: the image and the command of each component must be given
     # 0 spec.services.Processor: the frontend does what the processor did
     # 0 spec.services.Router: the frontend routes today: `DYN_ROUTER_MODE=kv` is set there for a router that had replicas

@@ -59,8 +59,11 @@ pub fn graph(name: ModelName, spec: &Map<String, Value>, adapters: &[Adapter]) -
     let shape = Shape::of(&targets, table);
     let settings = shape::settings(&shape, table);
     let first_of = |setting| {
-        let values: Vec<String> =
-            settings.iter().filter(|found| found.setting == setting).map(|found| found.value.clone()).collect();
+        let values: Vec<String> = settings
+            .iter()
+            .filter(|found| found.setting == setting && !found.open)
+            .map(|found| found.value.clone())
+            .collect();
         most_common(&values)
     };
     let served_name = first_of(Setting::ServedName);

@@ -151,6 +151,12 @@ pub fn model_beside(targets: &[Target<'_>]) -> Option<String> {
         let program = target.command_line()?.program()?;
         ["--model", "--model-path", "--model-name"].iter().find_map(|flag| program.value_of(flag)).map(str::to_owned)
     };
+    // A program that is none of Dynamo's is likely to call it so, too.
+    let of_any = |target: &Target<'_>| {
+        let line = target.command_line()?;
+        ["--model", "--model-path", "--model-name"].iter().find_map(|flag| line.value_of(flag))
+    };
     let first = |way: &dyn Fn(&Target<'_>) -> Option<String>| targets.iter().find_map(way);
-    first(&reference).or_else(|| first(&argument)).or_else(|| first(&variable)).filter(|name| !name.is_empty())
+    let found = first(&reference).or_else(|| first(&argument)).or_else(|| first(&variable)).or_else(|| first(&of_any));
+    found.filter(|name| !name.is_empty())
 }

@@ -57,7 +57,10 @@ fn take(found: &Found, common: Common<'_>, worker: &mut Worker) -> bool {
     let text = found.value.as_str();
     let whole = || text.parse::<u32>().ok().filter(|number| *number > 0 && number.to_string() == text);
     let size = || whole().filter(|size| *size <= 1024);
-    // A variable's value is read to know the model; the command line keeps naming the variable.
+    if !found.literal && !found.setting.counts_gpus() && found.setting.worker_field().is_some() {
+        // A variable stays on the command line, and the field would say its value a second time, to nobody.
+        return false;
+    }
     let (field, value) = match found.setting {
         Setting::Model => return text == common.model,
         Setting::ServedName => return Some(text) == common.served_name,
@@ -112,9 +115,16 @@ fn gpus(target: Target<'_>, engine: Engine, worker: &mut Worker, named: &mut Vec
 
 /// The worker with a command line of its own, in which names stand for the settings that were found.
 pub fn with_own_line(mut worker: Worker, line: &CommandLine, named: &[Found], working_dir: Option<String>) -> Worker {
+    worker.working_dir = working_dir;
+    if line.holds_names() {
+        // Filled in it would be another line. In a template nothing is filled in.
+        (worker.command, worker.args) = (Some(Vec::new()), Vec::new());
+        (worker.dtype, worker.memory_fraction, worker.expert_parallel) = (None, None, None);
+        (worker.max_sequences, worker.max_length, worker.block_size) = (None, None, None);
+        return worker;
+    }
     let line = line.with_names(&named.iter().collect::<Vec<_>>());
     worker.command = Some(line.command.unwrap_or_default());
     worker.args = line.args;
-    worker.working_dir = working_dir;
     worker
 }

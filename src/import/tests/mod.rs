@@ -1,5 +1,6 @@
 //! Tests of importing: every manifest of upstream's there and back, stories, laws.
 
+mod hostile;
 mod laws;
 mod round_trip;
 

@@ -2,6 +2,8 @@
 
 use crate::workbench::Workbench;
 use insta::assert_snapshot;
+use std::io::Write as _;
+use std::process::Stdio;
 
 const GRAPH: &str = "\
 apiVersion: nvidia.com/v1beta1
@@ -214,6 +216,116 @@ fn many_documents_a_list_and_json_are_read_alike() {
 }
 
 #[test]
+fn standard_input_is_read_like_a_file() {
+    let bench = Workbench::empty();
+    let mut command = bench.command();
+    command.args(["import", "-", "--out", "new"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let text = format!("{GRAPH}---\nkind: [\n---\n{CLAIM}");
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r#"
+    stdin:41:7: error[import/unreadable] document 2 cannot be read: unclosed bracket '[' at line 2, column 7
+    1 model imported, 1 of them rendering back to their manifests; 1 thing not carried.
+    "#);
+    let model = bench.read("new/chat/model.yaml");
+    assert!(model.starts_with("# Imported by stator from stdin, document 1.\n"), "{model}");
+    assert!(model.contains("size: 100Gi"), "{model}");
+}
+
+#[test]
+fn a_file_of_ten_megabytes_is_imported_but_for_what_is_broken_in_it() {
+    let padding = format!("# {}\n", "-".repeat(500_000));
+    let graph = |n: usize| format!("---\n{padding}{}", GRAPH.replace("name: chat\n", &format!("name: chat-{n}\n")));
+    let mut text: String = (0..20).map(graph).collect();
+    text += "---\n{{ .Values.more }}\n---\napiVersion: v1\nkind: \"Conf";
+    assert!(text.len() > 10_000_000);
+    let bench = Workbench::with(&[("large.yaml", &text), ("binary.yaml", "")]);
+    bench.write("binary.yaml", [b'k', 0xff, 0xfe, 0, b'\n']);
+    let output = bench.run(["import", "large.yaml", "binary.yaml", "--out", "new"]).exits(1);
+    assert_eq!(bench.files("new").iter().filter(|path| path.ends_with("model.yaml")).count(), 20);
+    assert_snapshot!(output.stderr, @r#"
+    binary.yaml:1:1: error[import/unreadable] the file is not UTF-8 text
+    large.yaml:822:1: error[import/template] document 21 is a template, with `{{ … }}` that Helm fills in
+    large.yaml:825:7: error[import/unreadable] document 22 cannot be read: unclosed quote at line 3, column 7
+    20 models imported, 20 of them rendering back to their manifests; 3 things not carried.
+    "#);
+}
+
+#[test]
+fn models_of_one_name_in_two_namespaces_are_never_written_over_each_other() {
+    let other = GRAPH.replace("namespace: models", "namespace: other").replace("replicas: 2", "replicas: 7");
+    let bench = Workbench::with(&[("both.yaml", &format!("{GRAPH}---\n{other}"))]);
+    assert_snapshot!(bench.run(["import", "both.yaml", "--out", "new", "--force"]), @r#"
+    exit 1
+    ----- stdout -----
+    new/chat/model.yaml
+    ----- stderr -----
+    The manifests are in several namespaces (models, other), and an environment has one: import each with -n NAMESPACE into a folder of its own.
+    error: new/chat/model.yaml is the model of another namespace already
+    hint: import one namespace at a time with -n NAMESPACE, into folders of their own
+    2 models imported, 2 of them rendering back to their manifests; 0 things not carried.
+    "#);
+    assert!(bench.read("new/chat/model.yaml").contains("replicas: 2"));
+    bench.run(["import", "both.yaml", "-n", "other", "--out", "second"]).success();
+    assert!(bench.read("second/chat/model.yaml").contains("replicas: 7"));
+}
+
+#[test]
+fn replicas_that_an_adapter_decides_are_left_to_it_and_those_of_another_manager_are_told() {
+    let bench = Workbench::empty();
+    let mut graph: serde_json::Value = serde_saphyr::from_str(GRAPH).unwrap();
+    let components = graph["spec"]["components"].as_array_mut().unwrap();
+    components[1]["scalingAdapter"] = serde_json::json!({});
+    components[1]["replicas"] = 6.into();
+    components[0]["replicas"] = 3.into();
+    bench.write("graph.yaml", graph.to_string());
+    bench.run(["import", "graph.yaml", "--out", "first"]).success();
+    bench.run(["sync", "first", "--cluster", "embedded:live", "--yes"]).success();
+    for file in bench.files("live").into_iter().filter(|file| file.ends_with(".yaml")) {
+        let mut object: serde_json::Value = serde_saphyr::from_str(&bench.read(&file)).unwrap();
+        if object["kind"] == "Model" {
+            bench.remove(&file);
+            continue;
+        }
+        object["metadata"].as_object_mut().unwrap().remove("labels");
+        object["spec"]["components"][1]["replicas"] = 6.into();
+        let name = "k:{\"name\":\"Frontend\"}";
+        object["metadata"]["managedFields"] = serde_json::json!([
+            {"manager": "kubectl", "operation": "Apply", "apiVersion": "nvidia.com/v1beta1", "fieldsType": "FieldsV1",
+             "fieldsV1": {"f:spec": {"f:components": {name: {".": {}, "f:name": {}, "f:podTemplate": {}}}}}},
+            {"manager": "night-shift", "operation": "Update", "apiVersion": "nvidia.com/v1beta1", "fieldsType": "FieldsV1",
+             "fieldsV1": {"f:spec": {"f:components": {name: {"f:replicas": {}}}}}},
+        ]);
+        bench.write(&file, object.to_string());
+    }
+    let from_cluster = ["import", "--from-cluster", "--cluster", "embedded:live", "-n", "models", "--out", "second"];
+    assert_snapshot!(bench.run(from_cluster), @r#"
+    exit 0
+    ----- stdout -----
+    second/stator.yaml
+    second/chat/model.yaml
+    ----- stderr -----
+    Using the embedded cluster in live.
+    The replicas of `Frontend` of chat are written by night-shift, and not by who wrote the rest of it: the model says how many there are now, and once it is adopted git decides.
+    1 model imported, 1 of them rendering back to their manifests; 0 things not carried.
+    "#);
+    let model = bench.read("second/chat/model.yaml");
+    assert!(model.contains("scaling: external") && !model.contains("replicas: 6"), "{model}");
+    assert!(model.contains("replicas: 3"), "{model}");
+    let plan = bench.run(["plan", "second", "--cluster", "embedded:live", "--allow", "adopt"]).success();
+    assert!(!plan.stdout.contains("replicas"), "{plan}");
+    bench.run(["sync", "second", "--cluster", "embedded:live", "--allow", "adopt", "--yes"]).success();
+    let live = bench
+        .files("live")
+        .into_iter()
+        .map(|file| bench.read(&file))
+        .find(|text| text.contains("kind: DynamoGraphDeployment"));
+    assert!(live.unwrap().contains("replicas: 6"), "the adapter's count stays");
+}
+
+#[test]
 fn a_graph_of_the_cluster_is_adopted_without_a_change() {
     let bench = Workbench::with(&[("graph.yaml", GRAPH)]);
     bench.run(["import", "graph.yaml", "--out", "first"]).success();
@@ -307,17 +419,17 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
     new/search/model.yaml
     ----- stderr -----
     old.yaml:1:1: error[import/no-model] document 1: stator refuses the model (model.yaml:6): neither `runtime` nor `image` is given, and not every component has an image of its own
-    old.yaml:1:1: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.dynamoNim` is not carried: a bundle of the build service, which no longer exists: the image and the command of each component must be given
-    old.yaml:1:1: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.services.Processor` is not carried: the frontend does what the processor did
     old.yaml:1:1: warning[import/note] document 1: no engine of Dynamo's was recognised on the command lines
     old.yaml:1:1: warning[import/note] document 1: no model was found in the manifest; nothing is rendered from this
+    old.yaml:5:3: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.dynamoNim` is not carried: a bundle of the build service, which no longer exists: the image and the command of each component must be given
+    old.yaml:10:5: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.services.Processor` is not carried: the frontend does what the processor did
     old.yaml:13:1: error[import/no-model] document 2: stator refuses the model (model.yaml:6): neither `runtime` nor `image` is given, and not every component has an image of its own
-    old.yaml:13:1: error[import/not-carried] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNim` is not carried: a bundle of the build service, which no longer exists: the image and the command of each component must be given
-    old.yaml:13:1: warning[import/note] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNamespace` is not carried: the Dynamo namespace follows from the graph's namespace and name today
     old.yaml:13:1: warning[import/note] document 2: no engine of Dynamo's was recognised on the command lines
     old.yaml:13:1: warning[import/note] document 2: no model was found in the manifest; nothing is rendered from this
+    old.yaml:17:3: warning[import/note] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNamespace` is not carried: the Dynamo namespace follows from the graph's namespace and name today
+    old.yaml:18:3: error[import/not-carried] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNim` is not carried: a bundle of the build service, which no longer exists: the image and the command of each component must be given
     old.yaml:23:1: error[import/not-carried] document 3: DynamoNimRequest `frontend--jh2o6dqzpsgfued4` is not carried: it asked for an image to be built, which no operator does any more: build the image in CI and name it
-    old.yaml:28:1: error[import/not-an-object] document 4: DynamoDeployment `broken`: `spec.services`: expected map, found a number
+    old.yaml:31:8: error[import/not-an-object] document 4: DynamoDeployment `broken`: `spec.services`: expected map, found a number
     3 models imported, 1 of them rendering back to their manifests; 7 things not carried.
     "#);
     assert_snapshot!(bench.read("new/disagg/model.yaml"), @r#"
@@ -335,21 +447,15 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
         frontend:
           name: Frontend
           env:
+            GLOBAL: everywhere
             HERE: only
         worker:
           name: VllmWorker
           replicas: 2
           gpus: 0
           command: []
-      # From the manifest as it is: stator has no field for this.
-      overrides:
-        - target:
-            kind: DynamoGraphDeployment
-          merge:
-            spec:
-              env:
-                - name: GLOBAL
-                  value: everywhere
+          env:
+            GLOBAL: everywhere
     "#);
     assert_snapshot!(bench.read("new/search/model.yaml"), @r#"
     # Imported by stator from old.yaml, document 2.
@@ -405,8 +511,8 @@ spec:
     ----- stdout -----
     new/profile/model.yaml
     ----- stderr -----
-    request.yaml:1:1: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not carried: deprecated; the operator discovers GPUs where it may, and `hardware` says them where it may not
-    request.yaml:1:1: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.profilingConfig.config.hardware` is not carried: the profiler's settings have fields of their own at v1beta1, and this one has none
+    request.yaml:12:7: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.profilingConfig.config.hardware` is not carried: the profiler's settings have fields of their own at v1beta1, and this one has none
+    request.yaml:13:3: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not carried: deprecated; the operator discovers GPUs where it may, and `hardware` says them where it may not
     1 model imported, 1 of them rendering back to their manifests; 2 things not carried.
     "#);
     assert_snapshot!(bench.read("new/profile/model.yaml"), @r#"

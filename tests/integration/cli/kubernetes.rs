@@ -81,3 +81,145 @@ async fn every_way_in_works_or_says_what_is_wrong_with_it() {
         assert!(!output.stderr.contains(token), "a token is never said");
     }
 }
+
+/// What somebody applied with kubectl before stator came: a graph, the claim of its weights, and an adapter.
+fn applied_by_hand(namespace: &str) -> [Value; 3] {
+    let graph = json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+        "metadata": {"name": "chat", "namespace": namespace, "labels": {"team": "search"}},
+        "spec": {"components": [
+            {"name": "Frontend", "type": "frontend", "replicas": 2, "podTemplate": {"spec": {"containers": [
+                {"name": "main", "image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0"}]}}},
+            {"name": "VllmWorker", "type": "worker", "replicas": 5, "scalingAdapter": {},
+             "modelRef": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "podTemplate": {"spec": {
+                "volumes": [{"name": "weights", "persistentVolumeClaim": {"claimName": "weights"}}],
+                "containers": [{"name": "main", "image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0",
+                    "command": ["sh", "-c"],
+                    "args": ["cd /workspace && exec python3 -m dynamo.vllm --model meta-llama/Llama-3.1-8B-Instruct --enable-lora"],
+                    "envFrom": [{"secretRef": {"name": "hf-token-secret"}}],
+                    "resources": {"limits": {"nvidia.com/gpu": "1"}},
+                    "volumeMounts": [{"name": "weights", "mountPath": "/models"}]}]}}},
+        ]},
+    });
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "weights", "namespace": namespace},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "10Gi"}}},
+    });
+    let adapter = json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoModel", "metadata": {"name": "sql", "namespace": namespace},
+        "spec": {"modelName": "sql", "baseModelName": "meta-llama/Llama-3.1-8B-Instruct", "modelType": "lora",
+                 "source": {"uri": "s3://adapters/sql"}},
+    });
+    [graph, claim, adapter]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_is_imported_and_adopted_without_a_change_of_the_workload() {
+    let Some(plane) = testbed::shared() else { return };
+    let namespace = plane.namespace("adoption").await;
+    let client = plane.admin().await;
+    let api = |object: &Value| {
+        let object: kube::core::DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        let types = object.types.clone().unwrap();
+        let kind = kube::core::GroupVersionKind::try_from(&types).unwrap();
+        let resource = kube::core::ApiResource::from_gvk(&kind);
+        (kube::Api::<kube::core::DynamicObject>::namespaced_with(client.clone(), &namespace, &resource), object)
+    };
+    let mut before = Vec::new();
+    for object in applied_by_hand(&namespace) {
+        let (api, object) = api(&object);
+        let name = object.metadata.name.clone().unwrap();
+        let params = kube::api::PatchParams::apply("kubectl");
+        let made = api.patch(&name, &params, &kube::api::Patch::Apply(&object)).await.unwrap();
+        if made.types.as_ref().unwrap().kind == "DynamoGraphDeployment" {
+            // As its operator leaves it: adapters follow a graph that is Ready.
+            let status = json!({"status": {
+                "observedGeneration": made.metadata.generation, "state": "successful",
+                "conditions": [{"type": "Ready", "status": "True", "reason": "all_resources_are_ready", "message": "",
+                                "lastTransitionTime": "2026-05-01T00:00:00Z"}],
+            }});
+            let operator = kube::api::PatchParams { field_manager: Some("manager".to_owned()), ..Default::default() };
+            api.patch_status(&name, &operator, &kube::api::Patch::Merge(&status)).await.unwrap();
+        }
+        before.push((api, name, made));
+    }
+    let bench = Workbench::empty();
+    bench.write("kubeconfig", kubeconfig(plane).to_string());
+    let run = |args: &[&str]| {
+        let mut command = bench.command();
+        command.args(args).args(["--context", "admin"]).env("KUBECONFIG", bench.path("kubeconfig"));
+        bench.finish(&mut command)
+    };
+
+    let imported = run(&["import", "--from-cluster", "-n", &namespace, "--out", "models"]).success();
+    assert!(imported.stderr.contains("1 model imported, 1 of them rendering back"), "{imported}");
+    insta::assert_snapshot!(bench.read("models/chat/model.yaml"), @r#"
+    # Imported by stator from cluster, document 1.
+    apiVersion: stator.dev/v1alpha1
+    kind: Model
+    metadata:
+      name: chat
+      labels:
+        team: search
+    spec:
+      model: meta-llama/Llama-3.1-8B-Instruct
+      engine: vllm
+      backendFramework: detected
+      runtime: "1.2.0"
+      serving:
+        frontend:
+          name: Frontend
+          replicas: 2
+        worker:
+          name: VllmWorker
+          command:
+            - sh
+            - -c
+          args:
+            - cd /workspace && exec python3 -m dynamo.vllm --model <model> --enable-lora
+          scaling: external
+      adapters:
+        - name: sql
+          source: s3://adapters/sql
+          objectName: sql
+      cache:
+        claim: weights
+        size: 10Gi
+        mountPath: /models
+        volume: weights
+        hfHome: false
+      secrets:
+        huggingFace: hf-token-secret
+      # From the manifest as it is: stator has no field for this.
+      overrides:
+        - target:
+            kind: DynamoGraphDeployment
+          remove:
+            - spec.components[name=VllmWorker].podTemplate.spec.containers[name=main].env
+        - target:
+            kind: DynamoModel
+            name: sql
+          remove:
+            - metadata.labels.team
+        - target:
+            kind: PersistentVolumeClaim
+          remove:
+            - metadata.labels.team
+    "#);
+
+    let plan = run(&["plan", "models", "-o", "json"]).json();
+    for change in plan["changes"].as_array().unwrap() {
+        assert_eq!(change["disruption"], "none", "{change}");
+    }
+    run(&["sync", "models", "--yes", "--allow", "adopt"]).success();
+    let after = run(&["plan", "models", "-o", "json"]).json();
+    for change in after["changes"].as_array().unwrap() {
+        assert_eq!((&change["action"], &change["fields"]), (&json!("keep"), &json!([])), "{change}");
+    }
+    for (api, name, made) in before {
+        let live = api.get(&name).await.unwrap();
+        assert_eq!(live.metadata.uid, made.metadata.uid, "{name} is the same object");
+        assert_eq!(live.metadata.generation, made.metadata.generation, "{name}: its spec did not change");
+        assert_eq!(live.data["spec"], made.data["spec"], "{name}");
+    }
+}
