@@ -1,5 +1,7 @@
 //! Repositories as a user writes them, and what stator makes of them.
 
+mod layers;
+
 use super::*;
 use crate::finding::Location;
 

@@ -3,9 +3,9 @@
 
 use super::{Context, Draft, merge};
 use crate::dynamo::kinds::{self, Kind};
-use crate::intent::model::OverrideKind;
+use crate::intent::model::{OverrideKind, STATOR_LABELS, identifies};
 use crate::intent::scalar::RemovedPath;
-use crate::object::{FieldPath, Segment};
+use crate::object::FieldPath;
 use serde_json::Value;
 
 pub(super) fn apply(context: &mut Context<'_>, drafts: &mut [Draft]) {
@@ -65,60 +65,25 @@ pub(super) fn apply(context: &mut Context<'_>, drafts: &mut [Draft]) {
     }
 }
 
-/// Removes fields. One that is not there is a fault: a mistyped path would otherwise keep what was to go.
+/// Removes fields. One that is not there is told: a mistyped path would otherwise keep what was to go. Paths that are none,
+/// or that no override may remove, are told where the intent is read.
 fn remove(context: &mut Context<'_>, draft: &mut Draft, paths: &[RemovedPath], origin: &str) {
     let mut value = Value::Object(std::mem::take(&mut draft.value));
     for (index, text) in paths.iter().enumerate() {
-        let place = format!("{origin}.remove[{index}]");
-        match text.as_str().parse::<FieldPath>() {
-            Err(reason) => context.error(
+        let Ok(path) = text.as_str().parse::<FieldPath>() else { continue };
+        if !identifies(&path) && !path.remove_from(&mut value) {
+            context.warning(
                 crate::intent::rules::MODEL_OVERRIDE,
-                &place,
-                format!("`{text}` is {reason}"),
-                "write it as `stator plan` prints paths: `spec.components[name=worker].podTemplate.spec.nodeSelector`",
-            ),
-            Ok(path) if identifies(&path) => context.error(
-                crate::intent::rules::MODEL_OVERRIDE,
-                &place,
-                format!("an override cannot remove `{text}`: stator finds its objects by it"),
-                "remove it from `remove`",
-            ),
-            Ok(path) => {
-                if !path.remove_from(&mut value) {
-                    context.warning(
-                        crate::intent::rules::MODEL_OVERRIDE,
-                        &place,
-                        format!("there is no `{text}` to remove"),
-                        "run `stator render` to see what there is, or drop it from `remove`",
-                    );
-                }
-            }
+                &format!("{origin}.remove[{index}]"),
+                format!("there is no `{text}` to remove"),
+                "run `stator render` to see what there is, or drop it from `remove`",
+            );
         }
     }
     if let Value::Object(map) = value {
         draft.value = map;
     }
 }
-
-/// Whether a path is the object's name or namespace, its labels as a whole, one of stator's, or all of its spec.
-fn identifies(path: &FieldPath) -> bool {
-    let names: Vec<Option<&str>> = path
-        .0
-        .iter()
-        .map(|step| match step {
-            Segment::Field(name) => Some(name.as_str()),
-            Segment::Key(_) | Segment::Item(_) | Segment::Index(_) => None,
-        })
-        .collect();
-    match names.as_slice() {
-        [_] | [Some("metadata"), Some("name" | "namespace" | "labels")] => true,
-        [Some("metadata"), Some("labels"), Some(label)] => STATOR_LABELS.contains(label),
-        _ => false,
-    }
-}
-
-const STATOR_LABELS: [&str; 4] =
-    [kinds::LABEL_MANAGED_BY, kinds::LABEL_MODEL, kinds::LABEL_REPOSITORY, kinds::LABEL_ENVIRONMENT];
 
 fn pointer<'a>(map: &'a serde_json::Map<String, Value>, path: &str) -> Option<&'a Value> {
     let mut steps = path.split('/').skip(1);

@@ -15,7 +15,7 @@ mod storage;
 pub use super::scalar::CountOrPercent;
 pub use env::{EnvFromConfigMap, EnvFromSecret, EnvValue, Secrets};
 pub use hardware::{GpuSku, Hardware};
-pub use overrides::{Override, OverrideKind, OverrideTarget};
+pub use overrides::{Override, OverrideKind, OverrideTarget, STATOR_LABELS, identifies};
 pub use replica::Replica;
 pub use scaling::{ExternalScaling, Resources, Rollout, RolloutStrategy, Scaling, ScalingBounds};
 pub use serving::{Component, ComponentType, Frontend, Probes, RouterMode, Serving, Worker, names_image};

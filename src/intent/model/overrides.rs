@@ -1,6 +1,8 @@
 //! Maps merged over rendered objects.
 
+use crate::dynamo::kinds;
 use crate::intent::scalar::RemovedPath;
+use crate::object::{FieldPath, Segment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -42,4 +44,26 @@ pub enum OverrideKind {
     DynamoModel,
     /// The cache.
     PersistentVolumeClaim,
+}
+
+/// The labels that stator finds its objects by.
+pub const STATOR_LABELS: [&str; 4] =
+    [kinds::LABEL_MANAGED_BY, kinds::LABEL_MODEL, kinds::LABEL_REPOSITORY, kinds::LABEL_ENVIRONMENT];
+
+/// Whether a path is the object's name or namespace, its labels as a whole, one of stator's, or all of its spec: what no
+/// override removes.
+pub fn identifies(path: &FieldPath) -> bool {
+    let names: Vec<Option<&str>> = path
+        .0
+        .iter()
+        .map(|step| match step {
+            Segment::Field(name) => Some(name.as_str()),
+            Segment::Key(_) | Segment::Item(_) | Segment::Index(_) => None,
+        })
+        .collect();
+    match names.as_slice() {
+        [_] | [Some("metadata"), Some("name" | "namespace" | "labels")] => true,
+        [Some("metadata"), Some("labels"), Some(label)] => STATOR_LABELS.contains(label),
+        _ => false,
+    }
 }

@@ -2,9 +2,10 @@
 
 use super::{Judge, components, workers};
 use crate::dynamo::names::{MAX_LABEL, MOST_COMPONENTS, workload_length};
-use crate::intent::model::{ComponentType, Engine, OverrideKind};
+use crate::intent::model::{ComponentType, Engine, OverrideKind, identifies};
 use crate::intent::rules;
-use crate::intent::scalar::ComponentName;
+use crate::intent::scalar::{ComponentName, RemovedPath};
+use crate::object::FieldPath;
 use std::collections::BTreeMap;
 
 pub(super) fn judge(judge: &mut Judge<'_>) {
@@ -207,6 +208,7 @@ fn overrides(judge: &mut Judge<'_>) {
                 format!("Write `name: {only}`, or leave the name out."),
             );
         }
+        removed(judge, &path, &change.remove);
         let metadata = change.merge.get("metadata").and_then(serde_json::Value::as_object);
         let identity = ["apiVersion", "kind", "status"]
             .into_iter()
@@ -225,6 +227,28 @@ fn overrides(judge: &mut Judge<'_>) {
                 format!("an override may not change `{field}`: it is not the intent's to choose"),
                 "Remove it.",
             );
+        }
+    }
+}
+
+/// What an override removes is a path, and not what says which object this is.
+fn removed(judge: &mut Judge<'_>, origin: &str, paths: &[RemovedPath]) {
+    for (index, text) in paths.iter().enumerate() {
+        let place = format!("{origin}.remove[{index}]");
+        match text.as_str().parse::<FieldPath>() {
+            Err(reason) => judge.error(
+                rules::MODEL_OVERRIDE,
+                &place,
+                format!("`{text}` is {reason}"),
+                "Write it as `stator plan` prints paths: `spec.components[name=worker].podTemplate.spec.nodeSelector`.",
+            ),
+            Ok(path) if identifies(&path) => judge.error(
+                rules::MODEL_OVERRIDE,
+                &place,
+                format!("an override may not remove `{text}`: stator finds its objects by it"),
+                "Remove it from `remove`.",
+            ),
+            Ok(_) => {}
         }
     }
 }

@@ -222,6 +222,20 @@ fn overrides_change_what_is_rendered_and_not_its_identity() {
 }
 
 #[test]
+fn what_an_override_removes_is_a_path_and_not_the_objects_identity() {
+    insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {}}\n  overrides:\n    - target: {kind: DynamoGraphDeployment}\n      remove:\n        - spec.components[name=worker\n        - spec.components[worker].replicas\n        - metadata.labels\n        - metadata.labels[\"stator.dev/model\"]\n        - spec.components[name=worker].replicas\n"), @r#"
+    m/model.yaml:11:11 error model/override: `spec.components[name=worker` is not a path: write names after dots, items by key as `[name=main]`, names with dots as `["a.b/c"]`
+      help: Write it as `stator plan` prints paths: `spec.components[name=worker].podTemplate.spec.nodeSelector`.
+    m/model.yaml:12:11 error model/override: `spec.components[worker].replicas` is not a path: write names after dots, items by key as `[name=main]`, names with dots as `["a.b/c"]`
+      help: Write it as `stator plan` prints paths: `spec.components[name=worker].podTemplate.spec.nodeSelector`.
+    m/model.yaml:13:11 error model/override: an override may not remove `metadata.labels`: stator finds its objects by it
+      help: Remove it from `remove`.
+    m/model.yaml:14:11 error model/override: an override may not remove `metadata.labels["stator.dev/model"]`: stator finds its objects by it
+      help: Remove it from `remove`.
+    "#);
+}
+
+#[test]
 fn gpus_are_counted_as_they_are_rendered() {
     let hardware = "  hardware: {gpusPerNode: 8}\n";
     // TensorRT-LLM's data parallel ranks share the tensor parallel GPUs; vLLM's do not.

@@ -1,0 +1,136 @@
+//! The order of merging, as a law over whole repositories: root defaults, folder defaults from the top down, environment
+//! defaults, intent, overlay. Maps merge by key, lists replace.
+
+use super::{report, workspace};
+use crate::intent::model::ModelSpec;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+/// Partial specs that are valid in any combination. Few keys, so that layers meet.
+fn layer() -> impl Strategy<Value = Map<String, Value>> {
+    let word = || "[a-z]{1,3}".prop_map(Value::from);
+    let variable = prop_oneof![
+        word(),
+        ("[a-z]{1,3}", "[a-z]{1,3}").prop_map(|(name, key)| json!({"secret": name, "key": key})),
+        ("[a-z]{1,3}", "[a-z]{1,3}").prop_map(|(name, key)| json!({"configMap": name, "key": key})),
+    ];
+    let env = || prop::collection::btree_map("[A-C]", variable.clone(), 0..3).prop_map(|map| json!(map));
+    let list = || prop::collection::vec("--[a-c]", 0..3).prop_map(|list| json!(list));
+    let amounts = || prop::collection::btree_map("cpu|memory", "[1-9]", 0..2).prop_map(|map| json!(map));
+    let resources = fields(vec![("requests", amounts().boxed()), ("limits", amounts().boxed())]);
+    let worker = fields(vec![
+        ("replicas", (1_u32..9).prop_map(Value::from).boxed()),
+        ("args", list().boxed()),
+        ("env", env().boxed()),
+        ("resources", resources.boxed()),
+        ("template", fields(vec![("spec", free().boxed()), ("metadata", free().boxed())]).boxed()),
+    ]);
+    let frontend = fields(vec![("replicas", (1_u32..9).prop_map(Value::from).boxed()), ("env", env().boxed())]);
+    let serving = fields(vec![("worker", worker.boxed()), ("frontend", frontend.boxed())]);
+    let pull = prop::collection::vec("[a-z]{1,3}", 0..3).prop_map(|list| json!(list));
+    let secrets = fields(vec![("huggingFace", word().boxed()), ("imagePull", pull.boxed())]);
+    let toleration = prop::collection::vec("[a-c]".prop_map(|key| json!({"key": key, "operator": "Exists"})), 0..2);
+    let hardware = fields(vec![
+        ("gpusPerNode", (1_u32..9).prop_map(Value::from).boxed()),
+        ("tolerations", toleration.prop_map(|list| json!(list)).boxed()),
+    ]);
+    let all = fields(vec![
+        ("env", env().boxed()),
+        ("serving", serving.boxed()),
+        ("secrets", secrets.boxed()),
+        ("hardware", hardware.boxed()),
+        ("runtime", "1\\.[2-9]\\.[0-9]".prop_map(Value::from).boxed()),
+    ]);
+    all.prop_map(|value| value.as_object().cloned().unwrap())
+}
+
+/// Anything, as a template takes it: maps in which a key is now a list and now a map.
+fn free() -> impl Strategy<Value = Value> {
+    let leaf = "[x-z]".prop_map(Value::from);
+    let list = prop::collection::vec("[x-z]", 0..2).prop_map(|list| json!(list));
+    let map = prop::collection::btree_map("[a-b]", "[x-z]", 0..2).prop_map(|map| json!(map));
+    prop::collection::btree_map("[a-c]|env", prop_oneof![leaf, list, map], 0..3).prop_map(|map| json!(map))
+}
+
+/// A map with some of the fields.
+fn fields(all: Vec<(&'static str, BoxedStrategy<Value>)>) -> impl Strategy<Value = Value> + Clone {
+    let each: Vec<_> = all
+        .into_iter()
+        .map(|(name, value)| prop::option::of(value).prop_map(move |value| value.map(|value| (name, value))).boxed())
+        .collect();
+    each.prop_map(|found| {
+        Value::Object(found.into_iter().flatten().map(|(name, value)| (name.to_owned(), value)).collect())
+    })
+}
+
+/// The documented rule in its own words, for a check of the real thing: maps merge by key, everything else is replaced,
+/// and so is the value of an environment variable.
+fn over(base: &mut Map<String, Value>, strong: &Map<String, Value>, values_are_whole: bool) {
+    for (key, value) in strong {
+        match (base.get_mut(key), value) {
+            (Some(Value::Object(below)), Value::Object(above)) if !values_are_whole => over(below, above, key == "env"),
+            (Some(below), _) => below.clone_from(value),
+            (None, _) => {
+                base.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_layer_goes_over_the_weaker_ones_and_touches_nothing_else(
+        root in layer(),
+        folders in prop::collection::vec(prop::option::of(layer()), 3),
+        beside in layer(),
+        environment in prop::option::of(layer()),
+        intent in layer(),
+        overlay in prop::option::of(layer()),
+    ) {
+        let mut intent = intent;
+        let mut fixed = json!({"model": "m", "engine": "vllm", "runtime": "1.2.0", "serving": {"worker": {}}});
+        over(fixed.as_object_mut().unwrap(), &intent, false);
+        intent.clone_from(fixed.as_object().unwrap());
+
+        let document = |kind: &str, spec: Value| json!({"apiVersion": "stator.dev/v1alpha1", "kind": kind, "spec": spec});
+        let mut repository = document("Repository", json!({"defaults": root, "environments": {
+            "prod": {"namespace": "p", "defaults": environment.clone().unwrap_or_default()},
+            "staging": {"namespace": "s"},
+        }}));
+        repository["metadata"] = json!({"name": "r"});
+        let mut model = document("Model", json!(intent));
+        model["metadata"] = json!({"name": "m"});
+        let mut files = vec![
+            ("stator.yaml".to_owned(), repository),
+            ("a/b/m/model.yaml".to_owned(), model),
+            // Of a folder that the model is not in.
+            ("z/stator.yaml".to_owned(), document("Defaults", json!(beside))),
+        ];
+        for (folder, layer) in ["a", "a/b", "a/b/m"].into_iter().zip(&folders) {
+            if let Some(layer) = layer {
+                files.push((format!("{folder}/stator.yaml"), document("Defaults", json!(layer))));
+            }
+        }
+        if let Some(overlay) = &overlay {
+            files.push(("a/b/m/model.prod.yaml".to_owned(), document("Model", json!(overlay))));
+        }
+        let texts: Vec<(&str, String)> = files.iter().map(|(path, value)| (path.as_str(), value.to_string())).collect();
+        let texts: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
+        let workspace = workspace(&texts);
+
+        let stronger = |layers: Vec<Option<&Map<String, Value>>>| {
+            let mut merged = root.clone();
+            layers.into_iter().flatten().for_each(|layer| over(&mut merged, layer, false));
+            merged
+        };
+        let folders = || folders.iter().map(Option::as_ref);
+        let prod = folders().chain([environment.as_ref(), Some(&intent), overlay.as_ref()]).collect();
+        let staging = folders().chain([Some(&intent)]).collect();
+        for (name, expected) in [("prod", stronger(prod)), ("staging", stronger(staging))] {
+            let selection = workspace.environment(Some(name)).unwrap();
+            prop_assert_eq!(selection.intents.len(), 1, "{}", report(&selection.findings));
+            let expected: ModelSpec = serde_json::from_value(Value::Object(expected)).unwrap();
+            prop_assert_eq!(json!(selection.intents[0].model.spec), json!(expected), "{}", name);
+        }
+    }
+}
