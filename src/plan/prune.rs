@@ -234,8 +234,10 @@ fn delete(world: &World<'_>, object: &Object, change: &mut Change) {
     if let Some(graph) = made {
         // Dynamo gives it no owner, so it outlives its request.
         change.reasons.push(format!(
-            "the graph that it made, {}, is not stator's and goes on serving: delete it by hand when nobody uses it",
-            graph.name()
+            "the graph that it made, {0}, is not stator's and goes on serving beside: `kubectl delete \
+             dynamographdeployment {0} -n {1}` when nobody uses it",
+            graph.name(),
+            graph.namespace()
         ));
     }
     change.before = merge::owned_side(object);

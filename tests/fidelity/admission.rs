@@ -127,7 +127,8 @@ pub fn section() -> String {
     text += &table(&["", "Objects", "Manifests"], &rows);
     text += "\nWhat depends on the cluster (Grove, the inference gateway, topologies, GPU discovery) is a warning with a rule \
              of its own, until the environment's `platform` in `stator.yaml` says what there is: then it is an error, or \
-             nothing. Denials by the rule that foresees them:\n\n";
+             nothing. A cluster is asked which API groups it serves; one that serves Grove while the operator's chart has it off \
+             (`global.grove.enabled: false`) needs `platform: {grove: false}`. Denials by the rule that foresees them:\n\n";
     let foreseen = |case: &Case| {
         case.denied.iter().filter_map(|_| refused(&case.known)).map(|refusal| refusal.rule.id).collect::<BTreeSet<_>>()
     };

@@ -73,7 +73,12 @@ pub(super) fn grove(object: &Object, spec: &GraphSpec, component: &Component, fa
                  of them, and {} are the graph's",
                 names.set
             ),
-            format!("shorten the component's name, or annotate `{}: \"false\"`", annotation::ENABLE_GROVE),
+            format!(
+                "shorten the component's name, or annotate `{}: \"false\"`; where the operator's chart has Grove off \
+                 (`global.grove.enabled: false`, even in a cluster that serves Grove), say `platform: {{grove: false}}` under \
+                 the environment in stator.yaml",
+                annotation::ENABLE_GROVE
+            ),
             format!(
                 "spec.services[{name}]: combined resource name length {length} exceeds {MAX_GROVE}-character limit required \
                  for pod naming"
@@ -99,7 +104,8 @@ pub(super) fn cut(object: &Object, spec: &GraphSpec, platform: &Platform, faults
             names.set,
             graph.len()
         ),
-        "shorten the model's name, or say `grove: false` (or `true`) under the environment's `platform` in stator.yaml",
+        "shorten the model's name; or, where the operator's chart has Grove off (`global.grove.enabled: false`, even in a \
+         cluster that serves Grove), say `platform: {grove: false}` under the environment in stator.yaml",
     );
 }
 

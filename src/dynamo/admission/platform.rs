@@ -12,7 +12,8 @@ use super::rules;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Platform {
-    /// Whether the operator runs graphs on Grove (`global.grove.enabled` of its chart).
+    /// Whether the operator runs graphs on Grove (`global.grove.enabled` of its chart). A cluster that serves Grove is
+    /// taken for one where it does; say `false` where the chart has it off all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grove: Option<bool>,
     /// Whether LeaderWorkerSet is installed, which runs components of several nodes where Grove does not.

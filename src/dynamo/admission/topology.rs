@@ -109,7 +109,7 @@ fn unknown(topology: &str, path: &FieldPath, wanted: &[(FieldPath, String, Optio
         ),
         format!(
             "say what there is under the environment's `platform` in stator.yaml: `topologies: {{{topology}: [{}]}}`, the \
-             broadest first; or `grove: false`",
+             broadest first; or `grove: false`, where the operator's chart has Grove off (`global.grove.enabled: false`)",
             domains.join(", ")
         ),
         format!("failed to read ClusterTopology \"{topology}\" for topology validation"),

@@ -172,7 +172,7 @@ fn a_request_that_deployed_leaves_its_graph_when_its_result_is_locked() {
       - is not in the cluster yet
     Delete llama DynamoGraphDeploymentRequest prod/llama-aaaa delete 8->8 peak 8 [delete]
       - the model no longer has it
-      - the graph that it made, llama-aaaa-dgd, is not stator's and goes on serving: delete it by hand when nobody uses it
+      - the graph that it made, llama-aaaa-dgd, is not stator's and goes on serving beside: `kubectl delete dynamographdeployment llama-aaaa-dgd -n prod` when nobody uses it
     "#);
     story.sync();
     assert!(story.live.values().any(|object| object.name() == "llama-aaaa-dgd"));

@@ -194,7 +194,7 @@ fn what_dynamo_deployed_by_itself_is_told_of_and_left_alone() {
           · is not in the cluster yet
       - delete DynamoGraphDeploymentRequest default/llama-d6420ff8   GPUs 1
           · the model no longer has it
-          · the graph that it made, llama-d6420ff8-dgd, is not stator's and goes on serving: delete it by hand when nobody uses it
+          · the graph that it made, llama-d6420ff8-dgd, is not stator's and goes on serving beside: `kubectl delete dynamographdeployment llama-d6420ff8-dgd -n default` when nobody uses it
 
     Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
     GPUs: +1 h200_sxm (0 → 1), 1 of unknown SKU
