@@ -6,7 +6,6 @@ use super::output::Output;
 use crate::cluster::embedded::{Embedded, Options};
 use crate::cluster::kube::{self, ConnectError, Kube};
 use crate::cluster::{AnyCluster, Cluster as _};
-use crate::intent::Selection;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
@@ -84,17 +83,7 @@ pub async fn preflight(cluster: &AnyCluster, output: &Output) -> Result<(), CliE
     Err(blocking.iter().skip(1).fold(error, |error, one| error.hint(&one.fix)))
 }
 
-/// Adds what the cluster has beside Dynamo's operator to what the environment says of it, which wins. A cluster that does
-/// not tell leaves it at that: models that need more get their warning.
-pub async fn learn(cluster: &AnyCluster, selection: &mut Selection) {
-    match cluster.platform().await {
-        Ok(found) => {
-            let stated = selection.environment.platform.take().unwrap_or_default();
-            selection.environment.platform = Some(stated.or(&found));
-        }
-        Err(error) => tracing::info!(%error, "the cluster did not tell which API groups it serves"),
-    }
-}
+pub use crate::sync::desired::learn;
 
 fn open_embedded(folder: &Path, why: &str, output: &Output) -> Result<Embedded, CliError> {
     let folder = shorten(folder);

@@ -4,18 +4,13 @@ use super::args::ChangeArgs;
 use super::error::{CliError, ErrorKind};
 use super::repository::{self, Desired, Opened};
 use crate::cluster::Cluster;
-use crate::object::ObjectRef;
 use crate::plan::{self, Plan, PlanInput, Record, Scope};
-use crate::sync::{self, GatherError, Gathered};
+use crate::sync::{Aim, GatherError, Gathered};
 use rayon::prelude::*;
 
 /// Looks at everything that a plan of these objects needs to know of a cluster.
 pub async fn read<C: Cluster>(cluster: &C, desired: &Desired) -> Result<Gathered, CliError> {
-    let models = desired.rendered.iter();
-    let wanted: Vec<ObjectRef> =
-        models.flat_map(|model| model.objects.iter().map(|object| object.object.reference())).collect();
-    let target = &desired.target;
-    Ok(sync::gather(cluster, &target.repository, &target.environment, &target.namespace, &wanted).await?)
+    Ok(desired.look(cluster).await?)
 }
 
 impl From<GatherError> for CliError {
@@ -52,39 +47,25 @@ pub fn plan(opened: &Opened, desired: Desired, live: Gathered, arguments: &Chang
 
 /// What a plan of these is made of.
 pub fn input(opened: &Opened, desired: Desired, live: Gathered, arguments: &ChangeArgs) -> PlanInput {
-    let Desired { selection, target, rendered, findings: _ } = desired;
     let checkout = &opened.checkout;
     let scope = if checkout.scope.is_everything() {
         Scope::All
     } else {
         // A model that is gone from the folder is known by its record.
         let here = |source: &str| checkout.scope.contains(source);
-        let mut names: std::collections::BTreeSet<String> =
-            rendered.iter().filter(|model| here(&model.source)).map(|model| model.model.clone()).collect();
-        names.extend(
-            selection.broken.iter().filter(|broken| here(&broken.source)).filter_map(|broken| broken.name.clone()),
-        );
+        let models = desired.rendered.iter().filter(|model| here(&model.source));
+        let mut names: std::collections::BTreeSet<String> = models.map(|model| model.model.clone()).collect();
+        let broken = desired.selection.broken.iter().filter(|broken| here(&broken.source));
+        names.extend(broken.filter_map(|broken| broken.name.clone()));
         names.extend(live.records.iter().filter(|record| here(&record.source)).map(|record| record.model.clone()));
         Scope::Models(names)
     };
-    PlanInput {
-        repository: target.repository,
-        folder: (!opened.workspace.is_named()).then(|| checkout.root.to_string_lossy().into_owned()),
-        environment: target.environment,
-        namespace: target.namespace,
+    let aim = Aim {
         revision: checkout.revision.clone(),
-        findings: selection.findings,
-        rendered,
-        broken: selection.broken,
-        live: live.live,
-        records: live.records,
-        strays: live.strays,
-        damaged: live.damaged,
-        guards: selection.guards,
-        prices: selection.prices,
+        folder: (!opened.workspace.is_named()).then(|| checkout.root.to_string_lossy().into_owned()),
         allow: arguments.allowed(),
         prune: arguments.prune,
         scope,
-        empty_render: false,
-    }
+    };
+    desired.input(live, aim)
 }

@@ -3,14 +3,12 @@
 use super::args::EnvironmentArgs;
 use super::error::CliError;
 use super::output::Output;
-use crate::dynamo::gpus;
-use crate::finding::{self, Finding};
-use crate::intent::policy::Policy;
+use crate::finding::Finding;
 use crate::intent::scalar::DnsName;
 use crate::intent::{EnvironmentError, Selection, Workspace};
-use crate::render::{self, Rendered, Target};
 use crate::source::{self, Checkout, Scope};
-use std::collections::BTreeSet;
+pub use crate::sync::Desired;
+pub use crate::sync::desired::target;
 use std::path::Path;
 
 /// A repository, read and parsed.
@@ -54,31 +52,6 @@ impl Opened {
     }
 }
 
-/// One environment, rendered.
-#[derive(Debug)]
-pub struct Desired {
-    /// The environment and what is said of it; its intents are rendered and gone.
-    pub selection: Selection,
-    /// Where they go.
-    pub target: Target,
-    /// What they render to, the models without errors only.
-    pub rendered: Vec<Rendered>,
-    /// Findings of files, models, policy and rendering, sorted.
-    pub findings: Vec<Finding>,
-}
-
-impl Desired {
-    /// The models of a scope that cannot be synced, since they or what they render to have errors.
-    pub fn faulty(&self, scope: &Scope) -> BTreeSet<String> {
-        let broken = self.selection.broken.iter();
-        // A broken intent may lack even a name; its path then stands for it.
-        let broken = broken.map(|one| (one.name.as_deref().unwrap_or(&one.source), &one.source));
-        let refused = self.rendered.iter().filter(|one| one.findings.iter().any(Finding::is_error));
-        let refused = refused.map(|one| (one.model.as_str(), &one.source));
-        broken.chain(refused).filter(|(_, source)| scope.contains(source)).map(|(name, _)| name.to_owned()).collect()
-    }
-}
-
 /// Renders one environment of a workspace.
 pub fn desired(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<Desired, CliError> {
     Ok(render_selection(select(workspace, arguments)?))
@@ -95,42 +68,9 @@ pub fn select(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<Sele
     Ok(selection)
 }
 
-/// Where the objects of an environment go.
-pub fn target(selection: &Selection) -> Target {
-    Target {
-        repository: selection.repository.clone(),
-        environment: selection.name.clone(),
-        namespace: selection.environment.namespace.to_string(),
-        platform: selection.environment.platform.clone().unwrap_or_default(),
-    }
-}
-
 /// Renders an environment that is chosen already.
-pub fn render_selection(mut selection: Selection) -> Desired {
-    let target = target(&selection);
-    let mut rendered = render::render_all(&selection.intents, &target);
-    hold_to_policy(&selection, &mut rendered);
-    // Rendered and judged, the intents are of no more use, and there may be ten thousand of them.
-    selection.intents = Vec::new();
-    let mut findings = selection.findings.clone();
-    findings.extend(rendered.iter().flat_map(|model| model.findings.iter().cloned()));
-    finding::sort(&mut findings);
-    Desired { selection, target, rendered, findings }
-}
-
-/// Adds what the policy says of each model. A model that breaks a rule is not applied.
-fn hold_to_policy(selection: &Selection, rendered: &mut [Rendered]) {
-    let policy = Policy::new(&selection.policy);
-    // Rendering keeps the order of the intents.
-    for (intent, rendered) in selection.intents.iter().zip(rendered) {
-        let gpus =
-            rendered.objects.iter().map(|desired| gpus::of(&desired.object).total()).fold(0, u64::saturating_add);
-        let found = policy.evaluate(intent, &selection.name, gpus);
-        if found.iter().any(Finding::is_error) {
-            rendered.objects.clear();
-        }
-        rendered.findings.extend(found);
-    }
+pub fn render_selection(selection: Selection) -> Desired {
+    Desired::of(selection)
 }
 
 /// Findings that a scope is about: those of its files, and those of the settings that hold for it.

@@ -93,7 +93,7 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
     .await?;
     let desired = repository::render_selection(selection);
     opened.workspace.forget_models();
-    let faulty = desired.faulty(&opened.checkout.scope);
+    let faulty = desired.faulty(|source| opened.checkout.scope.contains(source));
     let found = connect::within(&arguments.cluster, live::read(&cluster, &desired)).await?;
     let planned = live::plan(&opened, desired, found, &arguments.changes);
     if let Some(file) = &arguments.plan {

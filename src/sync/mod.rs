@@ -3,11 +3,13 @@
 //! [`machine`] is the whole of the logic and has no I/O: events go in, effects come out, and time and chance are in
 //! the events. [`run`] drives it against a cluster. [`gather()`] reads what a plan needs to know of a cluster.
 
+pub mod desired;
 pub mod gather;
 pub mod machine;
 mod pods;
 mod runner;
 
+pub use desired::{Aim, Desired};
 pub use gather::{GatherError, Gathered, gather};
 pub use pods::pods;
 pub use runner::{SyncOptions, run};
@@ -51,6 +53,9 @@ pub struct ModelOutcome {
     pub applied: usize,
     /// Objects deleted.
     pub pruned: usize,
+    /// True for one that failed by its health alone: trying again changes nothing before the cluster does.
+    #[serde(skip)]
+    pub is_unhealthy: bool,
 }
 
 /// How one model ended.

@@ -118,6 +118,7 @@ impl ModelSync {
             message: self.message(result),
             applied: self.applied,
             pruned: self.pruned,
+            is_unhealthy: !self.faults.is_empty() && self.faults.len() == self.waits_failed && !self.failed_apply,
         });
         self.applied_all = true;
     }
