@@ -53,5 +53,6 @@ pub fn compare(opened: &Opened, from: &str, to: Option<&str>, environment: &Envi
         findings: &findings,
         prices: head.selection.prices.as_ref(),
         guards: head.selection.guards,
+        rest: plan::Rest::default(),
     }))
 }

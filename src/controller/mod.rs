@@ -7,6 +7,7 @@ pub mod file;
 pub mod hints;
 pub mod metrics;
 pub mod poster;
+pub mod preview;
 pub mod schedule;
 pub mod verdicts;
 

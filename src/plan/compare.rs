@@ -3,7 +3,7 @@
 use super::build::sorted;
 use super::decide::line;
 use super::merge::{Seeds, field};
-use super::{Action, Change, Hold, HoldKind, Plan, Step, mask, merge, totals, uses};
+use super::{Action, Change, GpuTotals, Hold, HoldKind, Plan, Step, mask, merge, totals, uses};
 use crate::dynamo::disruption;
 use crate::dynamo::kinds::MANAGER;
 use crate::fields;
@@ -38,6 +38,30 @@ pub struct Comparison<'a> {
     pub prices: Option<&'a Prices>,
     /// What will hold the sync back.
     pub guards: Guards,
+    /// Models that are the same in both and are left out of both.
+    pub rest: Rest,
+}
+
+/// What is the same in both revisions and not compared: its share of sums and guards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rest {
+    /// How many objects.
+    pub objects: usize,
+    /// Their GPUs.
+    pub gpus: GpuTotals,
+    /// The same by SKU.
+    pub gpus_by_sku: BTreeMap<String, GpuTotals>,
+}
+
+impl Rest {
+    /// Both together.
+    pub fn add(&mut self, other: &Self) {
+        self.objects = self.objects.saturating_add(other.objects);
+        self.gpus.add(other.gpus);
+        for (sku, totals) in &other.gpus_by_sku {
+            self.gpus_by_sku.entry(sku.clone()).or_default().add(*totals);
+        }
+    }
 }
 
 struct Side<'a> {
@@ -91,7 +115,7 @@ pub fn compare(comparison: &Comparison<'_>) -> Plan {
         revision: comparison.head_revision.to_owned(),
         base: comparison.base_revision.to_owned(),
         digest,
-        summary: totals::summary(&changes, comparison.prices),
+        summary: totals::summary(&changes, Some(&comparison.rest), comparison.prices),
         changes,
         holds,
         retired: Vec::new(),
@@ -181,7 +205,18 @@ fn gone(old: &Side<'_>, broken: bool) -> Change {
 }
 
 fn holds(comparison: &Comparison<'_>, changes: &[Change]) -> Vec<Hold> {
-    let input = super::PlanInput { guards: comparison.guards.clone(), ..super::PlanInput::default() };
+    let total = comparison.base.iter().map(|one| one.objects.len()).sum::<usize>() + comparison.rest.objects;
+    // In a comparison no object has a record: of how many objects the deletions are a share is known from the base.
+    let share = u32::try_from(super::guard::FEW.max(total / 5)).unwrap_or(u32::MAX);
+    let rest = comparison.rest.gpus.peak;
+    let guards = Guards {
+        max_deletions: comparison.guards.max_deletions.or(Some(share)),
+        max_gpus: comparison
+            .guards
+            .max_gpus
+            .map(|most| u32::try_from(u64::from(most).saturating_sub(rest)).unwrap_or(u32::MAX)),
+    };
+    let input = super::PlanInput { guards, ..super::PlanInput::default() };
     let mut scratch = changes.to_vec();
     // Guards look at what would be written: in a comparison every change is.
     for change in &mut scratch {
@@ -195,10 +230,19 @@ fn holds(comparison: &Comparison<'_>, changes: &[Change]) -> Vec<Hold> {
         }
     }
     let mut holds = super::guard::hold(&input, &mut scratch);
-    let total = comparison.base.iter().map(|one| one.objects.len()).sum::<usize>();
-    for hold in holds.iter_mut().filter(|hold| hold.kind == HoldKind::MassDelete) {
-        let deletions = changes.iter().filter(|one| one.action == Action::Delete).count();
-        hold.message = format!("{deletions} of {total} objects would be deleted at once");
+    for hold in &mut holds {
+        match hold.kind {
+            HoldKind::MassDelete => {
+                let deletions = changes.iter().filter(|one| one.action == Action::Delete).count();
+                hold.message = format!("{deletions} of {total} objects would be deleted at once");
+            }
+            HoldKind::MaxGpus => {
+                let peak = changes.iter().fold(rest, |sum, one| sum.saturating_add(one.gpus.peak));
+                let most = comparison.guards.max_gpus.unwrap_or_default();
+                hold.message = format!("up to {peak} GPUs would be needed at once, the environment may have {most}");
+            }
+            HoldKind::Replace | HoldKind::Delete | HoldKind::Adopt => {}
+        }
     }
     holds
 }

@@ -5,7 +5,7 @@ use crate::dynamo::gpus;
 use std::collections::BTreeSet;
 
 /// Deletions that are never many, whatever they are a part of.
-const FEW: usize = 5;
+pub(super) const FEW: usize = 5;
 
 /// Holds back what the guards say, and tells so.
 pub(super) fn hold(input: &PlanInput, changes: &mut [Change]) -> Vec<Hold> {

@@ -17,7 +17,7 @@ mod uses;
 mod world;
 
 pub use build::plan;
-pub use compare::{Comparison, compare};
+pub use compare::{Comparison, Rest, compare};
 pub use input::{Damaged, PlanInput, Scope};
 pub use merge::{SEED_MANAGER, replicas_only, with_replicas};
 pub use record::{

@@ -1,6 +1,6 @@
 //! Sums over all changes: counts, GPUs, cost, and the digest of what a sync would do.
 
-use super::{Action, Change, Cost, GpuTotals, Hold, ModelTotals, Step, Summary};
+use super::{Action, Change, Cost, GpuTotals, Hold, ModelTotals, Rest, Step, Summary};
 use crate::intent::repository::Prices;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -17,8 +17,14 @@ pub(super) fn price(changes: &mut [Change], prices: Option<&Prices>) {
     }
 }
 
-pub(super) fn summary(changes: &[Change], prices: Option<&Prices>) -> Summary {
+/// The sums over all changes, and over what is left out of them since nothing of it changes.
+pub(super) fn summary(changes: &[Change], rest: Option<&Rest>, prices: Option<&Prices>) -> Summary {
     let mut summary = Summary::default();
+    if let Some(rest) = rest {
+        summary.keep = rest.objects;
+        summary.gpus = rest.gpus;
+        summary.gpus_by_sku.clone_from(&rest.gpus_by_sku);
+    }
     for change in changes {
         let count = match change.action {
             Action::Create => &mut summary.create,

@@ -66,7 +66,8 @@ impl FirstFinding {
         })
     }
 
-    fn sentence(&self) -> String {
+    /// File, line, how many more there are, and what is wrong.
+    pub fn sentence(&self) -> String {
         let place = match (self.file.as_str(), self.line) {
             ("", _) => String::new(),
             (file, 0) => format!("{}: ", escape::line(file)),

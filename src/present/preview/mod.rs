@@ -101,6 +101,22 @@ pub fn of(plan: &Plan) -> String {
     comment(&preview, Budget::default())
 }
 
+/// A plan in one line, for a commit's status: `2 of 14 models change: +4 h200_sxm (12 → 16, peak 22)`. What will be held
+/// back comes first.
+pub fn summary(plan: &Plan, models: usize) -> String {
+    let changed = parts::changed(plan).len();
+    if changed == 0 {
+        return "no changes".to_owned();
+    }
+    let verb = if changed == 1 { "changes" } else { "change" };
+    let held: Vec<&str> =
+        plan.holds.iter().filter(|hold| !hold.allowed).map(|hold| super::plan::hold_word(hold.kind)).collect();
+    let held = if held.is_empty() { String::new() } else { format!("will be held back ({}); ", held.join(", ")) };
+    let used = super::plan::gpu_summary(plan);
+    let used = if used.is_empty() { String::new() } else { format!(": {used}") };
+    format!("{held}{changed} of {} {verb}{used}", count(models.max(changed), "model", "models"))
+}
+
 /// Characters of a digest. It tells a comment from its next version, and nobody gains by a collision.
 const DIGEST: usize = 12;
 

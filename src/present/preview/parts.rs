@@ -31,9 +31,14 @@ pub(super) fn head(face: Face, preview: &Preview<'_>, longest: usize) -> String 
     format!("### {}\n{headline}", title.join(" · "))
 }
 
+/// The models of which something changes.
+pub(super) fn changed(plan: &Plan) -> BTreeSet<&str> {
+    by_risk(plan).into_iter().map(|change| change.model.as_str()).collect()
+}
+
 fn counts(plan: &Plan, models: Option<usize>) -> Vec<String> {
     let all: BTreeSet<&str> = plan.changes.iter().map(|change| change.model.as_str()).collect();
-    let changed: BTreeSet<&str> = by_risk(plan).into_iter().map(|change| change.model.as_str()).collect();
+    let changed = changed(plan);
     let errors = plan.findings.iter().filter(|finding| finding.is_error());
     // A model is a folder: all that is wrong with its files is one model with errors.
     let folder = |file: &str| {

@@ -1,0 +1,354 @@
+//! Previews: every open pull request onto the branch that a source follows is planned, commented on and given a status.
+//!
+//! One task a source and one pull request at a time, so no two writers meet. What is said is derived from the host's own
+//! state each time: hints only say where to look, and after a restart everything is looked at once.
+
+pub mod commits;
+pub mod planner;
+mod queue;
+mod upsert;
+
+use super::budget::Budget;
+use super::hints::Hints;
+use super::poster::Poster;
+use super::verdicts::{Contexts, FirstFinding, short};
+use crate::forge::{CommitStatus, Forge, ForgeError, PullRequest, PullRequestState, Retry, StatusState};
+use crate::intent::scalar::DnsName;
+use crate::present::preview::{self, Preview, Shown};
+use commits::{Commits, Wanted};
+use planner::{Planned, Planner, Unplanned};
+use queue::Queue;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How long a base branch that moved is left to move on before all open pull requests are planned again.
+const SETTLE: Duration = Duration::from_secs(10);
+/// How long after one preview of a pull request the next may come: pushes come in bursts.
+const DEBOUNCE: Duration = Duration::from_secs(5);
+/// How often all open pull requests are looked at, hints or not.
+const EVERY: Duration = Duration::from_secs(300);
+/// Pauses after a refusal.
+const FIRST: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// What previews are of.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Who keeps the comments: see [`Marker::scope`](preview::Marker::scope).
+    pub scope: String,
+    /// The branch that pull requests are to go into.
+    pub branch: String,
+    /// The folder of the repository that holds its root `stator.yaml`.
+    pub folder: String,
+    /// The environment, where the source names one.
+    pub environment: Option<String>,
+    /// A namespace in place of the environment's own.
+    pub namespace: Option<DnsName>,
+    /// What statuses begin with: `stator`.
+    pub prefix: String,
+    /// Where all of it is to be read.
+    pub link: Option<String>,
+}
+
+/// What is remembered of an open pull request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Known {
+    /// The commit that was planned last.
+    head: String,
+    /// The base branch's commit at that time.
+    tip: Option<String>,
+    comment: Option<crate::forge::Comment>,
+    failures: u32,
+}
+
+/// Keeps the previews of one source.
+pub struct Previews<F, C> {
+    forge: Arc<F>,
+    commits: C,
+    poster: Arc<Poster<F>>,
+    budget: Arc<Budget>,
+    settings: Settings,
+    planner: Arc<Mutex<Planner>>,
+    known: BTreeMap<u64, Known>,
+    queue: Queue,
+}
+
+/// Why a preview was not finished.
+enum Setback {
+    Forge(ForgeError),
+    Git(String),
+}
+
+impl From<ForgeError> for Setback {
+    fn from(error: ForgeError) -> Self {
+        Self::Forge(error)
+    }
+}
+
+impl<F: Forge + 'static, C: Commits> Previews<F, C> {
+    /// Nothing is asked yet. `budget` is shared by all that write to the same host.
+    pub fn new(forge: Arc<F>, commits: C, poster: Arc<Poster<F>>, budget: Arc<Budget>, settings: Settings) -> Self {
+        let planner = Planner::new(settings.environment.clone(), settings.namespace.clone());
+        let planner = Arc::new(Mutex::new(planner));
+        Self { forge, commits, poster, budget, settings, planner, known: BTreeMap::new(), queue: Queue::default() }
+    }
+
+    /// Works until it is told to end: on hints, when the base branch moves (`tip` is its newest commit), and every few
+    /// minutes anyway.
+    pub async fn run(mut self, hints: Arc<Hints>, mut tip: watch::Receiver<Option<String>>, ending: CancellationToken) {
+        let mut look = Instant::now();
+        let mut backoff = 0_u32;
+        loop {
+            let due = self.queue.next_due().map_or(look, |due| due.min(look));
+            tokio::select! {
+                () = ending.cancelled() => return,
+                hinted = hints.pulls.next() => {
+                    let now = Instant::now();
+                    if hinted.everything {
+                        look = now;
+                    }
+                    hinted.items.into_iter().for_each(|number| self.queue.add(number, now));
+                    continue;
+                }
+                moved = tip.changed() => {
+                    if moved.is_err() {
+                        return;
+                    }
+                    tip.mark_unchanged();
+                    look = look.min(Instant::now() + SETTLE);
+                    continue;
+                }
+                () = tokio::time::sleep_until(due) => {}
+            }
+            let newest = tip.borrow().clone();
+            let now = Instant::now();
+            let done = if look <= now {
+                look = now + super::schedule::jittered(EVERY);
+                self.look(newest.as_deref()).await.map_err(Setback::Forge)
+            } else if let Some(number) = self.queue.take(now) {
+                let done = self.update(number, newest).await;
+                self.queue.done(number, Instant::now() + DEBOUNCE);
+                if done.is_err() {
+                    let known = self.known.entry(number).or_default();
+                    known.failures = known.failures.saturating_add(1);
+                    let pause = pause(known.failures);
+                    self.queue.add(number, Instant::now() + pause);
+                }
+                done
+            } else {
+                continue;
+            };
+            match done {
+                Ok(()) => backoff = 0,
+                Err(Setback::Git(error)) => {
+                    tracing::warn!(scope = self.settings.scope, error, "a pull request could not be read");
+                }
+                Err(Setback::Forge(error)) => {
+                    let Some(wait) = wait(&error, &mut backoff) else {
+                        // The host's own words may quote what was sent.
+                        tracing::warn!(scope = self.settings.scope, "previews stop: {}", error.help());
+                        return;
+                    };
+                    look = look.max(Instant::now() + wait);
+                    self.queue.hold_until(Instant::now() + wait);
+                }
+            }
+        }
+    }
+
+    /// Lists the open pull requests: those that are new or moved are to be planned, those that are gone are closed out.
+    async fn look(&mut self, tip: Option<&str>) -> Result<(), ForgeError> {
+        let open = self.forge.open_pull_requests(&self.settings.branch).await?;
+        let now = Instant::now();
+        for pull in &open {
+            let stale = self
+                .known
+                .get(&pull.number)
+                .is_none_or(|known| !same_commit(&known.head, &pull.head) || known.tip.as_deref() != tip);
+            if stale {
+                self.queue.add(pull.number, now);
+            }
+        }
+        let gone: Vec<u64> =
+            self.known.keys().filter(|number| !open.iter().any(|pull| pull.number == **number)).copied().collect();
+        gone.into_iter().for_each(|number| self.queue.add(number, now));
+        Ok(())
+    }
+
+    /// Brings one pull request's comment and status up to date.
+    async fn update(&mut self, number: u64, tip: Option<String>) -> Result<(), Setback> {
+        let pull = match self.forge.pull_request(number).await {
+            Ok(pull) => pull,
+            Err(ForgeError::NotFound { .. }) => {
+                self.known.remove(&number);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if pull.state != PullRequestState::Open || pull.base != self.settings.branch {
+            return self.close_out(&pull).await;
+        }
+        let Some(wanted) = Wanted::of(&pull, tip.clone(), &self.settings.folder) else {
+            let unplanned = Unplanned {
+                reason: "its commits are in another repository, and this host offers no ref to fetch them by"
+                    .to_owned(),
+                help: "push the branch to this repository".to_owned(),
+                by_head: true,
+            };
+            return self.tell(&pull, &pull.head, tip, Err(unplanned)).await;
+        };
+        let sides = match self.commits.sides(wanted).await {
+            Ok(sides) => sides,
+            Err(error) => {
+                let description = "could not be planned: the repository could not be read".to_owned();
+                self.post(&pull.head, self.environment(), StatusState::Error, description);
+                return Err(Setback::Git(error));
+            }
+        };
+        if !same_commit(&pull.head, &sides.head_commit) {
+            // Somebody pushed in between: what the host says now is what counts, and the next look finds it.
+            self.queue.add(number, Instant::now() + DEBOUNCE);
+        }
+        let head = sides.head_commit.clone();
+        let planner = Arc::clone(&self.planner);
+        let planned =
+            tokio::task::spawn_blocking(move || planner.lock().unwrap_or_else(PoisonError::into_inner).plan(&sides));
+        let planned = planned.await.unwrap_or_else(|_| {
+            Err(Unplanned {
+                reason: "stator failed over these files".to_owned(),
+                help: "report it, with the files".to_owned(),
+                by_head: true,
+            })
+        });
+        self.tell(&pull, &head, tip, planned).await
+    }
+
+    /// Writes the comment and wants the status.
+    async fn tell(
+        &mut self,
+        pull: &PullRequest,
+        head: &str,
+        tip: Option<String>,
+        planned: Result<Planned, Unplanned>,
+    ) -> Result<(), Setback> {
+        let environment = match &planned {
+            Ok(planned) => planned.plan.environment.clone(),
+            Err(_) => self.environment(),
+        };
+        let no_notes = Vec::new();
+        let (shown, models, notes) = match &planned {
+            Ok(planned) => (Shown::Plan(&planned.plan), Some(planned.models), &planned.notes),
+            Err(error) => (Shown::Failed { reason: &error.reason, help: &error.help }, None, &no_notes),
+        };
+        let preview = Preview {
+            scope: &self.settings.scope,
+            environment: &environment,
+            head,
+            shown,
+            models,
+            notes,
+            link: self.settings.link.as_deref(),
+        };
+        let body = preview::comment(&preview, self.comment_budget());
+        let (state, description) = sentence(&planned);
+        // The status first: it costs the host less, and a comment that fails is told by the next look.
+        self.post(head, environment, state, description);
+        // Where nothing changes and nothing was ever said, nothing is said.
+        let silent = planned.as_ref().is_ok_and(|one| {
+            one.plan.findings.is_empty()
+                && one.notes.is_empty()
+                && one.plan.changes.iter().all(crate::present::plan::unchanged)
+        });
+        self.upsert(pull.number, &body, !silent).await?;
+        let known = self.known.entry(pull.number).or_default();
+        (known.head, known.tip, known.failures) = (head.to_owned(), tip, 0);
+        Ok(())
+    }
+
+    /// Says in the comment, where there is one, that nothing is previewed any more.
+    async fn close_out(&mut self, pull: &PullRequest) -> Result<(), Setback> {
+        let shown = match pull.state {
+            PullRequestState::Merged => Shown::Merged,
+            // Open onto another branch is gone from this one.
+            PullRequestState::Closed | PullRequestState::Open => Shown::Closed,
+        };
+        let environment = self.environment();
+        let preview = Preview {
+            scope: &self.settings.scope,
+            environment: &environment,
+            head: &pull.head,
+            shown,
+            models: None,
+            notes: &[],
+            link: None,
+        };
+        let body = preview::comment(&preview, self.comment_budget());
+        self.upsert(pull.number, &body, false).await?;
+        self.known.remove(&pull.number);
+        Ok(())
+    }
+
+    fn environment(&self) -> String {
+        self.settings.environment.clone().unwrap_or_else(|| "default".to_owned())
+    }
+
+    fn comment_budget(&self) -> preview::Budget {
+        let limits = self.forge.limits();
+        let bytes = limits.comment.min(preview::Budget::default().bytes);
+        preview::Budget { bytes, html: limits.html }
+    }
+
+    fn post(&self, commit: &str, environment: String, state: StatusState, description: String) {
+        let contexts = Contexts {
+            prefix: self.settings.prefix.clone(),
+            environment,
+            per_model: false,
+            most_models: 0,
+            target_url: self.settings.link.clone(),
+        };
+        let status =
+            CommitStatus { context: contexts.preview(), state, description, target_url: contexts.target_url.clone() };
+        self.poster.want([(commit.to_owned(), status)]);
+    }
+}
+
+/// The status of a preview. A plan that a guard will hold back is no fault of the commit's: it says so, and is green.
+fn sentence(planned: &Result<Planned, Unplanned>) -> (StatusState, String) {
+    match planned {
+        Ok(planned) => match FirstFinding::of(&planned.plan.findings) {
+            Some(first) => (StatusState::Failure, first.sentence()),
+            None => (StatusState::Success, preview::summary(&planned.plan, planned.models)),
+        },
+        Err(error) if error.by_head => (StatusState::Failure, format!("could not be planned: {}", error.reason)),
+        Err(error) => (StatusState::Error, format!("could not be planned: {}", error.reason)),
+    }
+}
+
+/// Hosts that give twelve characters of a commit mean the same.
+fn same_commit(one: &str, other: &str) -> bool {
+    let length = one.len().min(other.len());
+    length >= short(one).len().max(1) && one.get(..length) == other.get(..length)
+}
+
+fn pause(failures: u32) -> Duration {
+    super::schedule::jittered(FIRST.saturating_mul(1 << failures.min(8)).min(LONGEST))
+}
+
+/// How long to leave a host alone after a refusal; `None` for good.
+fn wait(error: &ForgeError, failures: &mut u32) -> Option<Duration> {
+    *failures = failures.saturating_add(1);
+    match (error, error.retry()) {
+        (ForgeError::Unauthorized { .. } | ForgeError::Forbidden { .. } | ForgeError::Closed { .. }, _) => None,
+        (_, Retry::After(pause)) => Some(pause + super::schedule::jittered(FIRST)),
+        (ForgeError::Unavailable { .. }, Retry::Soon) => Some(pause(*failures)),
+        // One conversation that says no is no reason to leave the others.
+        (_, Retry::Soon | Retry::Never) => Some(Duration::ZERO),
+    }
+}
+
+#[cfg(test)]
+mod tests;
