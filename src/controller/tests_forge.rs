@@ -40,6 +40,7 @@ struct State {
     answers: VecDeque<u16>,
     always: BTreeMap<String, u16>,
     busy: BTreeSet<(String, String)>,
+    down: Option<u16>,
     pulls: BTreeMap<u64, PullRequest>,
     comments: BTreeMap<u64, Vec<Comment>>,
     next_comment: u64,
@@ -100,6 +101,11 @@ impl FakeForge {
         self.with(|state| state.sent.iter().map(|(second, ..)| *second).collect())
     }
 
+    /// Every call from now on is answered like this.
+    pub fn always_all(&self, status: Option<u16>) {
+        self.with(|state| state.down = status);
+    }
+
     pub fn shows(&self) -> BTreeMap<(String, String), CommitStatus> {
         self.with(|state| state.statuses.clone())
     }
@@ -108,7 +114,6 @@ impl FakeForge {
         self.with(|state| state.calls.get(name).copied().unwrap_or(0))
     }
 
-    #[allow(dead_code, reason = "for previews")]
     pub fn put(&self, pull: PullRequest) {
         self.with(|state| state.pulls.insert(pull.number, pull));
     }
@@ -117,7 +122,6 @@ impl FakeForge {
         self.with(|state| state.comments.get(&number).cloned().unwrap_or_default())
     }
 
-    #[allow(dead_code, reason = "for previews")]
     pub fn write(&self, number: u64, body: &str) {
         self.with(|state| add(state, number, body));
     }
@@ -128,6 +132,9 @@ impl FakeForge {
     }
 
     fn answer(&self) -> Result<(), ForgeError> {
+        if let Some(status) = self.with(|state| state.down) {
+            return Err(refusal(status));
+        }
         self.with(|state| state.answers.pop_front()).map_or(Ok(()), |status| Err(refusal(status)))
     }
 }
