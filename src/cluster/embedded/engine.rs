@@ -17,8 +17,8 @@ static OPEN: LazyLock<Schema> = LazyLock::new(|| {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-map-type": "atomic"},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-map-type": "atomic"},
         },
     });
     let kind = crate::dynamo::kinds::RECORD;

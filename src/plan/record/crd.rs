@@ -31,7 +31,6 @@ pub(super) struct RecordStatus {
     /// Path of the model's `model.yaml` from the repository's root.
     pub(super) source: String,
     /// `Ready`, `Reconciling` and `Stalled`.
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub(super) conditions: Vec<Condition>,
     /// What was applied, or is about to be.
     pub(super) inventory: Vec<Item>,
@@ -119,18 +118,43 @@ pub fn custom_resource_definition() -> Value {
                         "metadata": {"type": "object"},
                         "spec": {
                             "type": "object",
+                            // Written as a whole by one manager: an owner for each field only costs the server time.
+                            "x-kubernetes-map-type": "atomic",
                             "description": "The intent's `spec` as it is in git, with defaults and the environment's \
                                             overlay merged, at the last sync that changed anything. What looks like a \
                                             secret is hidden. `stator explain model.spec` documents its fields.",
                             // Any stator's intents can be kept in it: what is valid was decided before this is written.
                             "x-kubernetes-preserve-unknown-fields": true,
                         },
-                        "status": structural::<RecordStatus>(),
+                        "status": status(),
                     },
                 }},
             }],
         },
     })
+}
+
+/// The schema of the status. Its lists are described and not checked item by item, and it has one owner as a whole:
+/// checking and owning every field took the API server more time than all the rest of a write.
+fn status() -> Value {
+    let mut schema = structural::<RecordStatus>();
+    schema["x-kubernetes-map-type"] = json!("atomic");
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(Map::values_mut) {
+        let Some(items) = property.get_mut("items") else { continue };
+        let fields = items.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        let fields = fields.iter().map(|(name, field)| {
+            let about = field.get("description").and_then(Value::as_str).unwrap_or_default();
+            format!("`{name}`: {about}")
+        });
+        let about = items.get("description").and_then(Value::as_str).unwrap_or_default();
+        *items = json!({
+            "type": "object",
+            "description": format!("{about} {}", fields.collect::<Vec<_>>().join(" ")),
+            "x-kubernetes-preserve-unknown-fields": true,
+        });
+    }
+    schema
 }
 
 /// A type's schema in the form that Kubernetes takes: everything inline, one type a field, no title or version.
