@@ -55,6 +55,12 @@ pub struct Record {
     /// `metadata.generation` when it was read or written last.
     #[serde(skip)]
     pub generation: Option<i64>,
+    /// `metadata.uid` when it was read; `None` before it was.
+    #[serde(skip)]
+    pub uid: Option<String>,
+    /// `metadata.resourceVersion` when it was read, `None` once it was written since.
+    #[serde(skip)]
+    pub resource_version: Option<String>,
     /// The generation that the status is about.
     #[serde(skip)]
     pub observed_generation: Option<i64>,

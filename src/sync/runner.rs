@@ -195,7 +195,8 @@ async fn write_record<C: Cluster>(
 
 async fn delete_record<C: Cluster>(cluster: &C, record: &Record) -> Result<Recorded, ClusterError> {
     let (object, _) = parts(record)?;
-    let writes = match cluster.delete(&object.reference(), &Preconditions::default()).await? {
+    let preconditions = Preconditions { uid: record.uid.clone(), resource_version: record.resource_version.clone() };
+    let writes = match cluster.delete(&object.reference(), &preconditions).await? {
         Deleted::Gone | Deleted::Pending(_) => 1,
         Deleted::Absent => 0,
     };

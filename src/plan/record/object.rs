@@ -150,6 +150,8 @@ impl Record {
             inventory: status.inventory.into_iter().map(entry).collect(),
             history: status.history,
             generation: object.generation(),
+            uid: object.uid().map(str::to_owned),
+            resource_version: object.resource_version().map(str::to_owned),
             observed_generation: status.observed_generation,
             is_stale: false,
         };

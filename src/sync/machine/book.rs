@@ -235,6 +235,8 @@ impl Book {
     pub(super) fn stored(&mut self, write: Write, generation: Option<i64>) {
         let Write { mut record, object: _, status } = write;
         record.generation = generation;
+        // It has another resource version now; which one nobody needs before the next sync reads it.
+        record.uid = self.stored.as_ref().and_then(|stored| stored.uid.clone());
         if status {
             // Any record after the first write that does not leave the history alone heads it.
             self.told |= record.history.first() != self.history().first();

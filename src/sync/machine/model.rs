@@ -226,9 +226,10 @@ impl ModelSync {
                     let since = since.unwrap_or(around.now);
                     if around.now.saturating_sub(since) >= around.settings.progress_deadline {
                         self.tasks.pop_front();
-                        self.going = None;
                         let after = in_words(around.settings.progress_deadline);
-                        self.fail_object(&object, &format!("{object} is still being deleted after {after}"));
+                        let said = self.going.take().unwrap_or_else(|| format!("{object} is still being deleted"));
+                        let message = format!("{said}, after {after}: see that the controller behind it runs");
+                        self.fail_object(&object, &message);
                         continue;
                     }
                     if let Some(Task::AwaitGone { since: slot, .. }) = self.tasks.front_mut() {

@@ -67,7 +67,8 @@ impl ModelSync {
                 self.tasks.pop_front();
             }
             (Err(error), flight) => {
-                self.faults.push(format!("the record could not be written: {}", with_help(&error)));
+                let what = if *flight == Flight::Front { "deleted" } else { "written" };
+                self.faults.push(format!("the record could not be {what}: {}", with_help(&error)));
                 // Nothing is written without a record that names it, and one that cannot be written now will not be
                 // a moment later either.
                 self.tasks.clear();

@@ -9,5 +9,6 @@ mod held;
 mod killed;
 pub mod pipeline;
 mod scenarios;
+mod stuck;
 mod whole;
 mod workloads;

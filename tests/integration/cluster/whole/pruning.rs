@@ -12,6 +12,7 @@ use stator::sync::gather;
 on_every_cluster! {
     a_removed_model_goes_in_order_and_its_weights_stay,
     an_object_made_again_since_the_plan_survives,
+    a_record_written_since_the_plan_stays_until_it_is_looked_at_again,
     an_object_written_since_the_plan_is_looked_at_again,
     what_cannot_be_listed_is_never_pruned,
     a_mass_removal_waits_for_a_release,
@@ -63,7 +64,7 @@ async fn a_removed_model_goes_in_order_and_its_weights_stay(place: &impl Place) 
         [
             "deleted DynamoModel base-sql by uid and version",
             "deleted DynamoGraphDeployment base by uid and version",
-            "deleted Model base by name",
+            "deleted Model base by uid and version",
         ]
         "#);
     }
@@ -90,6 +91,25 @@ async fn an_object_made_again_since_the_plan_survives(place: &impl Place) {
     assert_eq!(shop.graph("goes").await, second);
     shop.settled().await;
     assert_eq!(shop.graph("goes").await, second, "no record says that stator made it");
+}
+
+async fn a_record_written_since_the_plan_stays_until_it_is_looked_at_again(place: &impl Place) {
+    let shop = Shop::new(place, &[("stays", 1), ("goes", 1)]);
+    shop.synced(&[]).await;
+    shop.site.remove("goes");
+    let plan = shop.plan(&[]).await;
+    place
+        .edit(&shop.named(&RECORD, "goes"), "another-stator", |value| {
+            value["metadata"]["annotations"]["example.com/note"] = json!("written by another replica");
+        })
+        .await;
+    let report = shop.carry_out(place.cluster(), plan).await;
+    let goes = report.models.iter().find(|one| one.name == "goes").unwrap();
+    assert!(goes.message.starts_with("the record could not be deleted: "), "{report:#?}");
+    assert!(shop.live(&RECORD, "goes").await.is_some());
+    shop.synced(&[]).await;
+    assert_eq!(shop.live(&RECORD, "goes").await, None);
+    shop.settled().await;
 }
 
 async fn an_object_written_since_the_plan_is_looked_at_again(place: &impl Place) {

@@ -1,0 +1,31 @@
+//! What is deleted and does not go: a waiting sync names it, and what holds it.
+
+use super::pipeline::Site;
+use serde_json::json;
+use stator::cluster::Cluster as _;
+use stator::cluster::embedded::Part;
+use stator::dynamo::kinds::{self, GRAPH};
+use stator::sync::{SyncOptions, SyncResult, run};
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_that_does_not_end_is_named_with_what_holds_it() {
+    let site = Site::new(&[("goes", 1), ("stays", 1)]);
+    assert!(site.sync_on(&site.cluster, false, &[]).await.is_success());
+    let graphs = site.cluster.list(&GRAPH, Some(site.namespace()), &[].into()).await.unwrap();
+    let goes = graphs.iter().find(|graph| graph.name() == "goes").unwrap().reference();
+    let held = |value: &mut serde_json::Value| value["metadata"]["finalizers"] = json!([kinds::OPERATOR_FINALIZER]);
+    site.cluster.update(&goes, Part::Main, "manager", held).await.unwrap();
+    site.remove("goes");
+    let (plan, gathered) = site.plan(&site.cluster, &[]).await;
+    let options = SyncOptions {
+        wait: true,
+        progress_deadline: Duration::from_millis(300),
+        ..SyncOptions::new("2026-01-01T00:00:00Z".parse().unwrap(), 7)
+    };
+    let (_keep, cancel) = tokio::sync::watch::channel(None);
+    let report = run(&site.cluster, plan, gathered.records, options, &|_| {}, cancel).await;
+    let model = report.models.iter().find(|model| model.name == "goes").unwrap();
+    assert_eq!((model.result, model.pruned), (SyncResult::Failed, 1), "{report:#?}");
+    insta::assert_snapshot!(model.message, @"DynamoGraphDeployment prod/goes is still there, being deleted (waiting for finalizer nvidia.com/finalizer), after 300ms: see that the controller behind it runs");
+}
