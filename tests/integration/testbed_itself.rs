@@ -6,6 +6,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, PostParams};
 use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -148,4 +149,32 @@ fn a_killed_test_process_takes_its_control_plane_along() {
 
     until("ended", &|| pids.iter().all(|pid| !alive(*pid)));
     until("its data is removed", &|| !launch.folder().exists());
+}
+
+/// What `setup-envtest` leaves behind: a folder with a program each, here the ones that Go built.
+#[test]
+fn a_folder_of_programs_serves_as_well() {
+    let Ok(programs) = Programs::find() else {
+        // Says why, or fails on CI.
+        assert!(testbed::shared().is_none());
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["etcd", "kube-apiserver"] {
+        let error = Programs::assets(folder.path()).unwrap_err();
+        assert_eq!(error, format!("KUBEBUILDER_ASSETS is {}, where no {name} is", folder.path().display()));
+        let path = folder.path().join(name);
+        match &programs {
+            Programs::Built(binary) => {
+                let program = format!("#!/bin/sh\nexec '{}' {name} \"$@\"\n", binary.display());
+                fs_err::write(&path, program).unwrap();
+                fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            Programs::Assets { folder, .. } => fs_err::os::unix::fs::symlink(folder.join(name), &path).unwrap(),
+        }
+    }
+    let programs = Programs::assets(folder.path()).unwrap();
+    assert!(!programs.has_manager());
+    let launch = Launch::ready(&programs).unwrap();
+    assert!(launch.pid("kube-apiserver").is_some_and(alive));
 }

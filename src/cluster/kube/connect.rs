@@ -3,6 +3,8 @@
 use ::kube::client::ClientBuilder;
 use ::kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use ::kube::{Client, Config};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -211,12 +213,58 @@ pub(super) async fn config(options: &Options) -> Result<(Config, String), Connec
     Ok((config, name))
 }
 
-/// The service account of the pod that this runs in.
-pub(super) fn in_cluster() -> Result<Config, ConnectError> {
-    Config::incluster().map_err(|error| ConnectError::Unusable {
-        what: "the pod's service account".to_owned(),
-        message: chain(&error),
-    })
+/// What Kubernetes gives every pod: where the API server is, and a folder with a token and a certificate authority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceAccount {
+    /// The folder of `token` and `ca.crt`. The token is read again from time to time, as Kubernetes replaces it.
+    pub folder: PathBuf,
+    /// `$KUBERNETES_SERVICE_HOST`: a name or an address.
+    pub host: String,
+    /// `$KUBERNETES_SERVICE_PORT`.
+    pub port: String,
+}
+
+impl ServiceAccount {
+    /// That of the pod that this runs in.
+    ///
+    /// # Errors
+    /// When this is no pod.
+    pub fn of_this_pod() -> Result<Self, ConnectError> {
+        let variable = |name: &str| {
+            std::env::var(name)
+                .ok()
+                .filter(|value| !value.is_empty())
+                .ok_or_else(|| in_no_pod(&format!("${name} is not set")))
+        };
+        Ok(Self {
+            folder: PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount"),
+            host: variable("KUBERNETES_SERVICE_HOST")?,
+            port: variable("KUBERNETES_SERVICE_PORT")?,
+        })
+    }
+
+    pub(super) fn config(&self) -> Result<Config, ConnectError> {
+        let Self { folder, host, port } = self;
+        let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
+        let address = if is_v6 { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") };
+        let url = address.parse().map_err(|error| in_no_pod(&format!("{address} is no address: {error}")))?;
+        let (token, authority) = (folder.join("token"), folder.join("ca.crt"));
+        let read =
+            |path: &Path| std::fs::read(path).map_err(|error| in_no_pod(&format!("{}: {error}", path.display())));
+        read(&token)?;
+        let certificates = CertificateDer::pem_slice_iter(&read(&authority)?)
+            .map(|one| one.map(|certificate| certificate.to_vec()))
+            .collect::<Result<Vec<Vec<u8>>, _>>()
+            .map_err(|error| in_no_pod(&format!("{}: {error}", authority.display())))?;
+        let mut config = Config::new(url);
+        config.root_cert = Some(certificates);
+        config.auth_info.token_file = Some(token.display().to_string());
+        Ok(config)
+    }
+}
+
+fn in_no_pod(message: &str) -> ConnectError {
+    ConnectError::Unusable { what: "the pod's service account".to_owned(), message: message.to_owned() }
 }
 
 /// How long a plugin that gives credentials may take: somebody may have to log in with a browser.

@@ -7,6 +7,7 @@
 mod connect;
 mod discovery;
 mod events;
+mod outcome;
 mod paths;
 mod preflight;
 mod refusal;
@@ -17,7 +18,9 @@ mod watching;
 #[cfg(test)]
 mod tests;
 
-pub use connect::{ConnectError, Contexts, Deadlines, Impersonate, Options, contexts, kubeconfig_files};
+pub use connect::{
+    ConnectError, Contexts, Deadlines, Impersonate, Options, ServiceAccount, contexts, kubeconfig_files,
+};
 pub use events::Event;
 pub use preflight::{Obstacle, Preflight, Release};
 
@@ -30,6 +33,7 @@ use ::kube::Client;
 use ::kube::client::Body;
 use discovery::Discovered;
 use http::{Method, Request, StatusCode};
+use outcome::{outcome, same};
 use refusal::Asked;
 use request::{Answer, Payload, Url};
 use seen::{Known, Seen};
@@ -86,7 +90,15 @@ impl Kube {
     /// # Errors
     /// When this is no pod, or its service account's files cannot be read.
     pub fn in_cluster(options: Options) -> Result<Self, ConnectError> {
-        Self::new(connect::in_cluster()?, options, "the pod's own cluster".to_owned())
+        Self::as_pod(&ServiceAccount::of_this_pod()?, options)
+    }
+
+    /// Connects as a pod's service account.
+    ///
+    /// # Errors
+    /// When its files cannot be read.
+    pub fn as_pod(account: &ServiceAccount, options: Options) -> Result<Self, ConnectError> {
+        Self::new(account.config()?, options, "the pod's own cluster".to_owned())
     }
 
     /// Connects as a configuration says.
@@ -147,6 +159,12 @@ fn object_of(value: Value, url: &Url) -> Result<Object, ClusterError> {
     Object::from_value(value).map_err(|error| request::damaged(url, &error))
 }
 
+/// How an apply is checked. `Strict` only looks for keys that are there twice, for which the server reads the body a second
+/// time; unknown fields are refused either way. Records are many and stator's own, written from maps.
+fn validation(kind: &Kind) -> &'static str {
+    if *kind == kinds::RECORD { "Ignore" } else { "Strict" }
+}
+
 impl Inner {
     async fn exchange(&self, request: Request<Body>, deadline: Duration) -> Result<Answer, ClusterError> {
         let answer = request::exchange(&self.client, &self.server, request, deadline).await?;
@@ -198,7 +216,7 @@ impl Inner {
         let mut url = url
             .query("fieldManager", &request.manager)
             .query("force", if request.force { "true" } else { "false" })
-            .query("fieldValidation", "Strict");
+            .query("fieldValidation", validation(kind));
         // A dry run moves no resource version, so the whole object must tell whether anything would change.
         let (known, before) = if request.dry_run {
             url = url.query("dryRun", "All");
@@ -340,50 +358,6 @@ struct Page {
 #[derive(Default, Deserialize)]
 struct PageMetadata {
     r#continue: Option<String>,
-}
-
-/// What an apply did to an object that was there: see [`seen`].
-fn outcome(
-    before: &Known,
-    after: &Known,
-    (manager, subresource): (&str, &str),
-    date: Option<jiff::Timestamp>,
-    took: Duration,
-) -> ApplyOutcome {
-    let (Known::There { resource_version: old, .. }, Known::There { resource_version: new, .. }) = (before, after)
-    else {
-        return ApplyOutcome::Updated;
-    };
-    if old == new {
-        return ApplyOutcome::Unchanged;
-    }
-    let (was, is) = (before.applied_at(manager, subresource), after.applied_at(manager, subresource));
-    if was != is {
-        return ApplyOutcome::Updated;
-    }
-    let Some(is) = is else { return ApplyOutcome::Unchanged };
-    // The same time as before: nothing of ours was written, unless both applies fall into one second. A time from
-    // before this request began, by the server's own clock, settles it.
-    let began = date.and_then(|date| date.checked_sub(took + Duration::from_secs(2)).ok());
-    match (is.parse::<jiff::Timestamp>(), began) {
-        (Ok(is), Some(began)) if is < began => ApplyOutcome::Unchanged,
-        (Ok(_) | Err(_), Some(_) | None) => ApplyOutcome::Updated,
-    }
-}
-
-/// Whether two answers hold the same object, the times of managers aside.
-fn same(a: &Value, b: &Value) -> bool {
-    let plain = |value: &Value| {
-        let mut value = value.clone();
-        let entries = value.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
-        for entry in entries.into_iter().flatten() {
-            if let Some(entry) = entry.as_object_mut() {
-                entry.remove("time");
-            }
-        }
-        value
-    };
-    plain(a) == plain(b)
 }
 
 impl Cluster for Kube {

@@ -12,6 +12,9 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
 
+/// The definition of records as this stator needs it.
+const OWN: &str = include_str!("../../../crds/stator.dev_models.yaml");
+
 /// Where kinds are defined.
 const DEFINITIONS: Kind = Kind {
     group: "apiextensions.k8s.io",
@@ -76,6 +79,8 @@ struct Facts {
     records: bool,
     /// The definition itself; `None` when it may not be read.
     definition: Option<Value>,
+    /// The definition of records; `None` when it may not be read.
+    own: Option<Value>,
     /// Whether a pod answers for the conversion webhook; `None` when that cannot be told.
     answered: Option<bool>,
 }
@@ -95,6 +100,8 @@ impl Kube {
         let name = format!("{}.{}", GRAPH.plural, GRAPH.group);
         let url = Url::of_kind(&DEFINITIONS, None).join(&name);
         facts.definition = readable(inner.ask("get", &DEFINITIONS, &url).await)?;
+        let url = Url::of_kind(&DEFINITIONS, None).join(&format!("{}.{}", RECORD.plural, RECORD.group));
+        facts.own = readable(inner.ask("get", &DEFINITIONS, &url).await)?;
         if let Some(service) = facts.definition.as_ref().and_then(webhook) {
             facts.answered = answered(inner, &service).await?;
         }
@@ -174,6 +181,16 @@ fn judge(facts: &Facts) -> Preflight {
             "install it: `kubectl apply --server-side -f crds/stator.dev_models.yaml`",
         );
     }
+    let missing = facts.own.as_ref().filter(|_| facts.records).map(missing).unwrap_or_default();
+    if !missing.is_empty() {
+        block(
+            format!(
+                "the cluster's definition of stator's records, models.stator.dev, is older than this stator: its status has no {}",
+                missing.join(", ")
+            ),
+            "apply the one of this release: `kubectl apply --server-side --force-conflicts -f crds/stator.dev_models.yaml`",
+        );
+    }
     let converts = definition.and_then(|definition| definition.pointer("/spec/conversion/strategy"));
     let converts = converts.and_then(Value::as_str) == Some("Webhook");
     let stored = definition.and_then(stored);
@@ -199,6 +216,20 @@ fn judge(facts: &Facts) -> Preflight {
         });
     }
     found
+}
+
+/// The fields of a record's status that a definition does not declare: an apply with one of them is refused. Sorted.
+fn missing(definition: &Value) -> Vec<String> {
+    let fields = |definition: &Value| -> BTreeSet<String> {
+        let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+        let own = |version: &&Value| version.get("name").and_then(Value::as_str) == Some(RECORD.version);
+        let status = versions.filter(own).find_map(|version| version.pointer(STATUS).and_then(Value::as_object));
+        status.into_iter().flat_map(|fields| fields.keys().cloned()).collect()
+    };
+    const STATUS: &str = "/schema/openAPIV3Schema/properties/status/properties";
+    // The file is one of ours: that it can be read is a test.
+    let wanted = serde_saphyr::from_str(OWN).map(|own: Value| fields(&own)).unwrap_or_default();
+    wanted.difference(&fields(definition)).cloned().collect()
 }
 
 /// The version that objects are stored at.
@@ -248,8 +279,26 @@ mod tests {
             versions: versions.iter().map(|version| (*version).to_owned()).collect(),
             records: true,
             definition: Some(definition),
+            own: None,
             answered: None,
         }
+    }
+
+    #[test]
+    fn a_definition_of_records_from_an_older_stator_is_told_before_anything_is_written() {
+        let own: Value = serde_saphyr::from_str(OWN).unwrap();
+        let current = Facts { own: Some(own.clone()), ..facts(BOTH, "v1beta1", json!({}), json!({})) };
+        insta::assert_snapshot!(said(&current), @"1.2 or 1.3");
+        let mut older = own;
+        let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
+        let fields = older.pointer_mut(status).unwrap().as_object_mut().unwrap();
+        fields.retain(|name, _| !["gpuSku", "conditions"].contains(&name.as_str()));
+        let older = Facts { own: Some(older), ..current };
+        insta::assert_snapshot!(said(&older), @"
+        1.2 or 1.3
+        error: the cluster's definition of stator's records, models.stator.dev, is older than this stator: its status has no conditions, gpuSku
+          apply the one of this release: `kubectl apply --server-side --force-conflicts -f crds/stator.dev_models.yaml`
+        ");
     }
 
     fn said(facts: &Facts) -> String {

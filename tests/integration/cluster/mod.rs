@@ -11,4 +11,5 @@ mod program;
 mod record;
 mod rights;
 mod scenario;
+mod ways;
 mod whole;

@@ -32,7 +32,8 @@ impl Programs {
         }
     }
 
-    fn assets(folder: &Path) -> Result<Self, String> {
+    /// A folder with a program each: an error says which is missing.
+    pub fn assets(folder: &Path) -> Result<Self, String> {
         for name in ["etcd", "kube-apiserver"] {
             if !folder.join(name).is_file() {
                 return Err(format!("KUBEBUILDER_ASSETS is {}, where no {name} is", folder.display()));
