@@ -15,6 +15,7 @@ pub mod signature;
 pub mod transport;
 pub mod url;
 mod walk;
+pub mod watch;
 
 #[cfg(test)]
 mod tests;
