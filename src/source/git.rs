@@ -18,6 +18,8 @@ const BLOB_LIMIT: usize = 32 << 20;
 /// File modes of git trees.
 const MODE_LINK: i32 = 0o120_000;
 const MODE_SUBMODULE: i32 = 0o160_000;
+const MODE_KIND: i32 = 0o170_000;
+const MODE_FILE: i32 = 0o100_000;
 
 /// The files of the repository at `root` as a commit has them, and that commit in full.
 ///
@@ -219,7 +221,8 @@ pub(super) fn list(tree: &git2::Tree<'_>) -> Listing {
                 MODE_LINK => TreeFile::Refused("it is a symbolic link, and links are not followed"),
                 MODE_SUBMODULE => TreeFile::Refused("it is a submodule"),
                 _ if is_folder => TreeFile::Refused("it is a folder"),
-                _ => TreeFile::Blob(entry.id()),
+                mode if mode & MODE_KIND == MODE_FILE => TreeFile::Blob(entry.id()),
+                _ => TreeFile::Refused("it is of a kind that git does not know"),
             };
             listing.files.push((printable(name), file));
         } else if is_folder && !is_hidden(name) {

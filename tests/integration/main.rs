@@ -13,8 +13,11 @@ mod forge;
 #[path = "../support/forge/mod.rs"]
 mod forge_fake;
 mod git;
+#[path = "../support/git_server/mod.rs"]
+mod git_server;
 #[path = "../support/gitea/mod.rs"]
 mod gitea;
+mod mirror;
 mod sync;
 #[path = "../support/testbed/mod.rs"]
 mod testbed;

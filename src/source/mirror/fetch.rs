@@ -37,6 +37,7 @@ impl Mirror {
             Some(_) | None => false,
         };
         self.store.remember(name, commit)?;
+        self.compact()?;
         Ok(Fetched {
             commit: commit.to_string(),
             previous: previous.map(|previous| previous.to_string()),
@@ -57,8 +58,11 @@ impl Mirror {
     }
 
     /// Lets go of a ref that [`Mirror::fetch_ref`] brought in and nobody asks for any more.
-    pub fn forget(&mut self, name: &str) {
-        self.store.forget(name);
+    ///
+    /// # Errors
+    /// When the mirror's folder cannot be written.
+    pub fn forget(&mut self, name: &str) -> Result<(), MirrorError> {
+        self.store.forget(name)
     }
 
     /// Whether following the object that a ref names ends at that commit, with everything on the way here.

@@ -96,17 +96,18 @@ impl Mirror {
             return Ok(Known::Cut);
         }
         // Of those that meet, one that another descends from is not the newest.
-        let mut best = None;
-        for commit in meets.iter().rev() {
-            let mut below = false;
-            for other in meets.iter().filter(|other| *other != commit) {
-                below |= matches!(self.known_ancestor(*commit, *other)?, Known::For(true));
-            }
-            if !below {
-                best = Some(*commit);
+        let mut below = HashSet::new();
+        let mut open = Vec::new();
+        for commit in &meets {
+            open.extend(self.parents(*commit)?.unwrap_or_default());
+        }
+        while let Some(commit) = open.pop() {
+            bounded(b, below.len())?;
+            if below.insert(commit) {
+                open.extend(self.parents(commit)?.unwrap_or_default());
             }
         }
-        Ok(Known::For(best))
+        Ok(Known::For(meets.into_iter().find(|commit| !below.contains(commit))))
     }
 
     /// All ancestors that are here, the commit included, and whether any are not. A commit that is not here is an

@@ -7,6 +7,7 @@
 //! Everything here blocks: call it on a thread that may wait.
 
 mod advert;
+mod compact;
 mod error;
 mod fetch;
 mod history;
@@ -26,11 +27,14 @@ pub use network::Traffic;
 pub use remote::{Limits, Remote};
 pub use signed::{Signed, SignedObject};
 
+use crate::source::credentials::{Credentials, Tokens};
 use crate::source::model_source::Reference;
 use advert::Advert;
 use git2::{ObjectType, Oid};
 use std::path::Path;
+use std::sync::Arc;
 use store::Store;
+use tokio_util::sync::CancellationToken;
 
 /// A bare copy of a repository. One a source; no two processes share one.
 pub struct Mirror {
@@ -75,6 +79,12 @@ impl Mirror {
         Ok(Self { store, remote, cache: trees::Cache::default(), host: network::Host::default() })
     }
 
+    /// Goes on with what the secret says by now, and with another switch to stop it by: a switch that was used stays off.
+    pub fn renew(&mut self, credentials: Credentials, tokens: Option<Arc<dyn Tokens>>, cancel: CancellationToken) {
+        self.remote = Remote { credentials, tokens, cancel, ..self.remote.clone() };
+        self.host = network::Host::after(&self.host);
+    }
+
     /// Where a reference leads at the moment. Asks the host once; for a commit that is here already, not at all.
     ///
     /// # Errors
@@ -93,21 +103,27 @@ impl Mirror {
     }
 
     /// Does something with what is here. When that turns out to be damaged, the mirror is made anew, once, with the given
-    /// commits.
+    /// commits; when one of those is not here, it is asked for, once.
     fn mending<T>(
         &mut self,
         commits: &[Oid],
         work: impl Fn(&mut Self) -> Result<T, MirrorError>,
     ) -> Result<T, MirrorError> {
-        match work(self) {
-            Err(MirrorError::Damaged { reason }) => {
-                tracing::warn!(url = %self.remote.url, reason, "the mirror is damaged and is made anew");
-                self.store.rebuild()?;
-                self.bring(commits, 1)?;
-                work(self)
-            }
-            done => done,
-        }
+        let reason = match work(self) {
+            Err(MirrorError::Damaged { reason }) => reason,
+            Err(MirrorError::NoCommit { commit }) => match self.bring(commits, 1) {
+                Ok(()) => return work(self),
+                Err(MirrorError::Folder { reason, .. } | MirrorError::Damaged { reason }) => reason,
+                Err(MirrorError::Transport(error)) => return Err(error.into()),
+                Err(_) => return Err(MirrorError::NoCommit { commit }),
+            },
+            done => return done,
+        };
+        tracing::warn!(url = %self.remote.url, reason, "the mirror is damaged and is made anew");
+        self.cache = trees::Cache::default();
+        self.store.rebuild()?;
+        self.bring(commits, 1)?;
+        work(self)
     }
 
     fn odb(&self) -> Result<git2::Odb<'_>, MirrorError> {

@@ -28,6 +28,13 @@ pub(super) struct Host {
     traffic: Traffic,
 }
 
+impl Host {
+    /// The host after its login has changed: connections and what it said before are not taken over.
+    pub(super) fn after(before: &Self) -> Self {
+        Self { traffic: before.traffic, ..Self::default() }
+    }
+}
+
 impl Mirror {
     /// How often the host was asked since the mirror was opened.
     pub fn traffic(&self) -> Traffic {
@@ -113,26 +120,27 @@ impl Mirror {
             .remote_anonymous(&entered.address())
             .and_then(|mut remote| remote.download(&names, Some(&mut options)));
         fetched.map_err(|error| match session.failure() {
+            Some(TransportError::Remote { message, .. }) => refused(session, &wanted.objects, message),
             Some(failure) => MirrorError::Transport(failure),
-            None => self.refused(session, &wanted.objects, &error),
+            None => self.given_up(session, &wanted.objects, &error),
         })
     }
 
     /// Why libgit2 gave up on what the host sent.
-    fn refused(&self, session: &Session, wants: &[Oid], error: &git2::Error) -> MirrorError {
+    fn given_up(&self, session: &Session, wants: &[Oid], error: &git2::Error) -> MirrorError {
         let message = session.quote(error.message().as_bytes());
-        let host = session.host();
         if let Some(said) = message.strip_prefix("remote error: ") {
-            return match wants {
-                [want, ..] if said.contains("not our ref") || said.contains("unadvertised object") => {
-                    MirrorError::NoCommit { commit: want.to_string() }
-                }
-                _ => MirrorError::Transport(TransportError::Remote { host, message: said.to_owned() }),
-            };
+            return refused(session, wants, said.to_owned());
         }
         match error.class() {
             ErrorClass::Os | ErrorClass::Filesystem => self.store.failed(&message),
-            _ => MirrorError::Transport(TransportError::Protocol { host, reason: message }),
+            // What is told to the host is read out of the mirror, and what a commit in it says of its author may be none.
+            ErrorClass::Odb
+            | ErrorClass::Object
+            | ErrorClass::Reference
+            | ErrorClass::Repository
+            | ErrorClass::Invalid => MirrorError::Damaged { reason: message },
+            _ => MirrorError::Transport(TransportError::Protocol { host: session.host(), reason: message }),
         }
     }
 
@@ -149,5 +157,15 @@ impl Mirror {
         let (requests, received) = session.traffic();
         self.host.traffic.requests += requests;
         self.host.traffic.received += received;
+    }
+}
+
+/// What git on the host says instead of giving out objects.
+fn refused(session: &Session, wants: &[Oid], message: String) -> MirrorError {
+    match wants {
+        [want, ..] if message.contains("not our ref") || message.contains("unadvertised object") => {
+            MirrorError::NoCommit { commit: want.to_string() }
+        }
+        _ => MirrorError::Transport(TransportError::Remote { host: session.host(), message }),
     }
 }

@@ -50,6 +50,8 @@ pub struct Limits {
     pub pack: u64,
     /// Objects of one answer.
     pub objects: usize,
+    /// Packs that lie beside one another before they are made one.
+    pub packs: usize,
     /// Branches, tags and other refs that a repository may have.
     pub refs: usize,
     /// Files of ours in one commit.
@@ -72,6 +74,7 @@ impl Default for Limits {
             window: Duration::from_secs(60),
             pack: 256 << 20,
             objects: 1_000_000,
+            packs: 50,
             refs: 50_000,
             files: 100_000,
             entries: 2_000_000,

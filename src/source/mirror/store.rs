@@ -4,6 +4,7 @@
 //! |-|-|
 //! | `lock` | held while a process uses the mirror |
 //! | `origin` | the address that the objects came from |
+//! | `seen` | the commit that each ref led to when it was fetched last; outlives a mirror that has to be made anew |
 //! | `mirror.git/` | the bare repository |
 //!
 //! All of it can be had again from the host, so whatever is damaged is thrown away.
@@ -12,6 +13,7 @@ use super::MirrorError;
 use crate::source::url::{RepositoryUrl, Scheme};
 use fs_err::{File, OpenOptions};
 use git2::{Oid, Repository, RepositoryInitOptions};
+use std::collections::BTreeMap;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -19,12 +21,13 @@ use std::path::{Path, PathBuf};
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n\tsymlinks = false\n[gc]\n\tauto = 0\n";
 /// A branch that nothing ever writes.
 const HEAD: &str = "ref: refs/heads/none\n";
-/// Where the mirror keeps what it last saw of each ref, by the hash of its name: names of refs can be longer than a file
-/// may be called, and one can be a folder of another.
-const SEEN: &str = "refs/stator/";
+/// Where the mirror's own refs are, each by the hash of the name that it has on the host: such names can be longer than a
+/// file may be called, and one can be a folder of another.
+const TIPS: &str = "refs/stator/";
 
 pub(super) struct Store {
     folder: PathBuf,
+    seen: BTreeMap<String, Oid>,
     repository: Repository,
     /// A repository on this machine, which is read in place.
     local: Option<PathBuf>,
@@ -55,20 +58,24 @@ impl Store {
             Some(repository) => repository,
             None => {
                 tracing::info!(folder = %folder.display(), "the mirror is new, of another repository or damaged: it is made anew");
+                if !same {
+                    remove(&folder.join("seen")).map_err(failed)?;
+                }
                 let repository = make(&bare).map_err(|error| lost(folder, &error))?;
                 fs_err::write(folder.join("origin"), address).map_err(failed)?;
                 attach(&repository, local.as_deref()).map_err(|error| lost(folder, &error))?;
                 repository
             }
         };
-        Ok(Self { folder: folder.to_owned(), repository, local, _lock: lock })
+        let seen = read_seen(&folder.join("seen"));
+        Ok(Self { folder: folder.to_owned(), seen, repository, local, _lock: lock })
     }
 
     pub(super) fn repository(&self) -> &Repository {
         &self.repository
     }
 
-    /// Throws everything away and starts anew. What was seen of the refs stays, for those whose commits can be had again.
+    /// Throws all objects away and starts anew. What was seen stays.
     pub(super) fn rebuild(&mut self) -> Result<(), MirrorError> {
         self.repository = make(&self.folder.join("mirror.git")).map_err(|error| lost(&self.folder, &error))?;
         attach(&self.repository, self.local.as_deref()).map_err(|error| lost(&self.folder, &error))
@@ -81,40 +88,69 @@ impl Store {
 
     /// The commit that a ref led to when it was fetched last.
     pub(super) fn seen(&self, name: &str) -> Option<Oid> {
-        self.repository.find_reference(&seen_as(name)).ok()?.target()
+        self.seen.get(name).copied()
     }
 
     /// Keeps where a ref leads. The objects below are what a later fetch builds on.
-    pub(super) fn remember(&self, name: &str, commit: Oid) -> Result<(), MirrorError> {
-        self.repository
-            .reference(&seen_as(name), commit, true, "")
-            .map(drop)
-            .map_err(|error| lost(&self.folder, &error))
+    pub(super) fn remember(&mut self, name: &str, commit: Oid) -> Result<(), MirrorError> {
+        let reference = self.repository.reference(&tip_of(name), commit, true, "");
+        reference.map(drop).map_err(|error| lost(&self.folder, &error))?;
+        if self.seen.insert(name.to_owned(), commit) == Some(commit) {
+            return Ok(());
+        }
+        self.write_seen()
     }
 
     /// Lets go of a ref that nobody asks for any more.
-    pub(super) fn forget(&self, name: &str) {
-        if let Ok(mut reference) = self.repository.find_reference(&seen_as(name)) {
-            // It costs some bytes when it stays.
-            let _ = reference.delete();
+    pub(super) fn forget(&mut self, name: &str) -> Result<(), MirrorError> {
+        if let Ok(mut reference) = self.repository.find_reference(&tip_of(name)) {
+            reference.delete().map_err(|error| lost(&self.folder, &error))?;
         }
+        if self.seen.remove(name).is_some() { self.write_seen() } else { Ok(()) }
+    }
+
+    fn write_seen(&self) -> Result<(), MirrorError> {
+        let lines: String = self.seen.iter().map(|(name, commit)| format!("{commit} {name}\n")).collect();
+        let new = self.folder.join("seen.new");
+        fs_err::write(&new, lines)
+            .and_then(|()| fs_err::rename(&new, self.folder.join("seen")))
+            .map_err(|error| unkept(&self.folder, &error))
     }
 }
 
-fn seen_as(name: &str) -> String {
+/// What is kept under the ref's name: a ref of the mirror, whose name is the hash of the other.
+fn tip_of(name: &str) -> String {
     match Oid::hash_object(git2::ObjectType::Blob, name.as_bytes()) {
-        Ok(hash) => format!("{SEEN}{hash}"),
+        Ok(hash) => format!("{TIPS}{hash}"),
         // Hashing fails for want of memory alone.
-        Err(_) => format!("{SEEN}other"),
+        Err(_) => format!("{TIPS}other"),
+    }
+}
+
+/// What an earlier process saw; a line that cannot be read counts as not seen.
+fn read_seen(path: &Path) -> BTreeMap<String, Oid> {
+    let text = fs_err::read_to_string(path).unwrap_or_default();
+    let line = |line: &str| {
+        let (commit, name) = line.split_once(' ')?;
+        Some((name.to_owned(), Oid::from_str(commit).ok().filter(|_| commit.len() == 40)?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Removes a file or a folder with all that is in it, if there is one.
+fn remove(path: &Path) -> std::io::Result<()> {
+    match fs_err::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs_err::remove_dir_all(path),
+        Ok(_) => fs_err::remove_file(path),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
 /// A new bare repository in the place of whatever is there.
 fn make(bare: &Path) -> Result<Repository, git2::Error> {
     let io = |error: std::io::Error| git2::Error::from_str(&error.to_string());
-    if bare.exists() {
-        fs_err::remove_dir_all(bare).map_err(io)?;
-    }
+    remove(bare).map_err(io)?;
     let mut options = RepositoryInitOptions::new();
     options.bare(true).external_template(false).no_reinit(true).mkpath(true).initial_head("none");
     drop(Repository::init_opts(bare, &options)?);

@@ -4,6 +4,7 @@ use super::*;
 use crate::source::credentials::Credentials;
 use crate::source::url::{Allowed, RepositoryUrl};
 use git2::{Repository, Signature};
+use proptest::prelude::*;
 use std::path::PathBuf;
 
 /// A repository to mirror, and where the mirror goes.
@@ -194,4 +195,54 @@ fn only_what_changed_is_read_again() {
     let tree = mirror.tree(&second, "").unwrap();
     assert_eq!(tree.files.len(), 300);
     assert_eq!(mirror.objects_read() - after_first, 4, "the root, two folders and the file");
+}
+
+#[test]
+fn a_mirror_may_move_between_threads() {
+    fn moves<T: Send>() {}
+    moves::<Mirror>();
+    moves::<MirrorError>();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// What git itself says of the same history.
+    #[test]
+    fn histories_are_told_as_git_tells_them(shape in prop::collection::vec((any::<u16>(), any::<u16>(), 0_u8..10), 2..14)) {
+        let place = Place::new();
+        let tree = place.origin.treebuilder(None).unwrap().write().unwrap();
+        let tree = place.origin.find_tree(tree).unwrap();
+        let mut all: Vec<git2::Oid> = Vec::new();
+        for (number, (first, second, kind)) in shape.into_iter().enumerate() {
+            let mut parents = Vec::new();
+            for (wanted, pick) in [(kind > 0, first), (kind > 5, second)] {
+                if wanted && !all.is_empty() {
+                    parents.push(all[usize::from(pick) % all.len()]);
+                }
+            }
+            parents.dedup();
+            let parents: Vec<_> = parents.iter().map(|id| place.origin.find_commit(*id).unwrap()).collect();
+            let parents: Vec<&git2::Commit<'_>> = parents.iter().collect();
+            // Clocks that run backwards are no news.
+            let who = Signature::new("a", "a", &git2::Time::new(1_000 - i64::from(kind), 0)).unwrap();
+            all.push(place.origin.commit(None, &who, &who, &number.to_string(), &tree, &parents).unwrap());
+        }
+        let mut mirror = place.open().unwrap();
+        for a in &all {
+            for b in &all {
+                let bases: Vec<String> = place
+                    .origin
+                    .merge_bases(*a, *b)
+                    .map(|bases| bases.iter().map(git2::Oid::to_string).collect())
+                    .unwrap_or_default();
+                match mirror.merge_base(&a.to_string(), &b.to_string()).unwrap() {
+                    Some(base) => prop_assert!(bases.contains(&base), "{base} {bases:?}"),
+                    None => prop_assert!(bases.is_empty(), "{bases:?}"),
+                }
+                let below = a == b || place.origin.graph_descendant_of(*b, *a).unwrap();
+                prop_assert_eq!(mirror.descends(*a, *b, *b).unwrap(), below);
+            }
+        }
+    }
 }

@@ -114,3 +114,94 @@ fn packet(stream: &mut dyn Read) -> Result<Option<Vec<u8>>, Bad> {
     stream.read_exact(&mut line).map_err(|_| Bad::Ended)?;
     Ok(Some(line))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::credentials::Credentials;
+    use crate::source::mirror::{Limits, Remote};
+    use crate::source::url::{Allowed, RepositoryUrl};
+    use proptest::prelude::*;
+
+    fn read_all(mut bytes: &[u8]) -> Result<Advertised, TransportError> {
+        let url = RepositoryUrl::parse("https://git.example.com/team/models", Allowed::default()).unwrap();
+        let remote = Remote::new(url.clone(), Credentials::read(None, &url).unwrap());
+        let limits = Limits { refs: 3, ..Limits::default() };
+        read(&mut bytes, &Session::new(Remote { limits, ..remote }, None, None))
+    }
+
+    fn line(text: &str) -> String {
+        format!("{:04x}{text}", text.len() + 4)
+    }
+
+    fn told(text: &str) -> String {
+        match read_all(text.as_bytes()) {
+            Ok(advertised) => {
+                let name = |(name, _): &(Vec<u8>, Oid)| String::from_utf8_lossy(name).into_owned();
+                format!("{:?} {:?}", advertised.refs.iter().map(name).collect::<Vec<_>>(), advertised.capabilities)
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_list_of_refs_is_read_as_each_version_of_git_writes_it() {
+        let one = "1".repeat(40);
+        let first = line(&format!("{one} HEAD\0symref=HEAD:refs/heads/main agent=git/2\n"));
+        let second = line(&format!("{one} refs/heads/main\n"));
+        let all = [
+            format!("{}0000{first}{second}0000", line("# service=git-upload-pack\n")),
+            format!("{}{first}{}0000", line("version 1\n"), line(&format!("shallow {one}\n"))),
+            format!("{}0000", line(&format!("{} capabilities^{{}}\0shallow\n", "0".repeat(40)))),
+            "0000".to_owned(),
+            format!("{}0000", line(&format!("{} refs/heads/main\0object-format=sha256\n", "1".repeat(64)))),
+        ];
+        insta::assert_snapshot!(all.map(|text| told(&text)).join("\n"), @r#"
+        ["HEAD", "refs/heads/main"] "symref=HEAD:refs/heads/main agent=git/2"
+        ["HEAD"] "symref=HEAD:refs/heads/main agent=git/2"
+        [] "shallow"
+        [] ""
+        [] "object-format=sha256"
+        "#);
+    }
+
+    #[test]
+    fn what_is_no_list_of_refs_is_told() {
+        let one = "1".repeat(40);
+        let many = line(&format!("{one} refs/heads/a\n")).repeat(5);
+        let all = [
+            String::new(),
+            "00".to_owned(),
+            "zzzz".to_owned(),
+            "+00a".to_owned(),
+            "0001".to_owned(),
+            "fff0abc".to_owned(),
+            line("x"),
+            line(&format!("{one}refs/heads/a")),
+            line(&format!("{} refs/heads/a", "g".repeat(40))),
+            line("ERR no such\n\u{1b}[31mrepository"),
+            format!("{many}0000"),
+        ];
+        insta::assert_snapshot!(all.map(|text| told(&text)).join("\n"), @"
+        git.example.com ended the connection in the middle of an answer
+        git.example.com ended the connection in the middle of an answer
+        git.example.com breaks git's protocol: a line has no length
+        git.example.com breaks git's protocol: a line has no length
+        git.example.com breaks git's protocol: a line has no length
+        git.example.com ended the connection in the middle of an answer
+        git.example.com breaks git's protocol: a line of the list of refs is too short
+        git.example.com breaks git's protocol: a ref has no name
+        git.example.com breaks git's protocol: a ref leads to something that is no object's name
+        git on git.example.com says: no such [31mrepository
+        git.example.com sends more than 3 refs
+        ");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300), text in "(0000|0008ERR |003f|1{40} |refs/heads/a\0|\n){0,10}") {
+            let _ = read_all(&bytes);
+            let _ = read_all(text.as_bytes());
+        }
+    }
+}

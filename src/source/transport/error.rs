@@ -195,7 +195,7 @@ impl TransportError {
         Cow::Borrowed(match self {
             Self::Unauthorized { .. } => {
                 "put a login that holds into the secret that `spec.secretRef` names: `username` and `password`, \
-                 `bearerToken`, or the keys of a GitHub App"
+                 `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`"
             }
             Self::Forbidden { .. } => "let the login read the repository",
             Self::NotFound { .. } => {

@@ -156,6 +156,11 @@ pub(super) fn unreached(host: &str, error: &reqwest::Error, limit: Duration) -> 
     let host = host.to_owned();
     let reason = why(error);
     let lower = reason.to_ascii_lowercase();
+    // What the server says of the certificate that it was shown, or was not.
+    if lower.contains("alert") && lower.contains("certificate") {
+        let message = "it wants a client certificate that it knows".to_owned();
+        return TransportError::Unauthorized { host, message };
+    }
     // rustls' words for a chain that it does not accept, below three libraries' own errors.
     if lower.contains("certificate") || lower.contains("unknownissuer") || lower.contains("unknown issuer") {
         return TransportError::Certificate { host, reason };

@@ -97,18 +97,18 @@ impl SmartSubtransport for Wire {
             git2::Error::from_str("no stream")
         };
         let stateless = is_stateless(self.0.session.url().scheme());
-        let shown = Cursor::new(self.0.list());
+        let (session, shown) = (&self.0.session, self.0.list());
         match service {
-            Service::UploadPackLs if stateless => Ok(Box::new(Shown { shown, inner: None })),
+            Service::UploadPackLs if stateless => Ok(Shown::new(session, shown, None)),
             Service::UploadPackLs => {
                 let mut inner = open(&self.0.session, Step::List).map_err(failed)?;
                 // The host's own list is on the way, and has to be read off before anything can be asked.
                 advert::read(&mut inner, &self.0.session).map_err(failed)?;
-                Ok(Box::new(Shown { shown, inner: Some(inner) }))
+                Ok(Shown::new(session, shown, Some(inner)))
             }
             Service::UploadPack => {
                 let inner = open(&self.0.session, Step::Fetch).map_err(failed)?;
-                Ok(Box::new(Shown { shown: Cursor::default(), inner: Some(inner) }))
+                Ok(Shown::new(session, Vec::new(), Some(inner)))
             }
             Service::ReceivePackLs | Service::ReceivePack => Err(git2::Error::from_str("nothing is ever pushed")),
         }
@@ -121,14 +121,45 @@ impl SmartSubtransport for Wire {
 
 /// What stator shows, and then the stream itself.
 struct Shown {
+    session: Arc<Session>,
     shown: Cursor<Vec<u8>>,
     inner: Option<Box<dyn Stream>>,
+    /// What came since something was asked, as far as it may be the beginning of a refusal.
+    answer: Option<Vec<u8>>,
+}
+
+impl Shown {
+    fn new(session: &Arc<Session>, shown: Vec<u8>, inner: Option<Box<dyn Stream>>) -> Box<Self> {
+        Box::new(Self { session: Arc::clone(session), shown: Cursor::new(shown), inner, answer: None })
+    }
+
+    /// libgit2 takes a refusal in the place of an answer for a line out of place, and loses what it says.
+    fn listen(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let Some(mut answer) = self.answer.take() else { return Ok(()) };
+        answer.extend_from_slice(bytes);
+        match answer.get(4..8) {
+            Some(b"ERR ") => {
+                let message = self.session.quote(answer.get(8..).unwrap_or_default());
+                self.session.fail(TransportError::Remote { host: self.session.host(), message });
+                Err(Error::other("the host refuses"))
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.answer = Some(answer);
+                Ok(())
+            }
+        }
+    }
 }
 
 impl Read for Shown {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match (self.shown.read(buffer)?, &mut self.inner) {
-            (0, Some(inner)) => inner.read(buffer),
+            (0, Some(inner)) => {
+                let count = inner.read(buffer)?;
+                self.listen(buffer.get(..count).unwrap_or_default())?;
+                Ok(count)
+            }
             (count, _) => Ok(count),
         }
     }
@@ -137,7 +168,10 @@ impl Read for Shown {
 impl Write for Shown {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match &mut self.inner {
-            Some(inner) => inner.write(bytes),
+            Some(inner) => {
+                self.answer = Some(Vec::new());
+                inner.write(bytes)
+            }
             None => Err(Error::other("nothing is asked here")),
         }
     }

@@ -1,0 +1,56 @@
+//! Every fetch leaves a pack behind; many small ones make every look-up slow. Now and then they become one.
+
+use super::{Mirror, MirrorError};
+use crate::source::url::Scheme;
+use std::path::PathBuf;
+
+impl Mirror {
+    /// Puts all packs into one when there are more than the limit. Objects that nothing leads to any more stay.
+    pub(super) fn compact(&self) -> Result<(), MirrorError> {
+        if self.remote.url.scheme() == Scheme::Local {
+            return Ok(());
+        }
+        let folder = self.store.repository().path().join("objects").join("pack");
+        let old = packs(&folder).map_err(|error| self.store.failed(&error.to_string()))?;
+        if old.len() <= self.remote.limits.packs {
+            return Ok(());
+        }
+        let failed = |error: git2::Error| MirrorError::Damaged { reason: error.message().to_owned() };
+        let repository = self.store.repository();
+        let odb = repository.odb().map_err(failed)?;
+        let mut builder = repository.packbuilder().map_err(failed)?;
+        let mut all = Vec::new();
+        odb.foreach(|oid| {
+            all.push(*oid);
+            true
+        })
+        .map_err(failed)?;
+        for oid in all {
+            builder.insert_object(oid, None).map_err(failed)?;
+        }
+        // Written in full and renamed before an old one goes: whoever is killed in between leaves both.
+        builder.write(&folder, 0o444).map_err(failed)?;
+        let kept = builder.name().map_err(failed)?.map(|name| format!("pack-{name}"));
+        for pack in old {
+            if pack.file_stem().and_then(|stem| stem.to_str()) == kept.as_deref() {
+                continue;
+            }
+            for extension in ["idx", "pack"] {
+                fs_err::remove_file(pack.with_extension(extension))
+                    .map_err(|error| self.store.failed(&error.to_string()))?;
+            }
+        }
+        odb.refresh().map_err(failed)
+    }
+}
+
+fn packs(folder: &std::path::Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut packs = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "pack") {
+            packs.push(path);
+        }
+    }
+    Ok(packs)
+}

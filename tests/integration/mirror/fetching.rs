@@ -1,0 +1,157 @@
+//! What is fetched, how often the host is asked, and how history that is not here is told.
+
+use super::*;
+
+#[test]
+fn a_look_at_a_branch_that_stands_still_is_one_request() {
+    let place = Place::new();
+    let commit = place.origin.commit("main", &[("models/a/model.yaml", "a: 1"), ("big.bin", &"x".repeat(100_000))]);
+    let mut mirror = place.mirror();
+    let fetched = follow(&mut mirror, &main()).unwrap();
+    assert_eq!((fetched.commit.as_str(), fetched.previous, fetched.forced), (commit.as_str(), None, false));
+    let methods: Vec<String> = place.server.asked().into_iter().map(|asked| asked.method).collect();
+    assert_eq!(methods, ["GET", "POST", "POST"], "the refs; what is cut off; the objects");
+
+    for _ in 0..3 {
+        assert_eq!(follow(&mut mirror, &main()).unwrap().bytes, 0);
+    }
+    let asked = place.server.asked();
+    assert_eq!(asked.iter().map(|asked| asked.method.as_str()).collect::<Vec<_>>(), ["GET"; 3]);
+    assert!(asked.iter().all(|asked| asked.answered < 600), "{asked:?}");
+    assert_eq!(files(&mut mirror, &commit), "models/a/model.yaml: 4 bytes");
+}
+
+#[test]
+fn only_what_is_new_comes_over_the_wire() {
+    let place = Place::new();
+    let noise: String = (0..20_000_u32).map(|n| format!("{:x}", n.wrapping_mul(2_654_435_761))).collect();
+    for round in 0..5 {
+        place
+            .origin
+            .commit("main", &[("noise.txt", &format!("{noise}{round}")), ("model.yaml", &format!("a: {round}"))]);
+    }
+    let mut mirror = place.mirror();
+    let first = follow(&mut mirror, &main()).unwrap();
+    assert!(first.bytes > 50_000, "{first:?}");
+    let next = place.origin.commit("main", &[("model.yaml", "a: 9")]);
+    let second = follow(&mut mirror, &main()).unwrap();
+    assert_eq!((second.commit.as_str(), second.previous, second.forced), (next.as_str(), Some(first.commit), false));
+    assert!(second.bytes < 2_000, "{}", second.bytes);
+    assert_eq!(files(&mut mirror, &next), "model.yaml: 4 bytes");
+}
+
+#[test]
+fn many_commits_at_once_are_no_rewrite_and_a_rewrite_is_told() {
+    let place = Place::new();
+    place.origin.commit("main", &[("model.yaml", "a: 0")]);
+    let mut mirror = place.mirror();
+    follow(&mut mirror, &main()).unwrap();
+    for round in 0..5 {
+        place.origin.commit("main", &[("model.yaml", &format!("b: {round}"))]);
+    }
+    assert!(!follow(&mut mirror, &main()).unwrap().forced, "five commits on");
+    for round in 0..150 {
+        place.origin.commit("main", &[("model.yaml", &format!("c: {round}"))]);
+    }
+    let before = follow(&mut mirror, &main()).unwrap();
+    assert!(!before.forced, "a hundred and fifty commits on");
+
+    let root = place.origin.commit_onto(None, &[("model.yaml", "d: 1")]);
+    place.origin.point("refs/heads/main", root);
+    let after = follow(&mut mirror, &main()).unwrap();
+    assert_eq!((after.forced, after.previous), (true, Some(before.commit.clone())));
+    assert_eq!(mirror.changed(&before.commit, &after.commit).unwrap(), ["model.yaml".to_owned()].into());
+    // A second process knows as well.
+    drop(mirror);
+    let back = place.origin.commit_onto(Some(git2::Oid::from_str(&before.commit).unwrap()), &[("model.yaml", "e: 1")]);
+    place.origin.point("refs/heads/main", back);
+    let again = follow(&mut place.mirror(), &main()).unwrap();
+    assert_eq!((again.forced, again.previous), (true, Some(after.commit)));
+}
+
+#[test]
+fn where_a_pull_request_parted_is_found_however_long_ago() {
+    for (on_main, on_branch) in [(0, 1), (3, 2), (130, 1), (2, 130)] {
+        let place = Place::new();
+        let base = place.origin.commit("main", &[("model.yaml", "a: 1")]);
+        let mut head = git2::Oid::from_str(&base).unwrap();
+        for round in 0..on_branch {
+            head = place.origin.commit_onto(Some(head), &[("b/model.yaml", &format!("b: {round}"))]);
+        }
+        place.origin.point("refs/pull/7/head", head);
+        let mut tip = base.clone();
+        for round in 0..on_main {
+            tip = place.origin.commit("main", &[("model.yaml", &format!("m: {round}"))]);
+        }
+        let mut mirror = place.mirror();
+        follow(&mut mirror, &main()).unwrap();
+        let fetched = mirror.fetch_ref("refs/pull/7/head").unwrap();
+        assert_eq!(fetched, head.to_string());
+        assert_eq!(mirror.merge_base(&tip, &fetched).unwrap(), Some(base.clone()), "{on_main} {on_branch}");
+        assert_eq!(mirror.changed(&base, &fetched).unwrap(), ["b/model.yaml".to_owned()].into());
+        mirror.forget("refs/pull/7/head").unwrap();
+    }
+}
+
+#[test]
+fn histories_without_a_common_commit_have_no_base() {
+    let place = Place::new();
+    let tip = place.origin.commit("main", &[("model.yaml", "a: 1")]);
+    place.origin.point("refs/pull/1/head", place.origin.commit_onto(None, &[("model.yaml", "b: 1")]));
+    let mut mirror = place.mirror();
+    follow(&mut mirror, &main()).unwrap();
+    let head = mirror.fetch_ref("refs/pull/1/head").unwrap();
+    assert_eq!(mirror.merge_base(&tip, &head).unwrap(), None);
+}
+
+#[test]
+fn tags_versions_and_commits_lead_to_the_same_place() {
+    let place = Place::new();
+    let old = place.origin.commit("main", &[("model.yaml", "a: 1")]);
+    let id = git2::Oid::from_str(&old).unwrap();
+    place.origin.commit("main", &[("model.yaml", "a: 2")]);
+    place.origin.point("refs/tags/light", id);
+    let annotated = place.origin.tag(id, "commit", "v1.2.0");
+    place.origin.point("refs/tags/v1.2.0", annotated);
+    place.origin.point("refs/tags/v2.0.0", place.origin.tag(annotated, "tag", "v2.0.0"));
+    let mut mirror = place.mirror();
+    for reference in [
+        Reference::Tag("light".to_owned()),
+        Reference::Tag("v1.2.0".to_owned()),
+        Reference::Semver("^1".to_owned()),
+        Reference::Semver("*".to_owned()),
+        Reference::Commit(old.clone()),
+    ] {
+        let tip = mirror.poll(&reference).unwrap();
+        assert_eq!(mirror.fetch(&tip).unwrap().commit, old, "{reference:?}");
+        assert_eq!(files(&mut mirror, &old), "model.yaml: 4 bytes");
+        let signed = mirror.signed(&tip).unwrap();
+        assert_eq!((signed.commit.signature, signed.tag.is_some()), (None, tip.tag.is_some()));
+    }
+    place.server.asked();
+    follow(&mut mirror, &Reference::Commit(old)).unwrap();
+    assert!(place.server.asked().is_empty(), "a commit that is here is not asked for");
+}
+
+#[test]
+fn a_branch_that_is_gone_is_told_and_what_was_there_stays() {
+    let place = Place::new();
+    let mut mirror = place.mirror();
+    let mut all = vec![told(&place, &follow(&mut mirror, &main()).unwrap_err())];
+    let commit = place.origin.commit("main", &[("model.yaml", "a: 1")]);
+    follow(&mut mirror, &main()).unwrap();
+    place.origin.point("refs/heads/trunk", git2::Oid::from_str(&commit).unwrap());
+    place.origin.0.set_head("refs/heads/trunk").unwrap();
+    place.origin.remove("refs/heads/main");
+    all.push(told(&place, &follow(&mut mirror, &main()).unwrap_err()));
+    all.push(told(&place, &mirror.fetch_ref("refs/pull/7/head").unwrap_err()));
+    let nowhere = Reference::Commit("1".repeat(40));
+    all.push(told(&place, &follow(&mut mirror, &nowhere).unwrap_err()));
+    assert_eq!(files(&mut mirror, &commit), "model.yaml: 4 bytes");
+    insta::assert_snapshot!(all.join("\n"), @"
+        the repository is empty; push a commit; until then nothing is synced and nothing is pruned
+        there is no branch `main`; the repository's default branch is `trunk`; push the branch, or name another in `spec.ref.branch`; until then nothing is synced and nothing is pruned
+        there is no ref `refs/pull/7/head`; nothing: the host removes the refs of pull requests that are gone
+        the repository does not give out commit 1111111111111111111111111111111111111111; compare `spec.ref.commit` with `git log`; some hosts give out only commits that a branch or tag leads to
+        ");
+}

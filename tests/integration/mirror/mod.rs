@@ -1,0 +1,99 @@
+//! Mirrors against git's own server over HTTP: what is asked, what comes, and what does not get in.
+
+mod answers;
+mod attacks;
+mod damage;
+mod fetching;
+mod scale;
+
+use crate::git_server::{Asked, GitServer, Origin, Reply};
+use secrecy::SecretString;
+use stator::source::credentials::{Credentials, Login};
+use stator::source::mirror::{Fetched, Limits, Mirror, MirrorError, Remote, Tip};
+use stator::source::model_source::Reference;
+use stator::source::url::{Allowed, RepositoryUrl};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// What every credential of these tests holds, and no message may.
+const CANARY: &str = "canary-7f3a9b";
+
+/// A repository on a server, and room for mirrors of it.
+struct Place {
+    folder: TempDir,
+    origin: Origin,
+    server: GitServer,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self::answering(|_| Reply::Git)
+    }
+
+    fn answering(answers: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let origin = Origin::new(&folder.path().join("models.git"));
+        let server = GitServer::answering(folder.path(), answers);
+        Self { folder, origin, server }
+    }
+
+    fn remote(&self) -> Remote {
+        remote(&self.server.url("models.git"))
+    }
+
+    fn mirror(&self) -> Mirror {
+        self.mirror_of(self.remote())
+    }
+
+    fn mirror_of(&self, remote: Remote) -> Mirror {
+        Mirror::open(&self.folder.path().join("data"), remote).unwrap()
+    }
+
+    /// What comes of looking at `main` once.
+    fn poll(&self) -> Result<Tip, MirrorError> {
+        self.mirror().poll(&main())
+    }
+}
+
+fn remote(url: &str) -> Remote {
+    let url = RepositoryUrl::parse(url, Allowed { insecure: true, local: false }).unwrap();
+    let credentials = Credentials::read(None, &url).unwrap();
+    Remote { limits: limits(), ..Remote::new(url, credentials) }
+}
+
+/// As usual, but with an end that a person would wait for.
+fn limits() -> Limits {
+    Limits { whole: Duration::from_secs(120), ..Limits::default() }
+}
+
+fn basic() -> Login {
+    Login::Basic { username: SecretString::from("git"), password: SecretString::from(CANARY) }
+}
+
+fn main() -> Reference {
+    Reference::Branch("main".to_owned())
+}
+
+/// Looks, and fetches what is there.
+fn follow(mirror: &mut Mirror, reference: &Reference) -> Result<Fetched, MirrorError> {
+    let tip = mirror.poll(reference)?;
+    mirror.fetch(&tip)
+}
+
+/// The files of a commit: a line each, with content or why there is none.
+fn files(mirror: &mut Mirror, commit: &str) -> String {
+    let tree = mirror.tree(commit, "").unwrap();
+    let line = |file: stator::intent::SourceFile| match file.content {
+        Ok(bytes) => format!("{}: {} bytes", file.path, bytes.len()),
+        Err(reason) => format!("{}: {reason}", file.path),
+    };
+    tree.files.into_iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// An error as a user gets it, with what differs from run to run left out.
+fn told(place: &Place, error: &MirrorError) -> String {
+    assert!(!format!("{error:?} {error} {}", error.help()).contains(CANARY), "{error:?}");
+    format!("{error}; {}", error.help())
+        .replace(&place.server.address().to_string(), "HOST")
+        .replace(place.folder.path().to_str().unwrap(), "FOLDER")
+}
