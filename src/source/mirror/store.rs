@@ -31,7 +31,7 @@ pub(super) struct Store {
     repository: Repository,
     /// A repository on this machine, which is read in place.
     local: Option<PathBuf>,
-    _lock: File,
+    lock: File,
 }
 
 impl Store {
@@ -68,7 +68,7 @@ impl Store {
             }
         };
         let seen = read_seen(&folder.join("seen"));
-        Ok(Self { folder: folder.to_owned(), seen, repository, local, _lock: lock })
+        Ok(Self { folder: folder.to_owned(), seen, repository, local, lock })
     }
 
     pub(super) fn repository(&self) -> &Repository {
@@ -115,6 +115,15 @@ impl Store {
         fs_err::write(&new, lines)
             .and_then(|()| fs_err::rename(&new, self.folder.join("seen")))
             .map_err(|error| unkept(&self.folder, &error))
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Closing is not enough: a program that is just being started elsewhere in this process holds the file as well.
+        if let Err(error) = self.lock.file().unlock() {
+            tracing::debug!(%error, "the lock of a mirror was not let go");
+        }
     }
 }
 
