@@ -22,6 +22,7 @@ mod progress;
 mod render;
 mod repository;
 mod revisions;
+mod rollback;
 mod saved_plan;
 mod schema;
 mod signals;
@@ -63,6 +64,7 @@ enum Verb {
     Plan(plan::Arguments),
     Diff(diff::Arguments),
     Sync(sync::Arguments),
+    Rollback(rollback::Arguments),
     Lock(lock::Arguments),
     Status(status::Arguments),
     Get(get::Arguments),
@@ -126,6 +128,7 @@ async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Plan(arguments) => plan::run(&arguments, output).await,
         Verb::Diff(arguments) => diff::run(&arguments, output).await,
         Verb::Sync(arguments) => sync::run(&arguments, output).await,
+        Verb::Rollback(arguments) => rollback::run(&arguments, output).await,
         Verb::Lock(arguments) => lock::run(&arguments, output).await,
         Verb::Status(arguments) => status::run(&arguments, output).await,
         Verb::Get(arguments) => get::run(&arguments, output).await,

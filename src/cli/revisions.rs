@@ -6,7 +6,7 @@ use super::repository::{self, Opened};
 use crate::intent::{EnvironmentError, Workspace};
 use crate::plan::{self, Comparison, Plan};
 use crate::render::Rendered;
-use crate::source;
+use crate::source::{self, Scope};
 
 /// Plans what turns `from` into `to`, or into the files as they are.
 pub fn compare(opened: &Opened, from: &str, to: Option<&str>, environment: &EnvironmentArgs) -> Result<Plan, CliError> {
@@ -21,13 +21,23 @@ pub fn compare(opened: &Opened, from: &str, to: Option<&str>, environment: &Envi
         }
         None => (&opened.workspace, checkout.revision.clone()),
     };
+    let base = Workspace::parse(&base_tree);
+    between(&checkout.scope, (&base, &base_revision), (head, &head_revision), environment)
+}
+
+/// Plans what turns one state of a repository into another, each with the revision that it is.
+pub fn between(
+    scope: &Scope,
+    (base, base_revision): (&Workspace, &str),
+    (head, head_revision): (&Workspace, &str),
+    environment: &EnvironmentArgs,
+) -> Result<Plan, CliError> {
     let head = repository::desired(head, environment)?;
     // Which environment is meant is the head's to say; the base may lack it, and then all of it is new.
     let named = EnvironmentArgs { environment: Some(head.target.environment.clone()), ..environment.clone() };
-    let base = Workspace::parse(&base_tree);
     let (base, base_broken) = match base.environment(named.environment.as_deref()) {
         Ok(_) => {
-            let desired = repository::desired(&base, &named)?;
+            let desired = repository::desired(base, &named)?;
             (desired.rendered, desired.selection.broken)
         }
         Err(EnvironmentError::Unknown { .. }) => (Vec::new(), Vec::new()),
@@ -35,7 +45,6 @@ pub fn compare(opened: &Opened, from: &str, to: Option<&str>, environment: &Envi
             return Err(error.into());
         }
     };
-    let scope = &checkout.scope;
     let here = |models: Vec<Rendered>| -> Vec<Rendered> {
         models.into_iter().filter(|model| scope.contains(&model.source)).collect()
     };
@@ -45,10 +54,10 @@ pub fn compare(opened: &Opened, from: &str, to: Option<&str>, environment: &Envi
         repository: &head.target.repository,
         environment: &head.target.environment,
         base: &base,
-        base_revision: &base_revision,
+        base_revision,
         base_broken: &base_broken,
         head: &rendered,
-        head_revision: &head_revision,
+        head_revision,
         broken: &head.selection.broken,
         findings: &findings,
         prices: head.selection.prices.as_ref(),

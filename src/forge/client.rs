@@ -96,6 +96,15 @@ impl Client {
         self
     }
 
+    /// The same with an App's token as a user's password; any other login stays as it is.
+    pub async fn as_user(&self, user: &str) -> Result<Self, ForgeError> {
+        let login = match &self.login {
+            Login::App(tokens) => Login::basic(user, &tokens.token().await?)?,
+            fixed @ Login::Header(..) => fixed.clone(),
+        };
+        Ok(Self { login, ..self.clone() })
+    }
+
     /// The API's URL.
     pub fn api(&self) -> &Url {
         &self.api
@@ -123,7 +132,7 @@ impl Client {
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
-        Request { client: self, method, url, body: Ok(None), what: String::new() }
+        Request { client: self, method, url, body: Ok(None), accept: JSON, kind: JSON, what: String::new() }
     }
 
     /// A request to a page that an answer led on to.
@@ -133,7 +142,15 @@ impl Client {
     pub fn follow<'a>(&'a self, link: &str) -> Result<Request<'a>, ForgeError> {
         let url = self.api.join(link).ok().filter(|url| url.origin() == self.api.origin());
         let url = url.ok_or_else(|| self.unreadable("the next page is said to be at another host"))?;
-        Ok(Request { client: self, method: Method::GET, url, body: Ok(None), what: String::new() })
+        Ok(Request {
+            client: self,
+            method: Method::GET,
+            url,
+            body: Ok(None),
+            accept: JSON,
+            kind: JSON,
+            what: String::new(),
+        })
     }
 
     /// An answer that makes no sense.
@@ -147,7 +164,7 @@ impl Client {
     }
 
     /// The text without what must not be seen, on one line and of a bearable length.
-    fn quoted(&self, text: &str) -> String {
+    pub fn quoted(&self, text: &str) -> String {
         let mut text = text.to_owned();
         match &self.login {
             Login::Header(_, _, secrets) => {
@@ -176,8 +193,13 @@ pub(super) struct Request<'a> {
     method: Method,
     url: Url,
     body: Result<Option<Vec<u8>>, serde_json::Error>,
+    accept: &'static str,
+    kind: &'static str,
     what: String,
 }
+
+/// What APIs speak.
+const JSON: &str = "application/json";
 
 impl Request<'_> {
     pub fn query(mut self, name: &str, value: impl ToString) -> Self {
@@ -188,6 +210,13 @@ impl Request<'_> {
     /// The body, as JSON.
     pub fn body(mut self, body: &impl Serialize) -> Self {
         self.body = serde_json::to_vec(body).map(Some);
+        self
+    }
+
+    /// A body that is no JSON, of one media type and for an answer of another. An empty one is left out.
+    pub fn raw(mut self, accept: &'static str, kind: &'static str, body: Vec<u8>) -> Self {
+        (self.accept, self.kind) = (accept, kind);
+        self.body = Ok((!body.is_empty()).then_some(body));
         self
     }
 
@@ -213,7 +242,9 @@ impl Request<'_> {
         let body = self.body.map_err(|error| client.unreadable(format!("a request cannot be written: {error}")))?;
         let mut renewed = false;
         loop {
-            let answer = exchange(&client, &self.method, &self.url, body.as_deref(), &self.what).await?;
+            let answer =
+                exchange(&client, &self.method, &self.url, (self.accept, self.kind), body.as_deref(), &self.what)
+                    .await?;
             match &client.login {
                 // The host may have revoked the token before its time. Once: a new one that is not known either is
                 // nothing that a third would mend.
@@ -233,6 +264,7 @@ async fn exchange(
     client: &Client,
     method: &Method,
     url: &Url,
+    (accept, kind): (&'static str, &'static str),
     body: Option<&[u8]>,
     what: &str,
 ) -> Result<Answer, ForgeError> {
@@ -249,11 +281,11 @@ async fn exchange(
             .http
             .request(method.clone(), url.clone())
             .timeout(DEADLINE)
-            .header(ACCEPT, "application/json")
+            .header(ACCEPT, accept)
             .headers(client.headers.clone())
             .header(name.clone(), value.clone());
         if let Some(body) = body {
-            request = request.header(CONTENT_TYPE, "application/json").body(body.to_vec());
+            request = request.header(CONTENT_TYPE, kind).body(body.to_vec());
         }
         let response = request.send().await.map_err(|error| unreachable(client, error))?;
         let status = response.status();

@@ -51,15 +51,8 @@ impl AnyForge {
         http: Http,
         rights: Rights,
     ) -> Result<Self, ForgeError> {
-        let app = GithubApp::read(secret).map_err(|error| ForgeError::Misconfigured {
-            field: "spec.forge.secretRef",
-            message: error.to_string(),
-            fix: "put all keys of the App there, or a `token` in their place",
-        })?;
-        let given = spec.url.as_deref().or_else(|| app.as_ref().and_then(|app| app.api.as_deref()));
-        let place = address::place(spec.kind, given, url)?;
         let http = http.client().clone();
-        let login = login(&place, secret, app.as_ref(), &http, rights)?;
+        let (place, login) = place_and_login(spec, url, secret, &http, rights)?;
         Ok(match place.make {
             Make::Github => Self::Github(Github::new(http, place, login)),
             Make::Gitlab => Self::Gitlab(Gitlab::new(http, place, login)),
@@ -69,6 +62,25 @@ impl AnyForge {
             Make::Azure => Self::Azure(Azure::new(http, place, login)),
         })
     }
+}
+
+/// Where the repository's API is, and how to log in there.
+pub(super) fn place_and_login(
+    spec: &model_source::Forge,
+    url: &RepositoryUrl,
+    secret: &SecretValues,
+    http: &reqwest::Client,
+    rights: Rights,
+) -> Result<(Place, Login), ForgeError> {
+    let app = GithubApp::read(secret).map_err(|error| ForgeError::Misconfigured {
+        field: "spec.forge.secretRef",
+        message: error.to_string(),
+        fix: "put all keys of the App there, or a `token` in their place",
+    })?;
+    let given = spec.url.as_deref().or_else(|| app.as_ref().and_then(|app| app.api.as_deref()));
+    let place = address::place(spec.kind, given, url)?;
+    let login = login(&place, secret, app.as_ref(), http, rights)?;
+    Ok((place, login))
 }
 
 fn login(

@@ -15,6 +15,7 @@ mod gitea;
 pub mod github;
 mod gitlab;
 mod http;
+mod push;
 mod refusal;
 mod text;
 pub mod webhook;
@@ -30,6 +31,7 @@ pub use gitea::Gitea;
 pub use github::Github;
 pub use gitlab::Gitlab;
 pub use http::Http;
+pub use push::Push;
 
 use std::collections::BTreeMap;
 

@@ -115,7 +115,7 @@ pub(super) enum TreeFile {
 }
 
 /// The git repository around a folder, and the folder's path in it.
-fn discover(root: &Path) -> Result<(Repository, String), SourceError> {
+pub(super) fn discover(root: &Path) -> Result<(Repository, String), SourceError> {
     let repository = Repository::discover(root).map_err(|error| {
         if error.code() == ErrorCode::NotFound {
             SourceError::NoGit { path: root.to_owned() }

@@ -10,6 +10,7 @@ mod git;
 pub mod mirror;
 pub mod model_source;
 mod pattern;
+pub mod restore;
 pub mod secret;
 pub mod signature;
 pub mod transport;

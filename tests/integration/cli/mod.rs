@@ -6,6 +6,7 @@ mod kubernetes;
 mod locked;
 mod odd;
 mod offline;
+mod rollback;
 mod secrets;
 mod sync;
 mod usage;

@@ -2,3 +2,4 @@
 
 mod forge;
 mod host;
+mod rollback;

@@ -1,0 +1,213 @@
+//! The branch at the git host, and the pull request for it.
+
+use super::{Arguments, Rollback};
+use crate::cli::error::{CliError, ErrorKind};
+use crate::cli::output::Output;
+use crate::controller::file;
+use crate::forge::{AnyForge, Forge as _, ForgeError, Http, NewPullRequest, Push};
+use crate::present::{escape, findings};
+use crate::source::credentials::Credentials;
+use crate::source::model_source::{Forge, ForgeKind};
+use crate::source::restore::Restorer;
+use crate::source::secret::SecretValues;
+use crate::source::transport::http::{HttpProxy, HttpSettings};
+use crate::source::url::{Allowed, RepositoryUrl, Scheme};
+use clap::ValueEnum;
+use std::path::Path;
+
+/// Where the token is, where no file of sources names it.
+const TOKEN: &str = "STATOR_FORGE_TOKEN";
+
+/// The types of git hosts, as `spec.forge.type` has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ForgeArg {
+    /// GitHub, also on premises
+    Github,
+    /// GitLab
+    Gitlab,
+    /// Gitea or Forgejo
+    Gitea,
+    /// Bitbucket, cloud or data center
+    Bitbucket,
+    /// Azure DevOps
+    Azure,
+}
+
+impl From<ForgeArg> for ForgeKind {
+    fn from(argument: ForgeArg) -> Self {
+        match argument {
+            ForgeArg::Github => Self::Github,
+            ForgeArg::Gitlab => Self::Gitlab,
+            ForgeArg::Gitea => Self::Gitea,
+            ForgeArg::Bitbucket => Self::Bitbucket,
+            ForgeArg::Azure => Self::Azure,
+        }
+    }
+}
+
+/// A git host that a pull request can be opened at.
+pub(super) struct Host {
+    forge: AnyForge,
+    /// `None` where the repository is reached over SSH: then the user pushes.
+    push: Option<Push>,
+}
+
+/// The git host of the repository, where one is configured.
+pub(super) fn host(arguments: &Arguments, restorer: &Restorer, output: &Output) -> Result<Option<Host>, CliError> {
+    let remote = restorer.remote();
+    let here = remote.as_ref().map(|remote| {
+        RepositoryUrl::parse(&remote.url, Allowed { insecure: true, local: true }).map_err(|error| {
+            CliError::input(format!("the address of the remote `{}`: {error}", remote.name))
+                .hint("give a file with a ModelSource by --source, which has an address of its own")
+        })
+    });
+    let (spec, url, secret, settings) = match &arguments.source {
+        Some(path) => match of_file(path, here.and_then(Result::ok).as_ref(), output)? {
+            Some(found) => found,
+            None => return Ok(None),
+        },
+        None => {
+            let Some(token) = std::env::var_os(TOKEN).and_then(|token| token.into_string().ok()) else {
+                return Ok(None);
+            };
+            let Some(url) = here.transpose()? else {
+                return Err(CliError::input("there is no remote to open a pull request at")
+                    .hint("git remote add origin ADDRESS, or leave it at the branch with --no-pull-request"));
+            };
+            let kind = match arguments.forge {
+                Some(kind) => kind.into(),
+                None => kind_of(url.host()).ok_or_else(|| {
+                    CliError::usage(format!("which git host runs at {} is not known", url.host()))
+                        .hint("say it with --forge github, gitlab, gitea, bitbucket or azure")
+                })?,
+            };
+            let secret = SecretValues::new(TOKEN, [("token".to_owned(), token.into_bytes())]);
+            (Forge { kind, url: None, secret_ref: None, context: None }, url, secret, HttpSettings::default())
+        }
+    };
+    let http = Http::with_settings(&settings)
+        .map_err(|error| CliError::new(ErrorKind::Input, error.to_string()).hint(error.help()))?;
+    let forge = AnyForge::connect_to_propose(&spec, &url, &secret, http.clone()).map_err(refused)?;
+    let push = match url.scheme() {
+        Scheme::Https | Scheme::Http => Some(Push::connect(&spec, &url, &secret, &http).map_err(refused)?),
+        Scheme::Ssh | Scheme::Local => None,
+    };
+    Ok(Some(Host { forge, push }))
+}
+
+type Found = (Forge, RepositoryUrl, SecretValues, HttpSettings);
+
+/// The git host of a file's source: that of this repository, or the only one.
+fn of_file(path: &Path, here: Option<&RepositoryUrl>, output: &Output) -> Result<Option<Found>, CliError> {
+    let read = file::open(path).map_err(CliError::from)?;
+    if !read.findings.is_empty() {
+        let shown = |_: &str| Some(read.shown.clone());
+        output.block(&findings::full(&read.findings, &shown, &output.notes));
+    }
+    if read.findings.iter().any(crate::finding::Finding::is_error) {
+        return Err(CliError::input(format!("{} has errors", path.display())).hint("mend them first"));
+    }
+    let same = |url: &RepositoryUrl| {
+        here.is_some_and(|here| here.host() == url.host() && here.repository() == url.repository())
+    };
+    let mut all = read.sources;
+    let at = all.iter().position(|source| same(&source.url)).or((all.len() == 1).then_some(0));
+    let Some(at) = at else {
+        return Err(CliError::input(format!("{} has no source of this repository", path.display()))
+            .hint("compare `spec.url` with `git remote -v`"));
+    };
+    let source = all.swap_remove(at);
+    let Some(spec) = source.spec.forge else {
+        output.note(&format!("{} names no git host (`spec.forge`), so no pull request is opened.", source.name));
+        return Ok(None);
+    };
+    let Some(secret) = source.secrets.forge else {
+        return Err(CliError::input(format!("{}: the git host has no secret", source.name))
+            .hint("name one with the key `token` in `spec.forge.secretRef`"));
+    };
+    // Roots and proxy are the repository's, as its git host is behind the same.
+    let mut settings = HttpSettings::default();
+    if let Some(git) = &source.secrets.git {
+        let credentials =
+            Credentials::read(Some(git), &source.url).map_err(|error| CliError::input(error.to_string()))?;
+        settings.roots = credentials.roots;
+        settings.client = credentials.client.map(|client| (client.certificate, client.key));
+        settings.proxy =
+            credentials.proxy.map(|proxy| HttpProxy { url: proxy.url, login: proxy.login, bypass: proxy.bypass });
+    }
+    Ok(Some((spec, source.url, secret, settings)))
+}
+
+/// The hosts that everybody knows.
+fn kind_of(host: &str) -> Option<ForgeKind> {
+    match host {
+        "github.com" | "ssh.github.com" => Some(ForgeKind::Github),
+        "gitlab.com" | "altssh.gitlab.com" => Some(ForgeKind::Gitlab),
+        "codeberg.org" | "gitea.com" => Some(ForgeKind::Gitea),
+        "bitbucket.org" | "altssh.bitbucket.org" => Some(ForgeKind::Bitbucket),
+        "dev.azure.com" | "ssh.dev.azure.com" | "vs-ssh.visualstudio.com" => Some(ForgeKind::Azure),
+        host if host.ends_with(".ghe.com") => Some(ForgeKind::Github),
+        host if host.ends_with(".visualstudio.com") => Some(ForgeKind::Azure),
+        _ => None,
+    }
+}
+
+/// Pushes the branch where stator can, and opens the pull request.
+pub(super) async fn propose(
+    host: &Host,
+    restorer: &Restorer,
+    rollback: &Rollback,
+    branch: &str,
+    commit: &str,
+    output: &Output,
+) -> Result<(), CliError> {
+    let again = |error: ForgeError| {
+        refused(error).hint(format!("the branch `{branch}` is made here; run the command again, or push it with git"))
+    };
+    match &host.push {
+        Some(push) => push.branch(restorer.git_folder(), commit, branch).await.map_err(again)?,
+        None => {
+            output.note("stator pushes over HTTPS alone, and this repository is reached over SSH.");
+        }
+    }
+    let base = restorer.remote().map_or_else(|| restorer.branch().to_owned(), |remote| remote.branch);
+    let new =
+        NewPullRequest { title: rollback.title.clone(), body: markdown(&rollback.body), base, head: branch.to_owned() };
+    match host.forge.add_pull_request(&new).await {
+        Ok(opened) => output.result(&format!("Pull request {}: {}\n", opened.number, opened.url)),
+        Err(ForgeError::Conflict { .. }) => {
+            output.note(&format!("There is a pull request of `{branch}` already."));
+            Ok(())
+        }
+        // The branch is not there yet, and the user is to bring it.
+        Err(ForgeError::Invalid { .. } | ForgeError::NotFound { .. }) if host.push.is_none() => {
+            next_step(restorer, branch, output);
+            output.note("and the same command again, for the pull request.");
+            Ok(())
+        }
+        Err(error) => Err(again(error)),
+    }
+}
+
+/// What is left to do by hand.
+pub(super) fn next_step(restorer: &Restorer, branch: &str, output: &Output) {
+    match restorer.remote() {
+        Some(remote) => output.note(&format!("Next: git push {} {branch}", remote.name)),
+        None => output.note(&format!("Next: git merge {branch}")),
+    }
+}
+
+/// The body as Markdown that is nothing but text: the first lines of others' commits are in it.
+fn markdown(text: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("- ") {
+        Some(item) => format!("- {}\n", escape::markdown(item)),
+        None => format!("{}\n", escape::markdown(line)),
+    };
+    text.lines().map(line).collect()
+}
+
+fn refused(error: ForgeError) -> CliError {
+    // What passes by itself is a matter of the controller's patience; here a person runs the command again.
+    let passes = matches!(error, ForgeError::Unavailable { .. } | ForgeError::RateLimited { .. });
+    CliError::new(ErrorKind::Cluster, error.to_string()).hint(if passes { "" } else { error.help() })
+}
