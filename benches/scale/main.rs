@@ -1,10 +1,11 @@
 //! How stator behaves with many models: ratios against a bare lower bound, writes, and peak memory.
 //!
 //! `cargo bench --bench scale` makes a repository of 10,000 intents (`-- --models N` for another number), runs each
-//! phase in a process of its own, and prints the table that `docs/performance.md` shows. Times are ratios: parsing the
+//! phase in a process of its own (`-- --only preview-one-changed` runs just that, beside the yardstick), and prints the table that `docs/performance.md` shows. Times are ratios: parsing the
 //! files and nothing else is 1. Every phase runs in the same run on the same files, so they hold where seconds do not.
 
 mod phases;
+mod preview;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -20,8 +21,18 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The phases in their order: each finds what the ones before it left.
-const PHASES: [&str; 8] =
-    ["parse", "load", "render", "render-yaml", "first-sync", "plan-unchanged", "sync-unchanged", "plan-one-changed"];
+const PHASES: [&str; 10] = [
+    "parse",
+    "load",
+    "render",
+    "render-yaml",
+    "preview-first",
+    "preview-one-changed",
+    "first-sync",
+    "plan-unchanged",
+    "sync-unchanged",
+    "plan-one-changed",
+];
 
 /// A phase is run this often, and its fastest round counts.
 const ROUNDS: usize = 3;
@@ -55,7 +66,9 @@ fn main() -> Fallible<()> {
     print_line("| phase | time | processor time | peak memory | what it did |");
     print_line("|-|-:|-:|-:|-|");
     let mut parsing = None;
-    for phase in PHASES {
+    let only = value("--only");
+    let asked_for = |phase: &str| phase == "parse" || only.as_ref().is_none_or(|only| phase == only);
+    for phase in PHASES.into_iter().filter(|phase| asked_for(phase)) {
         if phase == "plan-one-changed" {
             let path = folder.path().join("group-00/model-00000/model.yaml");
             let text = fs_err::read_to_string(&path)?.replace("replicas: 1", "replicas: 2");
@@ -85,7 +98,7 @@ fn run_phase(phase: &str, folder: &Path) -> Fallible<Measured> {
     let mut best: Option<Measured> = None;
     for _ in 0..rounds {
         let before = processor_seconds_of_children()?;
-        let mut measured = if phase.contains("sync") || phase.starts_with("plan") {
+        let mut measured = if phase.contains("sync") || phase.starts_with("plan-") {
             let start = Instant::now();
             let phases::Command { did, peak_kib } = phases::command(phase, folder)?;
             Measured { seconds: start.elapsed().as_secs_f64(), processor_seconds: 0.0, peak_kib, did }
@@ -119,8 +132,13 @@ fn in_child(phase: &str, folder: &Path) -> Fallible<Measured> {
 
 fn child(phase: &str, folder: &Path) -> Fallible<()> {
     let start = Instant::now();
-    let did = phases::run(phase, folder)?;
-    let seconds = start.elapsed().as_secs_f64();
+    let (seconds, did) = match phase.strip_prefix("preview-") {
+        Some(which) => preview::run(which, folder)?,
+        None => {
+            let did = phases::run(phase, folder)?;
+            (start.elapsed().as_secs_f64(), did)
+        }
+    };
     let measured = Measured { seconds, processor_seconds: 0.0, peak_kib: peak_kib(std::process::id())?, did };
     print_line(&serde_json::to_string(&measured)?);
     Ok(())

@@ -75,6 +75,8 @@ pub struct Previews<F, C> {
     planner: Arc<Mutex<Planner>>,
     known: BTreeMap<u64, Known>,
     queue: Queue,
+    /// The environment's name, once a plan has told it.
+    named: Option<String>,
 }
 
 /// Why a preview was not finished.
@@ -94,7 +96,17 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
     pub fn new(forge: Arc<F>, commits: C, poster: Arc<Poster<F>>, budget: Arc<Budget>, settings: Settings) -> Self {
         let planner = Planner::new(settings.environment.clone(), settings.namespace.clone());
         let planner = Arc::new(Mutex::new(planner));
-        Self { forge, commits, poster, budget, settings, planner, known: BTreeMap::new(), queue: Queue::default() }
+        Self {
+            forge,
+            commits,
+            poster,
+            budget,
+            settings,
+            planner,
+            known: BTreeMap::new(),
+            queue: Queue::default(),
+            named: None,
+        }
     }
 
     /// Works until it is told to end: on hints, when the base branch moves (`tip` is its newest commit), and every few
@@ -126,7 +138,8 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
             }
             let newest = tip.borrow().clone();
             let now = Instant::now();
-            let done = if look <= now {
+            let looked = look <= now;
+            let done = if looked {
                 look = now + super::schedule::jittered(EVERY);
                 self.look(newest.as_deref()).await.map_err(Setback::Forge)
             } else if let Some(number) = self.queue.take(now) {
@@ -153,8 +166,9 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
                         tracing::warn!(scope = self.settings.scope, "previews stop: {}", error.help());
                         return;
                     };
-                    look = look.max(Instant::now() + wait);
-                    self.queue.hold_until(Instant::now() + wait);
+                    let again = Instant::now() + wait;
+                    self.queue.hold_until(again);
+                    look = if looked { again.max(Instant::now() + pause(backoff)) } else { look.max(again) };
                 }
             }
         }
@@ -235,10 +249,10 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
         tip: Option<String>,
         planned: Result<Planned, Unplanned>,
     ) -> Result<(), Setback> {
-        let environment = match &planned {
-            Ok(planned) => planned.plan.environment.clone(),
-            Err(_) => self.environment(),
-        };
+        if let Ok(planned) = &planned {
+            self.named = Some(planned.plan.environment.clone());
+        }
+        let environment = self.environment();
         let no_notes = Vec::new();
         let (shown, models, notes) = match &planned {
             Ok(planned) => (Shown::Plan(&planned.plan), Some(planned.models), &planned.notes),
@@ -293,7 +307,8 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
     }
 
     fn environment(&self) -> String {
-        self.settings.environment.clone().unwrap_or_else(|| "default".to_owned())
+        let known = self.named.as_ref().or(self.settings.environment.as_ref());
+        known.cloned().unwrap_or_else(|| "default".to_owned())
     }
 
     fn comment_budget(&self) -> preview::Budget {

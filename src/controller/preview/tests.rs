@@ -307,6 +307,7 @@ async fn a_host_that_refuses_is_asked_again_and_one_that_knows_no_token_is_not()
         place.forge.always_all(None);
         tokio::time::sleep(Duration::from_secs(2_000)).await;
         assert_eq!(place.headline(7), "### stator · prod · 1 of 2 models changes", "{answer}");
+        assert!(!task.is_finished());
     }
     for answer in [401, 403, 410] {
         let mut place = Place::new();

@@ -55,8 +55,10 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
         Ok(())
     }
 
+    /// Of the text only the marker is kept: there may be a thousand of them.
     fn remember(&mut self, number: u64, comment: Comment) {
-        self.known.entry(number).or_default().comment = Some(comment);
+        let body = comment.body.lines().next().unwrap_or_default().to_owned();
+        self.known.entry(number).or_default().comment = Some(Comment { body, ..comment });
     }
 
     fn moved(&self) -> String {

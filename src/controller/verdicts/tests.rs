@@ -256,3 +256,61 @@ fn contexts_are_in_small_letters_and_the_prefix_is_the_users() {
     assert_eq!(contexts.model("llama"), "gpu-west/stator/prod/llama");
     assert_eq!(contexts.preview(), "gpu-west/stator/preview/prod");
 }
+
+/// Every stage and verdict there is, and when it is said.
+fn sentences() -> Vec<(&'static str, StatusState, String)> {
+    let stage = |when, stage: Stage| (when, StatusState::Pending, stage.sentence());
+    let end = |when, verdict: Verdict| (when, verdict.state(), verdict.sentence());
+    vec![
+        stage("it was seen", Stage::Queued),
+        stage("it is fetched and checked", Stage::Reading),
+        stage("it is compared with the cluster", Stage::Planning),
+        stage("its changes are written", Stage::Applying { models: 2 }),
+        stage("its models are waited for", Stage::Waiting { healthy: 11, models: 12, first: Some("llama".into()) }),
+        stage("no sync window is open", Stage::Window { opens: Some("2026-11-21 20:00 UTC".into()) }),
+        stage("no sync window opens again", Stage::Window { opens: None }),
+        stage("the source is suspended", Stage::Suspended),
+        end("all models are healthy", Verdict::Healthy { models: 12, changed: 3 }),
+        end("nothing had to change", Verdict::Healthy { models: 12, changed: 0 }),
+        end("it selects no model", Verdict::Nothing),
+        end("a newer commit came first", Verdict::Superseded { by: "abc1234".into() }),
+        end("files have errors", Verdict::Invalid(first(2))),
+        end(
+            "a model does not become healthy",
+            Verdict::Unhealthy {
+                model: "llama".into(),
+                why: "Failed: worker-0 is in CrashLoopBackOff".into(),
+                more: 1,
+            },
+        ),
+        end(
+            "a guard holds the plan back",
+            Verdict::Held { guard: "mass-delete".into(), message: "12 of 14 objects would be deleted".into() },
+        ),
+        end("its signature is not trusted", Verdict::Unsigned { message: "the commit is not signed".into() }),
+        end(
+            "stator, the cluster or the network is at fault",
+            Verdict::Fault { message: "the cluster cannot be reached".into() },
+        ),
+    ]
+}
+
+#[test]
+fn the_reference_page_has_every_sentence() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/statuses.md");
+    let text = fs_err::read_to_string(&page).unwrap();
+    let mut table = String::from("\n| When | State | For example |\n|-|-|-|\n");
+    for (when, state, sentence) in sentences() {
+        let state = format!("{state:?}").to_lowercase();
+        writeln!(table, "| {when} | `{state}` | {sentence} |").unwrap();
+    }
+    let (start, end) = ("<!-- sentences -->", "<!-- /sentences -->");
+    let (before, rest) = text.split_once(start).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    let wanted = format!("{before}{start}{table}{end}{after}");
+    if std::env::var_os("STATOR_BLESS").is_some() {
+        fs_err::write(&page, &wanted).unwrap();
+        return;
+    }
+    assert_eq!(text, wanted, "run with STATOR_BLESS=1");
+}

@@ -1,0 +1,98 @@
+//! From the event of a pull request to the text of its comment: fetched, read, planned and written.
+
+use super::Fallible;
+use git2::{IndexEntry, IndexTime, Repository, Signature};
+use stator::controller::preview::commits::{self, Wanted};
+use stator::controller::preview::planner::Planner;
+use stator::intent::SourceFile;
+use stator::present::preview::{Budget, Preview, Shown, comment};
+use stator::source::credentials::Credentials;
+use stator::source::mirror::{Mirror, Remote};
+use stator::source::url::{Allowed, RepositoryUrl};
+use std::path::Path;
+use std::time::Instant;
+
+/// `first` is the first pull request after a start, with everything still to be read; `one-changed` a later one.
+pub(crate) fn run(which: &str, folder: &Path) -> Fallible<(f64, String)> {
+    let tree = stator::source::open(folder)?.tree;
+    let place = tempfile::tempdir()?;
+    let path = place.path().join("origin.git");
+    let origin = Repository::init_bare(&path)?;
+    let main = commit(&origin, "refs/heads/main", None, &tree.files)?;
+    for number in [1_u32, 2] {
+        let model = tree.files.iter().filter(|file| file.path.ends_with("model.yaml")).nth(number as usize * 7);
+        let model = model.ok_or("too few models")?;
+        let text = String::from_utf8(model.content.clone()?)?.replace("replicas: 1", "replicas: 2");
+        let changed = SourceFile { path: model.path.clone(), content: Ok(text.into_bytes()) };
+        commit(&origin, &format!("refs/pull/{number}/head"), Some(main), &[changed])?;
+    }
+    let url = RepositoryUrl::parse(path.to_str().ok_or("no path")?, Allowed { local: true, insecure: false })?;
+    let remote = Remote::new(url.clone(), Credentials::read(None, &url)?);
+    let mut mirror = Mirror::open(&place.path().join("data"), remote)?;
+    let mut planner = Planner::new(Some("prod".to_owned()), None);
+    if which != "first" {
+        preview(&mut mirror, &mut planner, 2)?;
+    }
+    let start = Instant::now();
+    let (body, models) = preview(&mut mirror, &mut planner, 1)?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok((
+        seconds,
+        format!("a comment of {} bytes on 1 changed model of {models}: {:.0} ms", body.len(), seconds * 1000.0),
+    ))
+}
+
+fn preview(mirror: &mut Mirror, planner: &mut Planner, number: u32) -> Fallible<(String, usize)> {
+    let wanted = Wanted {
+        branch: "main".to_owned(),
+        tip: None,
+        fetch: format!("refs/pull/{number}/head"),
+        head: String::new(),
+        folder: String::new(),
+    };
+    let sides = commits::read(mirror, &wanted)?;
+    let planned = planner.plan(&sides)?;
+    let preview = Preview {
+        scope: "bench",
+        environment: "prod",
+        head: &sides.head_commit,
+        shown: Shown::Plan(&planned.plan),
+        models: Some(planned.models),
+        notes: &planned.notes,
+        link: None,
+    };
+    let body = comment(&preview, Budget::default());
+    if !body.contains("1 of") {
+        return Err(format!("not one model changes:\n{body}").into());
+    }
+    Ok((body, planned.models))
+}
+
+fn commit(origin: &Repository, name: &str, on: Option<git2::Oid>, files: &[SourceFile]) -> Fallible<git2::Oid> {
+    let parent = on.map(|id| origin.find_commit(id)).transpose()?;
+    let mut index = git2::Index::new()?;
+    if let Some(parent) = &parent {
+        index.read_tree(&parent.tree()?)?;
+    }
+    for file in files {
+        let time = IndexTime::new(0, 0);
+        index.add(&IndexEntry {
+            ctime: time,
+            mtime: time,
+            dev: 0,
+            ino: 0,
+            mode: 0o100_644,
+            uid: 0,
+            gid: 0,
+            file_size: 0,
+            id: origin.blob(&file.content.clone()?)?,
+            flags: 0,
+            flags_extended: 0,
+            path: file.path.clone().into_bytes(),
+        })?;
+    }
+    let tree = origin.find_tree(index.write_tree_to(origin)?)?;
+    let who = Signature::new("bench", "bench@example.com", &git2::Time::new(1_700_000_000, 0))?;
+    let parents: Vec<&git2::Commit<'_>> = parent.iter().collect();
+    Ok(origin.commit(Some(name), &who, &who, "change", &tree, &parents)?)
+}
