@@ -113,6 +113,11 @@ pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
             put(&mut spec, &[job.as_slice(), &[name]].concat(), value);
         }
     }
+    let pod = spec.get_mut("overrides").and_then(|overrides| overrides.pointer_mut("/profilingJob/template/spec"));
+    if let Some(Value::Object(pod)) = pod {
+        // By its schema a pod has a list of containers, and here nothing is said of any.
+        pod.entry("containers").or_insert_with(|| json!([]));
+    }
     for (name, key) in [("configMapRef", annotation::CONFIG_MAP), ("outputPVC", annotation::OUTPUT_CLAIM)] {
         if let Some(value) = given(profiling, name).filter(|value| !is_empty(value)) {
             kept.insert(key.to_owned(), text(&value).into());

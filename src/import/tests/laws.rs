@@ -249,7 +249,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(48))]
+    #![proptest_config(config(100))]
 
     #[test]
     fn what_is_rendered_is_imported_and_rendered_the_same(model in strategy::valid()) {

@@ -4,6 +4,7 @@ mod laws;
 
 use super::*;
 use crate::dynamo::equivalence;
+use crate::object::Object;
 use std::path::Path;
 
 /// One line of `tests/data/dynamo/oracle/manifests.jsonl`.
@@ -46,41 +47,6 @@ fn every_upstream_manifest_becomes_what_the_operator_makes_of_it() {
     }
     assert!(differing.is_empty(), "{}", differing.join("\n"));
     assert_eq!(equal, 141);
-}
-
-/// The order of every list of named items, by its place.
-fn orders(value: &Value, at: &str, found: &mut std::collections::BTreeMap<String, Vec<String>>) {
-    match value {
-        Value::Object(map) => map.iter().for_each(|(key, below)| orders(below, &format!("{at}/{key}"), found)),
-        Value::Array(items) => {
-            let key = |item: &Value| {
-                let keys = ["name", "mountPath", "containerPort", "type"];
-                // The operator's encoder writes an empty name where a plugin has none.
-                let named = keys.into_iter().filter_map(|key| item.get(key)).find(|value| *value != "");
-                named.map_or_else(|| item.to_string(), ToString::to_string)
-            };
-            found.insert(at.to_owned(), items.iter().map(key).collect());
-            items.iter().for_each(|item| orders(item, &format!("{at}/{}", key(item)), found));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-#[test]
-fn lists_stand_in_the_order_that_the_operator_gives_them() {
-    let mut differing = Vec::new();
-    for verdict in verdicts() {
-        let Some(expected) = &verdict.v1beta1 else { continue };
-        let (mut ours, mut operators) = Default::default();
-        orders(&convert(&source(&verdict)).unwrap().document["spec"], "", &mut ours);
-        orders(&expected["spec"], "", &mut operators);
-        for (place, names) in &ours {
-            if operators.get(place) != Some(names) {
-                differing.push(format!("{} {place}: {names:?} {:?}", verdict.file, operators.get(place)));
-            }
-        }
-    }
-    assert!(differing.is_empty(), "{} {}", differing.len(), differing.join("\n"));
 }
 
 #[test]
@@ -271,4 +237,14 @@ fn every_field_that_v1alpha1_declares_has_a_rule() {
             .collect();
         assert!(stale.is_empty(), "{kind}: rules for fields that v1alpha1 does not declare: {stale:?}");
     }
+}
+
+#[test]
+fn a_request_that_only_places_its_profiler_is_one_that_an_api_server_takes() {
+    let document = serde_saphyr::from_str::<Value>(
+        "{apiVersion: nvidia.com/v1alpha1, kind: DynamoGraphDeploymentRequest, metadata: {name: q, namespace: prod}, spec: {model: m, \
+         backend: vllm, profilingConfig: {profilerImage: 'a/b:1.2.0', tolerations: [{operator: Exists}], nodeSelector: {a: b}}}}",
+    );
+    let object = Object::from_value(convert(&document.unwrap()).unwrap().document).unwrap();
+    assert_eq!(crate::dynamo::admission::check(&object, &crate::dynamo::admission::Platform::default()), []);
 }
