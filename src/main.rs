@@ -17,7 +17,12 @@ fn main() -> ExitCode {
         let _ = std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes());
     }));
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(stator::cli::run(std::env::args_os())).into(),
+        Ok(runtime) => {
+            let exit = runtime.block_on(stator::cli::run(std::env::args_os()));
+            // A thread that waits for a host must not keep the process: what it did not finish is done by the next one.
+            runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+            exit.into()
+        }
         Err(error) => {
             let text = format!("error: the runtime does not start: {error}\n");
             let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());

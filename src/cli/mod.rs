@@ -6,6 +6,7 @@ mod output;
 
 mod completions;
 mod connect;
+mod controller;
 mod diff;
 mod explain;
 mod files;
@@ -72,6 +73,7 @@ enum Verb {
     Events(past::EventsArguments),
     History(past::HistoryArguments),
     Import(import::Arguments),
+    Controller(controller::Arguments),
     Schema(schema::Arguments),
     Explain(explain::Arguments),
     Completions(completions::Arguments),
@@ -107,7 +109,7 @@ pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         }
     };
     let output = Output::new(&cli.common);
-    tracing_to_stderr(&cli.common, &output);
+    tracing_to_stderr(&cli.common, &output, &cli.verb);
     match carry_out(cli.verb, &output).await {
         Ok(exit) => exit,
         Err(error) => {
@@ -136,6 +138,7 @@ async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Events(arguments) => past::events(&arguments, output).await,
         Verb::History(arguments) => past::history(&arguments, output).await,
         Verb::Import(arguments) => import::run(&arguments, output).await,
+        Verb::Controller(arguments) => controller::run(&arguments, output).await,
         Verb::Schema(arguments) => schema::run(&arguments, output),
         Verb::Explain(arguments) => explain::run(&arguments, output),
         Verb::Completions(arguments) => completions::run(&arguments, output),
@@ -145,10 +148,13 @@ async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
 
 /// Logs go to standard error: warnings by default, more with each `-v`. `STATOR_LOG` takes filters
 /// (`stator::sync=debug`), `STATOR_LOG_FORMAT=json` makes each line JSON.
-fn tracing_to_stderr(common: &Common, output: &Output) {
+fn tracing_to_stderr(common: &Common, output: &Output, verb: &Verb) {
     use tracing_subscriber::EnvFilter;
+    // What runs for days says what it does.
+    let runs = if let Verb::Controller(arguments) = verb { Some(arguments.log_format) } else { None };
     let level = match (common.quiet, common.verbose) {
         (true, _) => "error",
+        (false, 0) if runs.is_some() => "info",
         (false, 0) => "warn",
         (false, 1) => "info",
         (false, 2) => "debug",
@@ -159,8 +165,12 @@ fn tracing_to_stderr(common: &Common, output: &Output) {
     let filter = EnvFilter::try_from_env("STATOR_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second call in one process, as tests make it, keeps the first subscriber.
-    let _ = if std::env::var("STATOR_LOG_FORMAT").is_ok_and(|format| format == "json") {
+    let json = runs == Some(controller::LogFormat::Json)
+        || std::env::var("STATOR_LOG_FORMAT").is_ok_and(|format| format == "json");
+    let _ = if json {
         builder.json().try_init()
+    } else if runs.is_some() {
+        builder.with_ansi(output.notes.color).try_init()
     } else {
         builder.with_ansi(output.notes.color).without_time().try_init()
     };

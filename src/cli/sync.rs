@@ -5,9 +5,12 @@ use super::error::{CliError, ErrorKind, Exit};
 use super::live::{self, Planned};
 use super::output::Output;
 use super::progress::Progress;
+use super::repository::Opened;
 use super::signals::interrupted;
 use super::{connect, repository, saved_plan};
 use crate::cluster::{AnyCluster, ApplyRequest, Cluster as _};
+use crate::controller::watch::Watch;
+use crate::intent::{Selection, SourceTree};
 use crate::plan::{Plan, Step};
 use crate::present::plan as present;
 use crate::present::table::{Cell, Table};
@@ -16,6 +19,7 @@ use crate::sync::{self, Cancel, SyncOptions, SyncReport, SyncResult};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,6 +53,9 @@ pub struct Arguments {
     /// Carry out this plan (`stator plan -o json`), and refuse when it would be another one now
     #[arg(long, env = "STATOR_PLAN", value_name = "FILE", value_hint = ValueHint::FilePath)]
     plan: Option<PathBuf>,
+    /// Go on: sync again whenever a file of the repository changes, until Ctrl-C
+    #[arg(long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with_all = ["dry_run", "plan"])]
+    watch: bool,
     /// Do not ask
     #[arg(short, long, env = "STATOR_YES", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     yes: bool,
@@ -79,22 +86,42 @@ enum Format {
 }
 
 pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
-    let mut opened = repository::open(&arguments.path.path, output)?;
-    opened.note_when_empty(output);
-    let mut selection = repository::select(&opened.workspace, &arguments.environment)?;
+    let (opened, selection) = read(arguments, output)?;
     let context = selection.environment.context.clone();
     let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output).await?;
     let _operator = arguments.simulate.start(&cluster)?;
+    connect::within(&arguments.cluster, connect::preflight(&cluster, output)).await?;
+    if arguments.watch {
+        keep(arguments, &cluster, opened, selection, output).await
+    } else {
+        pass(arguments, &cluster, opened, selection, output).await
+    }
+}
+
+fn read(arguments: &Arguments, output: &Output) -> Result<(Opened, Selection), CliError> {
+    let opened = repository::open(&arguments.path.path, output)?;
+    opened.note_when_empty(output);
+    let selection = repository::select(&opened.workspace, &arguments.environment)?;
+    Ok((opened, selection))
+}
+
+/// Syncs a repository as it lies there.
+async fn pass(
+    arguments: &Arguments,
+    cluster: &AnyCluster,
+    mut opened: Opened,
+    mut selection: Selection,
+    output: &Output,
+) -> Result<Exit, CliError> {
     connect::within(&arguments.cluster, async {
-        connect::preflight(&cluster, output).await?;
-        connect::learn(&cluster, &mut selection).await;
+        connect::learn(cluster, &mut selection).await;
         Ok(())
     })
     .await?;
     let desired = repository::render_selection(selection);
     opened.workspace.forget_models();
     let faulty = desired.faulty(|source| opened.checkout.scope.contains(source));
-    let found = connect::within(&arguments.cluster, live::read(&cluster, &desired)).await?;
+    let found = connect::within(&arguments.cluster, live::read(cluster, &desired)).await?;
     let planned = live::plan(&opened, desired, found, &arguments.changes);
     if let Some(file) = &arguments.plan {
         saved_plan::check(file, &planned.plan)?;
@@ -102,12 +129,70 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
     match arguments.dry_run {
         Some(DryRun::Client) => dry_run(&planned.plan, arguments.output, output),
         Some(DryRun::Server) => {
-            let refused = connect::within(&arguments.cluster, server_dry_run(&cluster, &planned.plan, output)).await?;
+            let refused = connect::within(&arguments.cluster, server_dry_run(cluster, &planned.plan, output)).await?;
             let exit = dry_run(&planned.plan, arguments.output, output)?;
             Ok(if refused > 0 { Exit::No } else { exit })
         }
-        None => for_real(arguments, &cluster, planned, &faulty, output).await,
+        None => for_real(arguments, cluster, planned, &faulty, output).await,
     }
+}
+
+/// Syncs, and again whenever a file changes. What goes wrong is told and waits for the next change; only Ctrl-C ends it.
+async fn keep(
+    arguments: &Arguments,
+    cluster: &AnyCluster,
+    opened: Opened,
+    selection: Selection,
+    output: &Output,
+) -> Result<Exit, CliError> {
+    let root = opened.checkout.root.clone();
+    // Watched before it is synced, so that no change falls in between.
+    let watch = Watch::new(&root, true, {
+        let root = root.clone();
+        // The embedded cluster and git keep their files in hidden folders.
+        move |path| path.strip_prefix(&root).is_ok_and(|below| !below.components().any(|part| hidden(part.as_os_str())))
+    });
+    let mut last = opened.checkout.tree.clone();
+    let mut next = Ok((opened, selection));
+    loop {
+        let done = match next {
+            Ok((opened, selection)) => pass(arguments, cluster, opened, selection, output).await,
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(Exit::Interrupted) => return Ok(Exit::Interrupted),
+            Ok(Exit::Success | Exit::No | Exit::Error | Exit::Timeout) => {}
+            Err(error) => match error.kind() {
+                ErrorKind::Usage | ErrorKind::Interrupted | ErrorKind::BrokenPipe => return Err(error),
+                ErrorKind::Input | ErrorKind::Cluster | ErrorKind::Refused | ErrorKind::Timeout | ErrorKind::Bug => {
+                    output.error(&error);
+                }
+            },
+        }
+        output.note(&format!("Watching {} for changes; Ctrl-C ends it.", root.display()));
+        next = loop {
+            tokio::select! {
+                () = watch.changed() => {}
+                () = interrupted() => return Ok(Exit::Interrupted),
+            }
+            match read(arguments, output) {
+                Ok((opened, _)) if opened.checkout.tree.files == last.files => {}
+                Ok((opened, selection)) => {
+                    last = opened.checkout.tree.clone();
+                    break Ok((opened, selection));
+                }
+                Err(error) => {
+                    // Whatever comes next is a change.
+                    last = SourceTree::default();
+                    break Err(error);
+                }
+            }
+        };
+    }
+}
+
+fn hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().first() == Some(&b'.')
 }
 
 async fn for_real(

@@ -31,7 +31,7 @@ use model::Model;
 use repository::{Environment, Guards, PolicyRule, Prices};
 
 /// One file of a repository, or why it could not be read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
     /// Path from the repository's root, with `/`.
     pub path: String,

@@ -66,7 +66,7 @@ pub async fn gather<C: Cluster>(
     ]);
     let nothing = BTreeMap::new();
     let (listed, records, strays) = tokio::join!(
-        all(kinds::MANAGED.iter().map(|kind| list(cluster, kind, namespace, &labels))),
+        all(kinds::MANAGED.iter().map(|kind| list(cluster, kind, namespace, &labels)).collect::<Vec<_>>()),
         list(cluster, &kinds::RECORD, namespace, &nothing),
         strays(cluster, &labels, namespace),
     );
@@ -125,7 +125,8 @@ async fn look_at<C: Cluster>(
     missing: Missing<'_>,
 ) -> Result<BTreeMap<ObjectIdentity, Object>, GatherError> {
     let (missing, mut found) = look_at_many(cluster, namespace, missing).await?;
-    let looks = missing.values().map(|object| look(cluster, object));
+    // Made first and driven then: a stream that makes them as it goes cannot be sent to another thread.
+    let looks: Vec<_> = missing.values().map(|object| look(cluster, object)).collect();
     let one_by_one: Vec<Option<Object>> = stream::iter(looks).buffered(LOOKS).try_collect().await?;
     found.extend(one_by_one.into_iter().flatten().map(|object| (object.reference().identity(), object)));
     Ok(found)
@@ -162,7 +163,7 @@ async fn look_at_many<'a, C: Cluster>(
 type Missing<'a> = BTreeMap<ObjectIdentity, &'a ObjectRef>;
 
 /// The answers to a handful of questions, in their order.
-async fn all<T>(questions: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+async fn all<T>(questions: Vec<impl Future<Output = T>>) -> Vec<T> {
     stream::iter(questions).buffered(LOOKS).collect().await
 }
 

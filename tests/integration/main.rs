@@ -8,6 +8,7 @@
 
 mod cli;
 mod cluster;
+mod controller;
 mod examples;
 mod forge;
 #[path = "../support/forge/mod.rs"]

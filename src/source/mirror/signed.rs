@@ -1,6 +1,7 @@
 //! What of a commit or tag is signed, and with what.
 
 use super::{Mirror, MirrorError, Tip};
+use crate::source::signature;
 use git2::ObjectType;
 
 /// What a revision's signatures are checked on.
@@ -48,6 +49,28 @@ impl Mirror {
             None => None,
         };
         Ok(Signed { commit, tag })
+    }
+}
+
+impl Mirror {
+    /// A fetched tip's objects as they are, for [`signature::verify`](crate::source::signature::verify), which takes them
+    /// apart itself.
+    ///
+    /// # Errors
+    /// When the mirror does not hold the commit or the tag.
+    pub fn raw(&self, tip: &Tip) -> Result<signature::Signed, MirrorError> {
+        let object = |id: &str, kind: ObjectType| {
+            let raw = self.object(id, kind)?;
+            Ok::<_, MirrorError>(signature::SignedObject { id: id.to_owned(), raw })
+        };
+        let tag = match &tip.tag {
+            Some(id) => {
+                let name = tip.name.strip_prefix("refs/tags/").unwrap_or(&tip.name).to_owned();
+                Some(signature::SignedTag { name, object: object(id, ObjectType::Tag)? })
+            }
+            None => None,
+        };
+        Ok(signature::Signed { commit: object(&tip.commit, ObjectType::Commit)?, tag, ancestors: Vec::new() })
     }
 }
 

@@ -182,6 +182,7 @@ async fn a_pruned_object_may_take_its_time_to_go(place: &impl Place) {
                 message: "",
                 applied: 0,
                 pruned: 1,
+                is_unhealthy: false,
             },
             ModelOutcome {
                 name: "stays",
@@ -189,6 +190,7 @@ async fn a_pruned_object_may_take_its_time_to_go(place: &impl Place) {
                 message: "",
                 applied: 0,
                 pruned: 0,
+                is_unhealthy: false,
             },
         ]
         "#);

@@ -1,0 +1,118 @@
+//! A source's mirror, for tasks: its calls block, so each runs on a thread that may wait, one after the other.
+
+use super::file::Source;
+use crate::forge::Http;
+use crate::forge::github::app::Blocking;
+use crate::source::credentials::{Credentials, Login};
+use crate::source::mirror::{Mirror, MirrorError, Remote};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Why a repository could not be asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum GitError {
+    /// The mirror says no.
+    #[error(transparent)]
+    Mirror(#[from] MirrorError),
+    /// The secret for it cannot be used.
+    #[error("{message}")]
+    Credentials {
+        /// What is wrong, without a value.
+        message: String,
+    },
+    /// A hostile repository brought the reader down; the mirror is opened anew.
+    #[error("reading the repository came to an unexpected end")]
+    Panicked,
+}
+
+impl GitError {
+    /// As [`MirrorError::may_pass`].
+    pub fn may_pass(&self) -> Option<Duration> {
+        match self {
+            Self::Mirror(error) => error.may_pass(),
+            Self::Credentials { .. } => None,
+            Self::Panicked => Some(Duration::ZERO),
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Mirror(error) => error.help().into_owned(),
+            Self::Credentials { .. } => "correct the secret that `secretRef` names".to_owned(),
+            Self::Panicked => "report it, with the log; stator tries again".to_owned(),
+        }
+    }
+}
+
+/// A mirror that tasks share. Clones are the same one.
+#[derive(Clone)]
+pub struct Git {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    source: Arc<Source>,
+    folder: PathBuf,
+    cancel: CancellationToken,
+    mirror: Mutex<Option<Mirror>>,
+}
+
+impl std::fmt::Debug for Git {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Git").field("folder", &self.inner.folder).finish_non_exhaustive()
+    }
+}
+
+impl Git {
+    /// The mirror of a source, in a folder of its own below `data`. Nothing is opened yet. `cancel` ends what is under
+    /// way.
+    pub fn new(source: Arc<Source>, data: &Path, cancel: CancellationToken) -> Self {
+        let folder = data.join("mirrors").join(format!("{}.git", source.name));
+        Self { inner: Arc::new(Inner { source, folder, cancel, mirror: Mutex::new(None) }) }
+    }
+
+    /// Does something with the mirror, on a thread that may wait. Whoever stops waiting leaves it to end by itself.
+    ///
+    /// # Errors
+    /// What the mirror says, and when it cannot be opened.
+    pub async fn with<T, F>(&self, work: F) -> Result<T, GitError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Mirror) -> Result<T, MirrorError> + Send + 'static,
+    {
+        let inner = Arc::clone(&self.inner);
+        let done = tokio::task::spawn_blocking(move || {
+            let mut slot = inner.mirror.lock().unwrap_or_else(PoisonError::into_inner);
+            // Out of its place while it works: one that panics is not used again.
+            let mut mirror = match slot.take() {
+                Some(mirror) => mirror,
+                None => inner.open()?,
+            };
+            let done = work(&mut mirror);
+            *slot = Some(mirror);
+            done.map_err(GitError::from)
+        });
+        done.await.unwrap_or(Err(GitError::Panicked))
+    }
+}
+
+impl Inner {
+    fn open(&self) -> Result<Mirror, GitError> {
+        let source = &self.source;
+        // Read here and not once and for all: it is wiped from memory with the mirror.
+        let credentials = Credentials::read(source.secrets.git.as_ref(), &source.url)
+            .map_err(|error| GitError::Credentials { message: error.to_string() })?;
+        let mut remote = Remote::new(source.url.clone(), credentials);
+        remote.cancel = self.cancel.clone();
+        if let Login::App(app) = &remote.credentials.login {
+            let told = |error: crate::forge::ForgeError| GitError::Credentials { message: error.to_string() };
+            let http = Http::new().map_err(told)?;
+            let tokens = Blocking::for_fetching(app, &source.url, &http, tokio::runtime::Handle::current());
+            remote.tokens = Some(Arc::new(tokens.map_err(told)?));
+        }
+        Ok(Mirror::open(&self.folder, remote)?)
+    }
+}

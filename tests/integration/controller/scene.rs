@@ -1,0 +1,226 @@
+//! A controller that runs, the repository that it follows, and the cluster that it works on.
+
+use crate::workbench::Workbench;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long anything is waited for before the test counts as failed. Nothing here takes a tenth of it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A place with a repository, a file of sources and an embedded cluster.
+pub struct Scene {
+    pub bench: Workbench,
+    pub folder: tempfile::TempDir,
+    controller: Option<Controller>,
+    pub speed: &'static str,
+}
+
+struct Controller {
+    child: Child,
+    said: Arc<Mutex<String>>,
+    address: String,
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if let Some(mut controller) = self.controller.take() {
+            let _ = controller.child.kill();
+            let _ = controller.child.wait();
+            if std::thread::panicking() {
+                eprintln!("----- the controller said -----\n{}", controller.said.lock().unwrap());
+            }
+        }
+    }
+}
+
+impl Scene {
+    /// A repository, committed, that no controller follows yet.
+    pub fn of(bench: Workbench) -> Self {
+        bench.commit("first");
+        let folder = tempfile::Builder::new().prefix("stator-controller-").tempdir().unwrap();
+        Self { bench, folder, controller: None, speed: "1000" }
+    }
+
+    /// A `ModelSource` of the repository; `more` are further lines of its `spec`.
+    pub fn source(&self, name: &str, more: &str) -> String {
+        let url = self.bench.root().canonicalize().unwrap();
+        let reference = if more.contains("ref:") { String::new() } else { "  ref: {branch: master}\n".to_owned() };
+        let interval = if more.contains("interval:") { String::new() } else { "  interval: 1s\n".to_owned() };
+        format!(
+            "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: {name}}}\nspec:\n  url: {}\n  allowLocal: true\n{reference}{interval}{more}---\n",
+            url.display()
+        )
+    }
+
+    /// Writes the file of sources.
+    pub fn declare(&self, text: &str) {
+        // In one step, as nobody should read half a file.
+        let new = self.folder.path().join("sources.new");
+        fs_err::write(&new, text).unwrap();
+        fs_err::rename(new, self.file()).unwrap();
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.folder.path().join("sources.yaml")
+    }
+
+    /// Where the cluster is, as `--cluster` takes it.
+    pub fn cluster(&self) -> String {
+        format!("embedded:{}", self.folder.path().join("cluster").display())
+    }
+
+    pub fn command(&self) -> Command {
+        let mut command = self.bench.command();
+        command.current_dir(self.folder.path()).arg("controller").arg("--source").arg(self.file());
+        command.args(["--cluster", &self.cluster(), "--simulate-operator", "--simulate-speed", self.speed]);
+        command
+    }
+
+    /// Starts the controller and waits until it says where it listens.
+    pub fn start(&mut self) {
+        self.start_with(&[]);
+    }
+
+    pub fn start_with(&mut self, arguments: &[&str]) {
+        let mut command = self.command();
+        command.args(["--listen", "127.0.0.1:0"]).args(arguments);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let said = Arc::new(Mutex::new(String::new()));
+        let pipe = BufReader::new(child.stderr.take().unwrap());
+        let (kept, (sender, address)) = (Arc::clone(&said), std::sync::mpsc::channel());
+        std::thread::spawn(move || {
+            for line in pipe.lines().map_while(Result::ok) {
+                if let Some(rest) = line.strip_prefix("Listening on http://") {
+                    let _ = sender.send(rest.split(',').next().unwrap().to_owned());
+                }
+                kept.lock().unwrap().push_str(&(line + "\n"));
+            }
+        });
+        let address =
+            address.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it never listened:\n{}", said.lock().unwrap()));
+        self.controller = Some(Controller { child, said, address });
+    }
+
+    fn controller(&self) -> &Controller {
+        self.controller.as_ref().expect("a controller that runs")
+    }
+
+    /// All that the controller said so far.
+    pub fn said(&self) -> String {
+        self.controller().said.lock().unwrap().clone()
+    }
+
+    /// How often it said that.
+    pub fn times(&self, text: &str) -> usize {
+        self.said().matches(text).count()
+    }
+
+    /// Waits until it says so.
+    #[track_caller]
+    pub fn hears(&self, text: &str) {
+        self.until(text, || self.said().contains(text));
+    }
+
+    /// Waits until something is so.
+    #[track_caller]
+    pub fn until(&self, what: &str, so: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !so() {
+            assert!(start.elapsed() < PATIENCE, "it never came to this: {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Asks it to end, and waits for it.
+    pub fn end(&mut self) -> ExitStatus {
+        self.signal("-TERM");
+        self.ended()
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let id = self.controller().child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end.
+    pub fn ended(&mut self) -> ExitStatus {
+        let mut controller = self.controller.take().expect("a controller that runs");
+        let start = Instant::now();
+        loop {
+            if let Some(status) = controller.child.try_wait().unwrap() {
+                return status;
+            }
+            if start.elapsed() > PATIENCE {
+                let _ = controller.child.kill();
+                panic!("it does not end:\n{}", controller.said.lock().unwrap());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The status code and body of a request.
+    pub fn asks(&self, head: &str, body: &[u8]) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.controller().address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let head = format!("{head}\r\nHost: x\r\nConnection: close\r\n");
+        let length =
+            if head.contains("Content-Length") { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+        stream.write_all(format!("{head}{length}\r\n").as_bytes()).unwrap();
+        let _ = stream.write_all(body);
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
+        (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+    }
+
+    pub fn gets(&self, path: &str) -> (u16, String) {
+        self.asks(&format!("GET {path} HTTP/1.1"), b"")
+    }
+
+    /// A counter or gauge of `/metrics`; 0 when it is not there.
+    pub fn metric(&self, series: &str) -> f64 {
+        let text = self.gets("/metrics").1;
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ').map(str::to_owned));
+        line.and_then(|value| value.parse().ok()).unwrap_or_default()
+    }
+
+    /// Waits until the newest commit of a source is synced and healthy.
+    #[track_caller]
+    pub fn synced(&self, source: &str, commit: &str) {
+        let short = &commit[..7];
+        self.until(&format!("{source} is synced at {short}"), || {
+            self.metric(&format!("stator_source_ready{{source=\"{source}\"}}")) == 1.0
+                && self.said().lines().any(|line| line.contains(short) && line.contains("healthy"))
+        });
+    }
+
+    /// The graphs of a namespace of the cluster, sorted.
+    pub fn graphs(&self, namespace: &str) -> Vec<String> {
+        let folder = self.folder.path().join("cluster").join(namespace).join("dynamographdeployments");
+        let Ok(entries) = fs_err::read_dir(folder) else { return Vec::new() };
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names
+            .filter_map(|name| name.strip_suffix(".yaml").map(str::to_owned))
+            .filter(|name| !name.starts_with('.'))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// A graph, as the cluster holds it.
+    pub fn graph(&self, namespace: &str, name: &str) -> String {
+        let folder = self.folder.path().join("cluster").join(namespace).join("dynamographdeployments");
+        fs_err::read_to_string(folder.join(format!("{name}.yaml"))).unwrap_or_default()
+    }
+
+    /// Asserts that nothing is left to do.
+    #[track_caller]
+    pub fn is_settled(&self) {
+        let cluster = self.cluster();
+        self.bench.run(["plan", "--exit-code", "--cluster", &cluster]).success();
+    }
+}
