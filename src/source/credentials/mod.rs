@@ -12,6 +12,8 @@ mod tests;
 pub use error::{CredentialError, CredentialFault};
 
 use super::secret::SecretValues;
+use super::transport::ssh::identity::Identity;
+use super::transport::ssh::known_hosts::KnownHosts;
 use super::url::RepositoryUrl;
 use secrecy::{SecretSlice, SecretString};
 
@@ -93,12 +95,8 @@ pub enum Installation {
 /// A key for SSH and the hosts that it may be shown to.
 #[derive(Clone, Debug)]
 pub struct SshIdentity {
-    /// The private key as it stands in the secret.
-    pub key: SecretString,
-    /// What it is encrypted with.
-    pub passphrase: Option<SecretString>,
-    /// The keys of hosts, as OpenSSH's `known_hosts` has them. Empty for the ones that are built in.
-    pub known_hosts: String,
+    pub(in crate::source) key: Identity,
+    pub(in crate::source) known_hosts: KnownHosts,
 }
 
 /// Where the token of a [`GithubApp`] comes from: kept until shortly before it ends, then asked for anew.
@@ -119,7 +117,7 @@ impl Credentials {
     /// | `username`, `password` | basic |
     /// | `bearerToken` | bearer |
     /// | `githubAppID`, `githubAppInstallationID` or `githubAppInstallationOwner`, `githubAppPrivateKey`, and `githubAppBaseURL` or `githubAppEnterpriseBaseUrl` | a GitHub App |
-    /// | `identity` or `sshPrivateKey`, `known_hosts` or `ssh_known_hosts`, and `password` for an encrypted key | SSH |
+    /// | `identity` or `sshPrivateKey`, `known_hosts` or `ssh_known_hosts`, and `password` for an encrypted key | SSH; without known hosts what github.com, gitlab.com and bitbucket.org publish |
     /// | `ca.crt` or `caFile` | roots |
     /// | `tls.crt` and `tls.key`, or `tlsClientCertData` and `tlsClientCertKey` | a client certificate |
     /// | `proxy`, `noProxy` | a proxy |

@@ -1,6 +1,8 @@
 //! From keys and values to credentials, or to every reason why not.
 
 use super::super::secret::SecretValues;
+use super::super::transport::ssh::identity::{Identity, IdentityFault};
+use super::super::transport::ssh::known_hosts::KnownHosts;
 use super::super::url::RepositoryUrl;
 use super::error::Way;
 use super::{
@@ -328,21 +330,45 @@ impl Reader<'_> {
             });
         }
         let known_hosts = match hosts {
-            Some(key) => self.whole(key),
+            Some(key) => self.known_hosts(key),
             None => {
-                let _ = url;
-                if let Some(have) = key {
+                let published = KnownHosts::published(url.host(), url.port());
+                if let (None, Some(have)) = (&published, key) {
                     let fix = "put the lines there that `ssh-keyscan HOST` prints, after comparing their fingerprints \
                                with those that the host's owner publishes";
                     self.faults.push(Fault::Missing { have, want: "`known_hosts`", fix });
                 }
-                None
+                published
             }
         };
         let passphrase = if self.has("password") { self.line("password") } else { None };
-        let key = key.and_then(|key| self.whole(key));
-        let identity = SshIdentity { key: key?, passphrase, known_hosts: known_hosts?.expose_secret().to_owned() };
+        let key = key.and_then(|key| {
+            let text = self.whole(key)?;
+            match Identity::read(&text, passphrase.as_ref()) {
+                Ok(identity) => Some(identity),
+                // Told as a fault of the passphrase already.
+                Err(IdentityFault::Encrypted) if self.has("password") => None,
+                Err(fault) => {
+                    self.faults.push(Fault::Malformed { key, what: fault.to_string(), fix: fault.fix() });
+                    None
+                }
+            }
+        });
+        let identity = SshIdentity { key: key?, known_hosts: known_hosts? };
         Some(Credentials { login: Login::Ssh(identity), ..anonymous() })
+    }
+
+    fn known_hosts(&mut self, key: &'static str) -> Option<KnownHosts> {
+        let text = self.whole(key)?;
+        match KnownHosts::read(text.expose_secret()) {
+            Ok(known) => return Some(known),
+            Err(faults) => self.faults.extend(faults.into_iter().map(|(line, reason)| Fault::Malformed {
+                key,
+                what: format!("a list of known hosts: line {line} {reason}"),
+                fix: "mend the line or take it out",
+            })),
+        }
+        None
     }
 
     fn roots(&mut self) -> Option<Vec<u8>> {

@@ -5,6 +5,8 @@ use secrecy::ExposeSecret as _;
 
 const HTTPS: &str = "https://git.example.com/team/models.git";
 const SSH: &str = "ssh://git@git.example.com/team/models.git";
+const KNOWN: &str =
+    "git.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n";
 
 fn address(text: &str) -> RepositoryUrl {
     RepositoryUrl::parse(text, Allowed { insecure: true, local: true }).unwrap()
@@ -21,6 +23,11 @@ fn read(url: &str, values: &[(&str, &str)]) -> Result<Credentials, CredentialErr
 /// What a user is told; shows `nothing` where a fault was expected.
 fn told(url: &str, values: &[(&str, &str)]) -> String {
     read(url, values).map_or_else(|error| error.to_string(), |_| "nothing".to_owned())
+}
+
+/// A private key of `tests/data/ssh`.
+fn key(name: &str) -> String {
+    fs_err::read_to_string(format!("{}/tests/data/ssh/{name}-key", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
 fn certificate() -> &'static str {
@@ -50,14 +57,16 @@ fn secrets_of_flux_and_of_argo_cd_log_in() {
         ("tlsClientCertData", certificate()),
         ("tlsClientCertKey", private_key()),
     ];
-    let all: [(&str, &[(&str, &str)]); 7] = [
+    let (plain, encrypted) = (key("ed25519"), key("ed25519-encrypted"));
+    let all: [(&str, &[(&str, &str)]); 8] = [
         (HTTPS, &[("username", "git"), ("password", "secret")]),
         (HTTPS, &[("bearerToken", "secret")]),
         (HTTPS, app),
         (HTTPS, argo),
         (HTTPS, &[("caFile", certificate())]),
-        (SSH, &[("identity", "a key"), ("identity.pub", "a key"), ("known_hosts", "a host"), ("password", "x")]),
-        (SSH, &[("sshPrivateKey", "a key"), ("ssh_known_hosts", "a host")]),
+        (SSH, &[("identity", &encrypted), ("identity.pub", "x"), ("known_hosts", KNOWN), ("password", "pass phrase")]),
+        (SSH, &[("sshPrivateKey", &plain), ("ssh_known_hosts", KNOWN)]),
+        ("git@github.com:team/models.git", &[("sshPrivateKey", &plain)]),
     ];
     let shown: Vec<String> = all
         .into_iter()
@@ -96,6 +105,7 @@ fn secrets_of_flux_and_of_argo_cd_log_in() {
     app 42 Id(7) Some("https://git.example.com/api/v3"); 0 bytes of roots; client false
     basic git secret; 0 bytes of roots; client true; http://proxy:3128 as me p@ss but for Some("localhost,.svc")
     nobody; 59 bytes of roots; client false
+    ssh; 0 bytes of roots; client false
     ssh; 0 bytes of roots; client false
     ssh; 0 bytes of roots; client false
     "#);
@@ -160,8 +170,16 @@ fn what_cannot_be_right_is_told_at_once() {
 #[test]
 fn ssh_needs_a_key_and_the_keys_of_its_host() {
     insta::assert_snapshot!(Credentials::read(None, &address(SSH)).unwrap_err(), @"an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address");
-    insta::assert_snapshot!(told(SSH, &[("identity", "canary")]), @"secret `git`: `identity` is of no use without `known_hosts`; put the lines there that `ssh-keyscan HOST` prints, after comparing their fingerprints with those that the host's owner publishes");
-    insta::assert_snapshot!(told(SSH, &[("known_hosts", "canary")]), @"secret `git`: `known_hosts` is of no use without `identity`; put the private key there, as `ssh-keygen` writes it");
+    insta::assert_snapshot!(told(SSH, &[("identity", "canary")]), @r"
+    secret `git`: 2 faults
+      `identity` is of no use without `known_hosts`; put the lines there that `ssh-keyscan HOST` prints, after comparing their fingerprints with those that the host's owner publishes
+      `identity` is not a private key; it begins with `-----BEGIN OPENSSH PRIVATE KEY-----` or the like; copy the whole file
+    ");
+    insta::assert_snapshot!(told(SSH, &[("known_hosts", "canary")]), @r"
+    secret `git`: 2 faults
+      `known_hosts` is of no use without `identity`; put the private key there, as `ssh-keygen` writes it
+      `known_hosts` is not a list of known hosts: line 1 has not host, kind and key; copy the whole line from `ssh-keyscan`; mend the line or take it out
+    ");
     insta::assert_snapshot!(told(SSH, &[("username", "me"), ("password", "canary")]), @r"
     secret `git`: 2 faults
       has none of the keys for an SSH address; add `identity`, a private key, and `known_hosts`
@@ -176,6 +194,21 @@ fn ssh_needs_a_key_and_the_keys_of_its_host() {
       `known_hosts` is empty; fill it in or take it out
       `proxy` does nothing for an SSH address; SSH goes to the host directly: write the `https://` address, or take it out
     ");
+}
+
+#[test]
+fn a_key_that_cannot_be_used_is_told_with_the_way_out() {
+    let (encrypted, public) = (key("ed25519-encrypted"), key("ed25519").replace("PRIVATE", "PUBLIC"));
+    insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", "git.example.com canary\n@odd x y z")]), @r"
+    secret `git`: 3 faults
+      `identity` is not readable without the passphrase that it is encrypted with; put the passphrase into the key `password`, or take it off with `ssh-keygen -p -f FILE`
+      `known_hosts` is not a list of known hosts: line 1 has a key that cannot be read: length invalid; mend the line or take it out
+      `known_hosts` is not a list of known hosts: line 2 begins with a marker that is none; there are `@revoked` and `@cert-authority`; mend the line or take it out
+    ");
+    insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "canary")]), @"secret `git`: `identity` is not encrypted with the passphrase that `password` has; correct `password`; `ssh-keygen -y -f FILE` says whether it fits");
+    insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "pass phrase\n")]), @"secret `git`: `password` ends in a line break, which would be sent with it; take it out (`printf %s` in place of `echo`, `--from-literal` in place of `--from-file`)");
+    insta::assert_snapshot!(told(SSH, &[("identity", &public), ("known_hosts", KNOWN)]), @"secret `git`: `identity` is not a private key but the public half; take the file without `.pub`");
+    insta::assert_snapshot!(told(SSH, &[("identity", &key("rsa-pkcs1-encrypted")), ("known_hosts", KNOWN)]), @"secret `git`: `identity` is not in a form that is read; write it anew in OpenSSH's form with `ssh-keygen -p -f FILE`");
 }
 
 #[test]

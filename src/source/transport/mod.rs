@@ -13,6 +13,7 @@ pub mod http;
 mod https;
 mod register;
 mod session;
+pub(in crate::source) mod ssh;
 mod wire;
 
 pub(in crate::source) use advert::{Advertised, read as read_advert};
@@ -49,7 +50,7 @@ fn is_stateless(scheme: Scheme) -> bool {
 pub(in crate::source) fn open(session: &Arc<Session>, step: Step) -> Result<Box<dyn Stream>, TransportError> {
     match session.url().scheme() {
         Scheme::Https | Scheme::Http => https::open(session, step),
-        Scheme::Ssh => Err(TransportError::Local { reason: "this build does not speak SSH".to_owned() }),
+        Scheme::Ssh => ssh::open(session),
         Scheme::Local => Err(TransportError::Local { reason: "a path of this machine is read in place".to_owned() }),
     }
 }

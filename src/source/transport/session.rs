@@ -63,6 +63,11 @@ impl Session {
         &self.remote.limits
     }
 
+    /// Who to log in as.
+    pub(super) fn login(&self) -> &Login {
+        &self.remote.credentials.login
+    }
+
     pub(super) fn http(&self) -> Result<&Http, TransportError> {
         self.http.as_ref().ok_or_else(|| TransportError::Local { reason: "there is no HTTP client".to_owned() })
     }
