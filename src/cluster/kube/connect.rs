@@ -249,8 +249,7 @@ impl ServiceAccount {
         let address = if is_v6 { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") };
         let url = address.parse().map_err(|error| in_no_pod(&format!("{address} is no address: {error}")))?;
         let (token, authority) = (folder.join("token"), folder.join("ca.crt"));
-        let read =
-            |path: &Path| std::fs::read(path).map_err(|error| in_no_pod(&format!("{}: {error}", path.display())));
+        let read = |path: &Path| fs_err::read(path).map_err(|error| in_no_pod(&error.to_string()));
         read(&token)?;
         let certificates = CertificateDer::pem_slice_iter(&read(&authority)?)
             .map(|one| one.map(|certificate| certificate.to_vec()))
