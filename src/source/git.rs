@@ -14,7 +14,7 @@ const FILE_COUNT_LIMIT: usize = 100_000;
 /// Bytes of one path: as many as Linux takes.
 pub(super) const PATH_LIMIT: usize = 4096;
 /// Blobs above this size are not loaded at all, not even to be cut short.
-const BLOB_LIMIT: usize = 32 << 20;
+pub(super) const BLOB_LIMIT: usize = 32 << 20;
 /// File modes of git trees.
 const MODE_LINK: i32 = 0o120_000;
 const MODE_SUBMODULE: i32 = 0o160_000;

@@ -36,6 +36,9 @@ use std::sync::Arc;
 use store::Store;
 use tokio_util::sync::CancellationToken;
 
+/// Bytes of a commit or a tag, message and signatures included.
+const OBJECT: usize = 8 << 20;
+
 /// A bare copy of a repository. One a source; no two processes share one.
 pub struct Mirror {
     store: Store,
@@ -134,13 +137,18 @@ impl Mirror {
     fn object(&self, id: &str, kind: ObjectType) -> Result<Vec<u8>, MirrorError> {
         let oid = reference::full(id)?;
         let odb = self.odb()?;
-        let object = odb.read(oid).map_err(|error| {
+        let failed = |error: git2::Error| {
             if error.code() == git2::ErrorCode::NotFound {
                 MirrorError::NoCommit { commit: id.to_owned() }
             } else {
                 MirrorError::Damaged { reason: format!("object {id}: {}", error.message()) }
             }
-        })?;
+        };
+        if odb.read_header(oid).map_err(failed)?.0 > OBJECT {
+            let commit = id.to_owned();
+            return Err(MirrorError::TooMany { commit, limit: OBJECT, what: "bytes of its own" });
+        }
+        let object = odb.read(oid).map_err(failed)?;
         if object.kind() != kind {
             return Err(MirrorError::NotACommit { name: id.to_owned(), kind: object.kind().str().to_owned() });
         }

@@ -132,16 +132,17 @@ impl Mirror {
         if let Some(said) = message.strip_prefix("remote error: ") {
             return refused(session, wants, said.to_owned());
         }
-        match error.class() {
-            ErrorClass::Os | ErrorClass::Filesystem => self.store.failed(&message),
-            // What is told to the host is read out of the mirror, and what a commit in it says of its author may be none.
-            ErrorClass::Odb
-            | ErrorClass::Object
-            | ErrorClass::Reference
-            | ErrorClass::Repository
-            | ErrorClass::Invalid => MirrorError::Damaged { reason: message },
-            _ => MirrorError::Transport(TransportError::Protocol { host: session.host(), reason: message }),
+        let class = error.class();
+        if matches!(class, ErrorClass::Os | ErrorClass::Filesystem) {
+            return self.store.failed(&message);
         }
+        // What is told to the host is read out of the mirror, and what a commit in it says of its author may be none.
+        let ours =
+            [ErrorClass::Odb, ErrorClass::Object, ErrorClass::Reference, ErrorClass::Repository, ErrorClass::Invalid];
+        if ours.contains(&class) {
+            return MirrorError::Damaged { reason: message };
+        }
+        MirrorError::Transport(TransportError::Protocol { host: session.host(), reason: message })
     }
 
     fn session(&mut self) -> Result<Arc<Session>, MirrorError> {

@@ -7,6 +7,9 @@ use git2::{ObjectType, Oid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+/// Bytes of one git tree: more than a million entries.
+const TREE: usize = 64 << 20;
+
 /// What is remembered from one commit to the next: git names trees and blobs by their content, so nothing that is
 /// remembered can be stale. Bounded in bytes; what was not used for longest goes first.
 #[derive(Default)]
@@ -172,6 +175,9 @@ impl Mirror {
             kept.round = round;
             return Ok(Arc::clone(&kept.value));
         }
+        let odb = self.store.repository().odb().map_err(|error| damaged(oid, &error))?;
+        let (size, _) = odb.read_header(oid).map_err(|error| damaged(oid, &error))?;
+        check(oid, size, TREE, "bytes in one folder")?;
         let tree = self.store.repository().find_tree(oid).map_err(|error| damaged(oid, &error))?;
         let listing = git::list(&tree);
         let names = listing
@@ -200,9 +206,9 @@ impl Mirror {
         let odb = self.store.repository().odb().map_err(|error| damaged(oid, &error))?;
         // A blob that is missing or does not unpack is the mirror's fault and never the file's: it must not look like one
         // bad file among good ones.
-        odb.read_header(oid).map_err(|error| damaged(oid, &error))?;
+        let (size, kind) = odb.read_header(oid).map_err(|error| damaged(oid, &error))?;
         let content = git::blob(&odb, &file);
-        if content.is_err() && odb.read(oid).is_err_and(|error| error.class() != git2::ErrorClass::NoMemory) {
+        if content.is_err() && kind == ObjectType::Blob && size <= git::BLOB_LIMIT {
             return Err(MirrorError::Damaged { reason: format!("object {oid} does not unpack") });
         }
         let bytes = 128 + content.as_ref().map_or_else(String::len, Vec::len);

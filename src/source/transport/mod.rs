@@ -2,9 +2,9 @@
 //!
 //! libgit2 speaks git's protocol and knows nothing of the network here: it reads and writes a stream that this room opens,
 //! over HTTP or SSH. What belongs to one conversation (the address, the login, the deadline, what stops it) is a
-//! [`Session`], which libgit2 knows by a number alone: no credential is ever global, and none is in an address.
+//! `Session`, which libgit2 knows by a number alone: no credential is ever global, and none is in an address.
 //!
-//! Everything here blocks. Waiting is done by [`Session::wait`], which ends at the deadline and when somebody asks to
+//! Everything here blocks. Waiting is done by `Session::wait`, which ends at the deadline and when somebody asks to
 //! stop, whatever the other side does.
 
 mod advert;

@@ -189,6 +189,15 @@ fn tags_must_lead_to_commits() {
 }
 
 #[test]
+fn a_commit_with_a_book_for_a_message_is_refused() {
+    let place = Place::new();
+    let tree = model(&place.origin, "a: 1");
+    let commit = place.origin.raw_commit(tree, None, 1, &"blah ".repeat(4 << 20));
+    place.origin.point("refs/heads/main", commit);
+    insta::assert_snapshot!(read(&place).replace(&commit.to_string(), "COMMIT"), @"commit COMMIT holds more than 8388608 bytes of its own; move the intents into a repository or folder of their own and name it in `spec.path`");
+}
+
+#[test]
 fn commits_with_broken_headers_are_read_or_refused_and_never_stop_the_next() {
     let headers: [(&str, fn(Oid) -> String); 8] = [
         ("the year 292 billion", |tree| {
