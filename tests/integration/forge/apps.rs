@@ -4,11 +4,11 @@ use super::status;
 use crate::forge_fake::{Fake, Make, Origin, Reply, http, sha};
 use aws_lc_rs::encoding::AsDer as _;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use stator::forge::github::app::Blocking;
 use stator::forge::{AnyForge, Forge as _, ForgeError, StatusState};
-use stator::source::credentials::{GithubApp, Tokens as _};
-use stator::source::secret::SecretValues;
+use stator::source::credentials::{GithubApp, Installation, Tokens as _};
 use std::sync::OnceLock;
 
 /// An App's key as GitHub gives it out: PKCS #1. Made once, as making it takes a while.
@@ -150,17 +150,15 @@ async fn wrong_keys_name_their_field() {
 fn a_fetch_may_read_and_nothing_else() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fake = runtime.block_on(Fake::start(Make::Github));
-    let values = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key())];
-    let api = fake.api();
-    let values = values.into_iter().chain([("githubAppBaseURL", api.as_str())]);
-    let values = values.map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec()));
-    let app = GithubApp::read(&SecretValues::new("git", values));
-    // A base URL in the clear is not for this test to allow.
-    let app = match app {
-        Ok(app) => app.unwrap(),
-        Err(_) => return,
+    let app = GithubApp {
+        id: "4711".to_owned(),
+        installation: Installation::Id(5),
+        key: SecretString::from(key()),
+        api: Some(fake.api()),
     };
     let tokens = Blocking::for_fetching(&app, &fake.repository(), &http(), runtime.handle().clone()).unwrap();
-    assert!(tokens.token().is_ok());
-    assert_eq!(minted(&fake)[0]["permissions"], json!({"contents": "read"}));
+    let first = tokens.token().unwrap();
+    assert_eq!(first.expose_secret(), tokens.token().unwrap().expose_secret());
+    assert_eq!(minted(&fake), [json!({"repositories": ["models"], "permissions": {"contents": "read"}})]);
+    fake.assert_no_faults();
 }
