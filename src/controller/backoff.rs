@@ -17,7 +17,7 @@ impl Backoff {
     }
 
     /// The next pause: twice the last, less up to half of it, so that many do not come back at once.
-    pub fn next(&mut self) -> Duration {
+    pub fn pause(&mut self) -> Duration {
         let whole = self.first.saturating_mul(1_u32.checked_shl(self.tries.min(20)).unwrap_or(u32::MAX));
         self.tries = self.tries.saturating_add(1);
         let whole = whole.min(self.longest);
@@ -47,14 +47,14 @@ mod tests {
         fn pauses_grow_to_the_ceiling_and_no_further(first in 1_u64..100_000, longest in 1_u64..10_000_000, tries in 1_usize..200) {
             let (first, longest) = (Duration::from_millis(first), Duration::from_millis(longest));
             let mut backoff = Backoff::new(first, longest);
-            let pauses: Vec<Duration> = (0..tries).map(|_| backoff.next()).collect();
+            let pauses: Vec<Duration> = (0..tries).map(|_| backoff.pause()).collect();
             let mut whole = first.min(longest);
             for pause in pauses {
                 prop_assert!(pause >= whole / 2 && pause <= whole, "{:?} {:?}", pause, whole);
                 whole = (whole * 2).min(longest);
             }
             backoff.reset();
-            prop_assert!(backoff.next() <= first);
+            prop_assert!(backoff.pause() <= first);
         }
     }
 }

@@ -197,7 +197,7 @@ impl Work {
                     if self.place.once {
                         return Ended::NotWell;
                     }
-                    pause = backoff.next();
+                    pause = backoff.pause();
                     continue;
                 }
             };
@@ -226,7 +226,7 @@ impl Work {
                     if once {
                         return Ended::NotWell;
                     }
-                    pause = backoff.next();
+                    pause = backoff.pause();
                 }
                 Err(_) => return Ended::Told,
             }

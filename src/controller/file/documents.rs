@@ -52,7 +52,7 @@ pub(super) fn split(path: &str, bytes: &[u8]) -> Vec<Document> {
     for (start, end) in starts.iter().copied().zip(ends) {
         let body = lines.get(start..end).unwrap_or_default();
         let content = |line: &&str| !matches!(line.trim(), "" | "...") && !line.trim().starts_with('#');
-        let Some(first) = body.iter().position(|line| content(line)) else { continue };
+        let Some(first) = body.iter().position(content) else { continue };
         documents.push(read(path, body, start, start + first, end));
     }
     documents

@@ -240,11 +240,14 @@ fn secret_place(path: &str, node: &Node, fault: &SecretError) -> Option<Location
     Some(span.location(path))
 }
 
+/// Repository, folder, environment and namespace.
+type Target<'a> = (String, &'a str, Option<&'a str>, Option<&'a str>);
+
 /// Names are in paths of webhooks, in metrics and in the names of mirrors; and two sources that sync one environment
 /// would take turns at undoing each other.
 fn duplicates(sources: &[Source], findings: &mut Vec<Finding>) {
     let mut names: BTreeMap<&str, &Source> = BTreeMap::new();
-    let mut targets: BTreeMap<(String, &str, Option<&str>, Option<&str>), &Source> = BTreeMap::new();
+    let mut targets: BTreeMap<Target<'_>, &Source> = BTreeMap::new();
     for source in sources {
         if let Some(first) = names.get(source.name.as_str()) {
             let message = format!("a second source `{}`; the first is in line {}", source.name, first.place.line);

@@ -385,7 +385,7 @@ impl Waiting {
 
     fn stage(&self, models: usize) -> Option<Stage> {
         let first = self.open.keys().next().cloned();
-        self.any.then(|| Stage::Waiting { healthy: self.healthy, models, first })
+        self.any.then_some(Stage::Waiting { healthy: self.healthy, models, first })
     }
 }
 

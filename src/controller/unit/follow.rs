@@ -41,7 +41,7 @@ impl Unit {
                     self.standing.send_modify(|standing| standing.problem = Some(problem));
                     let asked = error.may_pass().unwrap_or_default();
                     // What cannot pass by itself is looked at when it is due anyway.
-                    let pause = if error.may_pass().is_some() { backoff.next().max(asked) } else { LONGEST };
+                    let pause = if error.may_pass().is_some() { backoff.pause().max(asked) } else { LONGEST };
                     (Instant::now() + pause).min(self.next_look().max(Instant::now() + FIRST + asked))
                 }
             };

@@ -135,7 +135,7 @@ impl Unit {
             let (next, well) = match self.attempt(&head, &heads, report, &mut memory).boxed().await {
                 Attempt::Cancelled if self.ending.is_cancelled() => return Ended::Told,
                 Attempt::Lost => {
-                    self.change(&head, &mut heads, Some(repairs.next())).await;
+                    self.change(&head, &mut heads, Some(repairs.pause())).await;
                     continue;
                 }
                 Attempt::Cancelled => continue,
@@ -148,15 +148,15 @@ impl Unit {
                 Next::Settle => {
                     retries.reset();
                     // A cluster that changes what it is told would be told for ever.
-                    let pause = if repairs.tries() == 0 { Duration::ZERO } else { repairs.next() };
-                    let _ = repairs.next();
+                    let pause = if repairs.tries() == 0 { Duration::ZERO } else { repairs.pause() };
+                    let _ = repairs.pause();
                     if !pause.is_zero() {
                         self.change(&head, &mut heads, Some(pause)).await;
                     }
                 }
                 Next::Retry => {
                     self.phase(Phase::Retrying);
-                    self.change(&head, &mut heads, Some(retries.next())).await;
+                    self.change(&head, &mut heads, Some(retries.pause())).await;
                 }
                 Next::Await { health } => {
                     self.phase(Phase::Idle);
@@ -247,7 +247,7 @@ impl Unit {
             loop {
                 match memory.sentinel.wait(&ours).await {
                     Sighting::Status if !health => {}
-                    sighting => break sighting,
+                    sighting @ (Sighting::Drift | Sighting::Status | Sighting::Lost) => break sighting,
                 }
             }
         };
@@ -271,8 +271,8 @@ impl Unit {
             Sighting::Status => memory.look_closely(),
             Sighting::Lost => {}
         }
-        let pause = if repairs.tries() == 0 { DEBOUNCE } else { DEBOUNCE.max(repairs.next()) };
-        let _ = repairs.next();
+        let pause = if repairs.tries() == 0 { DEBOUNCE } else { DEBOUNCE.max(repairs.pause()) };
+        let _ = repairs.pause();
         self.change(head, heads, Some(pause)).await;
         true
     }
