@@ -76,8 +76,8 @@ fn components(graph: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>
 /// Who writes nothing of a component but its replicas, by component: an autoscaler that was pointed at the graph itself,
 /// or a person with `kubectl scale`. Where an adapter or a planner decides, nobody is told.
 fn counted_by_others(graph: &Object) -> BTreeMap<String, BTreeSet<String>> {
-    let (mut counting, mut writing): (BTreeMap<String, BTreeSet<String>>, BTreeSet<(String, String)>) =
-        Default::default();
+    let mut counting: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut writing: BTreeSet<(String, String)> = BTreeSet::new();
     let entries = graph.value().pointer("/metadata/managedFields").and_then(Value::as_array);
     for entry in entries.into_iter().flatten() {
         let manager = entry.get("manager").and_then(Value::as_str).unwrap_or_default();
