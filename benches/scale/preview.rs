@@ -20,7 +20,8 @@ pub(crate) fn run(which: &str, folder: &Path) -> Fallible<(f64, String)> {
     let origin = Repository::init_bare(&path)?;
     let main = commit(&origin, "refs/heads/main", None, &tree.files)?;
     for number in [1_u32, 2] {
-        let model = tree.files.iter().filter(|file| file.path.ends_with("model.yaml")).nth(number as usize * 7);
+        // Every third has the shape with a count to change.
+        let model = tree.files.iter().filter(|file| file.path.ends_with("model.yaml")).nth(number as usize * 3);
         let model = model.ok_or("too few models")?;
         let text = String::from_utf8(model.content.clone()?)?.replace("replicas: 1", "replicas: 2");
         let changed = SourceFile { path: model.path.clone(), content: Ok(text.into_bytes()) };

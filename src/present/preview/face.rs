@@ -45,7 +45,7 @@ impl Face {
             (true, Callout::Warning) => format!("\n> [!WARNING]\n{body}"),
             (true, Callout::Note) => format!("\n> [!NOTE]\n{body}"),
             // Alerts are a dialect of hosts that read HTML as well.
-            (false, _) => format!("\n{body}"),
+            (false, Callout::Caution | Callout::Warning | Callout::Note) => format!("\n{body}"),
         }
     }
 

@@ -321,7 +321,17 @@ fn faults(text: &str) -> Vec<String> {
             }
             Event::End(TagEnd::CodeBlock) => in_code = false,
             Event::Text(text) if !in_code => words.push_str(text),
-            _ => words.push('\n'),
+            Event::Start(_)
+            | Event::End(_)
+            | Event::Text(_)
+            | Event::Code(_)
+            | Event::InlineMath(_)
+            | Event::DisplayMath(_)
+            | Event::FootnoteReference(_)
+            | Event::SoftBreak
+            | Event::HardBreak
+            | Event::Rule
+            | Event::TaskListMarker(_) => words.push('\n'),
         }
     }
     if !open.is_empty() {
