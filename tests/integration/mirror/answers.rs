@@ -7,6 +7,8 @@ use stator::source::credentials::{ClientCertificate, GithubApp, Installation, Pr
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+type Answering = Box<dyn Fn() -> Reply + Send + Sync>;
+
 /// What a place says when it is looked at with a password.
 fn look(place: &Place, login: Login) -> Result<Tip, MirrorError> {
     let mut remote = place.remote();
@@ -18,7 +20,7 @@ fn look(place: &Place, login: Login) -> Result<Tip, MirrorError> {
 fn refusals_are_told_apart_and_show_no_credential() {
     let echo = format!("your token {CANARY} is wrong,\r\n\u{1b}[31m sorry");
     let encoded = base64(&format!("git:{CANARY}"));
-    let replies: Vec<(&str, Box<dyn Fn() -> Reply + Send + Sync>)> = vec![
+    let replies: Vec<(&str, Answering)> = vec![
         ("401", Box::new(move || says(401, &[("content-type", "text/plain")], echo.clone()))),
         ("401 with the header", Box::new(move || says(401, &[("content-type", "text/plain")], encoded.clone()))),
         ("403", Box::new(|| says(403, &[("content-type", "text/plain; charset=utf-8")], "no"))),

@@ -4,6 +4,9 @@ use super::*;
 use crate::git_server::{packet, refs};
 use git2::{ObjectType, Oid};
 
+/// A commit's text, from the tree that it is to name.
+type Text = fn(Oid) -> String;
+
 /// Fetches `main` and reads its files.
 fn read(place: &Place) -> String {
     let mut mirror = place.mirror();
@@ -199,7 +202,7 @@ fn a_commit_with_a_book_for_a_message_is_refused() {
 
 #[test]
 fn commits_with_broken_headers_are_read_or_refused_and_never_stop_the_next() {
-    let headers: [(&str, fn(Oid) -> String); 8] = [
+    let headers: [(&str, Text); 8] = [
         ("the year 292 billion", |tree| {
             format!(
                 "tree {tree}\nauthor a <a> 9223372036854775807 +0000\ncommitter a <a> 9223372036854775807 +9999\n\nx\n"
