@@ -129,7 +129,8 @@ impl Report {
 /// The source's forge, where it names one with a secret.
 fn connect(source: &Source) -> Result<Option<AnyForge>, String> {
     let (Some(spec), Some(secret)) = (&source.spec.forge, &source.secrets.forge) else { return Ok(None) };
-    let http = Http::new().map_err(|error| error.to_string())?;
+    let http = Http::trusting([Some(secret), source.secrets.git.as_ref()].into_iter().flatten())
+        .map_err(|error| error.to_string())?;
     let told = |error: crate::forge::ForgeError| format!("{error}; {}", error.help());
     AnyForge::connect(spec, &source.url, secret, http).map(Some).map_err(told)
 }

@@ -1,6 +1,7 @@
 //! How hosts are reached.
 
 use super::ForgeError;
+use crate::source::secret::SecretValues;
 use crate::source::transport::TransportError;
 use crate::source::transport::http::{self, HttpSettings};
 
@@ -36,6 +37,16 @@ impl Http {
     /// When one of them cannot be used.
     pub fn with_settings(settings: &HttpSettings) -> Result<Self, TransportError> {
         http::Http::new("the git host", settings).map(Self)
+    }
+
+    /// Connections that trust the certificates of the first of these secrets that has some, under `ca.crt` or `caFile`; the
+    /// system's where none has.
+    ///
+    /// # Errors
+    /// As [`Http::with_roots`].
+    pub fn trusting<'a>(secrets: impl IntoIterator<Item = &'a SecretValues>) -> Result<Self, ForgeError> {
+        let roots = secrets.into_iter().find_map(|secret| secret.get("ca.crt").or_else(|| secret.get("caFile")));
+        Self::with_roots(roots.unwrap_or_default())
     }
 
     /// The client for calls that do not block. It follows no redirect.

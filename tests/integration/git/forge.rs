@@ -14,8 +14,10 @@ use stator::source::url::{Allowed, RepositoryUrl};
 fn connect(gitea: &Gitea, repository: &Repository<'_>, token: &str) -> AnyForge {
     let spec: model_source::Forge = serde_json::from_value(json!({"type": "gitea"})).unwrap();
     let url = RepositoryUrl::parse(&repository.url(), Allowed::default()).unwrap();
-    let secret = SecretValues::new("forge", [("token".to_owned(), token.as_bytes().to_vec())]);
-    let http = Http::with_roots(&fs_err::read(gitea.certificate()).unwrap()).unwrap();
+    let certificate = fs_err::read(gitea.certificate()).unwrap();
+    let values = [("token".to_owned(), token.as_bytes().to_vec()), ("caFile".to_owned(), certificate)];
+    let secret = SecretValues::new("forge", values);
+    let http = Http::trusting([&secret]).unwrap();
     AnyForge::connect(&spec, &url, &secret, http).unwrap()
 }
 

@@ -2,4 +2,8 @@
 
 mod forge;
 mod host;
+mod push;
 mod rollback;
+mod stage;
+mod trouble;
+mod webhooks;

@@ -112,10 +112,11 @@ impl Gitea {
         self.until("it is set up", || self.supervisor.ended("setup"))?;
         for (at, account) in [OWNER, BOT].into_iter().enumerate() {
             let printed = fs_err::read_to_string(self.folder().join(format!("{account}.token"))).unwrap_or_default();
-            self.tokens[at] = printed.lines().last().unwrap_or_default().trim().to_owned();
-            if self.tokens[at].len() != 40 {
-                return Err(format!("no token for {account}"));
-            }
+            // Among lines of its log.
+            let is_token = |line: &&str| line.len() == 40 && line.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let token = printed.lines().map(str::trim).find(is_token);
+            let token = token.ok_or_else(|| format!("no token for {account}: {printed}\n{}", self.logs()))?;
+            self.tokens[at] = token.to_owned();
         }
         self.supervisor.start_program("gitea");
         Ok(())

@@ -62,6 +62,8 @@ impl Supervisor {
 
     /// Starts one more program, or one again that is over.
     pub fn start_program(&self, name: &str) {
+        // What an earlier one left must not be taken for this one's.
+        let _ = fs_err::remove_file(self.folder.join(format!("{name}.exit")));
         self.say(&format!("start {name}"));
     }
 

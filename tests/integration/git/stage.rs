@@ -1,0 +1,407 @@
+//! A story's stage: a repository on Gitea, somebody who pushes to it, and the built program that follows it.
+//!
+//! The controller syncs into an embedded cluster, with the operator played. Gitea's deliveries reach it by a wire that
+//! keeps them. Every story ends with [`Stage::end`], which holds what must be true of all of them.
+
+use crate::gitea::{self, BOT, Gitea, Repository, Status, Wire, quiet_port};
+use crate::testbed::Supervisor;
+use crate::workbench::Workbench;
+use base64::Engine as _;
+use russh::keys::PrivateKey;
+use russh::keys::ssh_key::LineEnding;
+use russh::keys::ssh_key::private::Ed25519Keypair;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// How long anything may take: a second on an idle machine, longer beside a build.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// The secret that Gitea signs its deliveries with.
+pub const HOOK: &str = "canary-of-the-webhook-6f1d2c";
+
+/// The root of the repository that is synced.
+const ROOT: &str = "\
+apiVersion: stator.dev/v1alpha1
+kind: Repository
+metadata:
+  name: fleet
+spec:
+  environments:
+    staging:
+      namespace: models
+";
+
+/// A model: it has a frontend and this many workers.
+pub fn model(name: &str, workers: u32) -> String {
+    format!(
+        "\
+apiVersion: stator.dev/v1alpha1
+kind: Model
+metadata:
+  name: {name}
+spec:
+  model: Qwen/Qwen3-0.6B
+  engine: mocker
+  runtime: 1.2.0
+  serving:
+    frontend:
+      replicas: 1
+    worker:
+      replicas: {workers}
+"
+    )
+}
+
+/// How the controller is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// How often it looks by itself.
+    pub interval: &'static str,
+    /// Whether pull requests are planned.
+    pub previews: bool,
+    /// Whether Gitea calls it.
+    pub webhook: bool,
+    /// How much faster than life the operator is played.
+    pub speed: f64,
+    /// Whether it fetches over SSH, with a deploy key.
+    pub ssh: bool,
+    /// Whether commits must be signed with [`Stage::key`].
+    pub verify: bool,
+}
+
+impl Setting {
+    /// Only a webhook wakes it, so that a story that ends shows that it did.
+    pub const DEFAULT: Self =
+        Self { interval: "1h", previews: false, webhook: true, speed: 50.0, ssh: false, verify: false };
+}
+
+/// The stage of one story.
+pub struct Stage {
+    /// Where people work.
+    pub bench: Workbench,
+    /// Where they push to.
+    pub repository: Repository<'static>,
+    /// What Gitea delivers.
+    pub wire: Wire,
+    gitea: &'static Gitea,
+    controller: Supervisor,
+    port: u16,
+    /// The first commit of `main`.
+    pub first: String,
+    /// The deploy key, which also signs commits.
+    pub key: PrivateKey,
+    /// What was pushed to `main`, in order.
+    pushed: Mutex<Vec<String>>,
+}
+
+impl Stage {
+    /// A stage in the shared Gitea, with one model pushed to `main`; nothing follows it yet. `None`: skip the story.
+    pub fn set(name: &str, setting: Setting) -> Option<Self> {
+        gitea::shared().map(|gitea| Self::on(gitea, name, setting))
+    }
+
+    /// The same in a Gitea of its own, which the story may kill.
+    pub fn alone(name: &str, setting: Setting) -> Option<Self> {
+        gitea::shared()?;
+        let own: &'static Gitea = Box::leak(Box::new(Gitea::start().unwrap()));
+        Some(Self::on(own, name, setting))
+    }
+
+    fn on(gitea: &'static Gitea, name: &str, setting: Setting) -> Self {
+        let repository = gitea.repository(name);
+        let bench = Workbench::with(&[("stator.yaml", ROOT), ("models/chat/model.yaml", &model("chat", 1))]);
+        let key = new_key();
+        repository.deploy_key("stator", &key.public_key().to_openssh().unwrap());
+        let wire = Wire::start();
+        let port = quiet_port().unwrap();
+        wire.leads_to(&format!("http://127.0.0.1:{port}/webhooks/gitea"));
+        let prepare = |folder: &Path| {
+            for name in ["home", "tmp"] {
+                fs_err::create_dir(folder.join(name)).map_err(|error| error.to_string())?;
+            }
+            let source = source(gitea, &repository, &key, setting);
+            fs_err::write(folder.join("source.yaml"), source).map_err(|error| error.to_string())?;
+            let binary = assert_cmd::cargo::cargo_bin!("stator");
+            Ok(vec![
+                ("BINARY", binary.as_os_str().to_owned()),
+                ("PORT", OsString::from(port.to_string())),
+                ("SPEED", OsString::from(setting.speed.to_string())),
+            ])
+        };
+        let controller = Supervisor::start(include_str!("controller.sh"), prepare, Supervisor::piped).unwrap();
+        let pushed = Mutex::default();
+        let first = String::new();
+        let mut stage = Self { bench, repository, wire, gitea, controller, port, first, key, pushed };
+        stage.first = stage.push("Serve one model");
+        stage.bench.switch("main");
+        if setting.webhook {
+            stage.repository.webhook(&stage.wire.address(), HOOK);
+        }
+        stage
+    }
+
+    /// The Gitea that it is set in.
+    pub fn gitea(&self) -> &'static Gitea {
+        self.gitea
+    }
+
+    /// Commits everything and pushes it to `main`.
+    #[track_caller]
+    pub fn push(&self, message: &str) -> String {
+        let commit = self.bench.commit(message);
+        self.push_it(&commit)
+    }
+
+    /// Notes that `main` has this commit now.
+    pub fn noted(&self, commit: &str) -> String {
+        self.pushed.lock().unwrap().push(commit.to_owned());
+        commit.to_owned()
+    }
+
+    /// Pushes the commit that the bench stands at to `main`.
+    #[track_caller]
+    pub fn push_it(&self, commit: &str) -> String {
+        self.repository.push(&self.bench.root(), "main");
+        self.noted(commit)
+    }
+
+    /// The same, over what is there.
+    #[track_caller]
+    pub fn force_push_it(&self, commit: &str) -> String {
+        self.repository.force_push(&self.bench.root(), "main");
+        self.noted(commit)
+    }
+
+    /// Starts the controller and waits until it takes webhooks.
+    #[track_caller]
+    pub fn follow(&self) {
+        self.controller.start_program("controller");
+        self.until("the controller answers", || {
+            assert!(!self.controller.ended("controller"), "the controller ended\n{}", self.log());
+            self.get("/livez").is_some_and(|(code, _)| code == 200)
+        });
+    }
+
+    /// Kills the controller, as a machine that stops does.
+    pub fn kill(&self) {
+        self.controller.kill_program("controller");
+        self.until("the controller is gone", || self.controller.ended("controller"));
+    }
+
+    /// Asks the controller to end, and gives its exit code.
+    pub fn ask_to_end(&self) -> i32 {
+        self.controller.ask_to_end("controller");
+        self.until("the controller ends", || self.controller.ended("controller"));
+        self.controller.code("controller").unwrap()
+    }
+
+    /// Everything that the controller said so far.
+    pub fn log(&self) -> String {
+        fs_err::read_to_string(self.controller.folder().join("controller.log")).unwrap_or_default()
+    }
+
+    /// What the controller answers on its listener.
+    pub fn get(&self, path: &str) -> Option<(u16, String)> {
+        let address = format!("http://127.0.0.1:{}{path}", self.port);
+        let ask = || {
+            let client =
+                reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build().ok()?;
+            let answer = client.get(address).send().ok()?;
+            Some((answer.status().as_u16(), answer.text().ok()?))
+        };
+        std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+    }
+
+    /// Waits for something, and says what was missing when it does not come.
+    #[track_caller]
+    pub fn until(&self, what: &str, done: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < PATIENCE, "not after {} s: {what}\n{}", PATIENCE.as_secs(), self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until a commit's newest status of a context is this one, and gives its description.
+    #[track_caller]
+    pub fn wait_for(&self, commit: &str, context: &str, state: &str) -> String {
+        let newest = || self.repository.status(commit, context);
+        let start = Instant::now();
+        loop {
+            let status = newest();
+            if let Some(status) = status.as_ref().filter(|status| status.state == state) {
+                return status.description.clone();
+            }
+            assert!(start.elapsed() < PATIENCE, "{context} of {commit} is {status:?} and not {state}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until `main` at a commit is synced and healthy.
+    #[track_caller]
+    pub fn synced(&self, commit: &str) -> String {
+        self.wait_for(commit, "stator/staging", "success")
+    }
+
+    /// The statuses of an environment that a commit ever had, one line each.
+    pub fn said_of(&self, commit: &str) -> String {
+        let lines = self.repository.statuses(commit).into_iter();
+        let lines: Vec<String> =
+            lines.map(|row| format!("{} {}: {}", row.context, row.state, row.description)).collect();
+        lines.join("\n")
+    }
+
+    /// The `replicas` of a model's workers in the cluster; `None` without the model.
+    pub fn workers(&self, model: &str) -> Option<u64> {
+        let file = find(&self.controller.folder().join("cluster"), &format!("{model}.yaml"))
+            .into_iter()
+            .find(|path| path.to_string_lossy().contains("ynamo"))?;
+        let object: serde_json::Value = serde_saphyr::from_str(&fs_err::read_to_string(file).ok()?).ok()?;
+        let components = object["spec"]["components"].as_array()?;
+        components.iter().find(|component| component["type"] != "frontend")?["replicas"].as_u64()
+    }
+
+    /// Ends the story: the controller stops when it is asked to; a plan of `main` is empty; every commit that it said
+    /// something of has one verdict; and no secret is anywhere that it wrote to.
+    #[track_caller]
+    pub fn end(self) {
+        let pages: Vec<String> = ["/metrics", "/readyz", "/livez"]
+            .into_iter()
+            .map(|path| self.get(path).unwrap_or_else(|| panic!("{path} does not answer\n{}", self.log())).1)
+            .collect();
+        assert_eq!(self.ask_to_end(), 0, "{}", self.log());
+
+        let here = Workbench::empty();
+        self.repository.clone_into(&here.root(), "main");
+        let cluster = format!("embedded:{}", self.controller.folder().join("cluster").display());
+        let plan = here.run(["plan", "-e", "staging", "--exit-code", "--cluster", &cluster]);
+        assert_eq!(plan.code, Some(0), "{plan}\n{}", self.log());
+
+        let mut said = pages;
+        let pushed = self.pushed.lock().unwrap().clone();
+        for commit in &pushed {
+            let rows = self.repository.statuses(commit);
+            let contexts: BTreeSet<String> = rows.iter().map(|row| row.context.clone()).collect();
+            for context in contexts {
+                let rows: Vec<Status> = rows.iter().filter(|row| row.context == context).cloned().collect();
+                let last = rows.last().unwrap();
+                assert_ne!(last.state, "pending", "{commit} {rows:#?}\n{}", self.log());
+                assert_eq!(rows.iter().filter(|row| row.state != "pending").count(), 1, "{rows:#?}");
+            }
+            said.extend(rows.into_iter().map(|row| format!("{row:?}")));
+        }
+        self.hides_its_secrets(&said);
+    }
+
+    /// Looks for the secrets in what was said and in every file that the controller wrote.
+    fn hides_its_secrets(&self, said: &[String]) {
+        let token = self.gitea.bot_token();
+        let basic = base64::engine::general_purpose::STANDARD.encode(format!("{BOT}:{token}"));
+        let identity = self.key.to_openssh(LineEnding::LF).unwrap();
+        let identity = identity.lines().nth(2).unwrap().to_owned();
+        let secrets = [token.to_owned(), HOOK.to_owned(), basic, identity];
+        let leaks = |text: &[u8]| {
+            secrets.iter().any(|secret| text.windows(secret.len()).any(|window| window == secret.as_bytes()))
+        };
+        for text in said {
+            assert!(!leaks(text.as_bytes()), "a secret in {text}");
+        }
+        for file in find(self.controller.folder(), "") {
+            if file.file_name().is_some_and(|name| name == "source.yaml") {
+                continue;
+            }
+            let bytes = fs_err::read(&file).unwrap_or_default();
+            assert!(!leaks(&bytes), "a secret in {}", file.display());
+        }
+    }
+}
+
+/// A new SSH key.
+pub fn new_key() -> PrivateKey {
+    let seed = [*uuid::Uuid::new_v4().as_bytes(), *uuid::Uuid::new_v4().as_bytes()].concat();
+    PrivateKey::from(Ed25519Keypair::from_seed(&seed.try_into().unwrap()))
+}
+
+/// The source's file: the repository, and the secrets that it names.
+fn source(gitea: &Gitea, repository: &Repository<'_>, key: &PrivateKey, setting: Setting) -> String {
+    let Setting { interval, previews, webhook, speed: _, ssh, verify } = setting;
+    let token = gitea.bot_token();
+    let block = |text: &str| -> String { text.lines().map(|line| format!("\n    {line}")).collect() };
+    let certificate = block(&fs_err::read_to_string(gitea.certificate()).unwrap());
+    let (url, git) = if ssh {
+        let identity = block(&key.to_openssh(LineEnding::LF).unwrap());
+        (repository.ssh_url(), format!("  identity: |{identity}\n  known_hosts: |{}", block(&gitea.known_hosts())))
+    } else {
+        (repository.url(), format!("  username: {BOT}\n  password: {token}\n  caFile: |{certificate}"))
+    };
+    let mut more = String::new();
+    if webhook {
+        more.push_str("\n  webhook: {secretRef: {name: hook}}");
+    }
+    if verify {
+        more.push_str("\n  verify: {mode: Head, secretRef: {name: keys}}");
+    }
+    let public = key.public_key().to_openssh().unwrap();
+    let api = gitea.url();
+    format!(
+        "\
+apiVersion: stator.dev/v1alpha1
+kind: ModelSource
+metadata: {{name: models}}
+spec:
+  url: {url}
+  ref: {{branch: main}}
+  environment: staging
+  interval: {interval}
+  secretRef: {{name: git}}
+  forge: {{type: gitea, url: {api}, secretRef: {{name: forge}}}}
+  previews: {previews}{more}
+---
+apiVersion: v1
+kind: Secret
+metadata: {{name: git}}
+stringData:
+{git}
+---
+apiVersion: v1
+kind: Secret
+metadata: {{name: forge}}
+stringData:
+  token: {token}
+  caFile: |{certificate}
+---
+apiVersion: v1
+kind: Secret
+metadata: {{name: hook}}
+stringData:
+  token: {HOOK}
+---
+apiVersion: v1
+kind: Secret
+metadata: {{name: keys}}
+stringData:
+  team.sshpub: {public}
+"
+    )
+}
+
+/// Every file below a folder whose path ends like this.
+fn find(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut todo = vec![folder.to_owned()];
+    while let Some(next) = todo.pop() {
+        let Ok(entries) = fs_err::read_dir(&next) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                todo.push(path);
+            } else if path.to_string_lossy().ends_with(ending) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
