@@ -94,6 +94,19 @@ mod tests {
             told(&[window(Deny, "* * * * *", 1, "UTC")], "2026-11-18T09:00:00Z"),
             told(&[lunch], "2026-11-18T12:30:00Z"),
         ];
-        insta::assert_snapshot!(all.join("\n"), @"");
+        insta::assert_snapshot!(all.join("\n"), @"
+        2026-11-21T12:00:00Z: open
+        2026-11-20T16:59:59Z: open
+        2026-11-20T17:00:00Z: closed until 2026-11-23T07:00:00Z
+        2026-11-23T06:59:59Z: closed until 2026-11-23T07:00:00Z
+        2026-11-23T07:00:00Z: open
+        2026-11-18T12:00:00Z: closed until 2026-11-18T22:00:00Z
+        2026-11-18T22:00:00Z: open
+        2026-11-19T03:59:59Z: open
+        2026-11-20T23:00:00Z: closed until 2026-11-23T22:00:00Z
+        2026-11-18T09:00:00Z: closed for good
+        2026-11-18T09:00:00Z: closed for good
+        2026-11-18T12:30:00Z: closed until 2026-11-18T13:00:00Z
+        ");
     }
 }

@@ -67,7 +67,7 @@ impl Desired {
     /// Looks at everything that a plan of these objects needs to know of a cluster.
     ///
     /// # Errors
-    /// As for [`gather`]: a part of the view is no view.
+    /// As for [`gather()`]: a part of the view is no view.
     pub async fn look<C: Cluster>(&self, cluster: &C) -> Result<Gathered, GatherError> {
         let models = self.rendered.iter();
         let wanted: Vec<ObjectRef> =

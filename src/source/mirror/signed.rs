@@ -53,7 +53,7 @@ impl Mirror {
 }
 
 impl Mirror {
-    /// A fetched tip's objects as they are, for [`signature::verify`](crate::source::signature::verify), which takes them
+    /// A fetched tip's objects as they are, for [`signature::verify`], which takes them
     /// apart itself.
     ///
     /// # Errors

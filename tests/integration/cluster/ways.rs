@@ -132,7 +132,7 @@ async fn a_proxy_of_the_kubeconfig_is_used_for_everything() {
         assert_eq!(proxy.asked(), [""; 0], "nothing is sent yet");
         kube.list(&GRAPH, Some("default"), &BTreeMap::new()).await.unwrap();
         let _events = kube.watch(&[GRAPH], Some("default")).await.unwrap();
-        assert_eq!(proxy.asked(), [server.clone()], "{scheme}");
+        assert_eq!(proxy.asked(), std::slice::from_ref(&server), "{scheme}");
     }
     // One that is not there is named as what it is: no way to the server.
     let nowhere = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap();

@@ -26,6 +26,7 @@ struct Controller {
 }
 
 impl Drop for Scene {
+    #[expect(clippy::print_stderr, reason = "what the controller said explains a test that failed")]
     fn drop(&mut self) {
         if let Some(mut controller) = self.controller.take() {
             let _ = controller.child.kill();
