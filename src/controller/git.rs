@@ -1,6 +1,8 @@
 //! A source's mirror, for tasks: its calls block, so each runs on a thread that may wait, one after the other.
 
 use super::file::Source;
+use super::preview::commits::{self, Commits, Wanted};
+use super::preview::planner::Sides;
 use crate::forge::Http;
 use crate::forge::github::app::Blocking;
 use crate::source::credentials::{Credentials, Login};
@@ -96,6 +98,13 @@ impl Git {
             done.map_err(GitError::from)
         });
         done.await.unwrap_or(Err(GitError::Panicked))
+    }
+}
+
+impl Commits for Git {
+    async fn sides(&self, wanted: Wanted) -> Result<Sides, String> {
+        let read = self.with(move |mirror| commits::read(mirror, &wanted)).await;
+        read.map_err(|error| format!("{error}; {}", error.help()))
     }
 }
 

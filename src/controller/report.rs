@@ -12,12 +12,20 @@ use std::time::Duration;
 const RECALL: Duration = Duration::from_secs(20);
 
 /// What contexts begin with.
-const PREFIX: &str = "stator";
+pub(super) const PREFIX: &str = "stator";
+
+/// The source's git host, and what all that speak to it share.
+#[derive(Clone)]
+pub(super) struct Host {
+    pub(super) forge: Arc<AnyForge>,
+    pub(super) poster: Arc<Poster<AnyForge>>,
+    pub(super) budget: Arc<Budget>,
+}
 
 /// The statuses of one source's commits. Where the source names no forge, they are only kept.
 pub(super) struct Report {
     source: Arc<Source>,
-    poster: Option<Poster<AnyForge>>,
+    host: Option<Host>,
     ledger: Option<Ledger>,
     /// Seen before the environment's name was known.
     early: Vec<String>,
@@ -30,12 +38,20 @@ impl Report {
             Ok(forge) => (forge.map(Arc::new), None),
             Err(problem) => (None, Some(problem)),
         };
-        let poster = forge.map(|forge| Poster::start(forge, budget, seed));
-        let mut report = Self { source, poster, ledger: None, early: Vec::new() };
+        let host = forge.map(|forge| {
+            let poster = Arc::new(Poster::start(Arc::clone(&forge), Arc::clone(&budget), seed));
+            Host { forge, poster, budget }
+        });
+        let mut report = Self { source, host, ledger: None, early: Vec::new() };
         if let Some(environment) = report.source.spec.environment.clone() {
             report.named(environment.as_str());
         }
         (report, problem)
+    }
+
+    /// The git host, where the source names one that can be connected to.
+    pub(super) fn host(&self) -> Option<&Host> {
+        self.host.as_ref()
     }
 
     /// The environment's name is known now; the first time counts.
@@ -75,7 +91,7 @@ impl Report {
     }
 
     async fn recall(&mut self, commit: &str) {
-        let (Some(poster), Some(ledger)) = (&self.poster, &mut self.ledger) else { return };
+        let (Some(Host { poster, .. }), Some(ledger)) = (&self.host, &mut self.ledger) else { return };
         let prefix = ledger.contexts().environment();
         match tokio::time::timeout(RECALL, poster.recall(commit, &prefix)).await {
             Ok(Ok(shown)) => ledger.recall(commit, &shown),
@@ -111,14 +127,14 @@ impl Report {
     }
 
     fn post(&self) {
-        if let (Some(poster), Some(ledger)) = (&self.poster, &self.ledger) {
+        if let (Some(Host { poster, .. }), Some(ledger)) = (&self.host, &self.ledger) {
             poster.want(ledger.wanted());
         }
     }
 
     /// Waits until all that is wanted is posted, but not for long: what is not is posted after the next start.
     pub(super) async fn settled(&self, deadline: Duration) {
-        if let Some(poster) = &self.poster
+        if let Some(Host { poster, .. }) = &self.host
             && !poster.settled(deadline).await
         {
             tracing::warn!("not all statuses were posted in time; the next start posts the rest");

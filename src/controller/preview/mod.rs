@@ -29,8 +29,6 @@ use tokio_util::sync::CancellationToken;
 const SETTLE: Duration = Duration::from_secs(10);
 /// How long after one preview of a pull request the next may come: pushes come in bursts.
 const DEBOUNCE: Duration = Duration::from_secs(5);
-/// How often all open pull requests are looked at, hints or not.
-const EVERY: Duration = Duration::from_secs(300);
 /// Pauses after a refusal.
 const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(600);
@@ -52,6 +50,8 @@ pub struct Settings {
     pub prefix: String,
     /// Where all of it is to be read.
     pub link: Option<String>,
+    /// How often all open pull requests are looked at, hints or not.
+    pub every: Duration,
 }
 
 /// What is remembered of an open pull request.
@@ -140,7 +140,7 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
             let now = Instant::now();
             let looked = look <= now;
             let done = if looked {
-                look = now + super::schedule::jittered(EVERY);
+                look = now + super::schedule::jittered(self.settings.every);
                 self.look(newest.as_deref()).await.map_err(Setback::Forge)
             } else if let Some(number) = self.queue.take(now) {
                 let done = self.update(number, newest).await;

@@ -149,6 +149,7 @@ impl Place {
             namespace: None,
             prefix: "stator".into(),
             link: None,
+            every: Duration::from_secs(300),
         };
         let mirror = Shared(Arc::new(Mutex::new(mirror)));
         let previews = Previews::new(Arc::clone(&self.forge), mirror, poster, budget, settings);

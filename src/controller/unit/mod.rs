@@ -6,6 +6,7 @@
 mod attempt;
 mod follow;
 mod judge;
+mod previews;
 
 use super::backoff::Backoff;
 use super::board::{Phase, Standing};
@@ -89,6 +90,7 @@ impl Unit {
     /// Works until it is told to end; with `once`, until the newest commit has had its verdict.
     pub(super) async fn run(&self, mut report: Report, once: bool) -> Ended {
         let (heads, newest) = watch::channel(None);
+        let previews = (!once).then(|| self.preview(&report, newest.clone()));
         let ended = {
             let mut follow = self.follow(&heads, once).boxed();
             let mut work = self.work(newest, &mut report, once).boxed();
@@ -99,6 +101,9 @@ impl Unit {
                 }
             }
         };
+        if let Some(previews) = previews {
+            previews.ended(FAREWELL).await;
+        }
         report.settled(FAREWELL).await;
         ended
     }

@@ -2,6 +2,7 @@
 
 mod forge;
 mod host;
+mod previews;
 mod push;
 mod rollback;
 mod stage;

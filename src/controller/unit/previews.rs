@@ -1,0 +1,128 @@
+//! The previews of a source, beside its syncs: whatever becomes of them, the syncs go on.
+
+use super::{Head, Unit};
+use crate::controller::backoff::Backoff;
+use crate::controller::git::Git;
+use crate::controller::hints::Hints;
+use crate::controller::preview::{Previews, Settings};
+use crate::controller::report::{Host, PREFIX, Report};
+use crate::present::preview::Marker;
+use crate::source::model_source::Reference;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Pauses before previews that panicked are started anew.
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(600);
+/// How often all open pull requests are looked at where the source has no interval: a webhook may be lost.
+const EVERY: Duration = Duration::from_secs(300);
+
+/// Previews that run. They end when this is dropped.
+#[derive(Debug)]
+pub(super) struct Beside {
+    tasks: JoinSet<()>,
+}
+
+impl Beside {
+    /// Waits until they have ended, but not for long: a comment that was not written is written after the next start.
+    pub(super) async fn ended(mut self, deadline: Duration) {
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(deadline, all).await.is_err() {
+            tracing::warn!("a preview was not finished in time; the next start goes on with it");
+        }
+    }
+}
+
+/// All that previews are made with.
+#[derive(Clone)]
+struct Kit {
+    source: String,
+    host: Host,
+    git: Git,
+    settings: Settings,
+    hints: Arc<Hints>,
+    ending: CancellationToken,
+}
+
+impl Unit {
+    /// Starts the source's previews, where it asks for them and its git host can be talked to. They know of each commit
+    /// that `heads` is told of.
+    pub(super) fn preview(&self, report: &Report, heads: watch::Receiver<Option<Head>>) -> Beside {
+        let mut tasks = JoinSet::new();
+        if let Some(kit) = self.kit(report) {
+            let (tips, tip) = watch::channel(None);
+            tasks.spawn(tell(heads, tips));
+            tasks.spawn(keep(kit, tip));
+        }
+        Beside { tasks }
+    }
+
+    fn kit(&self, report: &Report) -> Option<Kit> {
+        let spec = &self.source.spec;
+        let (true, Reference::Branch(branch), Some(host)) = (spec.previews, &spec.reference, report.host()) else {
+            return None;
+        };
+        // Whoever previews another environment of the repository, from another cluster perhaps, has a comment of his own.
+        let environment = spec.environment.as_ref().map(|name| name.as_str());
+        let scope = [self.source.namespace.as_str(), self.source.name.as_str()].into_iter().chain(environment);
+        let settings = Settings {
+            scope: Marker::scope(scope),
+            branch: branch.clone(),
+            folder: self.source.folder.clone(),
+            environment: spec.environment.as_ref().map(ToString::to_string),
+            namespace: spec.target_namespace.clone(),
+            prefix: spec.forge.as_ref().and_then(|forge| forge.context.clone()).unwrap_or_else(|| PREFIX.to_owned()),
+            link: None,
+            every: self.source.interval.unwrap_or(EVERY),
+        };
+        Some(Kit {
+            source: self.source.name.clone(),
+            host: host.clone(),
+            git: self.git.clone(),
+            settings,
+            hints: Arc::clone(&self.hints),
+            ending: self.ending.clone(),
+        })
+    }
+}
+
+/// Passes on which commit is the newest.
+async fn tell(mut heads: watch::Receiver<Option<Head>>, tips: watch::Sender<Option<String>>) {
+    loop {
+        let newest = heads.borrow_and_update().as_ref().map(|head| head.commit.clone());
+        tips.send_if_modified(|tip| {
+            let moved = *tip != newest;
+            *tip = newest;
+            moved
+        });
+        if heads.changed().await.is_err() {
+            // Whoever listens ends when he is told to, and not because nothing is new.
+            tips.closed().await;
+            return;
+        }
+    }
+}
+
+/// Runs the previews, and starts them anew when they panic: a pull request is anybody's, and may be hostile.
+async fn keep(kit: Kit, tip: watch::Receiver<Option<String>>) {
+    let mut backoff = Backoff::new(FIRST, LONGEST);
+    loop {
+        let Host { forge, poster, budget } = kit.host.clone();
+        let previews = Previews::new(forge, kit.git.clone(), poster, budget, kit.settings.clone());
+        let mut task = JoinSet::new();
+        task.spawn(previews.run(Arc::clone(&kit.hints), tip.clone(), kit.ending.clone()));
+        match task.join_next().await {
+            Some(Err(error)) if error.is_panic() => {
+                tracing::error!(source = kit.source, "previews came to an unexpected end and are started anew");
+            }
+            Some(Ok(()) | Err(_)) | None => return,
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff.pause()) => {}
+            () = kit.ending.cancelled() => return,
+        }
+    }
+}
