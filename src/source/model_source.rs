@@ -194,15 +194,26 @@ pub struct Verify {
     pub secret_ref: SecretRef,
 }
 
-/// What must be signed.
+/// What must be signed. Flux's spellings of these, `HEAD` and `TagAndHEAD`, are read as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = with_spellings_of_flux)]
 pub enum VerifyMode {
     /// The commit.
+    #[serde(alias = "HEAD")]
     Head,
     /// The tag.
     Tag,
     /// The tag and its commit.
+    #[serde(alias = "TagAndHEAD")]
     TagAndHead,
+}
+
+/// Adds the aliases of [`VerifyMode`] to its schema, where schemars leaves them out.
+fn with_spellings_of_flux(schema: &mut schemars::Schema) {
+    if let Some(options) = schema.get_mut("oneOf").and_then(serde_json::Value::as_array_mut) {
+        let alias = |(word, means): (&str, &str)| serde_json::json!({"type": "string", "const": word, "description": format!("As `{means}`.")});
+        options.extend([("HEAD", "Head"), ("TagAndHEAD", "TagAndHead")].map(alias));
+    }
 }
 
 /// A time in which syncs may, or may not, run.

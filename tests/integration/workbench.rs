@@ -1,5 +1,6 @@
 //! A hermetic place to run stator in: a temporary folder, a cleared environment, and output that is the same each time.
 
+use russh::keys::ssh_key::{HashAlg, LineEnding, PrivateKey};
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -100,6 +101,24 @@ impl Workbench {
         let parent = repository.head().ok().and_then(|head| head.peel_to_commit().ok());
         let parents: Vec<&git2::Commit<'_>> = parent.iter().collect();
         repository.commit(Some("HEAD"), &who, &who, message, &tree, &parents).expect("a commit").to_string()
+    }
+
+    /// Has the newest commit signed as `ssh-keygen` would, and tells the new one's id.
+    pub fn sign(&self, key: &PrivateKey) -> String {
+        let repository = git2::Repository::open(self.root()).expect("git");
+        let mut head = repository.head().expect("a branch");
+        let commit = head.peel_to_commit().expect("a commit");
+        let (tree, parents) = (commit.tree().expect("its tree"), commit.parents().collect::<Vec<_>>());
+        let parents: Vec<&git2::Commit<'_>> = parents.iter().collect();
+        let message = commit.message().expect("a message");
+        let text = repository
+            .commit_create_buffer(&commit.author(), &commit.committer(), message, &tree, &parents)
+            .expect("a commit");
+        let signature = key.sign("git", HashAlg::Sha512, &text).and_then(|signed| signed.to_pem(LineEnding::LF));
+        let text = std::str::from_utf8(&text).expect("text");
+        let id = repository.commit_signed(text, &signature.expect("a signature"), None).expect("a signed commit");
+        head.set_target(id, "signed").expect("the branch");
+        id.to_string()
     }
 
     /// Goes over to a branch, making it at the current commit where it is missing.

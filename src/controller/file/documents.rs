@@ -14,12 +14,15 @@ pub(super) struct Document {
     pub findings: Vec<Finding>,
     /// Its first line, from 1, and the one after its last.
     pub lines: (usize, usize),
+    /// Whether nothing in it looks like the beginning or the end of another document.
+    pub alone: bool,
 }
 
 impl Document {
-    /// Whether it may be shown. What says anything else than `kind: ModelSource`, or cannot be read, may hold a secret.
+    /// Whether it may be shown. What says anything else than `kind: ModelSource`, or cannot be read, may hold a secret,
+    /// and so may what comes after a mark that only YAML takes for one.
     pub(super) fn is_public(&self) -> bool {
-        self.kind() == Some("ModelSource")
+        self.alone && self.kind() == Some("ModelSource")
     }
 
     /// Its `kind`.
@@ -33,7 +36,13 @@ pub(super) fn split(path: &str, bytes: &[u8]) -> Vec<Document> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         let parsed = yaml::parse(bytes, 0, path);
         let lines = (1, usize::MAX);
-        return vec![Document { node: None, location: Location::file(path), findings: parsed.findings, lines }];
+        return vec![Document {
+            node: None,
+            location: Location::file(path),
+            findings: parsed.findings,
+            lines,
+            alone: false,
+        }];
     };
     if bytes.len() > yaml::MAX_BYTES {
         let parsed = yaml::parse(bytes, 0, path);
@@ -42,6 +51,7 @@ pub(super) fn split(path: &str, bytes: &[u8]) -> Vec<Document> {
             location: Location::file(path),
             findings: parsed.findings,
             lines: (1, usize::MAX),
+            alone: false,
         }];
     }
     let mut starts = vec![0];
@@ -79,6 +89,7 @@ fn read(path: &str, body: &[&str], start: usize, first: usize, end: usize) -> Do
         location: Location { file: path.to_owned(), line, column: 1, length: 1 },
         findings: parsed.findings,
         lines: (start + 1, end + 1),
+        alone: !body.iter().any(|line| line.starts_with("---") || line.starts_with("...")),
     }
 }
 

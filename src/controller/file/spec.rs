@@ -9,6 +9,7 @@ use crate::intent::yaml::{Content, Entry, Node};
 use crate::source::credentials::{Credentials, GithubApp};
 use crate::source::model_source::{ModelSource, WindowKind};
 use crate::source::secret::SecretValues;
+use crate::source::signature::{self, KeyFault, SignatureError};
 use crate::source::url::{Allowed, RepositoryUrl, Scheme, UrlError};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -273,11 +274,23 @@ impl Reader<'_> {
             let help = "Add `token` under its `stringData`.";
             self.error(rules::SECRET, entry.place().location(self.path), message, help);
         }
-        if verify.as_ref().is_some_and(|keys| keys.keys().next().is_none())
-            && let Some(entry) = spec.entry("verify")
+        if let Some(Err(error)) = verify.as_ref().map(signature::check)
+            && let Some(entry) = spec.get("verify").and_then(|verify| verify.entry("secretRef"))
         {
-            let message = "the secret of `verify` holds no key, so no signature would ever do";
-            self.error(rules::SECRET, entry.place().location(self.path), message, "Put the public keys into it.");
+            let place = entry.place().location(self.path);
+            let escaped = |text: &str| crate::present::escape::line(text);
+            let messages = if let SignatureError::Keys { secret, faults } = &error {
+                let one = |KeyFault { key, line, reason }: &KeyFault| {
+                    let line = if *line == 0 { String::new() } else { format!(" line {line}") };
+                    escaped(&format!("secret `{secret}`: `{key}`{line} {reason}"))
+                };
+                faults.iter().map(one).collect()
+            } else {
+                vec![escaped(&error.to_string())]
+            };
+            for message in messages {
+                self.error(rules::SECRET, place.clone(), message, error.help());
+            }
         }
         Secrets { git, forge, webhook, verify }
     }

@@ -46,10 +46,7 @@ apiVersion: v1
 kind: Secret
 metadata: {name: keys}
 stringData:
-  me.pub: |
-    -----BEGIN PGP PUBLIC KEY BLOCK-----
-    canary-4
-    -----END PGP PUBLIC KEY BLOCK-----
+  me.sshpub: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINNTMKx+ipEELLIhmTFZ6ZQAwR1ZUuaqjB9CPXHglR95 canary-4
 ---
 ";
 
@@ -85,6 +82,18 @@ fn a_source_of_four_lines_will_do() {
     assert!(read.findings.is_empty(), "{:?}", read.findings);
     assert_eq!(read.sources[0].interval, Some(spec::INTERVAL));
     assert_eq!(read.sources[0].folder, "");
+}
+
+#[test]
+fn the_keys_of_verify_are_read_beforehand() {
+    for mode in ["Head", "HEAD", "Tag", "TagAndHead", "TagAndHEAD"] {
+        let text = WHOLE.replace("mode: Head", &format!("mode: {mode}"));
+        assert!(read("sources.yaml", text.as_bytes()).findings.is_empty(), "{mode}");
+    }
+    insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: head")), @"sources.yaml:17:18: error[schema/unknown-word] `spec.verify.mode` is `head`; expected one of `Head`, `Tag`, `TagAndHead`, `HEAD`, `TagAndHEAD`");
+    insta::assert_snapshot!(told(&WHOLE.replace("me.sshpub", "me.pub")), @"sources.yaml:17:24: error[source/secret] secret `keys` has no public key to judge signatures by");
+    insta::assert_snapshot!(told(&WHOLE.replace("AAAA", "AAAB")), @"sources.yaml:17:24: error[source/secret] secret `keys`: `me.sshpub` line 1 is no public key: length invalid");
+    insta::assert_snapshot!(told(&WHOLE.replace("secretRef: {name: keys}", "secretRef: {name: kees}")), @"sources.yaml:17:42: error[source/secret] there is no secret `kees` in the file");
 }
 
 #[test]
@@ -176,6 +185,8 @@ fn what_may_be_a_secret_is_never_quoted() {
         "kind: Secret\napiVersion: v1\nmetadata: {name: a}\nstringData: {token: {canary: canary}}\n",
         "kind: Secret\napiVersion: v1\nmetadata: {name: a}\nstringData:\n  token: \"canary\n",
         "kind: secret\nstringData: {token: canary}\n",
+        "kind: ModelSource\n--- a# b\nkind: Secret\nstringData: {token: canary}\n",
+        "kind: ModelSource\n...\nkind: Secret\nstringData: {token: canary}\n",
         "kind: Model\nspec: {canary: canary}\n",
         "kind: [canary]\n",
         "canary\n",

@@ -9,6 +9,8 @@ use crate::controller::metrics::Look;
 use crate::controller::schedule::jittered;
 use crate::source::mirror::{Fetched, Tip};
 use crate::source::model_source::Reference;
+use crate::source::secret::SecretValues;
+use crate::source::signature::{self, SignatureError};
 use jiff::Timestamp;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -125,15 +127,14 @@ impl Unit {
     }
 
     /// Why the commit may not be rendered, where the source asks for signatures.
-    async fn verify(&self, tip: &Tip) -> Result<Option<String>, GitError> {
-        let (Some(verify), Some(keys)) = (&self.source.spec.verify, &self.source.secrets.verify) else {
-            return Ok(None);
-        };
-        let (mode, keys, tip) = (verify.mode, keys.clone(), tip.clone());
-        let signed = self.git.with(move |mirror| mirror.raw(&tip)).await?;
-        let judged = tokio::task::spawn_blocking(move || {
-            crate::source::signature::verify(mode, &signed, &keys, Timestamp::now())
-        });
+    async fn verify(&self, tip: &Tip) -> Result<Option<SignatureError>, GitError> {
+        let Some(verify) = &self.source.spec.verify else { return Ok(None) };
+        // The file is refused without the secret; should it ever come here without, nothing passes.
+        let none = || SecretValues::new(verify.secret_ref.name.to_string(), std::iter::empty::<(String, Vec<u8>)>());
+        let keys = self.source.secrets.verify.clone().unwrap_or_else(none);
+        let (mode, tip) = (verify.mode, tip.clone());
+        let signed = self.git.with(move |mirror| mirror.signed(&tip)).await?;
+        let judged = tokio::task::spawn_blocking(move || signature::verify(mode, &signed, &keys, Timestamp::now()));
         match judged.await {
             Ok(Ok(signers)) => {
                 for signer in signers {
@@ -141,7 +142,7 @@ impl Unit {
                 }
                 Ok(None)
             }
-            Ok(Err(error)) => Ok(Some(error.to_string())),
+            Ok(Err(error)) => Ok(Some(error)),
             Err(_) => Err(GitError::Panicked),
         }
     }

@@ -21,6 +21,7 @@ use super::windows::{self, Gate};
 use crate::cluster::AnyCluster;
 use crate::dynamo::kinds;
 use crate::object::Object;
+use crate::source::signature::SignatureError;
 pub(super) use attempt::seed;
 use attempt::{Attempt, Memory};
 use futures_util::FutureExt as _;
@@ -52,7 +53,7 @@ pub(super) struct Head {
     /// What the same ref led to before, by an earlier process perhaps.
     previous: Option<String>,
     /// Why it may not be rendered: its signature.
-    unsigned: Option<String>,
+    unsigned: Option<SignatureError>,
 }
 
 impl Head {
@@ -122,8 +123,8 @@ impl Unit {
                 retries.reset();
                 repairs.reset();
             }
-            if let Some(message) = &head.unsigned {
-                self.refused(&head, report, message);
+            if let Some(error) = &head.unsigned {
+                self.refused(&head, report, error);
                 if once {
                     return Ended::NotWell;
                 }
@@ -191,12 +192,13 @@ impl Unit {
         self.standing.send_modify(|standing| standing.phase = phase);
     }
 
-    fn refused(&self, head: &Head, report: &mut Report, message: &str) {
-        tracing::warn!(source = self.source.name, revision = head.short(), "signature refused: {message}");
+    fn refused(&self, head: &Head, report: &mut Report, error: &SignatureError) {
+        let problem = format!("signature refused: {error}; {}", error.help());
+        tracing::warn!(source = self.source.name, revision = head.short(), "{problem}");
         report.named("default");
-        report.ended(&head.commit, Verdict::Unsigned { message: message.to_owned() });
+        report.ended(&head.commit, Verdict::Unsigned { message: error.to_string() });
         self.standing.send_modify(|standing| {
-            standing.problem = Some(format!("signature refused: {message}"));
+            standing.problem = Some(problem);
             standing.phase = Phase::Idle;
         });
     }

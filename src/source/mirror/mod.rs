@@ -25,7 +25,6 @@ mod tests;
 pub use error::MirrorError;
 pub use network::Traffic;
 pub use remote::{Limits, Remote};
-pub use signed::{Signed, SignedObject};
 
 use crate::source::credentials::{Credentials, Tokens};
 use crate::source::model_source::Reference;

@@ -76,6 +76,14 @@ pub fn verify(
     Ok(signers)
 }
 
+/// Whether the public keys of a secret can be read, before there is anything to judge by them.
+///
+/// # Errors
+/// [`SignatureError::NoKeys`] and [`SignatureError::Keys`], as [`verify`] would give them.
+pub fn check(keys: &SecretValues) -> Result<(), SignatureError> {
+    Keys::read(keys).map(drop)
+}
+
 struct Keys {
     openpgp: openpgp::Ring,
     ssh: ssh::Signers,

@@ -5,6 +5,8 @@ mod scene;
 use crate::cli::MOCK;
 use crate::workbench::Workbench;
 use aws_lc_rs::hmac;
+use russh::keys::ssh_key::PrivateKey;
+use russh::keys::ssh_key::private::Ed25519Keypair;
 use scene::Scene;
 
 const STATOR: &str = "\
@@ -350,4 +352,48 @@ fn a_folder_that_is_watched_is_synced_whenever_it_changes() {
     std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
     assert!(said.contains("Watching "), "{said}");
+}
+
+#[test]
+fn a_commit_that_nobody_trusted_signed_changes_nothing() {
+    let key = |seed: u8| PrivateKey::from(Ed25519Keypair::from_seed(&[seed; 32]));
+    let (trusted, stranger) = (key(1), key(2));
+    let public = trusted.public_key().to_openssh().unwrap();
+    let mut scene = Scene::of(fleet(2));
+    let unsigned = head(&scene.bench);
+    let secret = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: keys}}\nstringData: {{ada.sshpub: '{public} ada@example.com'}}\n---\n"
+    );
+    scene.declare(&(scene.source("models", "  verify: {mode: HEAD, secretRef: {name: keys}}\n") + &secret));
+    scene.start();
+    scene.hears(&format!("signature refused: commit {} is not signed", &unsigned[..12]));
+    assert!(scene.graphs("models").is_empty(), "nothing is rendered, so nothing is applied");
+    scene.until("it is not ready", || scene.metric("stator_source_ready{source=\"models\"}") == 0.0);
+
+    let good = scene.bench.sign(&trusted);
+    scene.synced("models", &good);
+    assert_eq!(scene.graphs("models"), ["mock-0", "mock-1"]);
+
+    // A commit that changes one model and removes the other, by somebody else: the last good revision stays, also after
+    // a start anew.
+    scene.bench.remove("models/mock-1");
+    scale(&scene.bench, 0, 7);
+    let foreign = scene.bench.sign(&stranger);
+    let refused = format!("signature refused: commit {} is signed with the key", &foreign[..12]);
+    scene.hears(&refused);
+    let stays = |scene: &Scene| {
+        assert_eq!(scene.graphs("models"), ["mock-0", "mock-1"]);
+        assert!(scene.graph("models", "mock-0").contains("replicas: 2"));
+    };
+    stays(&scene);
+    assert_eq!(scene.end().code(), Some(0));
+    scene.start();
+    scene.hears(&refused);
+    stays(&scene);
+
+    let mended = scene.bench.sign(&trusted);
+    scene.synced("models", &mended);
+    assert_eq!(scene.graphs("models"), ["mock-0"]);
+    assert!(scene.graph("models", "mock-0").contains("replicas: 7"));
+    assert!(!scene.said().contains(&format!("signature refused: commit {}", &mended[..12])));
 }

@@ -126,7 +126,7 @@ fn tags_versions_and_commits_lead_to_the_same_place() {
         assert_eq!(mirror.fetch(&tip).unwrap().commit, old, "{reference:?}");
         assert_eq!(files(&mut mirror, &old), "model.yaml: 4 bytes");
         let signed = mirror.signed(&tip).unwrap();
-        assert_eq!((signed.commit.signature, signed.tag.is_some()), (None, tip.tag.is_some()));
+        assert_eq!((signed.commit.id, signed.tag.is_some()), (tip.commit, tip.tag.is_some()));
     }
     place.server.asked();
     follow(&mut mirror, &Reference::Commit(old)).unwrap();
@@ -154,4 +154,92 @@ fn a_branch_that_is_gone_is_told_and_what_was_there_stays() {
         there is no ref `refs/pull/7/head`; nothing: the host removes the refs of pull requests that are gone
         the repository does not give out commit 1111111111111111111111111111111111111111; compare `spec.ref.commit` with `git log`; some hosts give out only commits that a branch or tag leads to
         ");
+}
+
+/// Every object of `tests/data/signatures`, which are one history, and its tags.
+fn signatures(place: &Place) {
+    let folder = format!("{}/tests/data/signatures", env!("CARGO_MANIFEST_DIR"));
+    let odb = place.origin.0.odb().unwrap();
+    // The commits are empty, and so is their tree.
+    odb.write(git2::ObjectType::Tree, b"").unwrap();
+    for entry in fs_err::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let kind = match name.split('-').next() {
+            Some("commit") => git2::ObjectType::Commit,
+            Some("tag") => git2::ObjectType::Tag,
+            _ => continue,
+        };
+        let id = odb.write(kind, &fs_err::read(&path).unwrap()).unwrap();
+        let name = match name.as_str() {
+            "tag-openpgp" => "refs/tags/v1.0.0".to_owned(),
+            "tag-ssh" => "refs/tags/v1.1.0".to_owned(),
+            "tag-unsigned" => "refs/tags/v1.2.0".to_owned(),
+            _ if kind == git2::ObjectType::Tag => continue,
+            commit => format!("refs/heads/{}", commit.trim_start_matches("commit-")),
+        };
+        place.origin.point(&name, id);
+    }
+}
+
+#[test]
+fn what_git_signed_is_judged_as_the_host_gave_it() {
+    let place = Place::new();
+    signatures(&place);
+    // A signed tag, put on under another name.
+    let ssh = place.origin.0.refname_to_id("refs/tags/v1.1.0").unwrap();
+    place.origin.point("refs/tags/v9.0.0", ssh);
+    let secret = |files: &[&str]| {
+        let read = |name: &&str| {
+            let path = format!("{}/tests/data/signatures/{name}", env!("CARGO_MANIFEST_DIR"));
+            ((*name).to_owned(), fs_err::read(path).unwrap())
+        };
+        SecretValues::new("keys", files.iter().map(read))
+    };
+    let keys = secret(&["openpgp-ed.asc", "ssh-ed25519.sshpub", "ssh-ecdsa.sshpub"]);
+    let now = "2026-01-08T11:00:00Z".parse().unwrap();
+    let mut mirror = place.mirror();
+    let mut told = Vec::new();
+    let branch = |name: &str| Reference::Branch(name.to_owned());
+    let tag = |name: &str| Reference::Tag(name.to_owned());
+    for (mode, reference) in [
+        (VerifyMode::Head, branch("openpgp-ed")),
+        (VerifyMode::Head, branch("ssh-ed25519")),
+        (VerifyMode::Head, branch("ssh-rsa")),
+        (VerifyMode::Head, branch("openpgp-owner")),
+        (VerifyMode::Head, branch("unsigned")),
+        (VerifyMode::Tag, branch("ssh-ed25519")),
+        (VerifyMode::Tag, tag("v1.0.0")),
+        (VerifyMode::TagAndHead, tag("v1.1.0")),
+        (VerifyMode::Tag, tag("v1.2.0")),
+        (VerifyMode::Tag, tag("v9.0.0")),
+        (VerifyMode::TagAndHead, Reference::Semver(">=1.0.0, <1.2.0".to_owned())),
+    ] {
+        let tip = mirror.poll(&reference).unwrap();
+        mirror.fetch(&tip).unwrap();
+        let one = match verify(mode, &mirror.signed(&tip).unwrap(), &keys, now) {
+            Ok(signers) => {
+                let names: Vec<String> = signers.iter().map(|one| format!("{} by {}", one.object, one.name)).collect();
+                names.join(", ")
+            }
+            Err(error) => format!("refused: {error}"),
+        };
+        told.push(format!("{}: {one}", tip.name));
+    }
+    let told = regex::Regex::new("[0-9a-f]{12}").unwrap().replace_all(&told.join("\n"), "ID").into_owned();
+    let told =
+        regex::Regex::new("SHA256:[A-Za-z0-9+/]{43}|[0-9A-F]{16,40}").unwrap().replace_all(&told, "KEY").into_owned();
+    insta::assert_snapshot!(told, @"
+    refs/heads/openpgp-ed: commit ID by Ed25519 <ed@example.com>
+    refs/heads/ssh-ed25519: commit ID by ed25519@example.com
+    refs/heads/ssh-rsa: refused: commit ID is signed with the key KEY, which the secret does not have
+    refs/heads/openpgp-owner: refused: commit ID is signed with the key KEY, which the secret does not have
+    refs/heads/unsigned: refused: commit ID is not signed
+    refs/heads/ssh-ed25519: refused: the source asks for a signed tag, and the revision is no annotated tag
+    refs/tags/v1.0.0: tag v1.0.0 by Ed25519 <ed@example.com>
+    refs/tags/v1.1.0: tag v1.1.0 by ed25519@example.com, commit ID by ecdsa@example.com
+    refs/tags/v1.2.0: refused: tag v1.2.0 is not signed
+    refs/tags/v9.0.0: refused: tag v9.0.0 is signed for something else: it was signed under another name
+    refs/tags/v1.1.0: tag v1.1.0 by ed25519@example.com, commit ID by ecdsa@example.com
+    ");
 }
