@@ -7,4 +7,5 @@ mod push;
 mod rollback;
 mod stage;
 mod trouble;
+mod trust;
 mod webhooks;

@@ -23,6 +23,9 @@ pub use repository::{Comment, Repository, Status};
 pub use wire::{Delivery, Way, Wire, with_header};
 
 use crate::testbed::{self, Module, Pipe, Supervisor};
+use russh::keys::PrivateKey;
+use russh::keys::ssh_key::LineEnding;
+use russh::keys::ssh_key::private::Ed25519Keypair;
 use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -99,6 +102,7 @@ impl Gitea {
                 .replace("{ssh}", &ssh.to_string())
                 .replace("{secret}", &uuid::Uuid::new_v4().to_string());
             fs_err::write(folder.join("app.ini"), settings).map_err(|error| error.to_string())?;
+            host_key(folder)?;
             Ok(vec![("BINARY", binary.into_os_string()), ("PASSWORD", OsString::from(&password))])
         };
         let supervisor = Supervisor::start(include_str!("gitea.sh"), prepare, spawn)?;
@@ -171,9 +175,8 @@ impl Gitea {
 
     /// The lines of `known_hosts` for its SSH server.
     pub fn known_hosts(&self) -> String {
-        let key = fs_err::read_to_string(self.folder().join("data/ssh/gitea.rsa.pub")).unwrap();
-        let key: Vec<&str> = key.split_whitespace().take(2).collect();
-        format!("[127.0.0.1]:{} {}\n", self.ssh, key.join(" "))
+        let key = fs_err::read_to_string(self.folder().join("host.pub")).unwrap();
+        format!("[127.0.0.1]:{} {key}\n", self.ssh)
     }
 
     /// The token of [`OWNER`], which may do everything.
@@ -205,6 +208,21 @@ impl Gitea {
     pub fn logs(&self) -> String {
         self.supervisor.logs(&["setup", "gitea"])
     }
+}
+
+/// Makes the key of the SSH server: an Ed25519 one, since the one that Gitea makes itself is RSA, which stator does not
+/// take as a host's.
+fn host_key(folder: &Path) -> Result<(), String> {
+    let key = new_key();
+    let public = key.public_key().to_openssh().map_err(|error| error.to_string())?;
+    fs_err::write(folder.join("host.pub"), public).map_err(|error| error.to_string())?;
+    key.write_openssh_file(&folder.join("host"), LineEnding::LF).map_err(|error| error.to_string())
+}
+
+/// A new SSH key.
+pub fn new_key() -> PrivateKey {
+    let seed = [*uuid::Uuid::new_v4().as_bytes(), *uuid::Uuid::new_v4().as_bytes()].concat();
+    PrivateKey::from(Ed25519Keypair::from_seed(&seed.try_into().unwrap()))
 }
 
 /// A port that nobody listens on, below those that the system gives to outgoing connections: while Gitea is down, a client
