@@ -20,6 +20,8 @@ use tokio::time::{Instant, timeout};
 
 /// A body has to be here within this time.
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a body that is refused for its size is read on.
+const LINGER: Duration = Duration::from_secs(5);
 /// How long a delivery waits for others to be read before it.
 const TURN: Duration = Duration::from_secs(2);
 /// Bodies from this size on are verified and parsed away from the tasks that answer.
@@ -133,22 +135,36 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.eq_ignore_ascii_case("application/json")
 }
 
-async fn read(shared: &Shared, headers: &HeaderMap, body: Body, limit: usize) -> Result<bytes::Bytes, Refused> {
+async fn read(shared: &Shared, headers: &HeaderMap, mut body: Body, limit: usize) -> Result<bytes::Bytes, Refused> {
     let too_large =
         || unreadable(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large; the next poll sees what it was about");
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX)) {
+        if let Ok(_turn) = shared.bodies.try_acquire() {
+            discard(&mut body).await;
+        }
         return Err(too_large());
     }
     let busy = || unreadable(StatusCode::SERVICE_UNAVAILABLE, "too many deliveries at once");
     let _turn =
         timeout(TURN, Arc::clone(&shared.bodies).acquire_owned()).await.map_err(|_| busy())?.map_err(|_| busy())?;
-    match timeout(BODY_DEADLINE, Limited::new(body, limit).collect()).await {
+    match timeout(BODY_DEADLINE, Limited::new(&mut body, limit).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            discard(&mut body).await;
+            Err(too_large())
+        }
         Ok(Err(_)) => Err(unreadable(StatusCode::BAD_REQUEST, "the body ends before it is whole")),
         Err(_) => Err(unreadable(StatusCode::REQUEST_TIMEOUT, "the body did not come in time")),
     }
+}
+
+/// Reads on and throws away, for a while: whose connection ends while it still writes sees a broken connection in place
+/// of the answer.
+async fn discard(body: &mut Body) {
+    let rest = async { while let Some(Ok(_)) = body.frame().await {} };
+    // A sender that is not done by then goes without the answer.
+    let _ = timeout(LINGER, rest).await;
 }
 
 /// The sources whose secret fits, and what the delivery says. The refusal of the last one where none does.

@@ -88,10 +88,10 @@ fn a_new_image_and_one_more_replica_peak_at_the_surge_of_every_worker() {
     let markdown = planned(&bench, "markdown");
     let table: Vec<&str> = markdown.lines().filter(|line| line.starts_with("**") || line.starts_with('|')).collect();
     assert_snapshot!(table.join("\n"), @r#"
-    **+4 h200\_sxm (12 → 16, peak 22) · ≈ +\$10,220/mo (\$42.00/h → \$56.00/h) · disruption: managed-roll**
+    **+4 h200\_sxm (12 → 16, peak 22) · ≈ +\$&#8203;10,220/mo (\$&#8203;42.00/h → \$&#8203;56.00/h) · disruption: managed-roll**
     | | Model | What changes | GPUs | Peak | Disruption |
     |--|--|--|--:|--:|--|
-    | `~` | llama | update `DynamoGraphDeployment llama`<br>`spec.components[name=decode].podTemplate.spec.containers[name=main].image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0 → nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.1`<br>`spec.components[name=decode].replicas: 2 → 3`<br>`spec.components[name=frontend].podTemplate.spec.containers[name=main].image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0 → nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.1`<br>and 1 more<br>all 2 worker components roll (decode, prefill): the operator hashes them together | +4 h200\_sxm<br>+\$14.00/h | 22 | managed-roll |
+    | `~` | llama | update `DynamoGraphDeployment llama`<br>`spec.components[name=decode].podTemplate.spec.containers[name=main].image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0 → nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.1`<br>`spec.components[name=decode].replicas: 2 → 3`<br>`spec.components[name=frontend].podTemplate.spec.containers[name=main].image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0 → nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.1`<br>and 1 more<br>all 2 worker components roll (decode, prefill): the operator hashes them together | +4 h200\_sxm<br>+\$&#8203;14.00/h | 22 | managed-roll |
     "#);
 }
 

@@ -226,6 +226,7 @@ fn completions_and_manual_pages_know_every_verb() {
     bench.run(["man", "pages"]).success();
     assert_snapshot!(bench.files("pages").join("\n"), @r#"
     pages/stator-completions.1
+    pages/stator-controller.1
     pages/stator-describe.1
     pages/stator-diff.1
     pages/stator-events.1
@@ -240,6 +241,7 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-man.1
     pages/stator-plan.1
     pages/stator-render.1
+    pages/stator-rollback.1
     pages/stator-schema.1
     pages/stator-status.1
     pages/stator-sync.1
