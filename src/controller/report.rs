@@ -5,7 +5,7 @@ use super::file::Source;
 use super::poster::Poster;
 use super::verdicts::{Contexts, Ledger, MOST_MODELS, ModelVerdict, Stage, Verdict};
 use crate::forge::{AnyForge, Http};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a host is asked what it shows, after a start.
@@ -25,10 +25,35 @@ pub(super) struct Host {
 /// The statuses of one source's commits. Where the source names no forge, they are only kept.
 pub(super) struct Report {
     source: Arc<Source>,
-    host: Option<Host>,
-    ledger: Option<Ledger>,
+    wanted: Wanted,
     /// Seen before the environment's name was known.
     early: Vec<String>,
+    /// What an earlier process may have said something of, and nobody has asked the host for.
+    unasked: Vec<String>,
+    /// To be taken up again, as soon as its statuses have a name.
+    reopened: Option<String>,
+}
+
+/// What the host is to show. Clones are of the same.
+#[derive(Clone)]
+pub(super) struct Wanted {
+    host: Option<Host>,
+    ledger: Arc<Mutex<Option<Ledger>>>,
+}
+
+impl Wanted {
+    fn ledger(&self) -> MutexGuard<'_, Option<Ledger>> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands it all to the poster, again too: what found no room there finds it later.
+    pub(super) fn post(&self) {
+        let Some(host) = &self.host else { return };
+        let wanted = self.ledger().as_ref().map(Ledger::wanted);
+        if let Some(wanted) = wanted {
+            host.poster.want(wanted);
+        }
+    }
 }
 
 impl Report {
@@ -42,23 +67,46 @@ impl Report {
             let poster = Arc::new(Poster::start(Arc::clone(&forge), Arc::clone(&budget), seed));
             Host { forge, poster, budget }
         });
-        let mut report = Self { source, host, ledger: None, early: Vec::new() };
-        if let Some(environment) = report.source.spec.environment.clone() {
-            report.named(environment.as_str());
+        let wanted = Wanted { host, ledger: Arc::default() };
+        let environment = source.spec.environment.clone();
+        let mut report = Self { source, wanted, early: Vec::new(), unasked: Vec::new(), reopened: None };
+        if let Some(environment) = environment {
+            report.open(environment.as_str());
         }
         (report, problem)
     }
 
     /// The git host, where the source names one that can be connected to.
     pub(super) fn host(&self) -> Option<&Host> {
-        self.host.as_ref()
+        self.wanted.host.as_ref()
+    }
+
+    /// What the host is to show, for whoever looks at the repository.
+    pub(super) fn wanted(&self) -> Wanted {
+        self.wanted.clone()
+    }
+
+    /// Whether the environment's name is known.
+    pub(super) fn is_named(&self) -> bool {
+        self.wanted.ledger().is_some()
     }
 
     /// The environment's name is known now; the first time counts.
-    pub(super) fn named(&mut self, environment: &str) {
-        if self.ledger.is_some() {
+    pub(super) async fn named(&mut self, environment: &str) {
+        if self.is_named() {
             return;
         }
+        self.open(environment);
+        for commit in std::mem::take(&mut self.unasked) {
+            self.recall(&commit).await;
+        }
+        if let Some(commit) = self.reopened.take() {
+            self.reopened(&commit);
+        }
+        self.wanted.post();
+    }
+
+    fn open(&mut self, environment: &str) {
         let spec = &self.source.spec;
         let prefix = spec.forge.as_ref().and_then(|forge| forge.context.clone());
         let mut ledger = Ledger::new(Contexts {
@@ -71,30 +119,50 @@ impl Report {
         for commit in self.early.drain(..) {
             ledger.seen(&commit);
         }
-        self.ledger = Some(ledger);
-        self.post();
+        *self.wanted.ledger() = Some(ledger);
     }
 
     /// A commit is the newest now. `before` is what the source followed when it was last looked at, which may have been
     /// by an earlier process: what the host shows of both is read once.
     pub(super) async fn seen(&mut self, commit: &str, before: Option<&str>, first: bool) {
-        match &mut self.ledger {
-            Some(ledger) => ledger.seen(commit),
-            None => self.early.push(commit.to_owned()),
-        }
-        if first {
-            for commit in [Some(commit), before].into_iter().flatten() {
+        let named = match &mut *self.wanted.ledger() {
+            Some(ledger) => {
+                ledger.seen(commit);
+                true
+            }
+            None => {
+                self.early.push(commit.to_owned());
+                false
+            }
+        };
+        for commit in [Some(commit), before].into_iter().flatten().filter(|_| first) {
+            if named {
                 self.recall(commit).await;
+            } else {
+                self.unasked.push(commit.to_owned());
             }
         }
-        self.post();
+        self.wanted.post();
     }
 
-    async fn recall(&mut self, commit: &str) {
-        let (Some(Host { poster, .. }), Some(ledger)) = (&self.host, &mut self.ledger) else { return };
-        let prefix = ledger.contexts().environment();
+    /// The newest commit is taken up again, since somebody changed something for it.
+    pub(super) fn reopened(&mut self, commit: &str) {
+        if self.is_named() {
+            self.change(|ledger| ledger.reopened(commit));
+        } else {
+            self.reopened = Some(commit.to_owned());
+        }
+    }
+
+    async fn recall(&self, commit: &str) {
+        let prefix = self.wanted.ledger().as_ref().map(|ledger| ledger.contexts().environment());
+        let (Some(Host { poster, .. }), Some(prefix)) = (&self.wanted.host, prefix) else { return };
         match tokio::time::timeout(RECALL, poster.recall(commit, &prefix)).await {
-            Ok(Ok(shown)) => ledger.recall(commit, &shown),
+            Ok(Ok(shown)) => {
+                if let Some(ledger) = &mut *self.wanted.ledger() {
+                    ledger.recall(commit, &shown);
+                }
+            }
             Ok(Err(error)) => tracing::warn!(%error, commit, "what the git host shows of the commit is not known"),
             Err(_) => tracing::warn!(commit, "the git host did not say in time what it shows of the commit"),
         }
@@ -120,21 +188,15 @@ impl Report {
     }
 
     fn change(&mut self, change: impl FnOnce(&mut Ledger)) {
-        if let Some(ledger) = &mut self.ledger {
+        if let Some(ledger) = &mut *self.wanted.ledger() {
             change(ledger);
-            self.post();
         }
-    }
-
-    fn post(&self) {
-        if let (Some(Host { poster, .. }), Some(ledger)) = (&self.host, &self.ledger) {
-            poster.want(ledger.wanted());
-        }
+        self.wanted.post();
     }
 
     /// Waits until all that is wanted is posted, but not for long: what is not is posted after the next start.
     pub(super) async fn settled(&self, deadline: Duration) {
-        if let Some(Host { poster, .. }) = &self.host
+        if let Some(Host { poster, .. }) = &self.wanted.host
             && !poster.settled(deadline).await
         {
             tracing::warn!("not all statuses were posted in time; the next start posts the rest");
@@ -149,4 +211,55 @@ fn connect(source: &Source) -> Result<Option<AnyForge>, String> {
         .map_err(|error| error.to_string())?;
     let told = |error: crate::forge::ForgeError| format!("{error}; {}", error.help());
     AnyForge::connect(spec, &source.url, secret, http).map(Some).map_err(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(more: &str) -> Report {
+        let text = format!(
+            "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: a}}\nspec: {{url: 'https://h/a/b.git', ref: {{branch: main}}{more}}}\n"
+        );
+        let source = super::super::file::read("s.yaml", text.as_bytes()).sources.remove(0);
+        Report::new(Arc::new(source), Arc::default(), 7).0
+    }
+
+    fn shown(report: &Report) -> String {
+        let wanted = report.wanted.ledger().as_ref().map(Ledger::wanted).unwrap_or_default();
+        let lines = wanted
+            .into_iter()
+            .map(|(commit, status)| format!("{commit} {} {:?}: {}", status.context, status.state, status.description));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[tokio::test]
+    async fn what_is_told_before_the_environment_has_a_name_is_not_lost() {
+        let mut report = report("");
+        report.seen("aaaaaaa", None, true).await;
+        report.seen("bbbbbbb", Some("aaaaaaa"), false).await;
+        report.reopened("bbbbbbb");
+        report.progress("bbbbbbb", Stage::Reading);
+        assert_eq!(shown(&report), "");
+        report.named("prod").await;
+        // The first name counts.
+        report.named("other").await;
+        insta::assert_snapshot!(shown(&report), @r"
+        aaaaaaa stator/prod Success: superseded by bbbbbbb
+        bbbbbbb stator/prod Pending: queued
+        ");
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_is_taken_up_again_is_pending_once_more_unless_it_went_well() {
+        let mut report = report(", environment: prod");
+        report.seen("aaaaaaa", None, true).await;
+        report.ended("aaaaaaa", Verdict::Unsigned { message: "no signature".to_owned() });
+        let ended = shown(&report);
+        report.reopened("aaaaaaa");
+        insta::assert_snapshot!(ended + "\n" + &shown(&report), @r"
+        aaaaaaa stator/prod Failure: signature refused: no signature
+        aaaaaaa stator/prod Pending: queued
+        ");
+    }
 }

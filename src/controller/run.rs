@@ -128,14 +128,14 @@ impl Controller {
                 if !applied.replaced.contains(&name) {
                     applied.started.push(name.clone());
                 }
-                let running = self.start(Arc::new(source));
+                let running = self.start(Arc::new(source), applied.replaced.contains(&name));
                 self.running.insert(name, running);
             }
         }
         applied
     }
 
-    fn start(&mut self, source: Arc<Source>) -> Running {
+    fn start(&mut self, source: Arc<Source>, anew: bool) -> Running {
         let ending = self.ending.child_token();
         let hints = Arc::new(Hints::default());
         let (standing, seen) = watch::channel(Standing::default());
@@ -150,6 +150,7 @@ impl Controller {
             metrics: self.metrics(),
             budget,
             ending: ending.clone(),
+            anew,
         };
         Running { source, ending, task: tokio::spawn(work.supervise()) }
     }
@@ -177,11 +178,13 @@ struct Work {
     metrics: Arc<Metrics>,
     budget: Arc<Budget>,
     ending: CancellationToken,
+    /// Its source was written anew, and no unit has taken that up yet.
+    anew: bool,
 }
 
 impl Work {
     /// Runs the unit, and starts it anew when it panics: one hostile repository is one unit's matter.
-    async fn supervise(self) -> Ended {
+    async fn supervise(mut self) -> Ended {
         let mut backoff = Backoff::new(FIRST, LONGEST);
         let mut pause = Duration::ZERO;
         loop {
@@ -214,6 +217,7 @@ impl Work {
                 standing: self.standing.clone(),
                 metrics: Arc::clone(&self.metrics),
                 ending: self.ending.clone(),
+                anew: std::mem::take(&mut self.anew),
             };
             let once = self.place.once;
             match tokio::spawn(async move { unit.run(report, once).await }).await {

@@ -7,6 +7,7 @@ use crate::finding::{Finding, Location, Rule};
 use crate::intent::check::Form;
 use crate::intent::yaml::{Content, Entry, Node};
 use crate::source::credentials::{Credentials, GithubApp};
+use crate::source::mirror::fault_of_range;
 use crate::source::model_source::{ModelSource, WindowKind};
 use crate::source::secret::SecretValues;
 use crate::source::signature::{self, KeyFault, SignatureError};
@@ -145,7 +146,15 @@ impl Reader<'_> {
                 "branch" if !is_ref("refs/heads/", text) => "is no name of a branch: write it as `git branch` does",
                 "tag" if !is_ref("refs/tags/", text) => "is no name of a tag: write it as `git tag` does",
                 "commit" if !is_commit(text) => "is no commit: write all 40 hexadecimal digits",
-                "semver" if text.trim().is_empty() => "is no range of versions: write one such as `>=1.0.0 <2.0.0`",
+                "semver" => {
+                    if let Some(reason) = fault_of_range(text) {
+                        let range = crate::present::escape::line(text);
+                        let message = format!("`{range}` is not a range of versions: {reason}");
+                        let help = "Write it as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`.";
+                        self.error(rules::REF, self.at(&entry.value), message, help);
+                    }
+                    continue;
+                }
                 _ => continue,
             };
             let message = format!("`{}` {fault}", crate::present::escape::line(text));
@@ -341,6 +350,17 @@ impl Reader<'_> {
             return;
         };
         let place = forge.place().location(self.path);
+        if let Some(previews) = spec.entry("previews").filter(|entry| entry.value.value == Content::Bool(true)) {
+            let at = previews.place().location(self.path);
+            if forge.value.get("secretRef").is_none() {
+                let message = "`previews` without `forge.secretRef`: nobody may comment without a token";
+                self.error(rules::FORGE, at.clone(), message, "Add `forge.secretRef`, or remove `previews`.");
+            }
+            if spec.get("ref").is_some_and(|reference| reference.get("branch").is_none()) {
+                let message = "`previews` without `ref.branch`: pull requests go into branches";
+                self.error(rules::FORGE, at, message, "Follow a branch, or remove `previews`.");
+            }
+        }
         if let Some(address) = forge.value.get("url") {
             let insecure = spec.get("allowInsecure").is_some_and(|node| node.value == Content::Bool(true));
             let fine = address.as_str().and_then(|text| url::Url::parse(text).ok()).is_some_and(|url| {

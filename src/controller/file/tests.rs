@@ -175,6 +175,26 @@ fn sources_that_would_fight_are_refused() {
 }
 
 #[test]
+fn a_range_that_is_none_is_told_before_anything_is_fetched() {
+    let one = |name: &str, more: &str| {
+        format!(
+            "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: {name}}}\nspec: {{url: 'https://h/a/{name}.git', {more}}}\n---\n"
+        )
+    };
+    let fine = ["'>=1.0.0 <2.0.0'", "1.x", "^1.2 || ~2.0.1", "'*'"];
+    let fine =
+        fine.iter().enumerate().map(|(at, range)| one(&format!("fine-{at}"), &format!("ref: {{semver: {range}}}")));
+    let previews = one("c", "ref: {semver: 1.x}, forge: {type: github}, previews: true");
+    let text = [one("a", "ref: {semver: main}"), one("b", "ref: {semver: '>= 1.0.0 <'}"), previews].concat();
+    insta::assert_snapshot!(told(&(text + &fine.collect::<String>())), @"
+        sources.yaml:4:48: error[source/ref] `main` is not a range of versions: `main` is no version
+        sources.yaml:9:48: error[source/ref] `>= 1.0.0 <` is not a range of versions: no version stands after `<`
+        sources.yaml:14:87: error[source/forge] `previews` without `forge.secretRef`: nobody may comment without a token
+        sources.yaml:14:87: error[source/forge] `previews` without `ref.branch`: pull requests go into branches
+        ");
+}
+
+#[test]
 fn what_may_be_a_secret_is_never_quoted() {
     for text in [
         "kind: Secret\napiVersion: v1\nmetadata: {name: a}\nstringData: {token: &canary x}\n",

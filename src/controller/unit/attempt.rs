@@ -1,7 +1,7 @@
 //! One attempt: a commit's files, rendered, planned against what is live, and carried out.
 
 use super::judge::{Before, Judged, Next, judge};
-use super::{Head, Unit, is_ours};
+use super::{Head, UNNAMED, Unit, is_ours};
 use crate::controller::board::Phase;
 use crate::controller::git::GitError;
 use crate::controller::metrics::Ending;
@@ -276,11 +276,11 @@ impl Unit {
         let mut selection = match selection {
             Ok(selection) => selection,
             Err(error) => {
-                report.named("default");
+                report.named(UNNAMED).await;
                 return Err(without_environment(&error, &findings));
             }
         };
-        report.named(&selection.name);
+        report.named(&selection.name).boxed().await;
         self.settle(&mut selection)?;
         sync::desired::learn(&self.cluster, &mut selection).await;
         let rendered = tokio::task::spawn_blocking(move || Desired::of(selection));

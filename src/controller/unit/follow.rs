@@ -6,6 +6,7 @@ use crate::controller::board::Phase;
 use crate::controller::git::GitError;
 use crate::controller::hints::Taken;
 use crate::controller::metrics::Look;
+use crate::controller::report::Wanted;
 use crate::controller::schedule::jittered;
 use crate::source::mirror::{Fetched, Tip};
 use crate::source::model_source::Reference;
@@ -22,8 +23,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 impl Unit {
     /// Looks at the repository for as long as the process lives, and tells `heads` of each commit that is new. With
-    /// `once` it looks once.
-    pub(super) async fn follow(&self, heads: &watch::Sender<Option<Head>>, once: bool) {
+    /// `once` it looks once. What the git host is to show is handed in again with every look.
+    pub(super) async fn follow(&self, heads: &watch::Sender<Option<Head>>, wanted: &Wanted, once: bool) {
         let mut backoff = Backoff::new(FIRST, LONGEST);
         let mut last: Option<Tip> = None;
         loop {
@@ -48,6 +49,7 @@ impl Unit {
                 }
             };
             self.standing.send_modify(|standing| standing.looked = true);
+            wanted.post();
             if once || self.hinted(due).await.is_none() {
                 return;
             }

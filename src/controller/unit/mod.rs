@@ -20,6 +20,7 @@ use super::verdicts::{Stage, Verdict};
 use super::windows::{self, Gate};
 use crate::cluster::AnyCluster;
 use crate::dynamo::kinds;
+use crate::intent::Workspace;
 use crate::object::Object;
 use crate::source::signature::SignatureError;
 pub(super) use attempt::seed;
@@ -44,6 +45,9 @@ const QUIET: Duration = Duration::from_secs(600);
 const BLIND: Duration = Duration::from_secs(120);
 /// How long the last statuses are waited for at the end.
 const FAREWELL: Duration = Duration::from_secs(10);
+
+/// The environment's name in statuses where neither the source nor the repository tells it.
+const UNNAMED: &str = "default";
 
 /// A commit that is to be synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +78,8 @@ pub(super) struct Unit {
     pub(super) standing: watch::Sender<Standing>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) ending: CancellationToken,
+    /// Whether it takes the place of one whose source was written anew: the newest commit is taken up again then.
+    pub(super) anew: bool,
 }
 
 /// How a unit that ran once ended.
@@ -92,8 +98,9 @@ impl Unit {
     pub(super) async fn run(&self, mut report: Report, once: bool) -> Ended {
         let (heads, newest) = watch::channel(None);
         let previews = (!once).then(|| self.preview(&report, newest.clone()));
+        let wanted = report.wanted();
         let ended = {
-            let mut follow = self.follow(&heads, once).boxed();
+            let mut follow = self.follow(&heads, &wanted, once).boxed();
             let mut work = self.work(newest, &mut report, once).boxed();
             tokio::select! {
                 ended = &mut work => ended,
@@ -115,16 +122,22 @@ impl Unit {
         let mut repairs = Backoff::new(FIRST, LONGEST);
         let mut repaired = Instant::now();
         let mut current: Option<String> = None;
+        let mut was_closed = false;
         loop {
             let Some(head) = self.newest(&mut heads).await else { return Ended::Told };
             if current.as_ref() != Some(&head.commit) {
-                report.seen(&head.commit, head.previous.as_deref(), current.is_none()).await;
+                let first = current.is_none();
+                report.seen(&head.commit, head.previous.as_deref(), first).await;
+                if first && self.anew {
+                    report.reopened(&head.commit);
+                }
+                was_closed = false;
                 current = Some(head.commit.clone());
                 retries.reset();
                 repairs.reset();
             }
             if let Some(error) = &head.unsigned {
-                self.refused(&head, report, error);
+                self.refused(&head, report, error).boxed().await;
                 if once {
                     return Ended::NotWell;
                 }
@@ -135,8 +148,12 @@ impl Unit {
                 if once {
                     return Ended::NotWell;
                 }
+                was_closed = true;
                 self.change(&head, &mut heads, closed).await;
                 continue;
+            }
+            if std::mem::take(&mut was_closed) {
+                report.reopened(&head.commit);
             }
             let (next, well) = match self.attempt(&head, &heads, report, &mut memory).boxed().await {
                 Attempt::Cancelled if self.ending.is_cancelled() => return Ended::Told,
@@ -192,15 +209,29 @@ impl Unit {
         self.standing.send_modify(|standing| standing.phase = phase);
     }
 
-    fn refused(&self, head: &Head, report: &mut Report, error: &SignatureError) {
+    async fn refused(&self, head: &Head, report: &mut Report, error: &SignatureError) {
         let problem = format!("signature refused: {error}; {}", error.help());
         tracing::warn!(source = self.source.name, revision = head.short(), "{problem}");
-        report.named("default");
+        if !report.is_named() {
+            report.named(&self.environment_at(&head.commit).await).await;
+        }
         report.ended(&head.commit, Verdict::Unsigned { message: error.to_string() });
         self.standing.send_modify(|standing| {
             standing.problem = Some(problem);
             standing.phase = Phase::Idle;
         });
+    }
+
+    /// The only environment of a commit that is not to be rendered: its name is all that is taken from there.
+    async fn environment_at(&self, commit: &str) -> String {
+        let (commit, folder) = (commit.to_owned(), self.source.folder.clone());
+        let read = self.git.with(move |mirror| mirror.tree(&commit, &folder)).await;
+        let named = tokio::task::spawn_blocking(move || {
+            let mut tree = read.ok()?;
+            tree.files.retain(|file| file.path == "stator.yaml");
+            Workspace::parse(&tree).environment(None).ok().map(|selection| selection.name)
+        });
+        named.await.ok().flatten().unwrap_or_else(|| UNNAMED.to_owned())
     }
 
     /// Whether no sync may run now, and how long to wait; for ever when there is nothing to wait for.

@@ -35,6 +35,11 @@ use std::sync::Arc;
 use store::Store;
 use tokio_util::sync::CancellationToken;
 
+/// Why a range of versions, as `spec.ref.semver` has it, is none. `None` when it is one.
+pub fn fault_of_range(text: &str) -> Option<String> {
+    range::Range::parse(text).err()
+}
+
 /// Bytes of a commit or a tag, message and signatures included.
 const OBJECT: usize = 8 << 20;
 

@@ -400,6 +400,10 @@ fn source(gitea: &Gitea, repository: &Repository<'_>, key: &PrivateKey, setting:
     if verify {
         more.push_str("\n  verify: {mode: Head, secretRef: {name: keys}}");
     }
+    // A commit that may not be rendered is told under the repository's name for the environment all the same.
+    if !verify {
+        more.push_str("\n  environment: staging");
+    }
     let public = key.public_key().to_openssh().unwrap();
     let api = gitea.url();
     format!(
@@ -410,7 +414,6 @@ metadata: {{name: models}}
 spec:
   url: {url}
   ref: {{branch: main}}
-  environment: staging
   interval: {interval}
   secretRef: {{name: git}}
   forge: {{type: gitea, url: {api}, secretRef: {{name: forge}}}}

@@ -58,3 +58,14 @@ fn it_ends_between_writes_when_it_is_asked_to_in_mid_sync() {
     stage.synced(&first);
     stage.end();
 }
+
+#[test]
+fn a_commit_without_a_signature_is_refused_under_the_name_that_the_repository_has() {
+    let Some(stage) = Stage::set("unsigned", Setting { verify: true, ..Setting::DEFAULT }) else { return };
+    let first = stage.first.clone();
+    stage.follow();
+    let refused = stage.wait_for(&first, "stator/staging", "failure");
+    assert!(refused.starts_with("signature refused: "), "{refused}");
+    assert!(stage.repository.statuses(&first).iter().all(|status| status.context == "stator/staging"));
+    assert_eq!(stage.workers("chat"), None);
+}
