@@ -216,7 +216,7 @@ fn host_key(folder: &Path) -> Result<(), String> {
     let key = new_key();
     let public = key.public_key().to_openssh().map_err(|error| error.to_string())?;
     fs_err::write(folder.join("host.pub"), public).map_err(|error| error.to_string())?;
-    key.write_openssh_file(&folder.join("host"), LineEnding::LF).map_err(|error| error.to_string())
+    key.write_openssh_file(folder.join("host"), LineEnding::LF).map_err(|error| error.to_string())
 }
 
 /// A new SSH key.
