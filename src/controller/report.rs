@@ -114,7 +114,7 @@ impl Report {
             environment: environment.to_owned(),
             per_model: spec.status_per_model,
             most_models: MOST_MODELS,
-            target_url: None,
+            target_url: spec.forge.as_ref().and_then(|forge| forge.target_url.clone()),
         });
         for commit in self.early.drain(..) {
             ledger.seen(&commit);
@@ -248,6 +248,16 @@ mod tests {
         aaaaaaa stator/prod Success: superseded by bbbbbbb
         bbbbbbb stator/prod Pending: queued
         ");
+    }
+
+    #[tokio::test]
+    async fn a_status_leads_where_its_source_says() {
+        let mut report =
+            report(", environment: prod, forge: {type: gitea, targetUrl: 'https://grafana.example.com/d/models'}");
+        report.seen("aaaaaaa", None, true).await;
+        let wanted = report.wanted.ledger().as_ref().map(Ledger::wanted).unwrap_or_default();
+        let leads: Vec<_> = wanted.iter().map(|(_, status)| status.target_url.as_deref()).collect();
+        assert_eq!(leads, [Some("https://grafana.example.com/d/models")]);
     }
 
     #[tokio::test]

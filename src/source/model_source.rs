@@ -158,6 +158,10 @@ pub struct Forge {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub context: Option<String>,
+    /// Where commit statuses lead whoever follows them: the `https://` address of a dashboard or a page of the team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub target_url: Option<String>,
 }
 
 /// A git host with an API.

@@ -82,7 +82,12 @@ pub(super) fn host(arguments: &Arguments, restorer: &Restorer, output: &Output) 
                 })?,
             };
             let secret = SecretValues::new(TOKEN, [("token".to_owned(), token.into_bytes())]);
-            (Forge { kind, url: None, secret_ref: None, context: None }, url, secret, HttpSettings::default())
+            (
+                Forge { kind, url: None, secret_ref: None, context: None, target_url: None },
+                url,
+                secret,
+                HttpSettings::default(),
+            )
         }
     };
     let http = Http::with_settings(&settings)

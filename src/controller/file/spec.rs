@@ -361,6 +361,20 @@ impl Reader<'_> {
                 self.error(rules::FORGE, at, message, "Follow a branch, or remove `previews`.");
             }
         }
+        if let Some(address) = forge.value.get("targetUrl") {
+            let fine = address.as_str().and_then(|text| url::Url::parse(text).ok()).is_some_and(|url| {
+                let web = matches!(url.scheme(), "https" | "http");
+                web && url.has_host() && url.username().is_empty() && url.password().is_none()
+            });
+            if !fine {
+                let message = "`forge.targetUrl` is no `https://` or `http://` address, or has credentials in it";
+                self.error(rules::FORGE, self.at(address), message, "Write the whole address of a page.");
+            } else if address.as_str().is_some_and(|text| text.len() > 255) {
+                // GitLab's limit; the others take more.
+                let message = "`forge.targetUrl` is longer than the 255 characters that git hosts take";
+                self.error(rules::FORGE, self.at(address), message, "Write a shorter address.");
+            }
+        }
         if let Some(address) = forge.value.get("url") {
             let insecure = spec.get("allowInsecure").is_some_and(|node| node.value == Content::Bool(true));
             let fine = address.as_str().and_then(|text| url::Url::parse(text).ok()).is_some_and(|url| {

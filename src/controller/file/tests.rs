@@ -122,7 +122,7 @@ spec:
   url: git@git.example.com:team/models.git
   ref: {branch: -upload}
   timeZone: UTC
-  forge: {type: svn}
+  forge: {type: svn, targetUrl: 'javascript:alert(1)'}
 ---
 apiVersion: v1
 kind: Secret
@@ -154,6 +154,7 @@ kind: ConfigMap
         sources.yaml:23:17: error[source/ref] `-upload` is no name of a branch: write it as `git branch` does
         sources.yaml:24:13: error[source/schedule] `timeZone` without a `schedule`
         sources.yaml:25:17: error[schema/unknown-word] `spec.forge.type` is `svn`; expected one of `github`, `gitlab`, `gitea`, `bitbucket`, `azure`
+        sources.yaml:25:33: error[source/forge] `forge.targetUrl` is no `https://` or `http://` address, or has credentials in it
         sources.yaml:30:30: error[source/secret] secret `hook`: the value of `number` is not text; put it into quotes
         sources.yaml:35:8: error[source/secret] secret `hook`: the value of `token` under `data` is not base64; move it to `stringData`, which takes text
         sources.yaml:37:1: error[source/document] the document is neither a `ModelSource` nor a `Secret`

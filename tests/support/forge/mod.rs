@@ -226,7 +226,7 @@ impl Fake {
             Make::BitbucketCloud | Make::BitbucketDataCenter => ForgeKind::Bitbucket,
             Make::Azure => ForgeKind::Azure,
         };
-        Spec { kind, url: Some(self.api()), secret_ref: None, context: None }
+        Spec { kind, url: Some(self.api()), secret_ref: None, context: None, target_url: None }
     }
 
     pub fn repository(&self) -> RepositoryUrl {
