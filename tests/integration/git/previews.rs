@@ -153,7 +153,7 @@ fn a_preview_follows_the_branch_that_it_goes_into() {
 
 #[test]
 fn many_open_pull_requests_each_have_one_comment_and_one_status() {
-    const MANY: u32 = 20;
+    const MANY: u32 = 12;
     let Some(stage) = Stage::set("preview-many", Setting { previews: true, ..Setting::DEFAULT }) else { return };
     let heads: Vec<String> = (0..MANY)
         .map(|index| {
