@@ -22,6 +22,8 @@ use tokio::time::{Instant, timeout};
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a body that is refused for its size is read on.
 const LINGER: Duration = Duration::from_secs(5);
+/// How much of it is read on: what the largest of hosts sends by mistake, and no more.
+const DISCARDED: usize = 128 << 20;
 /// How long a delivery waits for others to be read before it.
 const TURN: Duration = Duration::from_secs(2);
 /// Bodies from this size on are verified and parsed away from the tasks that answer.
@@ -159,10 +161,20 @@ async fn read(shared: &Shared, headers: &HeaderMap, mut body: Body, limit: usize
     }
 }
 
-/// Reads on and throws away, for a while: whose connection ends while it still writes sees a broken connection in place
-/// of the answer.
+/// Reads on and throws away, up to [`DISCARDED`] bytes and [`LINGER`]: whose connection ends while it still writes sees a
+/// broken connection in place of the answer.
 async fn discard(body: &mut Body) {
-    let rest = async { while let Some(Ok(_)) = body.frame().await {} };
+    let rest = async {
+        let mut read = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read += frame.data_ref().map_or(0, bytes::Bytes::len);
+            if read > DISCARDED {
+                break;
+            }
+            // A body that is always there would otherwise keep the deadline from being looked at.
+            tokio::task::yield_now().await;
+        }
+    };
     // A sender that is not done by then goes without the answer.
     let _ = timeout(LINGER, rest).await;
 }
