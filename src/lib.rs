@@ -20,3 +20,4 @@ pub mod render;
 pub mod server;
 pub mod source;
 pub mod sync;
+pub mod telemetry;

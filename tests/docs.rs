@@ -12,6 +12,10 @@
 //! `$TOKEN` the token of stator's account. A command that ends in ` &` runs until the page ends, and what it prints is
 //! waited for. So is what `curl` prints: it is asked again until the page is right, as a reader would.
 //!
+//! A block marked `console install` runs with `helm` and `kubectl`, as the admin of a cluster of the page's own that has
+//! nothing of stator yet; `kubectl get` and `kubectl wait` are asked again until the page is right. It has a node that runs pods of the image `registry.example.com/stator`, and somebody who does what
+//! Dynamo's operator would. The git host is there too.
+//!
 //! `STATOR_BLESS=1 cargo test --test docs` writes what was printed where a page says something else.
 
 #![allow(
@@ -23,6 +27,8 @@
 
 #[path = "support/gitea/mod.rs"]
 mod gitea;
+#[path = "support/node/mod.rs"]
+mod node;
 #[path = "support/testbed/mod.rs"]
 mod testbed;
 
@@ -44,6 +50,8 @@ enum Server {
     Kubernetes,
     /// A git host.
     Gitea,
+    /// A Kubernetes cluster without stator, and a git host.
+    Install,
 }
 
 /// One command of a page.
@@ -68,6 +76,7 @@ fn steps(page: &str) -> Vec<Step> {
                 "```console" => Some(Server::None),
                 "```console kubernetes" => Some(Server::Kubernetes),
                 "```console gitea" => Some(Server::Gitea),
+                "```console install" => Some(Server::Install),
                 _ => None,
             };
             continue;
@@ -103,6 +112,7 @@ fn steps(page: &str) -> Vec<Step> {
 struct Place {
     folder: tempfile::TempDir,
     host: OnceCell<Host>,
+    cluster: OnceCell<Fresh>,
     running: RefCell<Vec<testbed::Supervisor>>,
 }
 
@@ -112,14 +122,18 @@ impl Place {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         copy(&root.join("examples"), &folder.path().join("examples"));
         copy(&root.join("schemas"), &folder.path().join("schemas"));
+        copy(&root.join("deploy"), &folder.path().join("deploy"));
         fs::write(folder.path().join(".cwd"), folder.path().to_str().unwrap()).unwrap();
-        Self { folder, host: OnceCell::new(), running: RefCell::default() }
+        Self { folder, host: OnceCell::new(), cluster: OnceCell::new(), running: RefCell::default() }
     }
 
     /// The variables that commands see, and no others.
     fn environment(&self, kubeconfig: Option<&Path>) -> Vec<(&'static str, OsString)> {
         let binary = Path::new(env!("CARGO_BIN_EXE_stator"));
-        let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
+        let tools = self.cluster.get().map(|cluster| format!("{}:", cluster.tools.path().display()));
+        let tools = tools.unwrap_or_default();
+        let path =
+            format!("{tools}{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
         let mut variables = vec![
             ("PATH", path.into()),
             ("STATE", self.folder.path().join(".cwd").into()),
@@ -183,6 +197,40 @@ impl Place {
         let log = supervisor.folder().join("it.log");
         self.running.borrow_mut().push(supervisor);
         move || (self.told(&fs::read_to_string(&log).unwrap_or_default()), 0)
+    }
+}
+
+/// A cluster that has nothing of stator yet.
+struct Fresh {
+    plane: testbed::ControlPlane,
+    /// Ends before the cluster does.
+    _node: node::Node,
+    _operator: node::Operator,
+    /// `helm` and `kubectl`, by these names.
+    tools: tempfile::TempDir,
+}
+
+impl Fresh {
+    /// Says why, where there is none. The image's authorities are those of the git host.
+    fn new(host: &Host) -> Option<Self> {
+        // Says why there is no cluster at all.
+        testbed::shared()?;
+        let tools = tempfile::tempdir().unwrap();
+        for (name, program) in [("helm", testbed::helm()?), ("kubectl", testbed::kubectl()?)] {
+            if program.is_absolute() {
+                std::os::unix::fs::symlink(program, tools.path().join(name)).unwrap();
+            }
+        }
+        let programs = testbed::Programs::find().unwrap();
+        let plane = testbed::ControlPlane::bare(&programs, testbed::Audit::Off).unwrap();
+        let setting = node::Setting {
+            namespaces: vec!["stator-system".to_owned()],
+            images: vec![("registry.example.com/stator".to_owned(), env!("CARGO_BIN_EXE_stator").into())],
+            variables: vec![("SSL_CERT_FILE".to_owned(), host.gitea.certificate().display().to_string())],
+        };
+        let node = node::Node::start(&plane, setting)?;
+        let operator = node::Operator::start(&plane, &["models-staging"]);
+        Some(Self { plane, _node: node, _operator: operator, tools })
     }
 }
 
@@ -354,6 +402,18 @@ fn check(page: &str) -> (Vec<String>, String) {
                 }
                 None
             }
+            Server::Install => {
+                if place.host.get().is_none() {
+                    let Some(host) = Host::new(place.folder.path()) else { continue };
+                    let _ = place.host.set(host);
+                }
+                let Some(host) = place.host.get() else { continue };
+                if place.cluster.get().is_none() {
+                    let Some(cluster) = Fresh::new(host) else { continue };
+                    let _ = place.cluster.set(cluster);
+                }
+                place.cluster.get().map(|cluster| cluster.plane.kubeconfig())
+            }
         };
         let same = |(printed, code): &(String, i32)| {
             let same = snapbox::Assert::new().action(snapbox::assert::Action::Verify).try_eq(
@@ -368,7 +428,15 @@ fn check(page: &str) -> (Vec<String>, String) {
             (Server::Gitea, None) if step.command.starts_with("curl ") => {
                 until(|| place.run(&step.command, None), same)
             }
-            (Server::None | Server::Kubernetes | Server::Gitea, _) => place.run(&step.command, kubeconfig.as_deref()),
+            // What was named a moment ago is not there at once.
+            (Server::Install, None)
+                if ["kubectl get ", "kubectl wait "].iter().any(|it| step.command.starts_with(it)) =>
+            {
+                until(|| place.run(&step.command, kubeconfig.as_deref()), same)
+            }
+            (Server::None | Server::Kubernetes | Server::Gitea | Server::Install, _) => {
+                place.run(&step.command, kubeconfig.as_deref())
+            }
         };
         let same = same(&(printed.clone(), code));
         if let Err(difference) = same {

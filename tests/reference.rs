@@ -226,6 +226,92 @@ fn the_page_of_dynamo_follows_the_tables() {
     hold("docs/reference/dynamo.md", page);
 }
 
+/// One section an object: its fields, and the rules that hold between them.
+fn described(schema: &serde_json::Value, path: &str, page: &mut String) {
+    let text = |schema: &serde_json::Value, word: &str| schema[word].as_str().unwrap_or_default().to_owned();
+    writeln!(page, "\n## {path}\n\n{}\n\n| Field | Type | Meaning |\n|-|-|-|", text(schema, "description")).unwrap();
+    let fields = schema["properties"].as_object().unwrap();
+    let rules = |schema: &serde_json::Value| {
+        let rules = schema["x-kubernetes-validations"].as_array().cloned().unwrap_or_default();
+        rules.iter().map(|rule| text(rule, "message")).collect::<Vec<_>>()
+    };
+    for (name, field) in fields {
+        let kind = match text(field, "type").as_str() {
+            "array" => format!("list of {}s", text(&field["items"], "type")),
+            "string" if field["format"] == "date-time" => "time".to_owned(),
+            other => other.to_owned(),
+        };
+        let required = schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name.as_str()));
+        let mut meaning = format!("{}{}", if required { "**Required.** " } else { "" }, text(field, "description"));
+        match (field["maxItems"].as_u64(), field["maxLength"].as_u64(), field["maximum"].as_u64()) {
+            (Some(most), _, _) => write!(meaning, " At most {most}.").unwrap(),
+            (_, Some(most), _) => write!(meaning, " At most {most} characters.").unwrap(),
+            (_, _, Some(most)) => write!(meaning, " At most {most}.").unwrap(),
+            (None, None, None) => {}
+        }
+        // Those of an object are at its own fields.
+        let below = field.get("properties").is_some();
+        for rule in rules(field).iter().filter(|_| !below) {
+            write!(meaning, " Refused: {rule}.").unwrap();
+        }
+        writeln!(page, "| `{name}` | {kind} | {} |", cell(&meaning)).unwrap();
+    }
+    let own = rules(schema);
+    if !own.is_empty() {
+        page.push_str("\nThe API server refuses, with these words:\n\n");
+        own.iter().for_each(|rule| writeln!(page, "- {rule}").unwrap());
+    }
+    for (name, field) in fields {
+        let (below, path) = match field.get("items") {
+            Some(items) => (items, format!("{path}.{name}[]")),
+            None => (field, format!("{path}.{name}")),
+        };
+        if below.get("properties").is_some() {
+            described(below, &path, page);
+        }
+    }
+}
+
+#[test]
+fn the_page_of_sources_follows_the_definition() {
+    use stator::controller::requests;
+    let definition = stator::source::model_source::crd::custom_resource_definition();
+    let version = &definition["spec"]["versions"][0];
+    let mut page = "# Sources in a cluster\n\nGenerated from the types, like the definition that the API server checks them \
+                    by: `crds/stator.dev_modelsources.yaml`. A file for `stator controller --source` holds the same, and is \
+                    refused for the same reasons, but for `allowLocal`, which is for files alone. [How to trigger, suspend \
+                    and approve](../how-to/ask-for-a-sync.md) is on a page of its own.\n\n`kubectl get modelsources` (short: \
+                    `msrc`, category `stator`) shows these columns, those in brackets with `-o wide`: "
+        .to_owned();
+    let columns = version["additionalPrinterColumns"].as_array().unwrap().iter().map(|column| {
+        let name = column["name"].as_str().unwrap();
+        if column.get("priority").is_some() { format!("({name})") } else { name.to_owned() }
+    });
+    page.push_str(&columns.collect::<Vec<_>>().join(", "));
+    page.push_str(
+        ". The conditions are those of kstatus: `kubectl wait --for=condition=Ready msrc/models` ends once the newest commit \
+         is applied and healthy; `Reconciling` is true while stator is at work or will try again, `Stalled` when nothing \
+         moves until somebody does something. A source at rest is never written.\n",
+    );
+    page.push_str("\n## Annotations\n\n| Annotation | Asks for |\n|-|-|\n");
+    for (name, meaning) in [
+        (
+            requests::REQUESTED_AT,
+            "a look and a sync now. Any value that is another one than before, by convention the time; `status.lastHandledRequest` repeats it when it is answered",
+        ),
+        (requests::REQUESTED_AT_OF_FLUX, "the same, by the name that Flux has for it"),
+        (requests::ALLOW, "letting go what guards hold back of one commit: `mass-delete,replace@<commit>`"),
+        (requests::OUTSIDE_WINDOWS, "syncing one commit although no window is open: `<commit>`"),
+        (requests::HINTS, "nothing: `stator server` writes here what webhooks told"),
+    ] {
+        writeln!(page, "| `{name}` | {meaning} |").unwrap();
+    }
+    let schema = &version["schema"]["openAPIV3Schema"]["properties"];
+    described(&schema["spec"], "spec", &mut page);
+    described(&schema["status"], "status", &mut page);
+    hold("docs/reference/model-source.md", page);
+}
+
 #[test]
 fn every_dependency_has_a_reason_on_its_page() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -248,6 +334,33 @@ fn every_dependency_has_a_reason_on_its_page() {
         .map(str::to_owned)
         .collect();
     assert_eq!(named, wanted, "docs/dependencies.md and Cargo.toml name different crates");
+}
+
+#[test]
+fn the_page_of_the_metrics_follows_the_registry() {
+    let mut page = "# Metrics\n\nGenerated from the table that the registry is made of. `/metrics` serves them in the form \
+                    of OpenMetrics to whoever asks for it, as Prometheus does, and in Prometheus' own to everybody else. \
+                    No label is chosen by a repository: there are never more series than sources, hosts and words of \
+                    stator's own make. What has the labels `namespace` and `source` goes when the source goes. A series \
+                    appears when it is first counted.\n"
+        .to_owned();
+    for group in stator::controller::metrics::ALL {
+        writeln!(page, "\n## {}\n\n| Name | Type | Unit | Labels | Meaning |\n|-|-|-|-|-|", group.title).unwrap();
+        for family in group.families {
+            let labels: Vec<String> =
+                family.labels.iter().map(|label| format!("`{}`: {}", label.name, label.values)).collect();
+            let buckets = match family.buckets {
+                [] => String::new(),
+                all => format!(" Buckets: {}.", all.iter().map(f64::to_string).collect::<Vec<_>>().join(", ")),
+            };
+            let dash = |text: &str| if text.is_empty() { "–".to_owned() } else { cell(text) };
+            let (kind, unit) = (family.kind.word(), dash(family.unit));
+            let labels = dash(&labels.join("<br>"));
+            writeln!(page, "| `{}` | {kind} | {unit} | {labels} | {}.{buckets} |", family.name, cell(family.meaning))
+                .unwrap();
+        }
+    }
+    hold("docs/metrics.md", page);
 }
 
 /// What `stator import --measure` prints of upstream's manifests, in `docs/import.md`.

@@ -31,28 +31,55 @@ pub async fn open(
     output: &Output,
 ) -> Result<AnyCluster, CliError> {
     let choice = choose(arguments, root, environment_context, &Machine::look(arguments)?)?;
+    match choice {
+        Choice::Embedded(folder, why) => {
+            if arguments.impersonate.is_some() {
+                return Err(CliError::usage("--as is for Kubernetes clusters, and this is an embedded one")
+                    .hint("leave it out, or name a cluster with --context"));
+            }
+            open_embedded(&folder, why, output).map(AnyCluster::from)
+        }
+        Choice::Context(context, why) => connected(arguments, Some((context, why)), output).await.map(AnyCluster::from),
+        Choice::InCluster => connected(arguments, None, output).await.map(AnyCluster::from),
+    }
+}
+
+/// Opens the Kubernetes cluster that the options or the machine name, for what is only there: `what` says that in words.
+///
+/// # Errors
+/// When it is an embedded cluster that they name, which is not touched then.
+pub async fn kubernetes(arguments: &ClusterArgs, what: &str, output: &Output) -> Result<Kube, CliError> {
+    match choose(arguments, Path::new("."), None, &Machine::look(arguments)?)? {
+        Choice::Embedded(_, why) => Err(CliError::usage(format!(
+            "{what} of a Kubernetes cluster, and this is the embedded one{why}"
+        ))
+        .hint("name a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file")),
+        Choice::Context(context, why) => connected(arguments, Some((context, why)), output).await,
+        Choice::InCluster => connected(arguments, None, output).await,
+    }
+}
+
+/// Connects to a context of the kubeconfig, or as the pod that this runs in, and says so.
+async fn connected(
+    arguments: &ClusterArgs,
+    context: Option<(Option<String>, &'static str)>,
+    output: &Output,
+) -> Result<Kube, CliError> {
     let options = kube::Options {
         kubeconfig: arguments.kubeconfig.clone(),
         impersonate: arguments.impersonate.clone().map(|user| kube::Impersonate { user, groups: Vec::new() }),
         ..kube::Options::default()
     };
-    let (cluster, why) = match choice {
-        Choice::Embedded(folder, why) => {
-            if options.impersonate.is_some() {
-                return Err(CliError::usage("--as is for Kubernetes clusters, and this is an embedded one")
-                    .hint("leave it out, or name a cluster with --context"));
-            }
-            return open_embedded(&folder, why, output).map(AnyCluster::from);
-        }
-        Choice::Context(context, why) => (Kube::connect(kube::Options { context, ..options }).await?, why),
-        Choice::InCluster => (Kube::in_cluster(options)?, ""),
+    let (cluster, why) = match context {
+        Some((context, why)) => (Kube::connect(kube::Options { context, ..options }).await?, why),
+        None => (Kube::in_cluster(options)?, ""),
     };
     let somebody = match &arguments.impersonate {
         Some(user) => format!(" as {user}"),
         None => String::new(),
     };
     output.note(&format!("Using the {}{somebody}{why}.", cluster.describe()));
-    Ok(cluster.into())
+    Ok(cluster)
 }
 
 /// Says what of a Kubernetes cluster stands in stator's way, before anything is read or written.

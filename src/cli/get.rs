@@ -2,7 +2,7 @@
 
 use super::error::{CliError, Exit};
 use super::output::Output;
-use super::status;
+use super::{sources, status};
 use clap::{Args, Subcommand};
 
 /// List what there is
@@ -18,10 +18,13 @@ enum What {
     /// The models of an environment, as `stator status` lists them
     #[command(visible_alias = "model")]
     Models(status::Arguments),
+    #[command(visible_alias = "source")]
+    Sources(sources::list::Arguments),
 }
 
 pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
     match &arguments.what {
         What::Models(arguments) => status::run(arguments, output).await,
+        What::Sources(arguments) => sources::list::run(arguments, output).await,
     }
 }

@@ -26,17 +26,22 @@ mod revisions;
 mod rollback;
 mod saved_plan;
 mod schema;
+mod server;
 mod signals;
+mod sources;
 mod status;
 mod sync;
 mod validate;
 
 pub use error::{CliError, ErrorKind, Exit};
 
+use crate::telemetry::traces::Traces;
+use crate::telemetry::{self, Format, LogSettings};
 use args::Common;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use output::Output;
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// GitOps for NVIDIA Dynamo: models declared in git become synced, healthy Dynamo objects.
 #[derive(Debug, Parser)]
@@ -65,6 +70,8 @@ enum Verb {
     Plan(plan::Arguments),
     Diff(diff::Arguments),
     Sync(sync::Arguments),
+    Suspend(sources::suspend::SuspendArguments),
+    Resume(sources::suspend::ResumeArguments),
     Rollback(rollback::Arguments),
     Lock(lock::Arguments),
     Status(status::Arguments),
@@ -74,6 +81,7 @@ enum Verb {
     History(past::HistoryArguments),
     Import(import::Arguments),
     Controller(controller::Arguments),
+    Server(server::Arguments),
     Schema(schema::Arguments),
     Explain(explain::Arguments),
     Completions(completions::Arguments),
@@ -97,8 +105,10 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
 
 /// Parses the arguments and carries them out.
 pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let cli = match without_empty_variables(command())
-        .try_get_matches_from(arguments)
+    let mut command = without_empty_variables(command());
+    let cli = match command
+        .try_get_matches_from_mut(arguments)
+        .and_then(|matches| sources::ask::conflicts(&mut command, &matches).map(|()| matches))
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
     {
         Ok(cli) => cli,
@@ -110,7 +120,12 @@ pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     };
     let output = Output::new(&cli.common);
     tracing_to_stderr(&cli.common, &output, &cli.verb);
-    match carry_out(cli.verb, &output).await {
+    let traces = traces(&cli.verb, &output);
+    let done = carry_out(cli.verb, &output).await;
+    if let Some(traces) = traces {
+        traces.ended(FAREWELL).await;
+    }
+    match done {
         Ok(exit) => exit,
         Err(error) => {
             if error.kind() != ErrorKind::BrokenPipe {
@@ -130,6 +145,8 @@ async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Plan(arguments) => plan::run(&arguments, output).await,
         Verb::Diff(arguments) => diff::run(&arguments, output).await,
         Verb::Sync(arguments) => sync::run(&arguments, output).await,
+        Verb::Suspend(arguments) => sources::suspend::suspend(&arguments, output).await,
+        Verb::Resume(arguments) => sources::suspend::resume(&arguments, output).await,
         Verb::Rollback(arguments) => rollback::run(&arguments, output).await,
         Verb::Lock(arguments) => lock::run(&arguments, output).await,
         Verb::Status(arguments) => status::run(&arguments, output).await,
@@ -139,6 +156,7 @@ async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::History(arguments) => past::history(&arguments, output).await,
         Verb::Import(arguments) => import::run(&arguments, output).await,
         Verb::Controller(arguments) => controller::run(&arguments, output).await,
+        Verb::Server(arguments) => server::run(&arguments, output).await,
         Verb::Schema(arguments) => schema::run(&arguments, output),
         Verb::Explain(arguments) => explain::run(&arguments, output),
         Verb::Completions(arguments) => completions::run(&arguments, output),
@@ -149,9 +167,14 @@ async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
 /// Logs go to standard error: warnings by default, more with each `-v`. `STATOR_LOG` takes filters
 /// (`stator::sync=debug`), `STATOR_LOG_FORMAT=json` makes each line JSON.
 fn tracing_to_stderr(common: &Common, output: &Output, verb: &Verb) {
-    use tracing_subscriber::EnvFilter;
     // What runs for days says what it does.
-    let runs = if let Verb::Controller(arguments) = verb { Some(arguments.log_format) } else { None };
+    let runs = if let Verb::Controller(controller::Arguments { log_format, .. })
+    | Verb::Server(server::Arguments { log_format, .. }) = verb
+    {
+        Some(*log_format)
+    } else {
+        None
+    };
     let level = match (common.quiet, common.verbose) {
         (true, _) => "error",
         (false, 0) if runs.is_some() => "info",
@@ -162,18 +185,32 @@ fn tracing_to_stderr(common: &Common, output: &Output, verb: &Verb) {
     };
     // The client of the Kubernetes API logs what comes back as an error anyway.
     let usual = if common.verbose < 3 { format!("{level},kube_client=off") } else { level.to_owned() };
-    let filter = EnvFilter::try_from_env("STATOR_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second call in one process, as tests make it, keeps the first subscriber.
     let json = runs == Some(controller::LogFormat::Json)
         || std::env::var("STATOR_LOG_FORMAT").is_ok_and(|format| format == "json");
-    let _ = if json {
-        builder.json().try_init()
-    } else if runs.is_some() {
-        builder.with_ansi(output.notes.color).try_init()
-    } else {
-        builder.with_ansi(output.notes.color).without_time().try_init()
-    };
+    let format = if json { Format::Json } else { Format::Text };
+    let asked = std::env::var("STATOR_LOG").ok().filter(|filter| !filter.trim().is_empty());
+    let filter = asked.as_deref().unwrap_or(&usual);
+    let settings = LogSettings { format, color: output.notes.color, time: runs.is_some(), filter };
+    let stderr = || -> Box<dyn std::io::Write> { Box::new(std::io::stderr()) };
+    if let Err(error) = telemetry::log_to(stderr, settings) {
+        output.warn(&format!("STATOR_LOG is not understood ({error}); it is left aside"));
+        let _ = telemetry::log_to(stderr, LogSettings { filter: &usual, ..settings });
+    }
+}
+
+/// How long spans that wait are sent at the end.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Traces of what runs for days, where the environment says where to. What is wrong with that is told, and no reason not to
+/// run.
+fn traces(verb: &Verb, output: &Output) -> Option<Traces> {
+    if !matches!(verb, Verb::Controller(_) | Verb::Server(_)) {
+        return None;
+    }
+    Traces::start().unwrap_or_else(|problem| {
+        output.warn(&format!("no traces are sent: {problem}"));
+        None
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::output::Output;
 use super::progress::Progress;
 use super::repository::Opened;
 use super::signals::interrupted;
+use super::sources::ask::{self, SourceArgs, Wish};
 use super::{connect, repository, saved_plan};
 use crate::cluster::{AnyCluster, ApplyRequest, Cluster as _};
 use crate::controller::watch::Watch;
@@ -28,7 +29,7 @@ use tokio::sync::watch;
 /// Carry the plan out: apply, prune, and wait for health with --wait
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 all is synced (and healthy with --wait); 1 something failed, or is held back; 2 bad usage or no cluster; 124 --timeout; 130 interrupted."
+    after_help = "With --source a controller does the work, and this asks it to: `stator sync --source models --wait`.\n\nExit codes: 0 all is synced (and healthy with --wait); 1 something failed, or is held back; 2 bad usage or no cluster; 124 --timeout; 130 interrupted."
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -65,6 +66,8 @@ pub struct Arguments {
     /// The report as text, or as JSON
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: Format,
+    #[command(flatten)]
+    source: SourceArgs,
 }
 
 /// Where a dry run goes.
@@ -78,7 +81,7 @@ enum DryRun {
 
 /// The forms of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub enum Format {
     /// Text
     Text,
     /// JSON
@@ -86,6 +89,20 @@ enum Format {
 }
 
 pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    if let Some(name) = &arguments.source.source {
+        let wish = Wish {
+            name,
+            namespace: arguments.environment.namespace.as_deref(),
+            allow: arguments.changes.allowed(),
+            revision: arguments.source.revision.as_deref(),
+            outside_windows: arguments.source.outside_windows,
+            wait: arguments.wait,
+            yes: arguments.yes,
+            no_input: arguments.no_input,
+            format: arguments.output,
+        };
+        return ask::run(&wish, &arguments.cluster, output).await;
+    }
     let (opened, selection) = read(arguments, output)?;
     let context = selection.environment.context.clone();
     let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output).await?;
@@ -208,7 +225,7 @@ async fn for_real(
     }
     let held = held_back(&plan);
     if plan.changes.iter().any(|change| change.step != Step::Nothing) {
-        confirm(arguments, output)?;
+        confirmed(arguments.yes, arguments.no_input, "Carry this out?", output)?;
     }
     let progress = Progress::new(&plan, output);
     let (cancel, cancelled) = watch::channel(None);
@@ -303,16 +320,16 @@ async fn server_dry_run(cluster: &AnyCluster, plan: &Plan, output: &Output) -> R
 }
 
 /// Asks on a terminal, and refuses without one.
-fn confirm(arguments: &Arguments, output: &Output) -> Result<(), CliError> {
-    if arguments.yes {
+pub fn confirmed(yes: bool, no_input: bool, question: &str, output: &Output) -> Result<(), CliError> {
+    if yes {
         return Ok(());
     }
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if arguments.no_input || !terminal {
+    if no_input || !terminal {
         return Err(CliError::usage("there is nobody to ask whether to carry this out")
             .hint("pass --yes to go on without asking"));
     }
-    output.block("Carry this out? [y/N] ");
+    output.block(&format!("{question} [y/N] "));
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {

@@ -1,7 +1,7 @@
 //! Either make of cluster, for whoever is told which only when it runs.
 
 use super::embedded::Embedded;
-use super::kube::Kube;
+use super::kube::{Fence, Kube};
 use super::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
 use crate::dynamo::admission::Platform;
 use crate::dynamo::kinds::Kind;
@@ -24,6 +24,22 @@ impl AnyCluster {
         match self {
             Self::Kubernetes(cluster) => Some(cluster),
             Self::Embedded(_) => None,
+        }
+    }
+
+    /// The same cluster, which reaches one namespace only. The embedded one is one tenant's.
+    pub fn confined(&self, namespace: &str) -> Self {
+        match self {
+            Self::Kubernetes(cluster) => Self::Kubernetes(cluster.confined(namespace)),
+            Self::Embedded(cluster) => Self::Embedded(cluster.clone()),
+        }
+    }
+
+    /// The same cluster, whose writes ask a fence first. The embedded one is one process's, and asks nobody.
+    pub fn fenced(&self, fence: Fence) -> Self {
+        match self {
+            Self::Kubernetes(cluster) => Self::Kubernetes(cluster.fenced(fence)),
+            Self::Embedded(cluster) => Self::Embedded(cluster.clone()),
         }
     }
 }

@@ -88,6 +88,9 @@ pub enum ClusterError {
         /// What to do.
         fix: String,
     },
+    /// Whoever asks may not write any more: he has lost the lease that his work hangs from.
+    #[error("this replica does not hold the lease of what it works on any more, and writes nothing")]
+    Fenced,
     /// The server is not reached: it is down, or there is no way there. It may be back in a moment.
     #[error("{message}")]
     Unreached {
@@ -124,7 +127,8 @@ impl ClusterError {
             | Self::UnknownKind { .. }
             | Self::Damaged { .. }
             | Self::Storage { .. }
-            | Self::Refused { .. } => None,
+            | Self::Refused { .. }
+            | Self::Fenced => None,
         }
     }
 
@@ -150,6 +154,7 @@ impl ClusterError {
                 "mend the file, or take it away: a missing file counts as an object that was deleted"
             }
             Self::Storage { .. } => "check the permissions and the free space of that folder",
+            Self::Fenced => "another replica took over, or will, and goes on with the newest commit",
             Self::Unreached { .. } => {
                 "check that the cluster is up, and the way to it: VPN, proxy, the kubeconfig's server"
             }

@@ -18,7 +18,7 @@ impl Backoff {
 
     /// The next pause: twice the last, less up to half of it, so that many do not come back at once.
     pub fn pause(&mut self) -> Duration {
-        let whole = self.first.saturating_mul(1_u32.checked_shl(self.tries.min(20)).unwrap_or(u32::MAX));
+        let whole = self.first.saturating_mul(1_u32.checked_shl(self.tries).unwrap_or(u32::MAX));
         self.tries = self.tries.saturating_add(1);
         let whole = whole.min(self.longest);
         // A random uid is all the chance that is needed.

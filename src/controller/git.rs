@@ -1,6 +1,7 @@
 //! A source's mirror, for tasks: its calls block, so each runs on a thread that may wait, one after the other.
 
 use super::file::Source;
+use super::metrics::{Metrics, Operation};
 use super::preview::commits::{self, Commits, Wanted};
 use super::preview::planner::Sides;
 use crate::forge::Http;
@@ -9,8 +10,12 @@ use crate::source::credentials::{Credentials, Login};
 use crate::source::mirror::{Mirror, MirrorError, Remote};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
+
+/// How long anything that is asked of a mirror is waited for, the wait for its turn included. Every conversation with a
+/// host has a shorter deadline of its own.
+const DEADLINE: Duration = Duration::from_secs(20 * 60);
 
 /// Why a repository could not be asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -27,6 +32,9 @@ pub enum GitError {
     /// A hostile repository brought the reader down; the mirror is opened anew.
     #[error("reading the repository came to an unexpected end")]
     Panicked,
+    /// The mirror is at work for too long: a conversation ends in minutes, but several may wait for each other.
+    #[error("the repository was not read in {} minutes", DEADLINE.as_secs() / 60)]
+    TimedOut,
 }
 
 impl GitError {
@@ -35,7 +43,7 @@ impl GitError {
         match self {
             Self::Mirror(error) => error.may_pass(),
             Self::Credentials { .. } => None,
-            Self::Panicked => Some(Duration::ZERO),
+            Self::Panicked | Self::TimedOut => Some(Duration::ZERO),
         }
     }
 
@@ -45,6 +53,9 @@ impl GitError {
             Self::Mirror(error) => error.help().into_owned(),
             Self::Credentials { .. } => "correct the secret that `secretRef` names".to_owned(),
             Self::Panicked => "report it, with the log; stator tries again".to_owned(),
+            Self::TimedOut => {
+                "it is tried again; see whether the git host is slow, or the disk of `--data` is".to_owned()
+            }
         }
     }
 }
@@ -58,6 +69,7 @@ pub struct Git {
 struct Inner {
     source: Arc<Source>,
     folder: PathBuf,
+    metrics: Arc<Metrics>,
     cancel: CancellationToken,
     mirror: Mutex<Option<Mirror>>,
 }
@@ -71,39 +83,51 @@ impl std::fmt::Debug for Git {
 impl Git {
     /// The mirror of a source, in a folder of its own below `data`. Nothing is opened yet. `cancel` ends what is under
     /// way.
-    pub fn new(source: Arc<Source>, data: &Path, cancel: CancellationToken) -> Self {
-        let folder = data.join("mirrors").join(format!("{}.git", source.name));
-        Self { inner: Arc::new(Inner { source, folder, cancel, mirror: Mutex::new(None) }) }
+    pub fn new(source: Arc<Source>, data: &Path, metrics: Arc<Metrics>, cancel: CancellationToken) -> Self {
+        let folder = data.join("mirrors").join(&source.key.namespace).join(format!("{}.git", source.key.name));
+        Self { inner: Arc::new(Inner { source, folder, metrics, cancel, mirror: Mutex::new(None) }) }
     }
 
     /// Does something with the mirror, on a thread that may wait. Whoever stops waiting leaves it to end by itself.
     ///
     /// # Errors
     /// What the mirror says, and when it cannot be opened.
-    pub async fn with<T, F>(&self, work: F) -> Result<T, GitError>
+    pub async fn with<T, F>(&self, operation: Operation, work: F) -> Result<T, GitError>
     where
         T: Send + 'static,
         F: FnOnce(&mut Mirror) -> Result<T, MirrorError> + Send + 'static,
     {
         let inner = Arc::clone(&self.inner);
+        let (began, span) = (Instant::now(), tracing::Span::current());
         let done = tokio::task::spawn_blocking(move || {
+            let _inside = span.enter();
             let mut slot = inner.mirror.lock().unwrap_or_else(PoisonError::into_inner);
             // Out of its place while it works: one that panics is not used again.
             let mut mirror = match slot.take() {
                 Some(mirror) => mirror,
                 None => inner.open()?,
             };
+            let before = mirror.traffic().received;
             let done = work(&mut mirror);
+            let received = mirror.traffic().received.saturating_sub(before);
             *slot = Some(mirror);
-            done.map_err(GitError::from)
+            let done = done.map_err(GitError::from);
+            inner.metrics.git(&inner.source.key, operation, done.is_ok(), began.elapsed(), received);
+            done
         });
-        done.await.unwrap_or(Err(GitError::Panicked))
+        let failed = match tokio::time::timeout(DEADLINE, done).await {
+            Ok(Ok(done)) => return done,
+            Ok(Err(_)) => GitError::Panicked,
+            Err(_) => GitError::TimedOut,
+        };
+        self.inner.metrics.git(&self.inner.source.key, operation, false, began.elapsed(), 0);
+        Err(failed)
     }
 }
 
 impl Commits for Git {
     async fn sides(&self, wanted: Wanted) -> Result<Sides, String> {
-        let read = self.with(move |mirror| commits::read(mirror, &wanted)).await;
+        let read = self.with(Operation::Preview, move |mirror| commits::read(mirror, &wanted)).await;
         read.map_err(|error| format!("{error}; {}", error.help()))
     }
 }
@@ -118,7 +142,7 @@ impl Inner {
         remote.cancel = self.cancel.clone();
         if let Login::App(app) = &remote.credentials.login {
             let told = |error: crate::forge::ForgeError| GitError::Credentials { message: error.to_string() };
-            let http = Http::new().map_err(told)?;
+            let http = Http::new().map_err(told)?.observed(self.metrics.of_forges());
             let tokens = Blocking::for_fetching(app, &source.url, &http, tokio::runtime::Handle::current());
             remote.tokens = Some(Arc::new(tokens.map_err(told)?));
         }

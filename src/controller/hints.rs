@@ -3,6 +3,7 @@
 //! A hint is only ever a reason to look. Many at once are one; more than are kept apart become "look at everything".
 
 use crate::forge::webhook::Hint;
+use crate::telemetry::traces::Origin;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
@@ -17,9 +18,21 @@ pub struct Hints {
     pub refs: Queue<String>,
     /// Pull requests, by number.
     pub pulls: Queue<u64>,
+    /// The trace of the last delivery that nobody has looked for yet.
+    origin: Mutex<Origin>,
 }
 
 impl Hints {
+    /// What comes next is of this trace.
+    pub fn traced(&self, origin: Origin) {
+        *self.origin.lock().unwrap_or_else(PoisonError::into_inner) = origin;
+    }
+
+    /// The trace of what is looked for now.
+    pub fn origin(&self) -> Origin {
+        std::mem::take(&mut *self.origin.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Takes a hint in. Never waits.
     pub fn add(&self, hint: Hint) {
         match hint {
@@ -75,6 +88,17 @@ impl<T: Ord> Queue<T> {
     pub fn add_everything(&self) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Taken { items: BTreeSet::new(), everything: true };
         self.news.notify_one();
+    }
+
+    /// Whether nothing came since the last time.
+    pub fn is_empty(&self) -> bool {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        !kept.everything && kept.items.is_empty()
+    }
+
+    /// What came since the last time, without waiting.
+    pub fn take(&self) -> Taken<T> {
+        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What came since the last time; waits until something has. Dropped while it waits, it loses nothing.

@@ -7,6 +7,7 @@
 mod book;
 
 use super::budget::Budget;
+use crate::cluster::kube::Fence;
 use crate::forge::{CommitStatus, Forge, ForgeError};
 use book::{Book, Key, Next};
 use futures_util::FutureExt as _;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 /// Calls under way at a time. Hosts want few at once, and one that hangs must not stop the rest.
 const AT_ONCE: usize = 4;
@@ -71,11 +73,11 @@ impl<F> Drop for Poster<F> {
 
 impl<F: Forge + 'static> Poster<F> {
     /// Starts the task. `seed` is where the jitter of retries comes from; `budget` is shared by all that write to the
-    /// same host.
-    pub fn start(forge: Arc<F>, budget: Arc<Budget>, seed: u64) -> Self {
+    /// same host. Once `fence` is closed, nothing is posted any more: another replica does.
+    pub fn start(forge: Arc<F>, budget: Arc<Budget>, fence: Option<Fence>, seed: u64) -> Self {
         let (state, _) = watch::channel(PosterState::default());
         let shared = Arc::new(Shared { book: Mutex::new(Book::new(seed)), news: Notify::new(), state });
-        let task = tokio::spawn(run(Arc::clone(&forge), Arc::clone(&shared), budget));
+        let task = tokio::spawn(run(Arc::clone(&forge), Arc::clone(&shared), budget, fence).in_current_span());
         Self { forge, shared, task }
     }
 
@@ -107,6 +109,11 @@ impl<F: Forge + 'static> Poster<F> {
         Ok(found)
     }
 
+    /// What the host shows of a commit under a context, as far as is remembered.
+    pub fn shown(&self, commit: &str, context: &str) -> Option<CommitStatus> {
+        self.shared.with(|book| book.shows(commit, context))
+    }
+
     /// What has become of it all.
     pub fn state(&self) -> watch::Receiver<PosterState> {
         self.shared.state.subscribe()
@@ -120,11 +127,25 @@ impl<F: Forge + 'static> Poster<F> {
     }
 }
 
-async fn run<F: Forge>(forge: Arc<F>, shared: Arc<Shared>, budget: Arc<Budget>) {
+async fn run<F: Forge>(forge: Arc<F>, shared: Arc<Shared>, budget: Arc<Budget>, fence: Option<Fence>) {
+    let closed = async {
+        match &fence {
+            Some(fence) => fence.closed().await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut closed = std::pin::pin!(closed);
     let mut flights = FuturesUnordered::new();
     loop {
         let next = if flights.len() < AT_ONCE { shared.with(|book| book.next(Instant::now())) } else { Next::Idle };
         let wake = match next {
+            Next::Post(key, _) if fence.as_ref().is_some_and(|fence| !fence.holds()) => {
+                shared.with(|book| {
+                    book.put_back(&key);
+                    book.stop("another replica took over what this one posted for");
+                });
+                return;
+            }
             Next::Post(key, status) => match budget.take(Instant::now()) {
                 Ok(()) => {
                     flights.push(post(Arc::clone(&forge), key, status));
@@ -152,6 +173,10 @@ async fn run<F: Forge>(forge: Arc<F>, shared: Arc<Shared>, budget: Arc<Budget>) 
                 }
             }
             () = shared.news.notified() => {}
+            () = &mut closed => {
+                shared.with(|book| book.stop("another replica took over what this one posted for"));
+                return;
+            }
             () = sleep => {}
         }
     }

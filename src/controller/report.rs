@@ -2,9 +2,12 @@
 
 use super::budget::Budget;
 use super::file::Source;
+use super::metrics::{Metrics, Queue};
 use super::poster::Poster;
 use super::verdicts::{Contexts, Ledger, MOST_MODELS, ModelVerdict, Stage, Verdict};
-use crate::forge::{AnyForge, Http};
+use crate::cluster::kube::Fence;
+use crate::forge::{AnyForge, CommitStatus, Http};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +23,9 @@ pub(super) struct Host {
     pub(super) forge: Arc<AnyForge>,
     pub(super) poster: Arc<Poster<AnyForge>>,
     pub(super) budget: Arc<Budget>,
+    /// What everything that is written there asks.
+    pub(super) fence: Option<Fence>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 /// The statuses of one source's commits. Where the source names no forge, they are only kept.
@@ -46,6 +52,12 @@ impl Wanted {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What the host shows of a commit as a whole: what is wanted, once it was posted.
+    pub(super) fn shown(&self, commit: &str) -> Option<CommitStatus> {
+        let wanted = self.ledger().as_ref().and_then(|ledger| ledger.wanted_of(commit))?;
+        self.host.as_ref()?.poster.shown(commit, &wanted.context)
+    }
+
     /// Hands it all to the poster, again too: what found no room there finds it later.
     pub(super) fn post(&self) {
         let Some(host) = &self.host else { return };
@@ -58,14 +70,23 @@ impl Wanted {
 
 impl Report {
     /// Of a source. A forge that cannot be connected to is told, and nothing is posted.
-    pub(super) fn new(source: Arc<Source>, budget: Arc<Budget>, seed: u64) -> (Self, Option<String>) {
-        let (forge, problem) = match connect(&source) {
+    pub(super) fn new(
+        source: Arc<Source>,
+        budget: Arc<Budget>,
+        fence: Option<Fence>,
+        seed: u64,
+        metrics: &Arc<Metrics>,
+    ) -> (Self, Option<String>) {
+        let (forge, problem) = match connect(&source, metrics) {
             Ok(forge) => (forge.map(Arc::new), None),
             Err(problem) => (None, Some(problem)),
         };
         let host = forge.map(|forge| {
-            let poster = Arc::new(Poster::start(Arc::clone(&forge), Arc::clone(&budget), seed));
-            Host { forge, poster, budget }
+            let poster = Arc::new(Poster::start(Arc::clone(&forge), Arc::clone(&budget), fence.clone(), seed));
+            let state = poster.state();
+            // The sender is gone with the poster.
+            metrics.sample(Queue::Statuses, move || state.has_changed().is_ok().then(|| state.borrow().open));
+            Host { forge, poster, budget, fence, metrics: Arc::clone(metrics) }
         });
         let wanted = Wanted { host, ledger: Arc::default() };
         let environment = source.spec.environment.clone();
@@ -122,9 +143,9 @@ impl Report {
         *self.wanted.ledger() = Some(ledger);
     }
 
-    /// A commit is the newest now. `before` is what the source followed when it was last looked at, which may have been
-    /// by an earlier process: what the host shows of both is read once.
-    pub(super) async fn seen(&mut self, commit: &str, before: Option<&str>, first: bool) {
+    /// A commit is the newest now. `before` is what the source may have followed when it was last looked at, by an earlier
+    /// process or another replica perhaps: what the host shows of them all is read once.
+    pub(super) async fn seen(&mut self, commit: &str, before: &BTreeSet<String>, first: bool) {
         let named = match &mut *self.wanted.ledger() {
             Some(ledger) => {
                 ledger.seen(commit);
@@ -135,7 +156,7 @@ impl Report {
                 false
             }
         };
-        for commit in [Some(commit), before].into_iter().flatten().filter(|_| first) {
+        for commit in std::iter::once(commit).chain(before.iter().map(String::as_str)).filter(|_| first) {
             if named {
                 self.recall(commit).await;
             } else {
@@ -173,6 +194,11 @@ impl Report {
         self.change(|ledger| ledger.progress(commit, stage));
     }
 
+    /// The newest commit is synced although no window is open, as somebody asked for it.
+    pub(super) fn outside(&mut self, commit: &str) {
+        self.change(|ledger| ledger.outside(commit));
+    }
+
     /// The newest commit has ended.
     pub(super) fn ended(&mut self, commit: &str, verdict: Verdict) {
         self.change(|ledger| ledger.ended(commit, verdict));
@@ -205,10 +231,11 @@ impl Report {
 }
 
 /// The source's forge, where it names one with a secret.
-fn connect(source: &Source) -> Result<Option<AnyForge>, String> {
+fn connect(source: &Source, metrics: &Arc<Metrics>) -> Result<Option<AnyForge>, String> {
     let (Some(spec), Some(secret)) = (&source.spec.forge, &source.secrets.forge) else { return Ok(None) };
     let http = Http::trusting([Some(secret), source.secrets.git.as_ref()].into_iter().flatten())
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| error.to_string())?
+        .observed(metrics.of_forges());
     let told = |error: crate::forge::ForgeError| format!("{error}; {}", error.help());
     AnyForge::connect(spec, &source.url, secret, http).map(Some).map_err(told)
 }
@@ -222,7 +249,7 @@ mod tests {
             "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: a}}\nspec: {{url: 'https://h/a/b.git', ref: {{branch: main}}{more}}}\n"
         );
         let source = super::super::file::read("s.yaml", text.as_bytes()).sources.remove(0);
-        Report::new(Arc::new(source), Arc::default(), 7).0
+        Report::new(Arc::new(source), Arc::default(), None, 7, &Arc::default()).0
     }
 
     fn shown(report: &Report) -> String {
@@ -236,8 +263,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_told_before_the_environment_has_a_name_is_not_lost() {
         let mut report = report("");
-        report.seen("aaaaaaa", None, true).await;
-        report.seen("bbbbbbb", Some("aaaaaaa"), false).await;
+        report.seen("aaaaaaa", &BTreeSet::new(), true).await;
+        report.seen("bbbbbbb", &BTreeSet::from(["aaaaaaa".to_owned()]), false).await;
         report.reopened("bbbbbbb");
         report.progress("bbbbbbb", Stage::Reading);
         assert_eq!(shown(&report), "");
@@ -254,7 +281,7 @@ mod tests {
     async fn a_status_leads_where_its_source_says() {
         let mut report =
             report(", environment: prod, forge: {type: gitea, targetUrl: 'https://grafana.example.com/d/models'}");
-        report.seen("aaaaaaa", None, true).await;
+        report.seen("aaaaaaa", &BTreeSet::new(), true).await;
         let wanted = report.wanted.ledger().as_ref().map(Ledger::wanted).unwrap_or_default();
         let leads: Vec<_> = wanted.iter().map(|(_, status)| status.target_url.as_deref()).collect();
         assert_eq!(leads, [Some("https://grafana.example.com/d/models")]);
@@ -263,7 +290,7 @@ mod tests {
     #[tokio::test]
     async fn a_commit_that_is_taken_up_again_is_pending_once_more_unless_it_went_well() {
         let mut report = report(", environment: prod");
-        report.seen("aaaaaaa", None, true).await;
+        report.seen("aaaaaaa", &BTreeSet::new(), true).await;
         report.ended("aaaaaaa", Verdict::Unsigned { message: "no signature".to_owned() });
         let ended = shown(&report);
         report.reopened("aaaaaaa");

@@ -1,6 +1,6 @@
 //! Watching live objects for drift, so that a steady state costs no read: only a change of what was planned by counts.
 
-use crate::cluster::{AnyCluster, Cluster as _, WatchEvent};
+use crate::cluster::{Cluster, WatchEvent};
 use crate::dynamo::kinds;
 use crate::object::{Object, ObjectIdentity, ObjectRef};
 use sha2::{Digest as _, Sha256};
@@ -31,7 +31,7 @@ pub(super) enum Sighting {
 impl Sentinel {
     /// Opens the watch, unless it is open. To be called before the look that a plan is made of, so that nothing falls in
     /// between. False when there is no watch to be had.
-    pub(super) async fn open(&mut self, cluster: &AnyCluster, namespace: &str) -> bool {
+    pub(super) async fn open(&mut self, cluster: &impl Cluster, namespace: &str) -> bool {
         if let Some(feed) = &mut self.feed {
             // What came before the look is in what it sees.
             loop {
@@ -60,6 +60,11 @@ impl Sentinel {
     /// What a plan was made of.
     pub(super) fn remember(&mut self, live: &[Object]) {
         self.known = live.iter().map(|object| (object.reference().identity(), marks(object))).collect();
+    }
+
+    /// What a plan was made of that left out what is as it was.
+    pub(super) fn remember_more(&mut self, live: &[Object]) {
+        self.known.extend(live.iter().map(|object| (object.reference().identity(), marks(object))));
     }
 
     /// Forgets the watch: the namespace is another one.

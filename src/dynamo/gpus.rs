@@ -6,6 +6,7 @@ mod peak;
 mod sku;
 
 pub use peak::{GpuChange, change, standing};
+pub use sku::is_known;
 
 use crate::object::Object;
 use serde::Serialize;

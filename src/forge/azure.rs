@@ -4,7 +4,7 @@ use super::api::{
     Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState, StatusState,
 };
 use super::client::{Client, Login, Request};
-use super::{MOST, text};
+use super::{Http, MOST, text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -205,7 +205,7 @@ fn branch(name: &str) -> String {
 }
 
 impl Azure {
-    pub(super) fn new(http: reqwest::Client, place: super::address::Place, login: Login) -> Self {
+    pub(super) fn new(http: Http, place: super::address::Place, login: Login) -> Self {
         let client = Client::new(http, place.api, login);
         Self { client, project: place.owner, name: place.name, account: OnceCell::new(), heads: Mutex::default() }
     }

@@ -4,7 +4,7 @@ use super::api::{
     Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState, StatusState,
 };
 use super::client::{Client, Login, Request};
-use super::{MOST, text};
+use super::{Http, MOST, text};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -192,7 +192,7 @@ impl From<Note> for Comment {
 }
 
 impl BitbucketCloud {
-    pub(super) fn new(http: reqwest::Client, place: super::address::Place, login: Login) -> Self {
+    pub(super) fn new(http: Http, place: super::address::Place, login: Login) -> Self {
         let client = Client::new(http, place.api, login);
         Self { client, workspace: place.owner, slug: place.name, account: OnceCell::new(), hashes: Mutex::default() }
     }

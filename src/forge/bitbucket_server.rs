@@ -4,7 +4,7 @@ use super::api::{
     Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState, StatusState,
 };
 use super::client::{Answer, Client, Login, Request};
-use super::{MOST, text};
+use super::{Http, MOST, text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -203,7 +203,7 @@ impl From<Note> for Comment {
 }
 
 impl BitbucketDataCenter {
-    pub(super) fn new(http: reqwest::Client, place: super::address::Place, login: Login) -> Self {
+    pub(super) fn new(http: Http, place: super::address::Place, login: Login) -> Self {
         let mut older = place.api.clone();
         let root = place.api.path().strip_suffix("/rest/api/latest").unwrap_or_default().to_owned();
         older.set_path(&format!("{root}/rest/build-status/latest"));

@@ -1,5 +1,6 @@
 //! One way of asking for all hosts: a request with a deadline, an answer that is read to a limit and judged.
 
+use super::Http;
 use super::api::ForgeError;
 use super::github::app::Tokens;
 use base64::Engine as _;
@@ -71,7 +72,7 @@ fn unusable(message: &str) -> ForgeError {
 /// A connection to one host's API.
 #[derive(Clone)]
 pub(super) struct Client {
-    http: reqwest::Client,
+    http: Http,
     api: Url,
     /// The host as messages name it.
     host: String,
@@ -80,7 +81,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn new(http: reqwest::Client, api: Url, login: Login) -> Self {
+    pub fn new(http: Http, api: Url, login: Login) -> Self {
         let host = match (api.host_str().unwrap_or_default(), api.port()) {
             ("api.github.com", None) => "github.com".to_owned(),
             ("api.bitbucket.org", None) => "bitbucket.org".to_owned(),
@@ -279,6 +280,7 @@ async fn exchange(
     for _ in 0..=REDIRECTS {
         let mut request = client
             .http
+            .client()
             .request(method.clone(), url.clone())
             .timeout(DEADLINE)
             .header(ACCEPT, accept)
@@ -287,7 +289,10 @@ async fn exchange(
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, kind).body(body.to_vec());
         }
-        let response = request.send().await.map_err(|error| unreachable(client, error))?;
+        let began = std::time::Instant::now();
+        let sent = request.send().await;
+        client.http.tell(&client.host, sent.as_ref().ok(), began.elapsed());
+        let response = sent.map_err(|error| unreachable(client, error))?;
         let status = response.status();
         let headers = response.headers().clone();
         let again = [301, 302, 307, 308].contains(&status.as_u16());

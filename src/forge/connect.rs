@@ -51,7 +51,6 @@ impl AnyForge {
         http: Http,
         rights: Rights,
     ) -> Result<Self, ForgeError> {
-        let http = http.client().clone();
         let (place, login) = place_and_login(spec, url, secret, &http, rights)?;
         Ok(match place.make {
             Make::Github => Self::Github(Github::new(http, place, login)),
@@ -69,7 +68,7 @@ pub(super) fn place_and_login(
     spec: &model_source::Forge,
     url: &RepositoryUrl,
     secret: &SecretValues,
-    http: &reqwest::Client,
+    http: &Http,
     rights: Rights,
 ) -> Result<(Place, Login), ForgeError> {
     let app = GithubApp::read(secret).map_err(|error| ForgeError::Misconfigured {
@@ -87,7 +86,7 @@ fn login(
     place: &Place,
     secret: &SecretValues,
     app: Option<&GithubApp>,
-    http: &reqwest::Client,
+    http: &Http,
     rights: Rights,
 ) -> Result<Login, ForgeError> {
     let token = line(secret, "token");

@@ -4,7 +4,7 @@ use super::api::{
     Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState, StatusState,
 };
 use super::client::{Client, Login};
-use super::{MOST, text};
+use super::{Http, MOST, text};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
@@ -163,7 +163,7 @@ impl From<Note> for Comment {
 }
 
 impl Gitea {
-    pub(super) fn new(http: reqwest::Client, place: super::address::Place, login: Login) -> Self {
+    pub(super) fn new(http: Http, place: super::address::Place, login: Login) -> Self {
         let client = Client::new(http, place.api, login);
         Self { client, owner: place.owner, name: place.name, account: OnceCell::new() }
     }

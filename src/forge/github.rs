@@ -8,7 +8,7 @@ use super::api::{
     Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState, StatusState,
 };
 use super::client::{Client, Login};
-use super::{MOST, text};
+use super::{Http, MOST, text};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
@@ -171,7 +171,7 @@ impl From<Note> for Comment {
 }
 
 impl Github {
-    pub(super) fn new(http: reqwest::Client, place: super::address::Place, login: Login) -> Self {
+    pub(super) fn new(http: Http, place: super::address::Place, login: Login) -> Self {
         let client = headers(Client::new(http, place.api, login.clone()));
         Self { client, login, owner: place.owner, name: place.name, account: OnceCell::new() }
     }

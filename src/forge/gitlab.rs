@@ -7,7 +7,7 @@ use super::api::{
     Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState, StatusState,
 };
 use super::client::{Answer, Client, Login};
-use super::{MOST, text};
+use super::{Http, MOST, text};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
@@ -166,7 +166,7 @@ impl From<Note> for Comment {
 }
 
 impl Gitlab {
-    pub(super) fn new(http: reqwest::Client, place: super::address::Place, login: Login) -> Self {
+    pub(super) fn new(http: Http, place: super::address::Place, login: Login) -> Self {
         let client = Client::new(http, place.api, login);
         Self { client, project: format!("{}/{}", place.owner, place.name), account: OnceCell::new() }
     }

@@ -4,10 +4,39 @@ use super::ForgeError;
 use crate::source::secret::SecretValues;
 use crate::source::transport::TransportError;
 use crate::source::transport::http::{self, HttpSettings};
+use ::http::HeaderMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// How hosts are reached: one pool of connections for all of them, the same that repositories are fetched with.
-#[derive(Clone, Debug)]
-pub struct Http(http::Http);
+#[derive(Clone)]
+pub struct Http {
+    inner: http::Http,
+    observer: Option<Observer>,
+}
+
+/// One request to a host's API, once its answer began or it was known that none comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchanged<'a> {
+    /// The host.
+    pub host: &'a str,
+    /// The status; `None` where no answer came.
+    pub code: Option<u16>,
+    /// How long that took.
+    pub took: Duration,
+    /// How many requests the host still takes in its current window, where it says so.
+    pub left: Option<u64>,
+}
+
+/// Is told of every request. Must not block.
+pub type Observer = Arc<dyn Fn(Exchanged<'_>) + Send + Sync>;
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
 
 impl Http {
     /// Connections as the system has them: its roots, its proxy.
@@ -36,7 +65,7 @@ impl Http {
     /// # Errors
     /// When one of them cannot be used.
     pub fn with_settings(settings: &HttpSettings) -> Result<Self, TransportError> {
-        http::Http::new("the git host", settings).map(Self)
+        http::Http::new("the git host", settings).map(Self::from)
     }
 
     /// Connections that trust the certificates of the first of these secrets that has some, under `ca.crt` or `caFile`; the
@@ -49,14 +78,32 @@ impl Http {
         Self::with_roots(roots.unwrap_or_default())
     }
 
+    /// The same connections, with somebody who is told of every request.
+    pub fn observed(self, observer: Observer) -> Self {
+        Self { observer: Some(observer), ..self }
+    }
+
     /// The client for calls that do not block. It follows no redirect.
     pub fn client(&self) -> &reqwest::Client {
-        self.0.client()
+        self.inner.client()
+    }
+
+    /// Tells of a request.
+    pub(super) fn tell(&self, host: &str, answer: Option<&reqwest::Response>, took: Duration) {
+        let Some(observer) = &self.observer else { return };
+        let code = answer.map(|answer| answer.status().as_u16());
+        observer(Exchanged { host, code, took, left: answer.and_then(|answer| left(answer.headers())) });
     }
 }
 
 impl From<http::Http> for Http {
-    fn from(http: http::Http) -> Self {
-        Self(http)
+    fn from(inner: http::Http) -> Self {
+        Self { inner, observer: None }
     }
+}
+
+/// What is left of the host's limit: GitHub, Azure DevOps and Bitbucket Cloud say it by the first name, GitLab by the second.
+fn left(headers: &HeaderMap) -> Option<u64> {
+    let names = ["x-ratelimit-remaining", "ratelimit-remaining"];
+    names.iter().find_map(|name| headers.get(*name)?.to_str().ok()?.trim().parse().ok())
 }

@@ -30,7 +30,7 @@ pub use bitbucket_server::BitbucketDataCenter;
 pub use gitea::Gitea;
 pub use github::Github;
 pub use gitlab::Gitlab;
-pub use http::Http;
+pub use http::{Exchanged, Http, Observer};
 pub use push::Push;
 
 use std::collections::BTreeMap;

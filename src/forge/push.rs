@@ -47,7 +47,7 @@ impl Push {
                 return Err(misplaced("is not pushed to by stator, which pushes over HTTPS"));
             }
         }
-        let (place, login) = connect::place_and_login(spec, url, secret, http.client(), Rights::Propose)?;
+        let (place, login) = connect::place_and_login(spec, url, secret, http, Rights::Propose)?;
         let make = place.make;
         let login = login.for_git(make, secret)?;
         let mut text = url.to_string();
@@ -55,7 +55,7 @@ impl Push {
             text.push_str(".git");
         }
         let root = Url::parse(&text).map_err(|_| misplaced("is no URL"))?;
-        Ok(Self { client: Client::new(http.client().clone(), root, login), shown: url.to_string() })
+        Ok(Self { client: Client::new(http.clone(), root, login), shown: url.to_string() })
     }
 
     /// Pushes a commit as a new branch. A branch of that name that points to the commit already is as good.

@@ -18,6 +18,7 @@ pub mod rules;
 pub mod scaffold;
 pub mod scalar;
 pub mod schema;
+pub mod structural;
 pub mod validate;
 mod workspace;
 pub mod yaml;

@@ -56,7 +56,7 @@ pub fn plan(input: &PlanInput) -> Plan {
         revision: input.revision.clone(),
         base: "live".to_owned(),
         digest,
-        summary: totals::summary(&changes, None, input.prices.as_ref()),
+        summary: totals::summary(&changes, Some(&input.beside.rest), input.prices.as_ref()),
         changes,
         holds,
         retired,

@@ -30,7 +30,8 @@ fn replacements(input: &PlanInput, changes: &[Change]) -> Option<Hold> {
 /// More deletions than max(5 objects, 20 %) in one plan look like a mistake in git more than like a wish.
 fn mass_delete(input: &PlanInput, changes: &mut [Change]) -> Option<Hold> {
     let deletions = changes.iter().filter(|one| one.action == Action::Delete).count();
-    let present = changes.iter().filter(|one| one.action != Action::Create && one.inventory_or_delete()).count();
+    let present = changes.iter().filter(|one| one.action != Action::Create && one.inventory_or_delete()).count()
+        + input.beside.rest.objects;
     let limit = match input.guards.max_deletions {
         Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
         None => FEW.max(present / 5),
@@ -62,6 +63,7 @@ fn max_gpus(input: &PlanInput, changes: &mut [Change]) -> Option<Hold> {
         .iter()
         .filter(|object| !shown.contains(&object.reference().identity()))
         .fold(0_u64, |sum, object| sum.saturating_add(gpus::of(object).total()));
+    let others = others.saturating_add(input.beside.rest.gpus.peak);
     let peak = changes.iter().fold(others, |sum, one| sum.saturating_add(one.gpus.peak));
     let more = |one: &Change| one.gpus.peak > one.gpus.before && one.step != Step::Nothing;
     if peak <= limit || !changes.iter().any(more) {

@@ -1,6 +1,6 @@
 //! What a plan is made of.
 
-use super::{HoldKind, Record};
+use super::{HoldKind, Record, Rest};
 use crate::finding::Finding;
 use crate::intent::BrokenIntent;
 use crate::intent::repository::{Guards, Prices};
@@ -80,11 +80,23 @@ pub struct PlanInput {
     /// True when the render is empty although it should not be trusted to be: a path that is not there, a fetch that
     /// failed. Nothing is pruned then. An environment without a single model counts as one too.
     pub empty_render: bool,
+    /// What is not here, since nothing of it changes: see [`super::settled`].
+    pub beside: Beside,
+}
+
+/// Models that are left out of everything else here: they are in git, nothing of them changes, and all that a plan says
+/// of them is their share of sums and guards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// How many.
+    pub models: usize,
+    /// Their objects, each with a record, and their GPUs.
+    pub rest: Rest,
 }
 
 impl PlanInput {
     /// True when nothing was rendered: then nothing is ever pruned, nor is a part of it.
     pub fn is_empty_render(&self) -> bool {
-        self.empty_render || (self.rendered.is_empty() && self.broken.is_empty())
+        self.empty_render || (self.rendered.is_empty() && self.broken.is_empty() && self.beside.models == 0)
     }
 }

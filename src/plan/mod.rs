@@ -3,6 +3,7 @@
 mod build;
 mod compare;
 mod decide;
+mod drift;
 mod guard;
 mod input;
 mod mask;
@@ -11,6 +12,7 @@ mod prune;
 mod record;
 pub mod rules;
 mod schema;
+mod settled;
 mod status;
 mod totals;
 mod uses;
@@ -18,13 +20,15 @@ mod world;
 
 pub use build::plan;
 pub use compare::{Comparison, Rest, compare};
-pub use input::{Damaged, PlanInput, Scope};
+pub use drift::drifted;
+pub use input::{Beside, Damaged, PlanInput, Scope};
 pub use merge::{SEED_MANAGER, replicas_only, with_replicas};
 pub use record::{
     Condition, InventoryEntry, Outcome, Record, RecordFault, RecordState, Seen, applyset, custom_resource_definition,
     short_commit,
 };
 pub use schema::schema;
+pub use settled::{Settled, settled};
 pub use status::{Drift, LastSync, ModelStatus, ObjectStatus, Sight, SyncState, status};
 pub use world::made_by;
 

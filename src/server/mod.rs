@@ -11,13 +11,13 @@ mod tests;
 pub use listen::{ListenError, Listener};
 
 use crate::controller::board::Board;
-use crate::controller::metrics::Metrics;
+use crate::controller::metrics::{Form, Metrics};
 use answer::Answer;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use replay::Taken;
 use serde_json::json;
 use std::sync::Arc;
@@ -37,25 +37,55 @@ struct Shared {
     ending: CancellationToken,
 }
 
-/// The routes: `/webhooks/<host>` and `/webhooks/<host>/<source>`, `/livez`, `/readyz`, `/metrics`.
+impl Shared {
+    fn new(board: Arc<Board>, metrics: Arc<Metrics>, ending: CancellationToken) -> Self {
+        Self { board, metrics, taken: Arc::default(), bodies: Arc::new(Semaphore::new(BODIES)), ending }
+    }
+}
+
+/// What a listener answers beside `/livez` and `/readyz`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// `/webhooks/<host>`, `/webhooks/<host>/<source>` and `/webhooks/<host>/<namespace>/<source>`.
+    pub webhooks: bool,
+    /// `/metrics`.
+    pub metrics: bool,
+}
+
+/// The routes of a process that takes webhooks and has one listener.
 ///
 /// `ending` is set when the process is about to end: it is not ready from then on.
 pub fn routes(board: Arc<Board>, metrics: Arc<Metrics>, ending: CancellationToken) -> Router {
-    let shared = Shared { board, metrics, taken: Arc::default(), bodies: Arc::new(Semaphore::new(BODIES)), ending };
-    Router::new()
-        .route("/webhooks/{host}", post(webhooks::of_host))
-        .route("/webhooks/{host}/{source}", post(webhooks::of_source))
-        .route("/livez", get(livez))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics_text))
-        .method_not_allowed_fallback(|| async {
-            Answer::new(StatusCode::METHOD_NOT_ALLOWED, "webhooks take POST, everything else takes GET")
-        })
-        .fallback(|| async {
-            let paths = "there is /webhooks/<host>, /webhooks/<host>/<source>, /livez, /readyz and /metrics";
-            Answer::new(StatusCode::NOT_FOUND, paths)
-        })
-        .with_state(shared)
+    routes_of(board, metrics, ending, Parts { webhooks: true, metrics: true })
+}
+
+/// The routes of a listener.
+pub fn routes_of(board: Arc<Board>, metrics: Arc<Metrics>, ending: CancellationToken, parts: Parts) -> Router {
+    let mut routes = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz));
+    if parts.webhooks {
+        routes = routes
+            .route("/webhooks/{host}", post(webhooks::of_host))
+            .route("/webhooks/{host}/{source}", post(webhooks::of_name))
+            .route("/webhooks/{host}/{namespace}/{source}", post(webhooks::of_source));
+    }
+    if parts.metrics {
+        routes = routes.route("/metrics", get(metrics_text));
+    }
+    let none = match (parts.webhooks, parts.metrics) {
+        (true, true) => "there is /webhooks/<host>, /webhooks/<host>/<source>, /livez, /readyz and /metrics",
+        (true, false) => "there is /webhooks/<host>, /webhooks/<host>/<source>, /livez and /readyz",
+        (false, true) => "there is /livez, /readyz and /metrics",
+        (false, false) => "there is /livez and /readyz",
+    };
+    all(routes)
+        .fallback(move || async move { Answer::new(StatusCode::NOT_FOUND, none) })
+        .with_state(Shared::new(board, metrics, ending))
+}
+
+fn all(routes: Router<Shared>) -> Router<Shared> {
+    routes.method_not_allowed_fallback(|| async {
+        Answer::new(StatusCode::METHOD_NOT_ALLOWED, "webhooks take POST, everything else takes GET")
+    })
 }
 
 /// That the process answers at all, and nothing else.
@@ -63,26 +93,43 @@ async fn livez() -> Response {
     (StatusCode::OK, "ok\n").into_response()
 }
 
-/// Ready once every source was looked at. One that fails is no reason to be sent no webhooks.
-async fn readyz(State(shared): State<Shared>) -> Response {
-    let mut missing: Vec<String> = shared
-        .board
-        .standings()
-        .into_iter()
-        .filter(|(_, standing)| !standing.looked)
-        .map(|(name, _)| format!("source {name} was not looked at yet"))
-        .collect();
-    if shared.ending.is_cancelled() {
-        missing.push("the process is ending".to_owned());
-    }
+/// Ready once every source was looked at, and nothing else is lacking. A source that fails is no reason to be sent no
+/// webhooks. With `?verbose`, each check is a line.
+async fn readyz(State(shared): State<Shared>, query: RawQuery) -> Response {
+    let checks = checks(&shared);
+    let missing: Vec<&String> = checks.iter().filter_map(|(_, lack)| lack.as_ref()).collect();
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    if query
+        .0
+        .is_some_and(|query| query.split('&').any(|pair| matches!(pair, "verbose" | "verbose=true" | "verbose=1")))
+    {
+        let lines = checks.iter().map(|(what, lack)| match lack {
+            None => format!("[+] {what}\n"),
+            Some(lack) => format!("[-] {what}: {lack}\n"),
+        });
+        let end = if missing.is_empty() { "ready\n" } else { "not ready\n" };
+        return (status, lines.collect::<String>() + end).into_response();
+    }
     (status, axum::Json(json!({"ready": missing.is_empty(), "missing": missing}))).into_response()
 }
 
-async fn metrics_text(State(shared): State<Shared>) -> Response {
-    match shared.metrics.text(&shared.board.standings()) {
+/// What has to be so, and what is lacking of it.
+fn checks(shared: &Shared) -> Vec<(String, Option<String>)> {
+    let ending = shared.ending.is_cancelled().then(|| "the process is ending".to_owned());
+    let lacks = shared.board.lacks().into_iter().map(|lack| ("cluster".to_owned(), Some(lack)));
+    let sources = shared.board.standings().into_iter().map(|(name, standing)| {
+        let lack = (!standing.looked).then(|| format!("source {name} was not looked at yet"));
+        (format!("source {name}"), lack)
+    });
+    sources.chain(lacks).chain([("process".to_owned(), ending)]).collect()
+}
+
+async fn metrics_text(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    shared.metrics.ready(checks(&shared).iter().all(|(_, lack)| lack.is_none()));
+    let form = Form::accepted(headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default());
+    match shared.metrics.text(&shared.board, form) {
         Ok(text) => {
-            let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+            let kind = HeaderValue::from_static(form.media_type());
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
         Err(_) => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written").into_response(),

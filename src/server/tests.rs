@@ -1,6 +1,7 @@
 use super::*;
-use crate::controller::board::{Entry, Standing};
+use crate::controller::board::{Entry, Part, Problem, Reason, Standing};
 use crate::controller::hints::Hints;
+use crate::controller::sources::SourceKey;
 use crate::source::model_source::ForgeKind;
 use aws_lc_rs::hmac;
 use axum::body::Body;
@@ -33,11 +34,12 @@ impl Scene {
             let (sender, standing) = watch::channel(Standing::default());
             let queue = Arc::new(Hints::default());
             board.put(Entry {
-                name: (*name).to_owned(),
+                key: SourceKey::new("default", *name),
                 forge: Some(*forge),
                 webhook: (!secret.is_empty()).then(|| SecretString::from(*secret)),
                 hints: Arc::clone(&queue),
                 standing,
+                fence: None,
             });
             hints.push(queue);
             standings.push(sender);
@@ -190,11 +192,15 @@ async fn readiness_names_what_is_missing() {
     let scene = Scene::new(&[("models", ForgeKind::Gitea, "hook"), ("others", ForgeKind::Gitea, "")]);
     assert_eq!(scene.got("/livez").await, "200 ok");
     scene.standings[0].send_modify(|standing| standing.looked = true);
-    assert_eq!(scene.got("/readyz").await, r#"503 {"missing":["source others was not looked at yet"],"ready":false}"#);
+    assert_eq!(
+        scene.got("/readyz").await,
+        r#"503 {"missing":["source default/others was not looked at yet"],"ready":false}"#
+    );
     // A source that fails is looked at all the same.
     scene.standings[1].send_modify(|standing| {
         standing.looked = true;
-        standing.problem = Some("the host is down".to_owned());
+        let problem = Problem::passing(Reason::GitOperationFailed, "the host is down", "");
+        standing.set(Part::Repository, Some(problem));
     });
     assert_eq!(scene.got("/readyz").await, r#"200 {"missing":[],"ready":true}"#);
     scene.ending.cancel();
@@ -211,13 +217,13 @@ async fn metrics_count_deliveries_and_forget_sources() {
     for line in [
         r#"stator_webhook_deliveries_total{forge="gitea",result="accepted"} 1"#,
         r#"stator_webhook_deliveries_total{forge="gitea",result="refused"} 1"#,
-        r#"stator_source_ready{source="models"} 0"#,
+        r#"stator_source_ready{namespace="default",source="models"} 0"#,
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
-    assert!(scene.board.receivers(ForgeKind::Gitea, None).len() == 1);
-    scene.board.remove("models");
-    assert!(scene.board.receivers(ForgeKind::Gitea, None).is_empty());
+    assert!(scene.board.receivers(ForgeKind::Gitea, |_| true).len() == 1);
+    scene.board.remove(&SourceKey::new("default", "models"));
+    assert!(scene.board.receivers(ForgeKind::Gitea, |_| true).is_empty());
 }
 
 /// Over a real socket: while every worker of a sync's pool is busy, deliveries are answered, all of them.

@@ -5,10 +5,12 @@
 
 use super::Shared;
 use super::answer::Answer;
-use crate::controller::board::Entry;
+use crate::controller::board::Inbox;
 use crate::controller::metrics::{self, Delivery as Counted};
+use crate::controller::sources::SourceKey;
 use crate::forge::webhook::{self, BODY_LIMIT, Delivery, Refusal};
 use crate::source::model_source::ForgeKind;
+use crate::telemetry::traces::{Origin, Span};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use http::{HeaderMap, Request, StatusCode, header};
@@ -36,24 +38,39 @@ const LEAST: usize = 512 << 10;
 
 /// `POST /webhooks/<host>`: for every source of that host whose secret fits.
 pub(super) async fn of_host(State(shared): State<Shared>, Path(host): Path<String>, request: Request<Body>) -> Answer {
-    deliver(&shared, &host, None, request).await
+    deliver(&shared, &host, &|_| true, request).await
 }
 
-/// `POST /webhooks/<host>/<source>`: for one source.
-pub(super) async fn of_source(
+/// `POST /webhooks/<host>/<source>`: for the sources of that name.
+pub(super) async fn of_name(
     State(shared): State<Shared>,
-    Path((host, source)): Path<(String, String)>,
+    Path((host, name)): Path<(String, String)>,
     request: Request<Body>,
 ) -> Answer {
-    deliver(&shared, &host, Some(&source), request).await
+    deliver(&shared, &host, &|key| key.name == name, request).await
 }
 
-async fn deliver(shared: &Shared, host: &str, source: Option<&str>, request: Request<Body>) -> Answer {
+/// `POST /webhooks/<host>/<namespace>/<source>`: for one source.
+pub(super) async fn of_source(
+    State(shared): State<Shared>,
+    Path((host, namespace, name)): Path<(String, String, String)>,
+    request: Request<Body>,
+) -> Answer {
+    let one = SourceKey { namespace, name };
+    deliver(&shared, &host, &|key| *key == one, request).await
+}
+
+/// Which sources a delivery is for, as far as its path says.
+type Which<'a> = &'a (dyn Fn(&SourceKey) -> bool + Sync);
+
+async fn deliver(shared: &Shared, host: &str, which: Which<'_>, request: Request<Body>) -> Answer {
     let Some(host) = metrics::of_word(host) else {
         let known = "no such host: there is github, gitlab, gitea, bitbucket and azure";
         return Answer::new(StatusCode::NOT_FOUND, known);
     };
-    let (answer, counted) = match take(shared, host, source, request).await {
+    let started = Instant::now();
+    let mut span = Span::begin("webhook", &Origin::default()).with("forge", metrics::word(host));
+    let (answer, counted) = match take(shared, host, which, request, &span.origin()).await {
         Ok(counted) => {
             let message = match counted {
                 Counted::Accepted => "accepted",
@@ -65,7 +82,8 @@ async fn deliver(shared: &Shared, host: &str, source: Option<&str>, request: Req
         }
         Err(refused) => refused,
     };
-    shared.metrics.delivered(host, counted);
+    span.set("result", counted.word());
+    shared.metrics.delivered(host, counted, started.elapsed());
     answer
 }
 
@@ -78,10 +96,11 @@ fn unreadable(status: StatusCode, message: &'static str) -> Refused {
 async fn take(
     shared: &Shared,
     host: ForgeKind,
-    source: Option<&str>,
+    which: Which<'_>,
     request: Request<Body>,
+    origin: &Origin,
 ) -> Result<Counted, Refused> {
-    let receivers = shared.board.receivers(host, source);
+    let receivers = shared.board.receivers(host, which);
     if receivers.is_empty() {
         return Err(unreadable(StatusCode::NOT_FOUND, "no source takes webhooks here"));
     }
@@ -105,16 +124,16 @@ async fn take(
         tokio::task::spawn_blocking(work).await.map_err(panicked)?
     };
     let (delivery, entries) = found.map_err(|refusal| refused(host, refusal))?;
-    Ok(hand_over(shared, host, delivery, &entries))
+    Ok(hand_over(shared, host, delivery, &entries, origin))
 }
 
 /// Sources that share a secret; it is tried once for all of them.
-type Group = (SecretString, Vec<Entry>);
+type Group = (SecretString, Vec<Inbox>);
 
-fn by_secret(receivers: Vec<Entry>) -> Vec<Group> {
+fn by_secret(receivers: Vec<Inbox>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for entry in receivers {
-        let Some(secret) = entry.webhook.clone() else { continue };
+        let secret = entry.secret.clone();
         // Both are ours, so there is nobody to learn from how long this takes.
         match groups.iter_mut().find(|(known, _)| known.expose_secret() == secret.expose_secret()) {
             Some((_, entries)) => entries.push(entry),
@@ -185,7 +204,7 @@ fn verify(
     groups: &[Group],
     headers: &HeaderMap,
     body: &[u8],
-) -> Result<(Delivery, Vec<Entry>), Refusal> {
+) -> Result<(Delivery, Vec<Inbox>), Refusal> {
     let mut refusal = Refusal::NoSecret;
     for (secret, entries) in groups {
         match webhook::receive(host, std::slice::from_ref(secret), headers, body, jiff::Timestamp::now()) {
@@ -198,16 +217,17 @@ fn verify(
     Err(refusal)
 }
 
-fn hand_over(shared: &Shared, host: ForgeKind, delivery: Delivery, entries: &[Entry]) -> Counted {
+fn hand_over(shared: &Shared, host: ForgeKind, delivery: Delivery, entries: &[Inbox], origin: &Origin) -> Counted {
     let now = Instant::now();
     // The same delivery may go to several paths, one a source.
-    let name = |entry: &Entry, id: &str| format!("{} {} {id}", metrics::word(host), entry.name);
+    let name = |entry: &Inbox, id: &str| format!("{} {} {id}", metrics::word(host), entry.key);
     let mut counted = Counted::Duplicate;
     for entry in entries {
         let known = delivery.id.as_deref().map(|id| name(entry, id));
         if known.as_ref().is_some_and(|name| shared.taken.knows(name, now)) {
             continue;
         }
+        entry.hints.traced(origin.clone());
         for hint in &delivery.hints {
             entry.hints.add(hint.clone());
         }
@@ -215,7 +235,7 @@ fn hand_over(shared: &Shared, host: ForgeKind, delivery: Delivery, entries: &[En
             shared.taken.remember(&name, now);
         }
         counted = if delivery.hints.is_empty() { Counted::Ignored } else { Counted::Accepted };
-        tracing::debug!(source = entry.name, hints = delivery.hints.len(), "a delivery was taken");
+        tracing::debug!(source = %entry.key, hints = delivery.hints.len(), "a delivery was taken");
     }
     counted
 }

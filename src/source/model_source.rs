@@ -2,10 +2,18 @@
 //!
 //! The JSON Schema (`stator schema source`) is generated from these types; their doc comments are what a user reads.
 
+pub mod crd;
+pub mod status;
+
 use crate::intent::model::ApiVersion;
 use crate::intent::scalar::{DnsName, ModelName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// How long something takes: whole numbers of hours, minutes, seconds and milliseconds, in this order, or one of them with
+/// a fraction. Every reader of durations in the world of Kubernetes takes it.
+pub const DURATION: &str =
+    "^(([0-9]{1,5}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?([0-9]{1,12}ms)?|[0-9]{1,9}[.][0-9]{1,9}(h|m|s|ms))$";
 
 /// A repository to sync into a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,12 +53,12 @@ pub struct SourceMetadata {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModelSourceSpec {
     /// Where the repository is: an `https://` or `ssh://` URL.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 2048))]
     pub url: String,
     /// Lets `url` be `http://`. Credentials would travel in the clear.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_insecure: bool,
-    /// Lets `url` be a path on this machine.
+    /// Lets `url` be a path on this machine. For a file of sources only: in a cluster the machine is the controller's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_local: bool,
     /// Which revision to follow.
@@ -58,22 +66,22 @@ pub struct ModelSourceSpec {
     pub reference: Reference,
     /// The folder of the repository that holds its root `stator.yaml`. Defaults to `.`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 1024))]
     pub path: Option<String>,
     /// The environment to sync. May be left out where the repository has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<ModelName>,
     /// How often to look for a new revision: `1m`. Webhooks come on top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 2))]
+    #[schemars(length(min = 2, max = 64))]
     pub interval: Option<String>,
     /// When to look, as a cron expression of five fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 6))]
+    #[schemars(length(min = 6, max = 512))]
     pub schedule: Option<String>,
     /// The time zone of `schedule`, by its IANA name. Defaults to UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 64))]
     pub time_zone: Option<String>,
     /// The secret for git: `username` and `password`, `bearerToken`, `identity` and `known_hosts`, or the keys of a
     /// GitHub App; and `caFile`.
@@ -103,19 +111,70 @@ pub struct ModelSourceSpec {
     /// Whether objects that are no longer in git are deleted. Defaults to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prune: Option<bool>,
+    /// Whether live objects that somebody changed are put back at once. Where it is false, drift is told and stays until
+    /// the next commit or request. Defaults to true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub self_heal: Option<bool>,
     /// What holds a sync back; comes over the environment's own guards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<crate::intent::repository::Guards>,
     /// When syncs may run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
     pub windows: Vec<Window>,
     /// Stops syncing while true.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
     /// How long one sync may take, health included: `10m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 2))]
+    #[schemars(length(min = 2, max = 64))]
     pub timeout: Option<String>,
+    /// Who is told of what, beside the git host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub notifications: Vec<Notification>,
+}
+
+/// Who is told of what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Notification {
+    /// What is sent.
+    #[serde(rename = "type")]
+    pub kind: NotificationKind,
+    /// The secret with the key `url`: the address of a Slack webhook, or one that takes a JSON document. With the key
+    /// `token`, generic deliveries are signed as GitHub signs its own.
+    pub secret_ref: SecretRef,
+    /// What is told. Defaults to failures, recoveries and plans that are held back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    pub events: Vec<NotificationEvent>,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NotificationKind {
+    /// A message as Slack's incoming webhooks take it; Mattermost and Rocket.Chat take it too.
+    Slack,
+    /// A JSON document of stator's own.
+    Webhook,
+}
+
+/// What may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NotificationEvent {
+    /// A commit was synced, and its models are healthy.
+    Synced,
+    /// A commit, or a model of it, failed.
+    Failed,
+    /// What had failed is well again.
+    Recovered,
+    /// A guard holds a plan back until somebody lets it go.
+    Held,
+    /// Live objects were changed by somebody else.
+    Drifted,
 }
 
 /// Which revision to follow: exactly one of these.
@@ -123,13 +182,13 @@ pub struct ModelSourceSpec {
 #[serde(rename_all = "camelCase")]
 pub enum Reference {
     /// The newest commit of a branch.
-    Branch(String),
+    Branch(#[schemars(length(min = 1, max = 255))] String),
     /// A tag.
-    Tag(String),
+    Tag(#[schemars(length(min = 1, max = 255))] String),
     /// One commit, for good.
-    Commit(String),
+    Commit(#[schemars(length(min = 1, max = 255))] String),
     /// The highest tag in a range of versions: `>=1.0.0 <2.0.0`.
-    Semver(String),
+    Semver(#[schemars(length(min = 1, max = 255))] String),
 }
 
 /// Names a secret in the source's namespace.
@@ -149,18 +208,18 @@ pub struct Forge {
     pub kind: ForgeKind,
     /// The API's URL. Defaults to the host of the repository's URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 2048))]
     pub url: Option<String>,
     /// The secret with the key `token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
     /// What commit status contexts begin with. Defaults to `stator`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 100))]
     pub context: Option<String>,
     /// Where commit statuses lead whoever follows them: the `https://` address of a dashboard or a page of the team.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 255))]
     pub target_url: Option<String>,
 }
 
@@ -227,14 +286,14 @@ pub struct Window {
     /// Whether the window lets syncs run or keeps them from it.
     pub kind: WindowKind,
     /// When it opens, as a cron expression of five fields.
-    #[schemars(length(min = 6))]
+    #[schemars(length(min = 6, max = 512))]
     pub schedule: String,
     /// How long it stays open: `2h`.
-    #[schemars(length(min = 2))]
+    #[schemars(length(min = 2, max = 64))]
     pub duration: String,
     /// The time zone, by its IANA name. Defaults to UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 64))]
     pub time_zone: Option<String>,
 }
 
@@ -249,38 +308,4 @@ pub enum WindowKind {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_whole_source_is_read_and_written_back() {
-        let text = "
-apiVersion: stator.dev/v1alpha1
-kind: ModelSource
-metadata: {name: models, namespace: default}
-spec:
-  url: https://git.example.com/team/models.git
-  ref: {branch: main}
-  path: .
-  environment: staging
-  interval: 1m
-  secretRef: {name: git}
-  forge: {type: gitea, secretRef: {name: forge}}
-  webhook: {secretRef: {name: hook}}
-  previews: true
-  verify: {mode: Head, secretRef: {name: keys}}
-  targetNamespace: models
-  windows: [{kind: deny, schedule: '0 18 * * 5', duration: 62h, timeZone: Europe/Zurich}]
-";
-        let source: ModelSource = serde_saphyr::from_str(text).unwrap();
-        assert_eq!(source.spec.reference, Reference::Branch("main".into()));
-        let again: ModelSource = serde_json::from_value(serde_json::to_value(&source).unwrap()).unwrap();
-        assert_eq!(again, source);
-    }
-
-    #[test]
-    fn two_revisions_at_once_are_refused() {
-        let faulty: Result<Reference, _> = serde_saphyr::from_str("{branch: main, tag: v1}");
-        assert!(faulty.is_err(), "{faulty:?}");
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! What an environment is to look like: its models, rendered and held to its policy; and from there to a plan's input.
 
+use super::gather::gather_here;
 use super::{GatherError, Gathered, gather};
 use crate::cluster::Cluster;
 use crate::dynamo::gpus;
@@ -7,7 +8,7 @@ use crate::finding::{self, Finding};
 use crate::intent::Selection;
 use crate::intent::policy::Policy;
 use crate::object::ObjectRef;
-use crate::plan::{HoldKind, PlanInput, Scope};
+use crate::plan::{Beside, HoldKind, PlanInput, Record, Scope};
 use crate::render::{self, Rendered, Target};
 use std::collections::BTreeSet;
 
@@ -69,11 +70,21 @@ impl Desired {
     /// # Errors
     /// As for [`gather()`]: a part of the view is no view.
     pub async fn look<C: Cluster>(&self, cluster: &C) -> Result<Gathered, GatherError> {
-        let models = self.rendered.iter();
-        let wanted: Vec<ObjectRef> =
-            models.flat_map(|model| model.objects.iter().map(|object| object.object.reference())).collect();
         let target = &self.target;
-        gather(cluster, &target.repository, &target.environment, &target.namespace, &wanted).await
+        gather(cluster, &target.repository, &target.environment, &target.namespace, &self.wanted()).await
+    }
+
+    /// The same, where it is known what the environment left in other namespaces: see [`super::strays`].
+    ///
+    /// # Errors
+    /// As for [`Desired::look`].
+    pub async fn look_beside<C: Cluster>(&self, cluster: &C, strays: Vec<Record>) -> Result<Gathered, GatherError> {
+        gather_here(cluster, &self.target, &self.wanted(), strays).await
+    }
+
+    fn wanted(&self) -> Vec<ObjectRef> {
+        let models = self.rendered.iter();
+        models.flat_map(|model| model.objects.iter().map(|object| object.object.reference())).collect()
     }
 
     /// What a plan of these is made of.
@@ -98,6 +109,7 @@ impl Desired {
             prune: aim.prune,
             scope: aim.scope,
             empty_render: false,
+            beside: Beside::default(),
         }
     }
 }

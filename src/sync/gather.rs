@@ -1,9 +1,11 @@
 //! What a plan needs to know of a cluster: live objects and records, all or nothing.
 
 use crate::cluster::{Cluster, ClusterError};
+use crate::dynamo::admission::Platform;
 use crate::dynamo::kinds::{self, Kind};
 use crate::object::{Object, ObjectIdentity, ObjectRef};
 use crate::plan::{self, Damaged, Record};
+use crate::render::Target;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -59,16 +61,38 @@ pub async fn gather<C: Cluster>(
     namespace: &str,
     wanted: &[ObjectRef],
 ) -> Result<Gathered, GatherError> {
-    let labels = BTreeMap::from([
+    let target = Target {
+        repository: repository.to_owned(),
+        environment: environment.to_owned(),
+        namespace: namespace.to_owned(),
+        platform: Platform::default(),
+    };
+    let (here, strays) = tokio::join!(gather_here(cluster, &target, wanted, Vec::new()), strays(cluster, &target));
+    Ok(Gathered { strays, ..here? })
+}
+
+/// The labels of everything that stator applies for an environment.
+pub fn labels_of(target: &Target) -> BTreeMap<String, String> {
+    BTreeMap::from([
         (kinds::LABEL_MANAGED_BY.to_owned(), kinds::MANAGER.to_owned()),
-        (kinds::LABEL_REPOSITORY.to_owned(), repository.to_owned()),
-        (kinds::LABEL_ENVIRONMENT.to_owned(), environment.to_owned()),
-    ]);
+        (kinds::LABEL_REPOSITORY.to_owned(), target.repository.clone()),
+        (kinds::LABEL_ENVIRONMENT.to_owned(), target.environment.clone()),
+    ])
+}
+
+/// As [`gather()`], in the environment's own namespace alone.
+pub(super) async fn gather_here<C: Cluster>(
+    cluster: &C,
+    target: &Target,
+    wanted: &[ObjectRef],
+    strays: Vec<Record>,
+) -> Result<Gathered, GatherError> {
+    let Target { repository, environment, namespace, platform: _ } = target;
+    let labels = labels_of(target);
     let nothing = BTreeMap::new();
-    let (listed, records, strays) = tokio::join!(
+    let (listed, records) = tokio::join!(
         all(kinds::MANAGED.iter().map(|kind| list(cluster, kind, namespace, &labels)).collect::<Vec<_>>()),
         list(cluster, &kinds::RECORD, namespace, &nothing),
-        strays(cluster, &labels, namespace),
     );
     let mut live: BTreeMap<ObjectIdentity, Object> = BTreeMap::new();
     let mut unserved = BTreeSet::new();
@@ -85,7 +109,9 @@ pub async fn gather<C: Cluster>(
     let (mut records, mut damaged) = (Vec::new(), Vec::new());
     for object in listed {
         match Record::from_object(&object) {
-            Ok(record) if record.repository == repository && record.environment == environment => records.push(record),
+            Ok(record) if record.repository == *repository && record.environment == *environment => {
+                records.push(record)
+            }
             Ok(_) => {}
             Err(fault) => damaged.push(Damaged {
                 object: object.reference(),
@@ -204,14 +230,14 @@ where
 
 /// The environment's records outside its namespace. Only a warning hangs from them, so a cluster that does not let us
 /// look into other namespaces, or holds something unreadable there, is no reason to plan nothing.
-async fn strays<C: Cluster>(cluster: &C, labels: &BTreeMap<String, String>, namespace: &str) -> Vec<Record> {
-    let everywhere = match cluster.list(&kinds::RECORD, None, labels).await {
+pub async fn strays<C: Cluster>(cluster: &C, target: &Target) -> Vec<Record> {
+    let everywhere = match cluster.list(&kinds::RECORD, None, &labels_of(target)).await {
         Ok(records) => records,
         Err(error) => {
             tracing::info!(%error, "records in other namespaces are not looked at");
             return Vec::new();
         }
     };
-    let elsewhere = everywhere.iter().filter(|record| record.namespace() != namespace);
+    let elsewhere = everywhere.iter().filter(|record| record.namespace() != target.namespace);
     elsewhere.filter_map(|record| Record::from_object(record).ok()).collect()
 }

@@ -8,9 +8,10 @@ pub mod gather;
 pub mod machine;
 mod pods;
 mod runner;
+pub mod steady;
 
 pub use desired::{Aim, Desired};
-pub use gather::{GatherError, Gathered, gather};
+pub use gather::{GatherError, Gathered, gather, labels_of, strays};
 pub use pods::pods;
 pub use runner::{SyncOptions, run};
 

@@ -13,6 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 /// The kinds whose health is waited for.
 const WATCHED: &[Kind] = kinds::MANAGED;
@@ -91,10 +92,13 @@ pub async fn run<C: Cluster>(
         for effect in effects {
             match effect {
                 Effect::Call { model, call } => {
-                    calls.push(Box::pin(async move {
+                    // So that lines of the client say which model they are about.
+                    let about = tracing::error_span!(target: "stator::unit", "model", model);
+                    let work = async move {
                         let answer = carry_out(cluster, call).await;
                         (model, answer)
-                    }));
+                    };
+                    calls.push(Box::pin(work.instrument(about)));
                 }
                 Effect::Watch => sight.reopen = Some(Instant::now()),
                 Effect::Report(report) => progress(report),

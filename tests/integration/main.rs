@@ -6,6 +6,7 @@
     reason = "a test that cannot go on must stop, in its helpers too"
 )]
 
+mod chaos;
 mod cli;
 mod cluster;
 mod controller;
@@ -18,7 +19,12 @@ mod git;
 mod git_server;
 #[path = "../support/gitea/mod.rs"]
 mod gitea;
+mod install;
 mod mirror;
+#[path = "../support/node/mod.rs"]
+mod node;
+mod node_itself;
+mod replicas;
 mod sync;
 #[path = "../support/testbed/mod.rs"]
 mod testbed;

@@ -1,6 +1,6 @@
 //! The testbed: it serves what stator writes, and it leaves nothing behind.
 
-use crate::testbed::{self, Launch, Programs};
+use crate::testbed::{self, Audit, Launch, Programs};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -30,6 +30,7 @@ async fn it_serves_dynamo_and_models() {
     nvidia.com/v1beta1 dynamographdeployments
     nvidia.com/v1beta1 dynamographdeploymentscalingadapters
     stator.dev/v1alpha1 models
+    stator.dev/v1alpha1 modelsources
     ");
 }
 
@@ -124,7 +125,7 @@ fn a_killed_test_process_takes_its_control_plane_along() {
         return;
     };
     let mut holder = None;
-    let launch = Launch::start(&programs, |supervisor| {
+    let launch = Launch::start(&programs, Audit::Off, |supervisor| {
         let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (ours, theirs) = (cat.stdin.take().unwrap(), cat.stdout.take().unwrap());
         holder = Some(cat);

@@ -123,11 +123,11 @@ fn of_file(path: &Path, here: Option<&RepositoryUrl>, output: &Output) -> Result
     };
     let source = all.swap_remove(at);
     let Some(spec) = source.spec.forge else {
-        output.note(&format!("{} names no git host (`spec.forge`), so no pull request is opened.", source.name));
+        output.note(&format!("{} names no git host (`spec.forge`), so no pull request is opened.", source.key.name));
         return Ok(None);
     };
     let Some(secret) = source.secrets.forge else {
-        return Err(CliError::input(format!("{}: the git host has no secret", source.name))
+        return Err(CliError::input(format!("{}: the git host has no secret", source.key.name))
             .hint("name one with the key `token` in `spec.forge.secretRef`"));
     };
     // Roots and proxy are the repository's, as its git host is behind the same.

@@ -1,5 +1,7 @@
 //! From a kubeconfig, or a pod's service account, to a client.
 
+use super::fence::Fence;
+use super::observe::Observed;
 use ::kube::client::ClientBuilder;
 use ::kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use ::kube::{Client, Config};
@@ -17,6 +19,8 @@ pub struct Options {
     pub context: Option<String>,
     /// Acts as somebody else, as `kubectl --as` does. Whoever connects needs the right to impersonate.
     pub impersonate: Option<Impersonate>,
+    /// What every write asks before it is sent; nothing where this works alone.
+    pub fence: Option<Fence>,
     /// How long each kind of request may take.
     pub deadlines: Deadlines,
     /// Objects of one page of a list.
@@ -31,6 +35,7 @@ impl Default for Options {
             kubeconfig: None,
             context: None,
             impersonate: None,
+            fence: None,
             deadlines: Deadlines::default(),
             page: 500,
             watch_capacity: 4096,
@@ -225,6 +230,13 @@ pub struct ServiceAccount {
 }
 
 impl ServiceAccount {
+    /// Where Kubernetes puts the files, unless a pod asks for something else.
+    const MOUNTED: &'static str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+    /// The variable that names another folder: a token that is projected with a lifetime or an audience of its own is
+    /// mounted elsewhere.
+    pub const FOLDER: &'static str = "STATOR_SERVICE_ACCOUNT_DIR";
+
     /// That of the pod that this runs in.
     ///
     /// # Errors
@@ -236,8 +248,9 @@ impl ServiceAccount {
                 .filter(|value| !value.is_empty())
                 .ok_or_else(|| in_no_pod(&format!("${name} is not set")))
         };
+        let folder = variable(ServiceAccount::FOLDER).unwrap_or_else(|_| ServiceAccount::MOUNTED.to_owned());
         Ok(Self {
-            folder: PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount"),
+            folder: PathBuf::from(folder),
             host: variable("KUBERNETES_SERVICE_HOST")?,
             port: variable("KUBERNETES_SERVICE_PORT")?,
         })
@@ -271,16 +284,22 @@ const LOGIN: Duration = Duration::from_secs(180);
 
 /// A client, made on a thread of its own: a kubeconfig's `exec` command is waited for there, and one that never ends
 /// holds up neither this nor the end of the process.
-pub(super) async fn client_aside(config: Config, options: &Options, what: &str) -> Result<Client, ConnectError> {
+pub(super) async fn client_aside(
+    config: Config,
+    options: &Options,
+    observed: &Observed,
+    what: &str,
+) -> Result<Client, ConnectError> {
     let (tell, told) = tokio::sync::oneshot::channel();
     let (runtime, own, name) = (tokio::runtime::Handle::current(), options.clone(), what.to_owned());
+    let observed = observed.clone();
     let unusable = |message: &str| ConnectError::Unusable { what: what.to_owned(), message: message.to_owned() };
     std::thread::Builder::new()
         .name("stator-connect".to_owned())
         .spawn(move || {
             let _guard = runtime.enter();
             // Nobody waits any more after the time is over.
-            let _ = tell.send(client(config, &own, &name));
+            let _ = tell.send(client(config, &own, &observed, &name));
         })
         .map_err(|error| unusable(&error.to_string()))?;
     match tokio::time::timeout(LOGIN, told).await {
@@ -291,7 +310,12 @@ pub(super) async fn client_aside(config: Config, options: &Options, what: &str) 
 }
 
 /// A client that tries nothing twice: what is worth another try is decided where it is known what for.
-pub(super) fn client(mut config: Config, options: &Options, what: &str) -> Result<Client, ConnectError> {
+pub(super) fn client(
+    mut config: Config,
+    options: &Options,
+    observed: &Observed,
+    what: &str,
+) -> Result<Client, ConnectError> {
     config.default_retry = false;
     // The deadline of each request is around it; a watch has one between two of its lines.
     config.read_timeout = None;
@@ -302,7 +326,7 @@ pub(super) fn client(mut config: Config, options: &Options, what: &str) -> Resul
     }
     let builder = ClientBuilder::try_from(config)
         .map_err(|error| ConnectError::Unusable { what: what.to_owned(), message: chain(&error) })?;
-    Ok(builder.build())
+    Ok(builder.with_layer(observed).build())
 }
 
 /// An error with everything that it says it comes from, each said once.

@@ -4,9 +4,14 @@
 //! impersonation), and every request here is one of ours, so that its deadline, its code (201 or 200) and its refusal
 //! are seen. Nothing is tried twice here: whoever knows what a call is for does that.
 
+mod confined;
 mod connect;
 mod discovery;
 mod events;
+mod fence;
+mod following;
+mod merge;
+mod observe;
 mod outcome;
 mod paths;
 mod preflight;
@@ -22,6 +27,9 @@ pub use connect::{
     ConnectError, Contexts, Deadlines, Impersonate, Options, ServiceAccount, contexts, kubeconfig_files,
 };
 pub use events::Event;
+pub use fence::{Fence, Moment};
+pub use following::Told;
+pub use observe::{Exchanged, Observer};
 pub use preflight::{Obstacle, Preflight, Release};
 
 use super::{Applied, ApplyOutcome, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
@@ -31,8 +39,10 @@ use crate::fields::{self, Manager};
 use crate::object::{Object, ObjectRef};
 use ::kube::Client;
 use ::kube::client::Body;
+use confined::Confined;
 use discovery::Discovered;
 use http::{Method, Request, StatusCode};
+use observe::Observed;
 use outcome::{outcome, same};
 use refusal::Asked;
 use request::{Answer, Payload, Url};
@@ -50,6 +60,9 @@ use tokio::time::Instant;
 #[derive(Clone)]
 pub struct Kube {
     inner: Arc<Inner>,
+    /// What every write asks.
+    fence: Option<Fence>,
+    confined: Confined,
 }
 
 struct Inner {
@@ -59,6 +72,7 @@ struct Inner {
     /// What the cluster is called.
     name: String,
     options: Options,
+    observed: Observed,
     seen: Seen,
     discovered: Discovered,
 }
@@ -81,8 +95,9 @@ impl Kube {
         let (config, context) = connect::config(&options).await?;
         let name = format!("context `{context}`");
         let server = address(&config);
-        let client = connect::client_aside(config, &options, &name).await?;
-        Ok(Self::of(client, server, options, name))
+        let observed = Observed::default();
+        let client = connect::client_aside(config, &options, &observed, &name).await?;
+        Ok(Self::of(client, server, options, observed, name))
     }
 
     /// Connects as the service account of the pod that this runs in.
@@ -111,21 +126,45 @@ impl Kube {
 
     fn new(config: ::kube::Config, options: Options, name: String) -> Result<Self, ConnectError> {
         let server = address(&config);
-        let client = connect::client(config, &options, &name)?;
-        Ok(Self::of(client, server, options, name))
+        let observed = Observed::default();
+        let client = connect::client(config, &options, &observed, &name)?;
+        Ok(Self::of(client, server, options, observed, name))
     }
 
-    fn of(client: Client, server: String, options: Options, name: String) -> Self {
+    fn of(client: Client, server: String, options: Options, observed: Observed, name: String) -> Self {
         Self {
+            fence: options.fence.clone(),
+            confined: Confined::default(),
             inner: Arc::new(Inner {
                 client,
                 server,
                 name,
                 options,
+                observed,
                 seen: Seen::default(),
                 discovered: Discovered::default(),
             }),
         }
+    }
+
+    /// The same cluster and connection, whose writes ask a fence first.
+    pub fn fenced(&self, fence: Fence) -> Self {
+        Self { fence: Some(fence), ..self.clone() }
+    }
+
+    /// The same cluster and connection, which reaches one namespace only.
+    pub fn confined(&self, namespace: &str) -> Self {
+        Self { confined: Confined::to(namespace), ..self.clone() }
+    }
+
+    /// The connection, for kinds that are not Dynamo's: sources, leases, events. Whoever calls puts a deadline around it.
+    pub fn client(&self) -> Client {
+        self.inner.client.clone()
+    }
+
+    /// From now on tells of every request that is sent through this connection, by whom ever. Only the first to ask is told.
+    pub fn observe(&self, observer: Observer) {
+        self.inner.observed.by(observer);
     }
 
     /// The server's address.
@@ -175,6 +214,15 @@ impl Inner {
         Ok(answer)
     }
 
+    /// A write: sent if the fence holds, and not sent any more once it does not.
+    async fn write(&self, request: Request<Body>, fence: Option<&Fence>) -> Result<Answer, ClusterError> {
+        let exchange = self.exchange(request, self.options.deadlines.write);
+        match fence {
+            Some(fence) => fence.guard(exchange).await,
+            None => exchange.await,
+        }
+    }
+
     /// One object in one of its forms, `None` when there is none of that name.
     async fn read(&self, object: &ObjectRef, form: &str) -> Result<Option<Value>, ClusterError> {
         let (kind, url) = place(object)?;
@@ -209,7 +257,7 @@ impl Inner {
         Object::from_value(value).ok().and_then(|object| fields::managers(&object).ok()).unwrap_or_default()
     }
 
-    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+    async fn apply(&self, request: &ApplyRequest, fence: Option<&Fence>) -> Result<Applied, ClusterError> {
         let reference = request.object.reference();
         let (kind, url) = place(&reference)?;
         let url = if request.status { url.join("status") } else { url };
@@ -226,7 +274,8 @@ impl Inner {
         };
         let payload = request::request(Method::PATCH, &url, Payload::Apply(request.object.value()), request::WHOLE)?;
         let began = Instant::now();
-        let answer = self.exchange(payload, self.options.deadlines.write).await?;
+        // A dry run changes nothing, so anybody may try one.
+        let answer = self.write(payload, fence.filter(|_| !request.dry_run)).await?;
         if !answer.status.is_success() {
             let config = request.object.value();
             let conditional =
@@ -258,7 +307,12 @@ impl Inner {
         Ok(Applied { object, outcome })
     }
 
-    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
+    async fn delete(
+        &self,
+        object: &ObjectRef,
+        preconditions: &Preconditions,
+        fence: Option<&Fence>,
+    ) -> Result<Deleted, ClusterError> {
         let (kind, url) = place(object)?;
         let mut conditions = serde_json::Map::new();
         if let Some(uid) = &preconditions.uid {
@@ -272,7 +326,7 @@ impl Inner {
             "propagationPolicy": "Background", "preconditions": conditions,
         });
         let request = request::request(Method::DELETE, &url, Payload::Json(&options), request::WHOLE)?;
-        let answer = self.exchange(request, self.options.deadlines.write).await?;
+        let answer = self.write(request, fence).await?;
         if !answer.status.is_success() {
             if refusal::is_absent(&refusal::status(&answer), object) {
                 self.seen.absent(object.identity());
@@ -315,26 +369,15 @@ impl Inner {
         let mut objects = Vec::new();
         let mut next = url.clone().query("limit", &page.to_string());
         loop {
-            let request = request::request(Method::GET, &next, Payload::None, request::WHOLE)?;
-            let answer = self.exchange(request, end.saturating_duration_since(Instant::now())).await?;
-            if answer.status == StatusCode::GONE && !objects.is_empty() {
+            let Some(Leaf { objects: more, version: _, token }) =
+                self.leaf(&asked, &next, end, !objects.is_empty()).await?
+            else {
                 objects.clear();
                 next = url.clone();
                 continue;
-            }
-            if !answer.status.is_success() {
-                return Err(refusal::error(&asked, &answer, &[]));
-            }
-            let Page { metadata, items } = answer.json(&next)?;
-            for mut item in items.unwrap_or_default() {
-                if let Some(map) = item.as_object_mut() {
-                    // Items of a built-in kind do not say what they are.
-                    map.entry("apiVersion").or_insert_with(|| json!(kind.api_version()));
-                    map.entry("kind").or_insert_with(|| json!(kind.kind));
-                }
-                objects.push(object_of(item, &next)?);
-            }
-            match metadata.r#continue.filter(|token| !token.is_empty()) {
+            };
+            objects.extend(more);
+            match token {
                 Some(token) => next = url.clone().query("limit", &page.to_string()).query("continue", &token),
                 None => break,
             }
@@ -348,6 +391,50 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// One page of a list; `None` when it goes on from one that has become too old to go on from.
+    async fn leaf(
+        &self,
+        asked: &Asked<'_>,
+        url: &Url,
+        end: Instant,
+        goes_on: bool,
+    ) -> Result<Option<Leaf>, ClusterError> {
+        let kind = asked.kind;
+        let request = request::request(Method::GET, url, Payload::None, request::WHOLE)?;
+        let answer = self.exchange(request, end.saturating_duration_since(Instant::now())).await?;
+        if answer.status == StatusCode::GONE && goes_on {
+            return Ok(None);
+        }
+        if !answer.status.is_success() {
+            return Err(refusal::error(asked, &answer, &[]));
+        }
+        let Page { metadata, items } = answer.json(url)?;
+        let items = items.unwrap_or_default().into_iter().map(|mut item| {
+            if let Some(map) = item.as_object_mut() {
+                // Items of a built-in kind do not say what they are.
+                map.entry("apiVersion").or_insert_with(|| json!(kind.api_version()));
+                map.entry("kind").or_insert_with(|| json!(kind.kind));
+            }
+            object_of(item, url)
+        });
+        Ok(Some(Leaf {
+            objects: items.collect::<Result<_, _>>()?,
+            version: metadata.resource_version,
+            token: metadata.r#continue.filter(|token| !token.is_empty()),
+        }))
+    }
+}
+
+/// One page of a list.
+struct Leaf {
+    objects: Vec<Object>,
+    /// The resource version of the whole list.
+    version: String,
+    /// Where the next page begins.
+    token: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct Page {
     #[serde(default)]
@@ -358,6 +445,8 @@ struct Page {
 #[derive(Default, Deserialize)]
 struct PageMetadata {
     r#continue: Option<String>,
+    #[serde(rename = "resourceVersion", default)]
+    resource_version: String,
 }
 
 impl Cluster for Kube {
@@ -376,10 +465,11 @@ impl Cluster for Kube {
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
-        self.inner.list(kind, namespace, labels).await
+        self.inner.list(kind, self.confined.within(namespace)?, labels).await
     }
 
     async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {
+        self.confined.reach(&object.namespace)?;
         let (_, url) = place(object)?;
         let found = self.inner.read(object, request::WHOLE).await?;
         let found = found.map(|value| object_of(value, &url)).transpose()?;
@@ -390,14 +480,16 @@ impl Cluster for Kube {
     }
 
     async fn apply(&self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
-        self.inner.apply(request).await
+        self.confined.reach(request.object.namespace())?;
+        self.inner.apply(request, self.fence.as_ref()).await
     }
 
     async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
-        self.inner.delete(object, preconditions).await
+        self.confined.reach(&object.namespace)?;
+        self.inner.delete(object, preconditions, self.fence.as_ref()).await
     }
 
     async fn watch(&self, kinds: &[Kind], namespace: Option<&str>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
-        watching::start(&self.inner, kinds, namespace).await
+        watching::start(&self.inner, kinds, self.confined.within(namespace)?).await
     }
 }

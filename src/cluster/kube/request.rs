@@ -102,6 +102,7 @@ pub(super) fn damaged(url: &Url, error: &dyn std::fmt::Display) -> ClusterError 
 pub(super) enum Payload<'a> {
     None,
     Apply(&'a Value),
+    Merge(&'a Value),
     Json(&'a Value),
 }
 
@@ -115,6 +116,7 @@ pub(super) fn request(
         Payload::None => (None, Vec::new()),
         // JSON is YAML, and costs less to write.
         Payload::Apply(value) => (Some("application/apply-patch+yaml"), value.to_string().into_bytes()),
+        Payload::Merge(value) => (Some("application/merge-patch+json"), value.to_string().into_bytes()),
         Payload::Json(value) => (Some("application/json"), value.to_string().into_bytes()),
     };
     let mut builder = Request::builder().method(method).uri(url.as_str()).header(header::ACCEPT, accept);

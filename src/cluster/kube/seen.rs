@@ -107,6 +107,11 @@ impl Seen {
         for object in objects {
             self.object(object);
         }
+        self.whole(group, kind, namespace);
+    }
+
+    /// Everything of a kind in a namespace was shown.
+    pub(super) fn whole(&self, group: &str, kind: &str, namespace: &str) {
         self.state().whole.insert((group.to_owned(), kind.to_owned(), namespace.to_owned()));
     }
 }

@@ -22,16 +22,28 @@ const LONGEST_LINE: usize = 16 << 20;
 /// A watch without a word for so long is dead: the server sends a bookmark every minute.
 const SILENCE: Duration = Duration::from_secs(150);
 /// How often in a row a watch is opened again before the caller is told to list, and so hears what is wrong.
-const ATTEMPTS: u32 = 6;
+pub(super) const ATTEMPTS: u32 = 6;
 /// The pauses between these.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
 /// Where a watch stands.
-struct Place {
-    kind: Kind,
-    namespace: Option<String>,
-    resource_version: String,
+pub(super) struct Place {
+    pub(super) kind: Kind,
+    pub(super) namespace: Option<String>,
+    pub(super) resource_version: String,
 }
+
+/// One line of a watch.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// Something changed.
+    Event(WatchEvent),
+    /// Nothing did, up to here: a bookmark.
+    Version,
+}
+
+/// Who is told of each line. Says false when nobody listens any more.
+pub(super) type Tell<'a> = &'a (dyn Fn(Heard, &str) -> bool + Send + Sync);
 
 /// Opens the watches and leaves a task behind that follows them until the receiver is dropped.
 pub(super) async fn start(
@@ -88,7 +100,7 @@ struct Metadata {
 }
 
 /// Opens one watch where it stands.
-async fn open(inner: &Inner, place: &Place) -> Result<Body, ClusterError> {
+pub(super) async fn open(inner: &Inner, place: &Place) -> Result<Body, ClusterError> {
     let Place { kind, namespace, resource_version } = place;
     let seconds = inner.options.deadlines.watch.as_secs().max(1);
     let url = Url::of_kind(kind, namespace.as_deref())
@@ -116,7 +128,7 @@ async fn open(inner: &Inner, place: &Place) -> Result<Body, ClusterError> {
 }
 
 /// Why reading a watch ended.
-enum End {
+pub(super) enum End {
     /// The connection is over, as connections are; it goes on at the next.
     Connection {
         /// Whether anything came.
@@ -130,9 +142,13 @@ enum End {
 async fn follow(inner: Arc<Inner>, mut place: Place, body: Body, queue: mpsc::Sender<WatchEvent>) {
     let mut body = Some(body);
     let mut failures = 0;
+    let tell = |heard: Heard, _: &str| match heard {
+        Heard::Event(event) => queue.try_send(event).is_ok(),
+        Heard::Version => true,
+    };
     loop {
         if let Some(body) = body.take() {
-            match read(&inner, &mut place, body, &queue).await {
+            match read(&inner, &mut place, body, &tell).await {
                 End::Lost => return,
                 End::Connection { heard: true } => failures = 0,
                 End::Connection { heard: false } => failures += 1,
@@ -161,7 +177,7 @@ async fn follow(inner: Arc<Inner>, mut place: Place, body: Body, queue: mpsc::Se
 }
 
 /// Somewhere in the upper half of a pause that doubles, so that watchers do not come back all at once.
-fn jittered(failures: u32) -> Duration {
+pub(super) fn jittered(failures: u32) -> Duration {
     let most = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(failures.saturating_sub(1).min(16)));
     // A random uid is all the chance that is needed here.
     let chance = uuid::Uuid::new_v4().as_u128() % 1000;
@@ -175,7 +191,7 @@ struct Event {
 }
 
 /// Reads one connection to its end.
-async fn read(inner: &Inner, place: &mut Place, mut body: Body, queue: &mpsc::Sender<WatchEvent>) -> End {
+pub(super) async fn read(inner: &Inner, place: &mut Place, mut body: Body, tell: Tell<'_>) -> End {
     let mut line = Vec::new();
     let mut heard = false;
     loop {
@@ -190,7 +206,7 @@ async fn read(inner: &Inner, place: &mut Place, mut body: Body, queue: &mpsc::Se
             line.extend_from_slice(before);
             rest = after.get(1..).unwrap_or_default();
             if !line.iter().all(u8::is_ascii_whitespace) {
-                if !hear(inner, place, &line, queue) {
+                if !hear(inner, place, &line, tell) {
                     return End::Lost;
                 }
                 heard = true;
@@ -205,20 +221,20 @@ async fn read(inner: &Inner, place: &mut Place, mut body: Body, queue: &mpsc::Se
 }
 
 /// One event. False when the watch cannot go on.
-fn hear(inner: &Inner, place: &mut Place, line: &[u8], queue: &mpsc::Sender<WatchEvent>) -> bool {
+fn hear(inner: &Inner, place: &mut Place, line: &[u8], tell: Tell<'_>) -> bool {
     let Ok(Event { r#type, object }) = serde_json::from_slice::<Event>(line) else { return false };
     let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned);
-    let event = match r#type.as_str() {
-        "BOOKMARK" => None,
+    let heard = match r#type.as_str() {
+        "BOOKMARK" => Heard::Version,
         // An object that cannot be read is not passed over in silence: the list that follows names it.
         "ADDED" | "MODIFIED" | "DELETED" => match Object::from_value(object) {
             Ok(object) if r#type == "DELETED" => {
                 inner.seen.absent(object.reference().identity());
-                Some(WatchEvent::Deleted(object))
+                Heard::Event(WatchEvent::Deleted(object))
             }
             Ok(object) => {
                 inner.seen.object(&object);
-                Some(WatchEvent::Applied(object))
+                Heard::Event(WatchEvent::Applied(object))
             }
             Err(_) => return false,
         },
@@ -228,5 +244,5 @@ fn hear(inner: &Inner, place: &mut Place, line: &[u8], queue: &mpsc::Sender<Watc
     if let Some(version) = version.filter(|version| !version.is_empty()) {
         place.resource_version = version;
     }
-    event.is_none_or(|event| queue.try_send(event).is_ok())
+    tell(heard, &place.resource_version)
 }

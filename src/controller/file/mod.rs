@@ -5,108 +5,24 @@
 
 mod documents;
 pub mod rules;
-mod spec;
+pub(super) mod spec;
 
 #[cfg(test)]
 mod tests;
 
-use super::schedule::Schedule;
+pub use super::sources::{Secrets, Source, SourceKey, Window};
 use crate::finding::{self, Finding, Location};
 use crate::intent::yaml::{MAX_BYTES, Node};
-use crate::source::model_source::{ModelSourceSpec, WindowKind};
 use crate::source::secret::{SecretError, SecretValues};
-use crate::source::url::RepositoryUrl;
 use documents::Document;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 /// A secret's namespace and name.
 type SecretKey = (String, String);
 
 /// Most sources of one file: each has a task, a mirror and metrics of its own.
 pub const MOST: usize = 1000;
-
-/// One source, checked.
-#[derive(Clone, Debug)]
-pub struct Source {
-    /// Its name, unique in the file.
-    pub name: String,
-    /// Its namespace.
-    pub namespace: String,
-    /// What it says.
-    pub spec: ModelSourceSpec,
-    /// `spec.url`, read.
-    pub url: RepositoryUrl,
-    /// `spec.path` from the repository's root, without `.`; empty for the root.
-    pub folder: String,
-    /// How long after one look the next is due.
-    pub interval: Option<Duration>,
-    /// When else one is due.
-    pub schedule: Option<Schedule>,
-    /// How long a sync may take.
-    pub timeout: Option<Duration>,
-    /// When syncs may run.
-    pub windows: Vec<Window>,
-    /// The secrets that it names.
-    pub secrets: Secrets,
-    /// Where it begins.
-    place: Location,
-}
-
-/// A time in which syncs may, or may not, run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Window {
-    /// Which of both.
-    pub kind: WindowKind,
-    /// When it opens.
-    pub opens: Schedule,
-    /// How long it stays open.
-    pub duration: Duration,
-}
-
-/// The secrets that a source names, where it does.
-#[derive(Clone, Debug, Default)]
-pub struct Secrets {
-    /// For fetching.
-    pub git: Option<SecretValues>,
-    /// For the host's API.
-    pub forge: Option<SecretValues>,
-    /// What deliveries are signed with.
-    pub webhook: Option<SecretValues>,
-    /// The public keys that revisions must be signed with.
-    pub verify: Option<SecretValues>,
-}
-
-impl Source {
-    /// Whether both are the same in everything that a unit works by: then a file that was written anew changes nothing
-    /// for it.
-    pub fn same(&self, other: &Self) -> bool {
-        let secret = |one: &Option<SecretValues>, other: &Option<SecretValues>| match (one, other) {
-            (Some(one), Some(other)) => one.name() == other.name() && one.same(other),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        self.name == other.name
-            && self.namespace == other.namespace
-            && self.spec == other.spec
-            && secret(&self.secrets.git, &other.secrets.git)
-            && secret(&self.secrets.forge, &other.secrets.forge)
-            && secret(&self.secrets.webhook, &other.secrets.webhook)
-            && secret(&self.secrets.verify, &other.secrets.verify)
-    }
-
-    /// What `spec.ref` says, in words.
-    pub fn follows(&self) -> String {
-        use crate::source::model_source::Reference;
-        match &self.spec.reference {
-            Reference::Branch(name) => format!("branch {name}"),
-            Reference::Tag(name) => format!("tag {name}"),
-            Reference::Commit(name) => format!("commit {name}"),
-            Reference::Semver(range) => format!("tags {range}"),
-        }
-    }
-}
 
 /// What was read of a file.
 #[derive(Debug)]
@@ -151,7 +67,7 @@ pub fn read(path: &str, bytes: &[u8]) -> Read {
     let mut sources: Vec<Source> = Vec::new();
     for document in documents.iter().filter(|document| document.is_public()) {
         if let Some(node) = &document.node
-            && let Some(source) = spec::read(node, path, &secrets, &mut findings)
+            && let Some(source) = spec::read(node, path, spec::Shelf::File(&secrets), &mut findings)
             && !document.findings.iter().any(Finding::is_error)
         {
             sources.push(source);
@@ -171,7 +87,7 @@ pub fn read(path: &str, bytes: &[u8]) -> Read {
         let message = format!("there are {described} sources in the file; at most {MOST} are allowed");
         findings.push(Finding::error(rules::DOCUMENT, Location::file(path), message, "Divide them among controllers."));
     }
-    sources.sort_by(|a, b| (&a.name, a.place.line).cmp(&(&b.name, b.place.line)));
+    sources.sort_by(|a, b| (&a.key, a.place.line).cmp(&(&b.key, b.place.line)));
     duplicates(&sources, &mut findings);
     finding::sort(&mut findings);
     Read { sources, findings, shown: documents::public_text(bytes, &documents) }
@@ -246,21 +162,22 @@ type Target<'a> = (String, &'a str, Option<&'a str>, Option<&'a str>);
 /// Names are in paths of webhooks, in metrics and in the names of mirrors; and two sources that sync one environment
 /// would take turns at undoing each other.
 fn duplicates(sources: &[Source], findings: &mut Vec<Finding>) {
-    let mut names: BTreeMap<&str, &Source> = BTreeMap::new();
+    let mut names: BTreeMap<&SourceKey, &Source> = BTreeMap::new();
     let mut targets: BTreeMap<Target<'_>, &Source> = BTreeMap::new();
     for source in sources {
-        if let Some(first) = names.get(source.name.as_str()) {
-            let message = format!("a second source `{}`; the first is in line {}", source.name, first.place.line);
+        if let Some(first) = names.get(&source.key) {
+            let message = format!("a second source `{}`; the first is in line {}", source.key.name, first.place.line);
             findings.push(Finding::error(rules::DUPLICATE, source.place.clone(), message, "Rename one of them."));
             continue;
         }
-        names.insert(&source.name, source);
+        names.insert(&source.key, source);
         let spec = &source.spec;
         let environment = spec.environment.as_ref().map(|name| name.as_str());
         let namespace = spec.target_namespace.as_ref().map(|name| name.as_str());
         let target = (source.url.to_string(), source.folder.as_str(), environment, namespace);
         if let Some(first) = targets.insert(target, source) {
-            let message = format!("`{}` and `{}` sync the same environment of one repository", first.name, source.name);
+            let message =
+                format!("`{}` and `{}` sync the same environment of one repository", first.key.name, source.key.name);
             let help = "Keep one of them: each would undo what the other does.";
             findings.push(Finding::error(rules::DUPLICATE, source.place.clone(), message, help));
         }

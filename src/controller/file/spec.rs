@@ -1,14 +1,16 @@
 //! One `ModelSource` document → a [`Source`], or every fault of it.
 
 use super::rules;
-use super::{SecretKey, Secrets, Source, Window};
+use super::{SecretKey, Secrets, Source, SourceKey, Window};
+use crate::controller::access::Access;
+use crate::controller::notify::target::{self, TargetFault};
 use crate::controller::schedule::{Schedule, ScheduleError};
 use crate::finding::{Finding, Location, Rule};
 use crate::intent::check::Form;
 use crate::intent::yaml::{Content, Entry, Node};
 use crate::source::credentials::{Credentials, GithubApp};
 use crate::source::mirror::fault_of_range;
-use crate::source::model_source::{ModelSource, WindowKind};
+use crate::source::model_source::{DURATION, ModelSource, WindowKind};
 use crate::source::secret::SecretValues;
 use crate::source::signature::{self, KeyFault, SignatureError};
 use crate::source::url::{Allowed, RepositoryUrl, Scheme, UrlError};
@@ -24,13 +26,27 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Most windows of one source.
 const WINDOWS: usize = 100;
 
+/// Where the secrets are that a source names.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::controller) enum Shelf<'a> {
+    /// In the file that the source is in.
+    File(&'a BTreeMap<SecretKey, SecretValues>),
+    /// In the source's namespace of a cluster: those that were found.
+    Cluster(&'a BTreeMap<String, SecretValues>),
+    /// Not read yet: nothing is said of them, and the source has none.
+    Unread,
+}
+
 static FORM: LazyLock<Form> = LazyLock::new(|| Form::new(&crate::intent::schema::strict::<ModelSource>()));
 
+/// How a duration is written.
+static GRAMMAR: LazyLock<Option<regex::Regex>> = LazyLock::new(|| regex::Regex::new(DURATION).ok());
+
 /// Reads one document. What is wrong with it goes to `findings`; `None` when anything is.
-pub(super) fn read(
+pub(in crate::controller) fn read(
     node: &Node,
     path: &str,
-    known: &BTreeMap<SecretKey, SecretValues>,
+    known: Shelf<'_>,
     findings: &mut Vec<Finding>,
 ) -> Option<Source> {
     let mut found = Vec::new();
@@ -44,6 +60,7 @@ pub(super) fn read(
     let (interval, schedule) = reader.cadence(spec);
     let timeout = reader.duration(spec.entry("timeout"));
     let windows = reader.windows(spec);
+    reader.signatures(spec);
     let secrets = reader.secrets(spec, url.as_ref());
     reader.forge(spec, url.as_ref());
     let broken = !found.is_empty();
@@ -60,9 +77,11 @@ pub(super) fn read(
         }
     };
     let namespace = document.metadata.namespace.map_or_else(|| "default".to_owned(), |name| name.to_string());
+    // Whoever writes the file is the one tenant of it.
+    let account = document.spec.service_account_name.as_ref().map(ToString::to_string);
     Some(Source {
-        name: document.metadata.name.to_string(),
-        namespace,
+        access: Access { account, only: None },
+        key: SourceKey::new(namespace, document.metadata.name.to_string()),
         spec: document.spec,
         url: url?,
         folder: folder.unwrap_or_default(),
@@ -91,7 +110,7 @@ fn items(node: Option<&Node>) -> &[Node] {
 
 struct Reader<'a> {
     path: &'a str,
-    known: &'a BTreeMap<SecretKey, SecretValues>,
+    known: Shelf<'a>,
     namespace: String,
     findings: &'a mut Vec<Finding>,
 }
@@ -138,6 +157,13 @@ impl Reader<'_> {
             let names: Vec<String> = entries.iter().map(|entry| format!("`{}`", entry.key)).collect();
             let found = if names.is_empty() { "none".to_owned() } else { names.join(" and ") };
             let message = format!("`ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; here is {found}");
+            // The second of two is no unknown field: it is one too many, as is said here.
+            let doubled = |one: &Finding| {
+                ["branch", "tag", "commit", "semver"]
+                    .iter()
+                    .any(|name| one.message.starts_with(&format!("unknown field `{name}` in `spec.ref`;")))
+            };
+            self.findings.retain(|one| !doubled(one));
             self.error(rules::REF, place, message, "Keep the one that the source is to follow.");
         }
         for entry in entries {
@@ -159,6 +185,15 @@ impl Reader<'_> {
             };
             let message = format!("`{}` {fault}", crate::present::escape::line(text));
             self.error(rules::REF, self.at(&entry.value), message, "Correct the name.");
+        }
+    }
+
+    fn signatures(&mut self, spec: &Node) {
+        let Some(mode) = spec.get("verify").and_then(|verify| verify.get("mode")) else { return };
+        let follows = |word: &str| spec.get("ref").is_some_and(|reference| reference.get(word).is_some());
+        if matches!(mode.as_str(), Some("Tag" | "TagAndHead" | "TagAndHEAD")) && !follows("tag") && !follows("semver") {
+            let message = "`verify` asks for a signed tag, and `ref` follows none";
+            self.error(rules::REF, self.at(mode), message, "Write `ref.tag` or `ref.semver`, or `mode: Head`.");
         }
     }
 
@@ -220,7 +255,10 @@ impl Reader<'_> {
     fn duration(&mut self, entry: Option<&Entry>) -> Option<Duration> {
         let entry = entry?;
         let text = entry.value.as_str()?;
+        // jiff takes more: words for units, and signs. What a file may say, an object in a cluster may too, and the reverse.
+        let form = GRAMMAR.as_ref().is_some_and(|form| form.is_match(text));
         let parsed = text.parse::<jiff::SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
+        let parsed = parsed.filter(|_| form);
         match parsed {
             Some(duration) if (SHORTEST..=LONGEST).contains(&duration) => Some(duration),
             Some(_) | None => {
@@ -259,6 +297,7 @@ impl Reader<'_> {
         let forge = self.secret(spec.get("forge").and_then(|forge| forge.entry("secretRef")), &[]);
         let webhook = self.secret(spec.get("webhook").and_then(|hook| hook.entry("secretRef")), &["token"]);
         let verify = self.secret(spec.get("verify").and_then(|verify| verify.entry("secretRef")), &[]);
+        let notifications = self.notifications(spec);
         let named = spec.get("secretRef").is_some();
         if let Some(url) = url
             // A secret that is named and not there was told.
@@ -301,7 +340,26 @@ impl Reader<'_> {
                 self.error(rules::SECRET, place.clone(), message, error.help());
             }
         }
-        Secrets { git, forge, webhook, verify }
+        Secrets { git, forge, webhook, verify, notifications }
+    }
+
+    fn notifications(&mut self, spec: &Node) -> Vec<SecretValues> {
+        let insecure = spec.get("allowInsecure").is_some_and(|node| node.value == Content::Bool(true));
+        let mut secrets = Vec::new();
+        for one in items(spec.get("notifications")) {
+            let Some(secret) = self.secret(one.entry("secretRef"), &["url"]) else { continue };
+            match target::address(&secret, insecure) {
+                // That it is missing was told.
+                Ok(_) | Err(TargetFault::Missing) => {}
+                Err(fault) => {
+                    let place = one.entry("secretRef").map(Entry::place).unwrap_or_default();
+                    let message = format!("the secret `{}` {fault}", crate::present::escape::line(secret.name()));
+                    self.error(rules::SECRET, place.location(self.path), message, fault.help());
+                }
+            }
+            secrets.push(secret);
+        }
+        secrets
     }
 
     fn secret(&mut self, entry: Option<&Entry>, needed: &[&str]) -> Option<SecretValues> {
@@ -309,16 +367,29 @@ impl Reader<'_> {
         let name = entry.value.get("name")?;
         let text = name.as_str()?;
         let key = (self.namespace.clone(), text.to_owned());
-        let Some(values) = self.known.get(&key) else {
-            let elsewhere = self.known.keys().find(|(_, known)| known == text);
-            let help = match elsewhere {
-                Some((namespace, _)) => format!(
-                    "There is one in namespace `{namespace}`, and a source reads those of its own: `{}`.",
-                    self.namespace
+        let found = match self.known {
+            Shelf::File(known) => known.get(&key),
+            Shelf::Cluster(known) => known.get(text),
+            Shelf::Unread => return None,
+        };
+        let Some(values) = found else {
+            let named = crate::present::escape::line(text);
+            let (message, help) = match self.known {
+                Shelf::File(known) => {
+                    let help = match known.keys().find(|(_, known)| known == text) {
+                        Some((namespace, _)) => format!(
+                            "There is one in namespace `{namespace}`, and a source reads those of its own: `{}`.",
+                            self.namespace
+                        ),
+                        None => "Add the `Secret` document to this file, or correct the name.".to_owned(),
+                    };
+                    (format!("there is no secret `{named}` in the file"), help)
+                }
+                Shelf::Cluster(_) | Shelf::Unread => (
+                    format!("there is no secret `{named}` in namespace `{}`", self.namespace),
+                    "Create it there, or correct the name.".to_owned(),
                 ),
-                None => "Add the `Secret` document to this file, or correct the name.".to_owned(),
             };
-            let message = format!("there is no secret `{}` in the file", crate::present::escape::line(text));
             self.error(rules::SECRET, self.at(name), message, help);
             return None;
         };

@@ -65,7 +65,7 @@ fn a_whole_file_is_read() {
     let [source] = read.sources.as_slice() else { panic!("{:?}", read.sources) };
     insta::assert_snapshot!(format!(
         "{} {} {} {} every {:?}, at {}, windows {}, timeout {:?}",
-        source.namespace, source.name, source.url, source.folder, source.interval.unwrap(),
+        source.key.namespace, source.key.name, source.url, source.folder, source.interval.unwrap(),
         source.schedule.as_ref().unwrap(), source.windows.len(), source.timeout.unwrap()
     ), @"default models https://git.example.com/team/models.git clusters/prod every 60s, at */5 * * * * (Europe/Zurich), windows 1, timeout 600s");
     assert_eq!(source.secrets.git.as_ref().unwrap().get("password"), Some(&b"canary-1"[..]));
@@ -86,10 +86,14 @@ fn a_source_of_four_lines_will_do() {
 
 #[test]
 fn the_keys_of_verify_are_read_beforehand() {
+    let tagged =
+        WHOLE.replace("ref: {branch: main}", "ref: {tag: v1.0.0}").replace("previews: true", "previews: false");
+    assert!(tagged.contains("tag: v1.0.0") && tagged.contains("previews: false"), "{tagged}");
     for mode in ["Head", "HEAD", "Tag", "TagAndHead", "TagAndHEAD"] {
-        let text = WHOLE.replace("mode: Head", &format!("mode: {mode}"));
-        assert!(read("sources.yaml", text.as_bytes()).findings.is_empty(), "{mode}");
+        let text = tagged.replace("mode: Head", &format!("mode: {mode}"));
+        assert_eq!(told(&text), "", "{mode}");
     }
+    insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: Tag")), @"sources.yaml:17:18: error[source/ref] `verify` asks for a signed tag, and `ref` follows none");
     insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: head")), @"sources.yaml:17:18: error[schema/unknown-word] `spec.verify.mode` is `head`; expected one of `Head`, `Tag`, `TagAndHead`, `HEAD`, `TagAndHEAD`");
     insta::assert_snapshot!(told(&WHOLE.replace("me.sshpub", "me.pub")), @"sources.yaml:17:24: error[source/secret] secret `keys` has no public key to judge signatures by");
     insta::assert_snapshot!(told(&WHOLE.replace("AAAA", "AAAB")), @"sources.yaml:17:24: error[source/secret] secret `keys`: `me.sshpub` line 1 is no public key: length invalid");
@@ -139,9 +143,8 @@ kind: ConfigMap
     insta::assert_snapshot!(told(text), @r#"
         sources.yaml:6:8: error[source/url] credentials do not belong into the address; put them into the secret that `secretRef` names
         sources.yaml:7:3: error[source/ref] `ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; here is `branch` and `tag`
-        sources.yaml:7:23: error[schema/unknown-field] unknown field `tag` in `spec.ref`; allowed are `branch`
         sources.yaml:8:9: error[source/path] `path` leads out of the repository, or where git keeps its own
-        sources.yaml:9:3: error[schema/unknown-field] unknown field `intervall` in `spec`; allowed are `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`
+        sources.yaml:9:3: error[schema/unknown-field] unknown field `intervall` in `spec`; allowed are `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`
         sources.yaml:10:13: error[source/duration] `interval` is `soon`; expected a duration from one second to a year
         sources.yaml:12:13: error[source/schedule] `Europe/Zürich` is no time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
         sources.yaml:13:21: error[source/secret] there is no secret `git` in the file
@@ -173,6 +176,24 @@ fn sources_that_would_fight_are_refused() {
         sources.yaml:6:1: error[source/duplicate] a second source `a`; the first is in line 1
         sources.yaml:11:1: error[source/duplicate] `a` and `b` sync the same environment of one repository
         "#);
+}
+
+/// What a file takes, an object in a cluster takes as well, and the other way round.
+#[test]
+fn a_duration_is_written_as_kubernetes_writes_it() {
+    let judge = |text: &str| {
+        let text = WHOLE.replace("interval: 1m", &format!("interval: {text}"));
+        assert_ne!(text, WHOLE.replace("interval: 1m", "interval: 61m"));
+        told(&text).is_empty()
+    };
+    for fine in ["30s", "5m", "1h30m", "1h30m5s", "1500ms", "1.5h", "8784h"] {
+        assert!(judge(fine), "{fine}");
+    }
+    for not in
+        ["5 minutes", "1 hour", "PT1H", "1d", "1h 30m", "5m ago", "999ms", "8785h", "1.5h30m", "30m1h", "-5m", "5µs"]
+    {
+        assert!(!judge(not), "{not}");
+    }
 }
 
 #[test]

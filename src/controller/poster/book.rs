@@ -90,6 +90,12 @@ impl Book {
         }
     }
 
+    /// Nothing is posted any more.
+    pub(super) fn stop(&mut self, why: &str) {
+        self.open.clear();
+        self.stopped = Some(why.to_owned());
+    }
+
     pub(super) fn want(&mut self, commit: String, status: CommitStatus, now: Instant) {
         let key = (commit, status.context.clone());
         if self.stopped.is_some() || self.full.contains(&key) || self.refused.get(&key) == Some(&status) {
@@ -110,6 +116,11 @@ impl Book {
             self.turn += 1;
             self.open.insert(key, Open { status, turn: self.turn, attempts: 0, since: now, not_before: now });
         }
+    }
+
+    /// What the host shows, as far as is remembered.
+    pub(super) fn shows(&self, commit: &str, context: &str) -> Option<CommitStatus> {
+        self.shown.get(&(commit.to_owned(), context.to_owned())).cloned()
     }
 
     /// The host shows this.

@@ -14,7 +14,7 @@ fn commit(letter: &str) -> String {
 
 fn start(forge: FakeForge) -> (Arc<FakeForge>, Poster<FakeForge>) {
     let forge = Arc::new(forge);
-    let poster = Poster::start(Arc::clone(&forge), Arc::new(Budget::default()), 7);
+    let poster = Poster::start(Arc::clone(&forge), Arc::new(Budget::default()), None, 7);
     (forge, poster)
 }
 
@@ -229,7 +229,7 @@ async fn after_a_restart_the_host_is_read_once_and_only_the_difference_is_sent()
     assert!(poster.settled(DAY).await);
     drop(poster);
 
-    let poster = Poster::start(Arc::clone(&forge), Arc::new(Budget::default()), 8);
+    let poster = Poster::start(Arc::clone(&forge), Arc::new(Budget::default()), None, 8);
     for letter in ["a", "b"] {
         assert_eq!(poster.recall(&commit(letter), "stator/").await.unwrap().len(), 1);
     }
@@ -256,7 +256,7 @@ async fn a_flood_is_sent_at_the_pace_of_the_budget_and_none_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn the_queue_is_bounded_and_what_found_no_room_comes_with_the_next_look() {
     let forge = Arc::new(FakeForge::default());
-    let poster = Poster::start(Arc::clone(&forge), Arc::new(Budget::new(1_000_000, 1_000_000)), 7);
+    let poster = Poster::start(Arc::clone(&forge), Arc::new(Budget::new(1_000_000, 1_000_000)), None, 7);
     let all: Vec<_> =
         (0..2_500).map(|number| (commit("a"), status(&format!("stator/prod/{number}"), Success, "healthy"))).collect();
     poster.want(all.clone());

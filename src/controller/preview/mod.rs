@@ -10,8 +10,10 @@ mod upsert;
 
 use super::budget::Budget;
 use super::hints::Hints;
+use super::metrics::{Metrics, Previewed};
 use super::poster::Poster;
 use super::verdicts::{Contexts, FirstFinding, short};
+use crate::cluster::kube::Fence;
 use crate::forge::{CommitStatus, Forge, ForgeError, PullRequest, PullRequestState, Retry, StatusState};
 use crate::intent::scalar::DnsName;
 use crate::present::preview::{self, Preview, Shown};
@@ -52,6 +54,8 @@ pub struct Settings {
     pub link: Option<String>,
     /// How often all open pull requests are looked at, hints or not.
     pub every: Duration,
+    /// What every comment asks before it is written; nothing where this works alone.
+    pub fence: Option<Fence>,
 }
 
 /// What is remembered of an open pull request.
@@ -77,6 +81,9 @@ pub struct Previews<F, C> {
     queue: Queue,
     /// The environment's name, once a plan has told it.
     named: Option<String>,
+    /// How the last one ended, until it is counted.
+    ended: Option<Previewed>,
+    metrics: Arc<Metrics>,
 }
 
 /// Why a preview was not finished.
@@ -106,7 +113,14 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
             known: BTreeMap::new(),
             queue: Queue::default(),
             named: None,
+            ended: None,
+            metrics: Arc::default(),
         }
+    }
+
+    /// Counts what it does there.
+    pub fn counting(self, metrics: Arc<Metrics>) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Works until it is told to end: on hints, when the base branch moves (`tip` is its newest commit), and every few
@@ -144,6 +158,10 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
                 self.look(newest.as_deref()).await.map_err(Setback::Forge)
             } else if let Some(number) = self.queue.take(now) {
                 let done = self.update(number, newest).await;
+                let ended = if done.is_err() { Some(Previewed::Failed) } else { self.ended.take() };
+                if let Some(ended) = ended {
+                    self.metrics.previewed(ended, now.elapsed());
+                }
                 self.queue.done(number, Instant::now() + DEBOUNCE);
                 if done.is_err() {
                     let known = self.known.entry(number).or_default();
@@ -249,6 +267,11 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
         tip: Option<String>,
         planned: Result<Planned, Unplanned>,
     ) -> Result<(), Setback> {
+        self.ended = Some(match &planned {
+            Ok(_) => Previewed::Planned,
+            Err(error) if error.by_head => Previewed::Faulty,
+            Err(_) => Previewed::Failed,
+        });
         if let Ok(planned) = &planned {
             self.named = Some(planned.plan.environment.clone());
         }

@@ -140,7 +140,7 @@ impl Place {
         let remote = Remote::new(url.clone(), Credentials::read(None, &url).unwrap());
         let mirror = Mirror::open(&self.folder.path().join(format!("data-{}", self.started)), remote).unwrap();
         let budget = Arc::new(Budget::new(60, 100_000));
-        let poster = Arc::new(Poster::start(Arc::clone(&self.forge), Arc::new(Budget::new(6_000, 100_000)), 7));
+        let poster = Arc::new(Poster::start(Arc::clone(&self.forge), Arc::new(Budget::new(6_000, 100_000)), None, 7));
         let settings = Settings {
             scope: preview::Marker::scope(["gpu-west", "default", "models", "prod"]),
             branch: "main".into(),
@@ -150,6 +150,7 @@ impl Place {
             prefix: "stator".into(),
             link: None,
             every: Duration::from_secs(300),
+            fence: None,
         };
         let mirror = Shared(Arc::new(Mutex::new(mirror)));
         let previews = Previews::new(Arc::clone(&self.forge), mirror, poster, budget, settings);

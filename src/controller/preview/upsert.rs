@@ -2,11 +2,13 @@
 
 use super::Previews;
 use super::commits::Commits;
+use crate::cluster::kube::Fence;
 use crate::forge::{Comment, Forge, ForgeError};
 use crate::present::preview::{self, Marker, Preview, Shown};
 
 impl<F: Forge + 'static, C: Commits> Previews<F, C> {
-    /// Writes the comment's text where it is not there yet. Without `add`, only a comment that is there is edited.
+    /// Writes the comment's text where it is not there yet. Without `add`, only a comment that is there is edited. Nothing
+    /// is written any more once another replica may have taken over: what it finds there it puts right itself.
     pub(super) async fn upsert(&mut self, number: u64, body: &str, add: bool) -> Result<(), ForgeError> {
         let wanted = Marker::read(body);
         if let Some(comment) = self.known.get(&number).and_then(|known| known.comment.clone()) {
@@ -32,6 +34,9 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
             }
             None if add => {
                 self.budget.wait().await;
+                if !self.may_write() {
+                    return Ok(());
+                }
                 let comment = self.forge.add_comment(number, body).await?;
                 // The host's own account of the text may differ (line ends, a mark at its end): ours is what is compared.
                 self.remember(number, Comment { body: body.to_owned(), ..comment });
@@ -42,6 +47,9 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
             let moved = self.moved();
             if Marker::read(&double.body) != Marker::read(&moved) {
                 self.budget.wait().await;
+                if !self.may_write() {
+                    return Ok(());
+                }
                 self.forge.edit_comment(number, &double, &moved).await?;
             }
         }
@@ -50,9 +58,16 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
 
     async fn edit(&mut self, number: u64, comment: &Comment, body: &str) -> Result<(), ForgeError> {
         self.budget.wait().await;
+        if !self.may_write() {
+            return Ok(());
+        }
         let edited = self.forge.edit_comment(number, comment, body).await?;
         self.remember(number, Comment { body: body.to_owned(), ..edited });
         Ok(())
+    }
+
+    fn may_write(&self) -> bool {
+        self.settings.fence.as_ref().is_none_or(Fence::holds)
     }
 
     /// Of the text only the marker is kept: there may be a thousand of them.

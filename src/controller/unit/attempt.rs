@@ -1,18 +1,30 @@
 //! One attempt: a commit's files, rendered, planned against what is live, and carried out.
 
 use super::judge::{Before, Judged, Next, judge};
-use super::{Head, UNNAMED, Unit, is_ours};
-use crate::controller::board::Phase;
+use super::keep::Unspoken;
+use super::measure::{Marks, Watched};
+use super::ready::{Planned, planned};
+use super::{Head, Unit, is_ours};
+use crate::cluster::ClusterError;
+use crate::cluster::kube::Fence;
+use crate::controller::access::Foreign;
+use crate::controller::board::{Counts, HeldBack, Phase, PlanSummary, Problem, Reason, Revision};
 use crate::controller::git::GitError;
-use crate::controller::metrics::Ending;
+use crate::controller::live::{Held, Live};
+use crate::controller::metrics::{Ending, Stage as Timed};
 use crate::controller::report::Report;
+use crate::controller::requests::ALLOW;
 use crate::controller::sentinel::Sentinel;
-use crate::controller::verdicts::{FirstFinding, Stage, Verdict};
+use crate::controller::sources::SourceKey;
+use crate::controller::verdicts::{FirstFinding, ModelVerdict, Stage, Verdict};
+use crate::dynamo::health::Health;
 use crate::finding::Finding;
 use crate::forge::StatusState;
-use crate::intent::{EnvironmentError, Selection, Workspace};
+use crate::intent::EnvironmentError;
 use crate::object::ObjectIdentity;
-use crate::plan::{self, Scope, Step};
+use crate::plan::{self, HoldKind, Plan, Record, Scope, Step};
+use crate::render::Target;
+use crate::sync::steady::{Shown, Steady};
 use crate::sync::{self, Aim, Cancel, Desired, GatherError, Progress, SyncOptions, SyncReport};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
@@ -20,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use tracing::Instrument as _;
 
 /// What an attempt came to.
 #[derive(Debug)]
@@ -50,16 +63,25 @@ enum Carried {
 
 /// Why an attempt got nowhere. Nothing was written.
 #[derive(Debug)]
-struct Stop {
-    verdict: Verdict,
+pub(super) struct Stop {
+    pub(super) verdict: Verdict,
     /// What to do about it.
     help: String,
     may_pass: bool,
+    /// In a word, where the verdict does not say it.
+    reason: Option<Reason>,
 }
 
 impl Stop {
-    fn fault(message: impl Into<String>, help: impl Into<String>, may_pass: bool) -> Self {
-        Self { verdict: Verdict::Fault { message: message.into() }, help: help.into(), may_pass }
+    pub(super) fn fault(message: impl Into<String>, help: impl Into<String>, may_pass: bool) -> Self {
+        Self { verdict: Verdict::Fault { message: message.into() }, help: help.into(), may_pass, reason: None }
+    }
+}
+
+impl From<Foreign> for Stop {
+    fn from(foreign: Foreign) -> Self {
+        let reason = Some(Reason::AccessDenied);
+        Self { reason, ..Self::fault(format!("the environment: {foreign}"), foreign.help(), false) }
     }
 }
 
@@ -76,11 +98,13 @@ impl From<GatherError> for Stop {
     }
 }
 
-/// A commit, rendered.
-struct Ready {
-    desired: Desired,
-    /// Whether the repository has a name of its own.
-    named: bool,
+/// What an attempt may do.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pass {
+    /// The guards that somebody let go for this commit.
+    pub(super) allow: BTreeSet<HoldKind>,
+    /// Whether drift is put back, and not only told.
+    pub(super) heal: bool,
 }
 
 /// What a unit keeps from one attempt to the next.
@@ -88,13 +112,27 @@ struct Ready {
 pub(super) struct Memory {
     pub(super) sentinel: Sentinel,
     /// The namespace that the sentinel watches.
-    namespace: String,
+    pub(super) namespace: String,
+    /// That namespace, remembered.
+    pub(super) held: Option<Held>,
+    /// What the environment left in other namespaces, as of the first attempt in this one: only a warning hangs from it.
+    pub(super) strays: Option<(Target, Vec<Record>)>,
+    /// What need not be looked at again.
+    pub(super) steady: Steady,
     /// Repository and environment, as labels of live objects have them.
     pub(super) labels: Option<(String, String)>,
     /// The commit that has had its verdict, and whether statuses matter for it.
-    judged: Option<(String, bool, bool)>,
+    pub(super) judged: Option<(String, bool, bool)>,
     /// Statuses changed that matter.
     closely: bool,
+    /// What the newest commit does not speak for.
+    pub(super) unspoken: Option<Unspoken>,
+    /// Models that the newest commit does not speak for, and that drifted and are left as they are.
+    pub(super) kept_drifted: usize,
+    /// What was told last of models, by name.
+    pub(super) told: BTreeMap<String, ModelVerdict>,
+    /// What was measured.
+    marks: Marks,
 }
 
 impl Memory {
@@ -110,20 +148,37 @@ impl Unit {
     pub(super) async fn attempt(
         &self,
         head: &Head,
+        pass: Pass,
         heads: &watch::Receiver<Option<Head>>,
         report: &mut Report,
         memory: &mut Memory,
     ) -> Attempt {
         let started = Instant::now();
-        self.standing.send_modify(|standing| {
+        self.stand(|standing| {
             standing.phase = Phase::Reading;
-            standing.attempted = Some(head.commit.clone());
+            if standing.attempted.as_ref().is_none_or(|attempted| attempted.commit != head.commit) {
+                standing.attempted = Some(Revision::now(&head.commit));
+            }
         });
-        let done = self.carry_out(head, heads.clone(), report, memory).await;
+        let (mut span, about) = self.begin(head);
+        let done = self.carry_out(head, pass, heads.clone(), report, memory).instrument(about.clone()).await;
+        let _about = about.enter();
         let took = started.elapsed();
-        let cancelled = || self.metrics.synced(&self.source.name, Ending::Cancelled, 0, took);
+        let cancelled = || self.metrics.synced(&self.source.key, Ending::Cancelled, 0, took);
+        if self.is_fenced_off() {
+            tracing::warn!(source = %self.source.key, revision = head.short(), "{}", ClusterError::Fenced);
+            let refused = self.fence.as_ref().map_or(0, Fence::refused);
+            (0..refused).for_each(|_| self.metrics.fenced());
+            cancelled();
+            return Attempt::Cancelled;
+        }
         match done {
-            Ok(Carried::Judged(judged, writes)) => self.conclude(head, report, judged, writes, took),
+            Ok(Carried::Judged(judged, writes)) => {
+                if judged.verdict.state() != StatusState::Success {
+                    span.fail(&judged.verdict.sentence());
+                }
+                self.conclude(head, report, judged, writes, took)
+            }
             // A look that found all as it was says nothing new.
             Ok(Carried::Known { well, health }) => Attempt::Done { next: Next::Await { health }, well },
             Ok(Carried::Cancelled) => {
@@ -134,12 +189,16 @@ impl Unit {
                 cancelled();
                 Attempt::Lost
             }
-            Err(stop) => self.stopped(head, report, stop, took),
+            Err(stop) => {
+                memory.unspoken = Some(Unspoken::All);
+                span.fail(&stop.verdict.sentence());
+                self.stopped(head, report, stop, took)
+            }
         }
     }
 
     fn conclude(&self, head: &Head, report: &mut Report, judged: Judged, writes: usize, took: Duration) -> Attempt {
-        let name = &self.source.name;
+        let name = &self.source.key;
         let state = judged.verdict.state();
         let sentence = judged.verdict.sentence();
         let ending = match state {
@@ -148,59 +207,80 @@ impl Unit {
             StatusState::Error => Ending::Error,
         };
         self.metrics.synced(name, ending, writes, took);
-        self.metrics.models(name, judged.well, judged.not_well);
         let well = state == StatusState::Success;
         if well {
-            tracing::info!(source = name, revision = head.short(), writes, "{sentence}");
+            self.metrics.well(name, jiff::Timestamp::now());
+            tracing::info!(source = %name, revision = head.short(), writes, "{sentence}");
         } else {
-            tracing::warn!(source = name, revision = head.short(), writes, "{sentence}");
+            tracing::warn!(source = %name, revision = head.short(), writes, "{sentence}");
         }
-        self.standing.send_modify(|standing| {
-            standing.problem = (!well).then(|| sentence.clone());
-            if well {
-                standing.applied = Some(head.commit.clone());
-            }
+        let may_pass = judged.next == Next::Retry;
+        let held = (!judged.held.is_empty()).then(|| HeldBack { guards: judged.held, revision: head.commit.clone() });
+        let help = match &held {
+            Some(held) => self.release(held),
+            None => String::new(),
+        };
+        // A host's page has no room for more than the command.
+        let told = match (&judged.verdict, &held) {
+            (Verdict::Held { guard, message }, Some(held)) if self.in_cluster => Verdict::Held {
+                guard: guard.clone(),
+                message: format!("{message}: {}", held.command(&self.source.key)),
+            },
+            (verdict, _) => verdict.clone(),
+        };
+        let problem = Reason::of(&judged.verdict).map(|reason| Problem { reason, message: sentence, help, may_pass });
+        let (models, healthy, not_healthy) = (judged.models_in_all, judged.well, judged.not_well);
+        self.judged(&head.commit, judged.verdict.clone(), problem, |standing| {
+            standing.counts = Counts { models, healthy, not_healthy, drifted: judged.drifted };
+            standing.held = held;
         });
         report.models(&head.commit, judged.models);
-        report.ended(&head.commit, judged.verdict);
+        report.ended(&head.commit, told);
         Attempt::Done { next: judged.next, well }
     }
 
     fn stopped(&self, head: &Head, report: &mut Report, stop: Stop, took: Duration) -> Attempt {
-        let name = &self.source.name;
+        let name = &self.source.key;
         let sentence = stop.verdict.sentence();
-        tracing::warn!(source = name, revision = head.short(), "{sentence}; {}", stop.help);
+        tracing::warn!(source = %name, revision = head.short(), "{sentence}; {}", stop.help);
         let ending = match stop.verdict.state() {
             StatusState::Success | StatusState::Pending | StatusState::Failure => Ending::Failure,
             StatusState::Error => Ending::Error,
         };
         self.metrics.synced(name, ending, 0, took);
-        self.standing.send_modify(|standing| standing.problem = Some(format!("{sentence}; {}", stop.help)));
+        let reason = stop.reason.or_else(|| Reason::of(&stop.verdict)).unwrap_or(Reason::ReconciliationFailed);
+        let problem = Problem { reason, message: sentence, help: stop.help, may_pass: stop.may_pass };
+        self.judged(&head.commit, stop.verdict.clone(), Some(problem), |standing| standing.held = None);
         report.ended(&head.commit, stop.verdict);
         let next = if stop.may_pass { Next::Retry } else { Next::Await { health: false } };
         Attempt::Done { next, well: false }
     }
 
+    /// How what is held back is let go, by whoever may.
+    fn release(&self, held: &HeldBack) -> String {
+        if self.in_cluster {
+            let (command, approval) = (held.command(&self.source.key), held.approval());
+            format!(
+                "check that git says what you mean, then run `{command}`, or annotate the source with {ALLOW}={approval}"
+            )
+        } else {
+            format!("check that git says what you mean, then sync it once by hand with --allow {}", held.words())
+        }
+    }
+
     async fn carry_out(
         &self,
         head: &Head,
+        pass: Pass,
         mut heads: watch::Receiver<Option<Head>>,
         report: &mut Report,
         memory: &mut Memory,
     ) -> Result<Carried, Stop> {
         report.progress(&head.commit, Stage::Reading);
         let prepared = async {
-            let ready = self.ready(head, report).await?;
+            let ready = self.ready(&head.commit, Some(report), std::mem::take(&mut memory.steady)).await?;
             report.progress(&head.commit, Stage::Planning);
-            let target = &ready.desired.target;
-            if memory.namespace != target.namespace {
-                memory.sentinel.close();
-                memory.namespace = target.namespace.clone();
-            }
-            memory.labels = Some((target.repository.clone(), target.environment.clone()));
-            memory.sentinel.open(&self.cluster, &memory.namespace).await;
-            let live = ready.desired.look(&self.cluster).boxed().await?;
-            memory.sentinel.remember(&live.live);
+            let live = self.live(&ready, memory).await?;
             Ok::<_, Stop>((ready, live))
         }
         .boxed();
@@ -213,39 +293,59 @@ impl Unit {
         let findings: Vec<Finding> = ready.desired.findings.clone();
         let aim = Aim {
             revision: head.commit.clone(),
-            folder: (!ready.named).then(|| format!("{}#{}", self.source.url, self.source.folder)),
-            allow: Default::default(),
+            folder: self.folder(ready.named),
+            allow: pass.allow,
             prune: self.source.spec.prune.unwrap_or(true),
             scope: Scope::All,
         };
-        let planned = tokio::task::spawn_blocking(move || {
-            let input = ready.desired.input(live, aim);
-            let plan = plan::plan(&input);
-            let PlanRecords { records } = PlanRecords::of(input);
-            (plan, records)
-        });
-        let (plan, records) = planned.await.map_err(|_| panicked("planning"))?;
-        let before = Before::of(&plan);
+        let planning = planned(ready, live, aim, self.cluster.remembers(&memory.namespace));
+        let Planned { mut plan, records, portion, steady } = self.staged(Timed::Plan, planning).await?;
+        memory.steady = steady;
+        let summary = PlanSummary::of(&head.commit, &plan.summary);
+        let drifted = plan::drifted(&plan, &records);
+        let drifting = drifted.len() + memory.kept_drifted;
+        if drifting > self.standing.borrow().counts.drifted {
+            self.metrics.drifted(&self.source.key);
+        }
+        let left: BTreeSet<String> = if pass.heal { BTreeSet::new() } else { drifted.keys().cloned().collect() };
+        self.surveyed(&plan, &portion.beside, &left, &mut memory.marks);
+        let aside = if pass.heal { Aside::default() } else { Aside::take(&mut plan, &left) };
+        let disputed = drifted.values().filter(|heals| !**heals && pass.heal).count();
+        self.stand(|standing| standing.counts.drifted = drifting);
+        let before = Before::of(&plan, portion.beside.models);
+        memory.unspoken = before.unspoken(&faulty);
+        if memory.unspoken.is_none() {
+            memory.kept_drifted = 0;
+        }
         let known = memory.judged.as_ref().filter(|(commit, _, _)| *commit == head.commit);
         let closely = std::mem::take(&mut memory.closely);
         if let (0, Some((_, health, well)), false) = (before.changing(), known, closely) {
             return Ok(Carried::Known { well: *well, health: *health });
         }
-        if known.is_some() && before.changing() > 0 {
-            self.metrics.repaired(&self.source.name);
+        if drifted.len() > disputed && pass.heal {
+            self.metrics.repaired(&self.source.key);
+        }
+        // The plan that finds all done says nothing of what was.
+        if !summary.is_empty() || summary.blocked > 0 || known.is_none() {
+            self.stand(|standing| standing.plan = Some(summary));
         }
         let going = plan.changes.iter().filter(|change| matches!(change.step, Step::Delete(_) | Step::Replace { .. }));
         let meant: BTreeSet<ObjectIdentity> = going.map(|change| change.object.identity()).collect();
-        tracing::info!(source = self.source.name, revision = head.short(), changing = before.changing(), "syncing");
-        self.standing.send_modify(|standing| standing.phase = Phase::Syncing);
+        tracing::info!(source = %self.source.key, revision = head.short(), changing = before.changing(), "syncing");
+        self.phase(Phase::Syncing);
         let labels = memory.labels.clone();
-        let work = self.sync(head, heads, report, plan, records, &before).boxed();
+        let namespace = memory.namespace.clone();
+        let mut shown = Shown::new(&self.cluster, &namespace, portion.shown.as_ref());
+        shown.also(plan.changes.iter().map(|change| &change.object));
+        let watched = self.watched();
+        let work = self.sync(head, heads, report, &shown, (plan, records), (&before, &watched));
+        let work = self.staged(Timed::Sync, work).boxed();
         let gone = memory.sentinel.lost(|object| is_ours(object, labels.as_ref()), &meant).boxed();
         let outcome = match futures_util::future::select(work, gone).await {
             Either::Left((outcome, _)) => outcome,
             // Between two writes as between any: the next attempt finds what is left.
             Either::Right((object, work)) => {
-                tracing::info!(source = self.source.name, revision = head.short(), "{object} was deleted meanwhile");
+                tracing::info!(source = %self.source.key, revision = head.short(), "{object} was deleted meanwhile");
                 drop(work);
                 return Ok(Carried::Lost);
             }
@@ -253,8 +353,12 @@ impl Unit {
         if outcome.cancelled {
             return Ok(Carried::Cancelled);
         }
-        let judged = judge(&before, &findings, &faulty, &outcome);
+        let mut judged = judge(&before, &findings, &faulty, &outcome);
+        aside.count(&mut judged);
+        judged.drifted += memory.kept_drifted + disputed;
+        self.tell_models(head, &judged, memory);
         let well = judged.verdict.state() == StatusState::Success;
+        self.measured(head, &watched, &outcome, well, &mut memory.marks);
         memory.judged = match judged.next {
             Next::Retry => None,
             Next::Settle | Next::Await { .. } => Some((head.commit.clone(), judged.health, well)),
@@ -262,60 +366,14 @@ impl Unit {
         Ok(Carried::Judged(judged, outcome.writes))
     }
 
-    /// Reads and renders a commit.
-    async fn ready(&self, head: &Head, report: &mut Report) -> Result<Ready, Stop> {
-        let (commit, folder) = (head.commit.clone(), self.source.folder.clone());
-        let tree = self.git.with(move |mirror| mirror.tree(&commit, &folder)).boxed().await?;
-        let environment = self.source.spec.environment.as_ref().map(ToString::to_string);
-        let selected = tokio::task::spawn_blocking(move || {
-            let workspace = Workspace::parse(&tree);
-            let selection = workspace.environment(environment.as_deref());
-            (selection, workspace.is_named(), workspace.findings)
-        });
-        let (selection, named, findings) = selected.await.map_err(|_| panicked("reading the files"))?;
-        let mut selection = match selection {
-            Ok(selection) => selection,
-            Err(error) => {
-                report.named(UNNAMED).await;
-                return Err(without_environment(&error, &findings));
-            }
-        };
-        report.named(&selection.name).boxed().await;
-        self.settle(&mut selection)?;
-        sync::desired::learn(&self.cluster, &mut selection).await;
-        let rendered = tokio::task::spawn_blocking(move || Desired::of(selection));
-        let desired = rendered.await.map_err(|_| panicked("rendering"))?;
-        Ok(Ready { desired, named })
-    }
-
-    /// What the source says goes over what the repository says.
-    fn settle(&self, selection: &mut Selection) -> Result<(), Stop> {
-        let spec = &self.source.spec;
-        if let (Some(asked), Some(refusal)) = (&selection.environment.context, &self.implied) {
-            return Err(Stop::fault(
-                format!("the environment is for the context `{asked}`, and this controller works on {refusal}"),
-                "start the controller with --context, or with --cluster to say that it is meant",
-                false,
-            ));
-        }
-        if let Some(namespace) = &spec.target_namespace {
-            selection.environment.namespace = namespace.clone();
-        }
-        if let Some(guards) = &spec.guards {
-            selection.guards.max_deletions = guards.max_deletions.or(selection.guards.max_deletions);
-            selection.guards.max_gpus = guards.max_gpus.or(selection.guards.max_gpus);
-        }
-        Ok(())
-    }
-
     async fn sync(
         &self,
         head: &Head,
         mut heads: watch::Receiver<Option<Head>>,
         report: &mut Report,
-        plan: plan::Plan,
-        records: Vec<plan::Record>,
-        before: &Before,
+        cluster: &Shown<'_, Live>,
+        (plan, records): (Plan, Vec<Record>),
+        (before, watched): (&Before, &Watched),
     ) -> SyncReport {
         let (cancel, cancelled) = watch::channel(None);
         let mut options = SyncOptions::new(jiff::Timestamp::now(), seed());
@@ -323,13 +381,14 @@ impl Unit {
         options.prune = self.source.spec.prune.unwrap_or(true);
         options.timeout = self.source.timeout;
         report.progress(&head.commit, Stage::Applying { models: before.changing() });
-        let name = self.source.name.as_str();
+        let name = &self.source.key;
         let waiting: Mutex<Waiting> = Mutex::default();
         let sink = |event: Progress| {
             log(name, head, &event);
+            self.saw(watched, &event);
             waiting.lock().unwrap_or_else(PoisonError::into_inner).tell(event);
         };
-        let mut work = sync::run(&self.cluster, plan, records, options, &sink, cancelled).boxed();
+        let mut work = sync::run(cluster, plan, records, options, &sink, cancelled).boxed();
         let mut told = tokio::time::interval(TELL);
         told.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut stopping = false;
@@ -343,7 +402,7 @@ impl Unit {
                 () = overtaken(head, &mut heads), if !stopping => {
                     stopping = true;
                     let revision = heads.borrow().as_ref().map(|now| now.commit.clone()).unwrap_or_default();
-                    tracing::info!(source = name, revision = head.short(), "a newer commit is there: stopping");
+                    tracing::info!(source = %name, revision = head.short(), "a newer commit is there: stopping");
                     let _ = cancel.send(Some(Cancel::Superseded { revision }));
                 }
                 _ = told.tick() => {
@@ -353,6 +412,34 @@ impl Unit {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Models that drifted and are left as they are.
+#[derive(Debug, Default)]
+struct Aside {
+    models: usize,
+    healthy: usize,
+}
+
+impl Aside {
+    /// Takes these models out of a plan.
+    fn take(plan: &mut Plan, drifted: &BTreeSet<String>) -> Self {
+        let sick = |change: &&plan::Change| change.health.is_some_and(|health| health != Health::Healthy);
+        let sick: BTreeSet<&String> = plan.changes.iter().filter(sick).map(|change| &change.model).collect();
+        let healthy = drifted.iter().filter(|model| !sick.contains(model)).count();
+        plan.leave_out(drifted);
+        Self { models: drifted.len(), healthy }
+    }
+
+    fn count(&self, judged: &mut Judged) {
+        judged.models_in_all += self.models;
+        judged.well += self.healthy;
+        judged.not_well += self.models - self.healthy;
+        judged.drifted = self.models;
+        if let Verdict::Healthy { models, .. } = &mut judged.verdict {
+            *models += self.models;
         }
     }
 }
@@ -389,25 +476,27 @@ impl Waiting {
     }
 }
 
-fn log(source: &str, head: &Head, event: &Progress) {
+fn log(source: &SourceKey, head: &Head, event: &Progress) {
     let revision = head.short();
     match event {
-        Progress::Applied { model, object } => tracing::info!(source, revision, model, "applied {object}"),
-        Progress::Deleted { model, object } => tracing::info!(source, revision, model, "deleted {object}"),
-        Progress::Retrying { model, message } => tracing::warn!(source, revision, model, "trying again: {message}"),
-        Progress::Waiting { model, message } => tracing::debug!(source, revision, model, "{message}"),
+        Progress::Applied { model, object } => tracing::info!(%source, revision, model, "applied {object}"),
+        Progress::Deleted { model, object } => tracing::info!(%source, revision, model, "deleted {object}"),
+        Progress::Retrying { model, message } => tracing::warn!(%source, revision, model, "trying again: {message}"),
+        Progress::Waiting { model, message } => tracing::debug!(%source, revision, model, "{message}"),
         Progress::Finished(outcome) if outcome.result.is_success() => {
-            tracing::debug!(source, revision, model = outcome.name, "{}", outcome.result);
+            tracing::debug!(%source, revision, model = outcome.name, "{}", outcome.result);
         }
         Progress::Finished(outcome) => {
-            tracing::warn!(source, revision, model = outcome.name, "{}: {}", outcome.result, outcome.message);
+            tracing::warn!(%source, revision, model = outcome.name, "{}: {}", outcome.result, outcome.message);
         }
     }
 }
 
-/// Waits until another commit is the newest.
-async fn overtaken(head: &Head, heads: &mut watch::Receiver<Option<Head>>) {
-    let gone = heads.wait_for(|now| now.as_ref().is_some_and(|now| now.commit != head.commit)).await.is_err();
+/// Waits until another commit is the newest. One whose signature is refused overtakes nothing: what it came upon is
+/// brought to its end.
+pub(super) async fn overtaken(head: &Head, heads: &mut watch::Receiver<Option<Head>>) {
+    let newer = |now: &Head| now.commit != head.commit && now.unsigned.is_none();
+    let gone = heads.wait_for(|now| now.as_ref().is_some_and(newer)).await.is_err();
     if gone {
         std::future::pending::<()>().await;
     }
@@ -421,21 +510,7 @@ fn faulty(desired: &Desired) -> BTreeMap<String, String> {
     broken.chain(refused.map(|one| (one.model.clone(), one.source.clone()))).collect()
 }
 
-/// The records that a sync starts from: those of the plan's environment.
-struct PlanRecords {
-    records: Vec<plan::Record>,
-}
-
-impl PlanRecords {
-    fn of(input: plan::PlanInput) -> Self {
-        let own =
-            |record: &plan::Record| record.repository == input.repository && record.environment == input.environment;
-        let records = input.records.iter().filter(|record| own(record)).cloned().collect();
-        Self { records }
-    }
-}
-
-fn without_environment(error: &EnvironmentError, findings: &[Finding]) -> Stop {
+pub(super) fn without_environment(error: &EnvironmentError, findings: &[Finding]) -> Stop {
     let verdict = match FirstFinding::of(findings) {
         Some(first) => Verdict::Invalid(first),
         None => Verdict::Fault { message: error.to_string() },
@@ -446,10 +521,15 @@ fn without_environment(error: &EnvironmentError, findings: &[Finding]) -> Stop {
         }
         EnvironmentError::Unreadable { .. } => "mend the root stator.yaml",
     };
-    Stop { verdict, help: help.to_owned(), may_pass: false }
+    Stop { verdict, help: help.to_owned(), may_pass: false, reason: None }
 }
 
-fn panicked(what: &str) -> Stop {
+pub(super) fn too_slow(what: &str, limit: Duration) -> Stop {
+    let message = format!("{what} in {} minutes", limit.as_secs() / 60);
+    Stop::fault(message, "it is tried again; see whether the API server is slow", true)
+}
+
+pub(super) fn panicked(what: &str) -> Stop {
     Stop::fault(format!("{what} came to an unexpected end"), "report it, with the log", true)
 }
 

@@ -1,17 +1,21 @@
 //! The half of a unit that looks at the repository: when, and what is the newest commit that may be synced.
 
+use super::measure::began;
 use super::{Head, Unit};
 use crate::controller::backoff::Backoff;
-use crate::controller::board::Phase;
+use crate::controller::board::{Part, Problem, Reason, Revision};
 use crate::controller::git::GitError;
 use crate::controller::hints::Taken;
-use crate::controller::metrics::Look;
+use crate::controller::metrics::{Look, Operation};
 use crate::controller::report::Wanted;
+use crate::controller::requests::Requests;
 use crate::controller::schedule::jittered;
-use crate::source::mirror::{Fetched, Tip};
+use crate::source::mirror::{Fetched, MirrorError, Tip};
 use crate::source::model_source::Reference;
 use crate::source::secret::SecretValues;
 use crate::source::signature::{self, SignatureError};
+use crate::source::transport::TransportError;
+use crate::telemetry::traces::Span;
 use jiff::Timestamp;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -21,43 +25,68 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(600);
 
+/// A moment by the wall clock.
+fn wall(at: Instant) -> Timestamp {
+    let now = Timestamp::now();
+    now.checked_add(at.saturating_duration_since(Instant::now())).unwrap_or(now)
+}
+
 impl Unit {
     /// Looks at the repository for as long as the process lives, and tells `heads` of each commit that is new. With
     /// `once` it looks once. What the git host is to show is handed in again with every look.
-    pub(super) async fn follow(&self, heads: &watch::Sender<Option<Head>>, wanted: &Wanted, once: bool) {
+    /// `looks` hears which request was known before a look that is over.
+    pub(super) async fn follow(
+        &self,
+        heads: &watch::Sender<Option<Head>>,
+        looks: &watch::Sender<Option<String>>,
+        wanted: &Wanted,
+        once: bool,
+    ) {
+        self.metrics.look_due(&self.source.key, Timestamp::now());
         let mut backoff = Backoff::new(FIRST, LONGEST);
         let mut last: Option<Tip> = None;
+        let mut asked = self.requests.clone();
         loop {
+            let before = asked.borrow_and_update().at.clone();
             let due = match self.look(&mut last, heads).await {
                 Ok(look) => {
-                    self.metrics.looked(&self.source.name, look);
+                    self.metrics.looked(&self.source.key, look);
+                    if self.standing.borrow().is_ready() {
+                        self.metrics.well(&self.source.key, Timestamp::now());
+                    }
                     backoff.reset();
-                    self.next_look()
+                    let due = self.next_look();
+                    self.metrics.look_due(&self.source.key, wall(due));
+                    due
                 }
                 Err(error) => {
-                    self.metrics.looked(&self.source.name, Look::Failed);
-                    let problem = format!("{error}; {}", error.help());
+                    self.metrics.looked(&self.source.key, Look::Failed);
+                    let problem = of_look(&error);
                     // A host that is down for a day is one line, and not a thousand.
-                    if self.standing.borrow().problem.as_ref() != Some(&problem) {
-                        tracing::warn!(source = self.source.name, "{problem}");
+                    if self.standing.borrow().problems.get(&Part::Repository) != Some(&problem) {
+                        tracing::warn!(source = %self.source.key, "{problem}");
                     }
-                    self.standing.send_modify(|standing| standing.problem = Some(problem));
+                    self.stand(|standing| {
+                        standing.set(Part::Repository, Some(problem));
+                        standing.failures = standing.failures.saturating_add(1);
+                    });
                     let asked = error.may_pass().unwrap_or_default();
                     // What cannot pass by itself is looked at when it is due anyway.
                     let pause = if error.may_pass().is_some() { backoff.pause().max(asked) } else { LONGEST };
                     (Instant::now() + pause).min(self.next_look().max(Instant::now() + FIRST + asked))
                 }
             };
-            self.standing.send_modify(|standing| standing.looked = true);
+            self.stand(|standing| standing.looked = true);
             wanted.post();
-            if once || self.hinted(due).await.is_none() {
+            looks.send_replace(before.clone());
+            if once || self.hinted(due, before, &mut asked).await.is_none() {
                 return;
             }
         }
     }
 
-    /// Waits until a look is due, or hinted at. `None` when the process ends.
-    async fn hinted(&self, due: Instant) -> Option<()> {
+    /// Waits until a look is due, hinted at, or asked for. `None` when the process ends.
+    async fn hinted(&self, due: Instant, before: Option<String>, asked: &mut watch::Receiver<Requests>) -> Option<()> {
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(due) => return Some(()),
@@ -66,6 +95,7 @@ impl Unit {
                         return Some(());
                     }
                 }
+                Ok(_) = asked.wait_for(|now| now.at.is_some() && now.at != before) => return Some(()),
                 () = self.ending.cancelled() => return None,
             }
         }
@@ -94,37 +124,57 @@ impl Unit {
     }
 
     async fn look(&self, last: &mut Option<Tip>, heads: &watch::Sender<Option<Head>>) -> Result<Look, GitError> {
+        let mut span = Span::begin("look", &self.hints.origin()).with("source", &self.source.key);
         let reference = self.source.spec.reference.clone();
-        let tip = self.git.with(move |mirror| mirror.poll(&reference)).await?;
+        let tip = self.git.with(Operation::List, move |mirror| mirror.poll(&reference)).await?;
         if last.as_ref() == Some(&tip) {
             self.recovered();
             return Ok(Look::Same);
         }
         let wanted = tip.clone();
-        let fetched: Fetched = self.git.with(move |mirror| mirror.fetch(&wanted)).await?;
+        let fetching = Span::begin("fetch", &span.origin()).with("source", &self.source.key);
+        let fetched = self.git.with(Operation::Fetch, move |mirror| {
+            let fetched = mirror.fetch(&wanted)?;
+            let committed = mirror.committed(&fetched.commit);
+            Ok((fetched, committed))
+        });
+        let (fetched, committed): (Fetched, Option<i64>) = fetched.await?;
+        drop(fetching);
+        span.set("revision", &fetched.commit);
         if fetched.forced {
             let before = fetched.previous.as_deref().unwrap_or_default();
-            tracing::warn!(source = self.source.name, before, now = fetched.commit, "history was written anew");
+            tracing::warn!(source = %self.source.key, before, now = fetched.commit, "history was written anew");
         }
         let unsigned = self.verify(&tip).await?;
-        let head = Head { commit: fetched.commit, previous: fetched.previous, unsigned };
-        tracing::info!(source = self.source.name, revision = head.short(), name = tip.name, "a new commit");
+        let head = Head {
+            // Whatever was there at the start may have been there for a year.
+            fresh: fetched.previous.as_ref().is_some_and(|previous| *previous != fetched.commit),
+            began: began(committed, Timestamp::now()),
+            origin: span.origin(),
+            commit: fetched.commit,
+            previous: fetched.previous,
+            parent: fetched.parent,
+            unsigned,
+        };
+        tracing::info!(source = %self.source.key, revision = head.short(), name = tip.name, "a new commit");
         *last = Some(tip);
-        self.standing.send_modify(|standing| standing.seen = Some(head.commit.clone()));
+        self.recovered();
+        self.stand(|standing| {
+            if standing.seen.as_ref().is_none_or(|seen| seen.commit != head.commit) {
+                standing.seen = Some(Revision::now(&head.commit));
+            }
+        });
         heads.send_replace(Some(head));
         Ok(Look::Moved)
     }
 
     /// The repository answers again; what else is in the way stays said.
     fn recovered(&self) {
-        self.standing.send_if_modified(|standing| {
-            let by_look =
-                standing.applied.is_some() && standing.applied == standing.seen && standing.phase == Phase::Idle;
-            let changes = by_look && standing.problem.is_some();
-            if changes {
-                standing.problem = None;
+        self.stand(|standing| {
+            let mended = standing.problems.remove(&Part::Repository).is_some();
+            if mended && standing.problems.is_empty() {
+                standing.failures = 0;
             }
-            changes
         });
     }
 
@@ -135,12 +185,12 @@ impl Unit {
         let none = || SecretValues::new(verify.secret_ref.name.to_string(), std::iter::empty::<(String, Vec<u8>)>());
         let keys = self.source.secrets.verify.clone().unwrap_or_else(none);
         let (mode, tip) = (verify.mode, tip.clone());
-        let signed = self.git.with(move |mirror| mirror.signed(&tip)).await?;
+        let signed = self.git.with(Operation::Read, move |mirror| mirror.signed(&tip)).await?;
         let judged = tokio::task::spawn_blocking(move || signature::verify(mode, &signed, &keys, Timestamp::now()));
         match judged.await {
             Ok(Ok(signers)) => {
                 for signer in signers {
-                    tracing::info!(source = self.source.name, key = signer.key, signer = signer.name, "signed");
+                    tracing::info!(source = %self.source.key, key = signer.key, signer = signer.name, "signed");
                 }
                 Ok(None)
             }
@@ -148,4 +198,21 @@ impl Unit {
             Err(_) => Err(GitError::Panicked),
         }
     }
+}
+
+/// What a look that failed says of the repository.
+fn of_look(error: &GitError) -> Problem {
+    use TransportError as Said;
+    let reason = match error {
+        GitError::Credentials { .. }
+        | GitError::Mirror(MirrorError::Transport(
+            Said::Credentials { .. } | Said::Token { .. } | Said::HostKey { .. },
+        )) => Reason::SecretInvalid,
+        // Hosts say so, too, of a repository that the login may not see.
+        GitError::Mirror(MirrorError::Transport(
+            Said::Unauthorized { .. } | Said::Forbidden { .. } | Said::NotFound { .. },
+        )) => Reason::AuthenticationFailed,
+        GitError::Mirror(_) | GitError::Panicked | GitError::TimedOut => Reason::GitOperationFailed,
+    };
+    Problem { reason, message: error.to_string(), help: error.help(), may_pass: error.may_pass().is_some() }
 }

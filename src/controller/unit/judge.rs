@@ -1,8 +1,9 @@
 //! What became of a sync, as a verdict on its commit, and what is to be done next.
 
+use super::keep::Unspoken;
 use crate::controller::verdicts::{FirstFinding, ModelVerdict, Verdict};
 use crate::finding::Finding;
-use crate::plan::{Hold, Plan, Step};
+use crate::plan::{Action, Change, Hold, HoldKind, Plan, Step};
 use crate::present::plan::hold_word;
 use crate::sync::{ModelOutcome, SyncReport, SyncResult};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,16 +32,25 @@ pub(super) struct Before {
     models: BTreeSet<String>,
     /// Models that git no longer has.
     retired: BTreeSet<String>,
+    /// Models of which something would change, and all of that is held back.
+    stuck: BTreeSet<String>,
+    /// How many models the plan left out, as nothing of them changes and all is well with them.
+    beside: usize,
 }
 
 impl Before {
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(super) fn of(plan: &Plan, beside: usize) -> Self {
         let changing = plan.changes.iter().filter(|change| change.step != Step::Nothing);
+        let waits = |change: &&Change| change.step == Step::Nothing && is_change(change.action);
+        let moving: BTreeSet<&String> = changing.clone().map(|change| &change.model).collect();
+        let stuck = plan.changes.iter().filter(waits).map(|change| &change.model);
         Self {
+            stuck: stuck.filter(|model| !moving.contains(model)).cloned().collect(),
             holds: plan.holds.iter().filter(|hold| !hold.allowed).cloned().collect(),
             changing: changing.map(|change| change.model.clone()).collect(),
             models: plan.changes.iter().map(|change| change.model.clone()).collect(),
             retired: plan.retired.iter().cloned().collect(),
+            beside,
         }
     }
 
@@ -49,9 +59,25 @@ impl Before {
         self.changing.len() + self.retired.difference(&self.changing).count()
     }
 
+    /// What the commit does not speak for: models with errors, by name, and those that wait for somebody to let them go.
+    pub(super) fn unspoken(&self, faulty: &BTreeMap<String, String>) -> Option<Unspoken> {
+        let names: BTreeSet<String> = faulty.keys().chain(&self.stuck).cloned().collect();
+        let sources = faulty.values().cloned().collect();
+        (!names.is_empty()).then_some(Unspoken::Models { names, sources })
+    }
+
     /// How many models there are.
     pub(super) fn models(&self) -> usize {
-        self.models.difference(&self.retired).count()
+        self.models.difference(&self.retired).count() + self.beside
+    }
+}
+
+/// Whether an action is one that would do something.
+fn is_change(action: Action) -> bool {
+    match action {
+        Action::Create | Action::Update | Action::Replace | Action::Delete => true,
+        // What exists and is nobody's has no commit that it was good at.
+        Action::Adopt | Action::Keep | Action::Blocked => false,
     }
 }
 
@@ -63,6 +89,12 @@ pub(super) struct Judged {
     pub(super) well: usize,
     pub(super) not_well: usize,
     pub(super) next: Next,
+    /// All models that git has.
+    pub(super) models_in_all: usize,
+    /// Models that somebody changed in the cluster, and that are left as they are.
+    pub(super) drifted: usize,
+    /// What guards hold back, and what each of them says.
+    pub(super) held: BTreeMap<HoldKind, String>,
     /// Whether a status of what is live may change the verdict.
     pub(super) health: bool,
 }
@@ -121,8 +153,9 @@ pub(super) fn judge(
         }
     }
     let not_well = failed.len() + faulty.len();
-    let well = sound().count().saturating_sub(failed.len());
-    Judged { verdict, models, well, not_well, next, health }
+    let well = sound().count().saturating_sub(failed.len()) + before.beside;
+    let held = before.holds.iter().map(|hold| (hold.kind, hold.message.clone())).collect();
+    Judged { verdict, models, well, not_well, next, health, models_in_all: before.models(), drifted: 0, held }
 }
 
 /// Whether a file belongs to the model of that `model.yaml`.

@@ -2,47 +2,69 @@
 //!
 //! The state that counts is outside: what git says, and what the cluster holds. A unit may be dropped and started anew at
 //! any time, and ends where an undisturbed one would have.
+//!
+//! Nothing is waited for without an end:
+//!
+//! | What is waited for | At most |
+//! |-|-|
+//! | the mirror: listing, fetching, reading (`git`) | 20 minutes, the wait for its turn included; each conversation 5 |
+//! | what the git host shows of a commit after a start (`report`) | 20 seconds |
+//! | what the cluster has installed, and what is live (`attempt`) | 1 and 5 minutes; each request 10 to 60 seconds |
+//! | a sync (`sync`) | `spec.timeout`; 30 minutes without progress of a model; each request 30 seconds |
+//! | a look that a request asks for (`asked`) | that of the mirror |
+//! | the last statuses at the end | 10 seconds |
+//!
+//! What waits for something to change (a commit, a request, drift, a window) ends when the process does.
 
+mod asked;
 mod attempt;
 mod follow;
+mod gate;
 mod judge;
+mod keep;
+mod measure;
 mod previews;
+mod ready;
+mod stand;
+mod wait;
 
 use super::backoff::Backoff;
-use super::board::{Phase, Standing};
+use super::board::{Board, Phase, Standing};
 use super::file::Source;
 use super::git::Git;
 use super::hints::Hints;
+use super::live::Live;
 use super::metrics::Metrics;
 use super::report::Report;
-use super::sentinel::Sighting;
-use super::verdicts::{Stage, Verdict};
+use super::requests::Requests;
 use super::windows::{self, Gate};
-use crate::cluster::AnyCluster;
+use crate::cluster::kube::Fence;
 use crate::dynamo::kinds;
-use crate::intent::Workspace;
 use crate::object::Object;
 use crate::source::signature::SignatureError;
+use crate::telemetry::traces::Origin;
 pub(super) use attempt::seed;
-use attempt::{Attempt, Memory};
+use attempt::{Attempt, Memory, Pass};
 use futures_util::FutureExt as _;
+use gate::Leave;
 use jiff::Timestamp;
 use judge::Next;
+use keep::Unspoken;
+pub(super) use measure::Place;
+use stand::Posted;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use wait::Ears;
 
 /// Pauses between tries of a sync that failed, and between repairs of drift that comes back.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(600);
-/// How long changes of live objects are gathered before they are looked at: one hand makes several.
-const DEBOUNCE: Duration = Duration::from_millis(300);
 /// After this long without drift, the next is repaired at once again.
 const QUIET: Duration = Duration::from_secs(600);
-/// How often is looked for drift where live objects cannot be watched.
-const BLIND: Duration = Duration::from_secs(120);
 /// How long the last statuses are waited for at the end.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -56,8 +78,16 @@ pub(super) struct Head {
     commit: String,
     /// What the same ref led to before, by an earlier process perhaps.
     previous: Option<String>,
+    /// What the commit was made on top of: another replica may have begun with that one.
+    parent: Option<String>,
     /// Why it may not be rendered: its signature.
     unsigned: Option<SignatureError>,
+    /// When it began, as it is measured.
+    began: Timestamp,
+    /// Whether it was pushed while somebody looked: then it is measured how long it takes.
+    fresh: bool,
+    /// The look that found it.
+    origin: Origin,
 }
 
 impl Head {
@@ -71,12 +101,22 @@ impl Head {
 pub(super) struct Unit {
     pub(super) source: Arc<Source>,
     pub(super) git: Git,
-    pub(super) cluster: AnyCluster,
+    pub(super) cluster: Live,
+    /// What the writes ask; nothing where this works alone.
+    pub(super) fence: Option<Fence>,
     /// What cluster this is, where nobody said which one to use: an environment that asks for another one is refused.
     pub(super) implied: Option<String>,
     pub(super) hints: Arc<Hints>,
+    /// Who hears what is news.
+    pub(super) board: Arc<Board>,
+    /// Whether the source is an object of a cluster, which people annotate.
+    pub(super) in_cluster: bool,
+    /// What people ask of the source.
+    pub(super) requests: watch::Receiver<Requests>,
     pub(super) standing: watch::Sender<Standing>,
     pub(super) metrics: Arc<Metrics>,
+    /// Where its spans belong now.
+    pub(super) place: Place,
     pub(super) ending: CancellationToken,
     /// Whether it takes the place of one whose source was written anew: the newest commit is taken up again then.
     pub(super) anew: bool,
@@ -100,10 +140,14 @@ impl Unit {
         let previews = (!once).then(|| self.preview(&report, newest.clone()));
         let wanted = report.wanted();
         let ended = {
-            let mut follow = self.follow(&heads, &wanted, once).boxed();
-            let mut work = self.work(newest, &mut report, once).boxed();
+            let (looks, looked) = watch::channel(None);
+            let posted = Posted::of(&report);
+            let mut follow = self.follow(&heads, &looks, &wanted, once).boxed();
+            let mut work = self.work(newest, looked, &mut report, once).boxed();
+            let telling = self.tell_statuses(&posted);
             tokio::select! {
                 ended = &mut work => ended,
+                () = telling => Ended::Told,
                 () = &mut follow => {
                     if once && heads.borrow().is_none() { Ended::NotWell } else { work.await }
                 }
@@ -116,203 +160,178 @@ impl Unit {
         ended
     }
 
-    async fn work(&self, mut heads: watch::Receiver<Option<Head>>, report: &mut Report, once: bool) -> Ended {
+    async fn work(
+        &self,
+        heads: watch::Receiver<Option<Head>>,
+        mut looked: watch::Receiver<Option<String>>,
+        report: &mut Report,
+        once: bool,
+    ) -> Ended {
+        let mut ears = Ears { heads, requests: self.requests.clone() };
         let mut memory = Memory::default();
         let mut retries = Backoff::new(FIRST, LONGEST);
         let mut repairs = Backoff::new(FIRST, LONGEST);
         let mut repaired = Instant::now();
         let mut current: Option<String> = None;
         let mut was_closed = false;
+        // Whether the commit is one that no sync has taken up yet, in this process or an earlier one.
+        let mut fresh = false;
+        // Whether the last attempt wrote something, and the next sees what came of it.
+        let mut settling = false;
         loop {
-            let Some(head) = self.newest(&mut heads).await else { return Ended::Told };
+            let asked = ears.requests.borrow_and_update().clone();
+            let at = self.pending(&asked);
+            if let Some(at) = &at {
+                if !self.looked_after(at, &mut looked, &mut ears.requests).await {
+                    continue;
+                }
+                if ears.heads.borrow().is_none() {
+                    self.answer(Some(at), &asked, None);
+                }
+                memory.look_closely();
+                memory.judged = None;
+                retries.reset();
+                repairs.reset();
+            }
+            let Some(head) = self.newest(&mut ears).await else {
+                if self.ending.is_cancelled() {
+                    return Ended::Told;
+                }
+                continue;
+            };
             if current.as_ref() != Some(&head.commit) {
                 let first = current.is_none();
-                report.seen(&head.commit, head.previous.as_deref(), first).await;
+                report.seen(&head.commit, &self.before(&head), first).await;
                 if first && self.anew {
                     report.reopened(&head.commit);
                 }
+                fresh = !(first && self.is_old(&head));
                 was_closed = false;
                 current = Some(head.commit.clone());
                 retries.reset();
                 repairs.reset();
             }
-            if let Some(error) = &head.unsigned {
-                self.refused(&head, report, error).boxed().await;
+            if self.source.spec.suspend {
+                self.suspended(&head, report);
+                self.answer(at.as_ref(), &asked, Some(&head));
                 if once {
                     return Ended::NotWell;
                 }
-                self.change(&head, &mut heads, None).await;
+                self.change(&head, &mut ears, None).await;
                 continue;
             }
-            if let Some(closed) = self.closed(&head, report) {
+            if let Some(error) = &head.unsigned {
+                self.refused(&head, report, error).boxed().await;
+                self.answer(at.as_ref(), &asked, Some(&head));
+                if once {
+                    return Ended::NotWell;
+                }
+                memory.unspoken = Some(Unspoken::All);
+                self.keeping(&head, &memory);
+                let drifted = self.drifted(&head, &mut ears, &mut memory, false, &mut repairs).boxed();
+                if drifted.await && matches!(windows::gate(&self.source.windows, Timestamp::now()), Gate::Open) {
+                    self.keep(&head, &ears, &mut memory).boxed().await;
+                }
+                continue;
+            }
+            if let Leave::Closed(wait) = self.leave(&head, &asked, settling, report) {
+                self.answer(at.as_ref(), &asked, Some(&head));
                 if once {
                     return Ended::NotWell;
                 }
                 was_closed = true;
-                self.change(&head, &mut heads, closed).await;
+                self.change(&head, &mut ears, wait).await;
                 continue;
             }
             if std::mem::take(&mut was_closed) {
                 report.reopened(&head.commit);
             }
-            let (next, well) = match self.attempt(&head, &heads, report, &mut memory).boxed().await {
-                Attempt::Cancelled if self.ending.is_cancelled() => return Ended::Told,
+            if asked.allow.as_ref().is_some_and(|approval| !approval.of(&head.commit).is_empty())
+                && self.standing.borrow().held.as_ref().is_some_and(|held| held.revision == head.commit)
+            {
+                report.reopened(&head.commit);
+            }
+            let pass = Pass {
+                allow: asked.allow.as_ref().map(|approval| approval.of(&head.commit)).unwrap_or_default(),
+                heal: fresh || at.is_some() || self.heals(),
+            };
+            let attempt = self.attempt(&head, pass, &ears.heads, report, &mut memory).boxed();
+            let (next, well) = match attempt.await {
+                Attempt::Cancelled if self.ending.is_cancelled() || self.is_fenced_off() => return Ended::Told,
                 Attempt::Lost => {
-                    self.change(&head, &mut heads, Some(repairs.pause())).await;
+                    self.change(&head, &mut ears, Some(repairs.pause())).await;
                     continue;
                 }
                 Attempt::Cancelled => continue,
                 Attempt::Done { next, well } => (next, well),
             };
+            self.answer(at.as_ref(), &asked, Some(&head));
+            self.keeping(&head, &memory);
+            settling = next == Next::Settle;
             if once && next != Next::Settle {
                 return if well { Ended::Well } else { Ended::NotWell };
             }
             match next {
                 Next::Settle => {
+                    fresh = false;
                     retries.reset();
                     // A cluster that changes what it is told would be told for ever.
                     let pause = if repairs.tries() == 0 { Duration::ZERO } else { repairs.pause() };
                     let _ = repairs.pause();
                     if !pause.is_zero() {
-                        self.change(&head, &mut heads, Some(pause)).await;
+                        self.change(&head, &mut ears, Some(pause)).await;
                     }
                 }
                 Next::Retry => {
                     self.phase(Phase::Retrying);
-                    self.change(&head, &mut heads, Some(retries.pause())).await;
+                    self.change(&head, &mut ears, Some(retries.pause())).await;
                 }
                 Next::Await { health } => {
+                    fresh = false;
                     self.phase(Phase::Idle);
                     retries.reset();
                     if repaired.elapsed() > QUIET {
                         repairs.reset();
                     }
-                    let drifted = self.drifted(&head, &mut heads, &mut memory, health, &mut repairs).boxed();
+                    let drifted = self.drifted(&head, &mut ears, &mut memory, health, &mut repairs).boxed();
                     if drifted.await {
                         repaired = Instant::now();
+                        self.keep(&head, &ears, &mut memory).boxed().await;
                     }
                 }
             }
         }
     }
 
-    /// The newest commit, once there is one.
-    async fn newest(&self, heads: &mut watch::Receiver<Option<Head>>) -> Option<Head> {
+    /// Whether another replica may be at work on this source by now: nothing that is found here counts any more.
+    fn is_fenced_off(&self) -> bool {
+        self.fence.as_ref().is_some_and(|fence| !fence.holds())
+    }
+
+    /// The commits that an earlier process, or another replica, may have said something of: what the mirror last had, what
+    /// the source's status names, and what the newest one was made on top of.
+    fn before(&self, head: &Head) -> BTreeSet<String> {
+        let recalled = self.standing.borrow().recalled.clone().unwrap_or_default();
+        let all = [head.previous.clone(), head.parent.clone(), recalled.seen, recalled.judged];
+        all.into_iter().flatten().filter(|commit| *commit != head.commit).collect()
+    }
+
+    /// Whether an earlier process has taken the commit up, as far as anybody knows.
+    fn is_old(&self, head: &Head) -> bool {
+        let standing = self.standing.borrow();
+        let recalled = standing.recalled.as_ref().and_then(|recalled| recalled.applied.as_ref());
+        let before = standing.applied.as_ref().map(|applied| &applied.commit).or(recalled);
+        before.or(head.previous.as_ref()) == Some(&head.commit)
+    }
+
+    /// The newest commit, once there is one; none when the process ends, or something is asked for before.
+    async fn newest(&self, ears: &mut Ears) -> Option<Head> {
         tokio::select! {
             biased;
             () = self.ending.cancelled() => None,
-            head = heads.wait_for(Option::is_some) => head.ok().and_then(|head| head.clone()),
+            head = ears.heads.wait_for(Option::is_some) => head.ok().and_then(|head| head.clone()),
+            Ok(()) = ears.requests.changed() => None,
         }
-    }
-
-    fn phase(&self, phase: Phase) {
-        self.standing.send_modify(|standing| standing.phase = phase);
-    }
-
-    async fn refused(&self, head: &Head, report: &mut Report, error: &SignatureError) {
-        let problem = format!("signature refused: {error}; {}", error.help());
-        tracing::warn!(source = self.source.name, revision = head.short(), "{problem}");
-        if !report.is_named() {
-            report.named(&self.environment_at(&head.commit).await).await;
-        }
-        report.ended(&head.commit, Verdict::Unsigned { message: error.to_string() });
-        self.standing.send_modify(|standing| {
-            standing.problem = Some(problem);
-            standing.phase = Phase::Idle;
-        });
-    }
-
-    /// The only environment of a commit that is not to be rendered: its name is all that is taken from there.
-    async fn environment_at(&self, commit: &str) -> String {
-        let (commit, folder) = (commit.to_owned(), self.source.folder.clone());
-        let read = self.git.with(move |mirror| mirror.tree(&commit, &folder)).await;
-        let named = tokio::task::spawn_blocking(move || {
-            let mut tree = read.ok()?;
-            tree.files.retain(|file| file.path == "stator.yaml");
-            Workspace::parse(&tree).environment(None).ok().map(|selection| selection.name)
-        });
-        named.await.ok().flatten().unwrap_or_else(|| UNNAMED.to_owned())
-    }
-
-    /// Whether no sync may run now, and how long to wait; for ever when there is nothing to wait for.
-    fn closed(&self, head: &Head, report: &mut Report) -> Option<Option<Duration>> {
-        if self.source.spec.suspend {
-            self.phase(Phase::Suspended);
-            report.progress(&head.commit, Stage::Suspended);
-            return Some(None);
-        }
-        let now = Timestamp::now();
-        match windows::gate(&self.source.windows, now) {
-            Gate::Open => None,
-            Gate::Closed(opens) => {
-                self.phase(Phase::Window);
-                report.progress(&head.commit, Stage::Window { opens: opens.map(|at| at.to_string()) });
-                let wait = opens.and_then(|at| Duration::try_from(at.duration_since(now)).ok());
-                tracing::info!(source = self.source.name, opens = ?opens.map(|at| at.to_string()), "no window is open");
-                Some(wait)
-            }
-        }
-    }
-
-    /// Waits for a newer commit, for the end, or for a while.
-    async fn change(&self, head: &Head, heads: &mut watch::Receiver<Option<Head>>, pause: Option<Duration>) {
-        let pause = async {
-            match pause {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = self.ending.cancelled() => {}
-            _ = heads.wait_for(|now| now.as_ref().is_some_and(|now| now != head)) => {}
-            () = pause => {}
-        }
-    }
-
-    /// Waits for a newer commit, for the end, or for live objects that are not as they should be. True for the last.
-    async fn drifted(
-        &self,
-        head: &Head,
-        heads: &mut watch::Receiver<Option<Head>>,
-        memory: &mut Memory,
-        health: bool,
-        repairs: &mut Backoff,
-    ) -> bool {
-        let labels = memory.labels.clone();
-        let ours = |object: &Object| is_ours(object, labels.as_ref());
-        let blind = !memory.sentinel.is_open();
-        let sight = async {
-            loop {
-                match memory.sentinel.wait(&ours).await {
-                    Sighting::Status if !health => {}
-                    sighting @ (Sighting::Drift | Sighting::Status | Sighting::Lost) => break sighting,
-                }
-            }
-        };
-        let sight = async {
-            if blind {
-                // Without a watch, looking again from time to time is all that is left.
-                tokio::time::sleep(BLIND).await;
-                return Sighting::Lost;
-            }
-            sight.await
-        };
-        let sighting = tokio::select! {
-            () = self.ending.cancelled() => return false,
-            _ = heads.wait_for(|now| now.as_ref().is_some_and(|now| now != head)) => return false,
-            sighting = sight => sighting,
-        };
-        match sighting {
-            Sighting::Drift => {
-                tracing::info!(source = self.source.name, revision = head.short(), "live objects were changed");
-            }
-            Sighting::Status => memory.look_closely(),
-            Sighting::Lost => {}
-        }
-        let pause = if repairs.tries() == 0 { DEBOUNCE } else { DEBOUNCE.max(repairs.pause()) };
-        let _ = repairs.pause();
-        self.change(head, heads, Some(pause)).await;
-        true
     }
 }
 

@@ -6,6 +6,7 @@ use crate::controller::git::Git;
 use crate::controller::hints::Hints;
 use crate::controller::preview::{Previews, Settings};
 use crate::controller::report::{Host, PREFIX, Report};
+use crate::controller::sources::SourceKey;
 use crate::present::preview::Marker;
 use crate::source::model_source::Reference;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 /// Pauses before previews that panicked are started anew.
 const FIRST: Duration = Duration::from_secs(1);
@@ -39,7 +41,7 @@ impl Beside {
 /// All that previews are made with.
 #[derive(Clone)]
 struct Kit {
-    source: String,
+    source: SourceKey,
     host: Host,
     git: Git,
     settings: Settings,
@@ -55,7 +57,7 @@ impl Unit {
         if let Some(kit) = self.kit(report) {
             let (tips, tip) = watch::channel(None);
             tasks.spawn(tell(heads, tips));
-            tasks.spawn(keep(kit, tip));
+            tasks.spawn(keep(kit, tip).in_current_span());
         }
         Beside { tasks }
     }
@@ -67,7 +69,7 @@ impl Unit {
         };
         // Whoever previews another environment of the repository, from another cluster perhaps, has a comment of his own.
         let environment = spec.environment.as_ref().map(|name| name.as_str());
-        let scope = [self.source.namespace.as_str(), self.source.name.as_str()].into_iter().chain(environment);
+        let scope = [self.source.key.namespace.as_str(), self.source.key.name.as_str()].into_iter().chain(environment);
         let settings = Settings {
             scope: Marker::scope(scope),
             branch: branch.clone(),
@@ -77,9 +79,10 @@ impl Unit {
             prefix: spec.forge.as_ref().and_then(|forge| forge.context.clone()).unwrap_or_else(|| PREFIX.to_owned()),
             link: None,
             every: self.source.interval.unwrap_or(EVERY),
+            fence: host.fence.clone(),
         };
         Some(Kit {
-            source: self.source.name.clone(),
+            source: self.source.key.clone(),
             host: host.clone(),
             git: self.git.clone(),
             settings,
@@ -110,13 +113,13 @@ async fn tell(mut heads: watch::Receiver<Option<Head>>, tips: watch::Sender<Opti
 async fn keep(kit: Kit, tip: watch::Receiver<Option<String>>) {
     let mut backoff = Backoff::new(FIRST, LONGEST);
     loop {
-        let Host { forge, poster, budget } = kit.host.clone();
-        let previews = Previews::new(forge, kit.git.clone(), poster, budget, kit.settings.clone());
+        let Host { forge, poster, budget, fence: _, metrics } = kit.host.clone();
+        let previews = Previews::new(forge, kit.git.clone(), poster, budget, kit.settings.clone()).counting(metrics);
         let mut task = JoinSet::new();
-        task.spawn(previews.run(Arc::clone(&kit.hints), tip.clone(), kit.ending.clone()));
+        task.spawn(previews.run(Arc::clone(&kit.hints), tip.clone(), kit.ending.clone()).in_current_span());
         match task.join_next().await {
             Some(Err(error)) if error.is_panic() => {
-                tracing::error!(source = kit.source, "previews came to an unexpected end and are started anew");
+                tracing::error!(source = %kit.source, "previews came to an unexpected end and are started anew");
             }
             Some(Ok(()) | Err(_)) | None => return,
         }

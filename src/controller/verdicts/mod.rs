@@ -69,6 +69,8 @@ struct Entry {
     recalled_models: BTreeMap<String, CommitStatus>,
     /// The models beyond those that have statuses.
     beyond: BTreeSet<String>,
+    /// Whether it is synced although no window is open, as somebody asked for it.
+    outside: bool,
 }
 
 impl Entry {
@@ -81,6 +83,7 @@ impl Entry {
             models: BTreeMap::new(),
             recalled_models: BTreeMap::new(),
             beyond: BTreeSet::new(),
+            outside: false,
         }
     }
 
@@ -170,6 +173,20 @@ impl Ledger {
         }
     }
 
+    /// The newest commit is synced although no window is open, as somebody asked for it. What is said of it from here on
+    /// says so; a verdict that it has already stays as it is.
+    pub fn outside(&mut self, commit: &str) {
+        if let Some(entry) = self.newest_mut(commit).filter(|entry| !entry.succeeded()) {
+            entry.outside = true;
+        }
+    }
+
+    /// What is wanted of a commit as a whole.
+    pub fn wanted_of(&self, commit: &str) -> Option<CommitStatus> {
+        let entry = self.entries.iter().rev().find(|entry| entry.commit == commit)?;
+        self.of(entry).into_iter().next().map(|(_, status)| status)
+    }
+
     /// How one model of the newest commit stands: `None` while it is under way. Tell of those that the commit changes,
     /// and of those that are not well; each has a status of its own then, where the source asks for that.
     pub fn model(&mut self, commit: &str, model: &str, verdict: Option<ModelVerdict>) {
@@ -245,9 +262,14 @@ impl Ledger {
             (None, Some(recalled)) => (recalled.state, recalled.description.clone()),
             (None, None) => (StatusState::Pending, entry.stage.sentence()),
         };
+        let told = match entry.verdict {
+            Some(Verdict::Superseded { .. }) => whole.1.clone(),
+            Some(_) | None if entry.outside => format!("outside the sync windows, as asked: {}", whole.1),
+            Some(_) | None => whole.1.clone(),
+        };
         let mut statuses = vec![match &entry.recalled {
             Some(recalled) if entry.verdict.is_none() => (entry.commit.clone(), recalled.clone()),
-            Some(_) | None => status(self.contexts.environment(), whole.0, with_cap(&whole.1, entry)),
+            Some(_) | None => status(self.contexts.environment(), whole.0, with_cap(&told, entry)),
         }];
         let mut models: BTreeMap<String, CommitStatus> = BTreeMap::new();
         for (context, recalled) in &entry.recalled_models {

@@ -33,6 +33,11 @@ const PRODUCTS: &[(&[&str], &str)] = &[
     (&["mi300"], "mi300"),
 ];
 
+/// Whether a name is an SKU as Dynamo spells it, and not what a node's label says.
+pub fn is_known(name: &str) -> bool {
+    ["t4", "l4"].contains(&name) || PRODUCTS.iter().any(|(_, sku)| *sku == name)
+}
+
 /// The SKU of a request: it says so itself.
 pub(super) fn of_request(object: &Object) -> Option<String> {
     object.spec().pointer("/hardware/gpuSku").and_then(Value::as_str).map(str::to_owned)

@@ -37,7 +37,7 @@ pub enum Rights {
 /// The installation tokens of an App, for one repository: minted when the first is asked for, kept, and replaced five to ten
 /// minutes before they end.
 pub struct Tokens {
-    http: reqwest::Client,
+    http: Http,
     api: Url,
     id: String,
     installation: Installation,
@@ -110,13 +110,7 @@ impl Tokens {
     ///
     /// # Errors
     /// When the key is none that signs.
-    pub fn new(
-        http: reqwest::Client,
-        api: Url,
-        app: &GithubApp,
-        repository: &str,
-        rights: Rights,
-    ) -> Result<Self, ForgeError> {
+    pub fn new(http: Http, api: Url, app: &GithubApp, repository: &str, rights: Rights) -> Result<Self, ForgeError> {
         let key = EncodingKey::from_rsa_pem(app.key.expose_secret().as_bytes()).map_err(|_| unusable())?;
         Ok(Self {
             http,
@@ -293,7 +287,7 @@ impl Blocking {
         runtime: tokio::runtime::Handle,
     ) -> Result<Self, ForgeError> {
         let place = address::place(ForgeKind::Github, app.api.as_deref(), url)?;
-        let tokens = Tokens::new(http.client().clone(), place.api, app, &place.name, Rights::Fetch)?;
+        let tokens = Tokens::new(http.clone(), place.api, app, &place.name, Rights::Fetch)?;
         Ok(Self::new(std::sync::Arc::new(tokens), runtime))
     }
 }

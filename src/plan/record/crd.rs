@@ -3,8 +3,8 @@
 use super::applyset::IS_PARENT_TYPE;
 use super::{Condition, Outcome};
 use crate::dynamo::kinds::RECORD;
+use crate::intent::structural::{column, structural};
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -31,10 +31,12 @@ pub(super) struct RecordStatus {
     /// Path of the model's `model.yaml` from the repository's root.
     pub(super) source: String,
     /// `Ready`, `Reconciling` and `Stalled`.
+    #[schemars(length(max = 8))]
     pub(super) conditions: Vec<Condition>,
     /// What was applied, or is about to be.
     pub(super) inventory: Vec<Item>,
     /// The last ten outcomes, newest first.
+    #[schemars(length(max = 10))]
     pub(super) history: Vec<Outcome>,
 }
 
@@ -64,14 +66,6 @@ pub(super) struct Item {
 
 /// The definition of `models.stator.dev`, as `crds/stator.dev_models.yaml` holds it.
 pub fn custom_resource_definition() -> Value {
-    let column = |name: &str, kind: &str, path: &str, wide: bool| {
-        let mut column = json!({"name": name, "type": kind, "jsonPath": path});
-        if wide {
-            // What kubectl shows with `-o wide` only.
-            column["priority"] = json!(1);
-        }
-        column
-    };
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -155,41 +149,4 @@ fn status() -> Value {
         });
     }
     schema
-}
-
-/// A type's schema in the form that Kubernetes takes: everything inline, one type a field, no title or version.
-fn structural<T: JsonSchema>() -> Value {
-    let mut settings = SchemaSettings::openapi3();
-    settings.inline_subschemas = true;
-    settings.meta_schema = None;
-    let mut value = settings.into_generator().into_root_schema_for::<T>().to_value();
-    simplify(&mut value);
-    value
-}
-
-fn simplify(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            if map.contains_key("type") || map.contains_key("properties") {
-                drop_prose(map);
-            }
-            map.values_mut().for_each(simplify);
-        }
-        Value::Array(list) => list.iter_mut().for_each(simplify),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-fn drop_prose(map: &mut Map<String, Value>) {
-    for name in ["title", "$schema", "default", "nullable", "definitions", "components"] {
-        map.remove(name);
-    }
-    // An optional field is one that may be absent; `null` is never written.
-    let single = map
-        .get("type")
-        .and_then(Value::as_array)
-        .and_then(|types| types.iter().find(|one| one.as_str() != Some("null")).cloned());
-    if let Some(single) = single {
-        map.insert("type".to_owned(), single);
-    }
 }

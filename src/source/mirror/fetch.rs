@@ -36,11 +36,13 @@ impl Mirror {
             }
             Some(_) | None => false,
         };
+        let parent = self.parents(commit)?.and_then(|parents| parents.first().map(Oid::to_string));
         self.store.remember(name, commit)?;
         self.compact()?;
         Ok(Fetched {
             commit: commit.to_string(),
             previous: previous.map(|previous| previous.to_string()),
+            parent,
             forced,
             bytes: self.traffic().received.saturating_sub(before),
         })

@@ -22,6 +22,12 @@ enum Known<T> {
 }
 
 impl Mirror {
+    /// When a commit that is here was committed, in seconds since 1970, by its own account. Anybody may write anything there.
+    pub fn committed(&self, commit: &str) -> Option<i64> {
+        let commit = self.object(commit, ObjectType::Commit).ok()?;
+        committed_at(&commit)
+    }
+
     /// The newest commit that both descend from: what a pull request is compared with. `None` when they share none. Of
     /// several, the one whose name sorts first.
     ///
@@ -125,7 +131,7 @@ impl Mirror {
     }
 
     /// The parents of a commit, or `None` when it is not here.
-    fn parents(&self, commit: Oid) -> Result<Option<Vec<Oid>>, MirrorError> {
+    pub(super) fn parents(&self, commit: Oid) -> Result<Option<Vec<Oid>>, MirrorError> {
         let odb = self.odb()?;
         if !odb.exists(commit) {
             return Ok(None);
@@ -163,6 +169,13 @@ pub(super) fn tree_of(commit: &[u8]) -> Option<Oid> {
     headers(commit, b"tree").next().and_then(oid)
 }
 
+/// When a commit was committed: `committer NAME <MAIL> SECONDS ZONE`, where anything may be in the name.
+fn committed_at(commit: &[u8]) -> Option<i64> {
+    let committer = headers(commit, b"committer").next()?;
+    let seconds = committer.rsplit(|byte| *byte == b' ').nth(1)?;
+    std::str::from_utf8(seconds).ok()?.parse().ok()
+}
+
 /// What a tag object leads to: its kind and its name.
 pub(super) fn target_of(tag: &[u8]) -> Option<(String, Oid)> {
     let target = headers(tag, b"object").next().and_then(oid)?;
@@ -183,6 +196,14 @@ mod tests {
         assert_eq!(parents_of(commit.as_bytes()).iter().map(Oid::to_string).collect::<Vec<_>>(), [b]);
     }
 
+    #[test]
+    fn when_a_commit_was_made_is_read_behind_any_name() {
+        let at =
+            |line: &str| committed_at(format!("author A <a@b> 1 +0000\n{line}\n\ncommitter x 5 +0000\n").as_bytes());
+        assert_eq!(at("committer A > 7 <a@b> 1700000000 +0100"), Some(1_700_000_000));
+        assert_eq!([at("committer"), at("committer A <a@b> soon +0000"), at("")], [None; 3]);
+    }
+
     proptest! {
         #[test]
         fn any_object_is_read(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "(tree |parent |object |type |[0-9a-f]{40}|\n){0,12}") {
@@ -190,6 +211,7 @@ mod tests {
                 tree_of(object);
                 parents_of(object);
                 target_of(object);
+                committed_at(object);
             }
         }
     }

@@ -69,6 +69,8 @@ pub struct Fetched {
     pub commit: String,
     /// The commit that the same ref led to when it was fetched before; `None` the first time.
     pub previous: Option<String>,
+    /// The commit that it was made on top of; of a merge, where it was merged into.
+    pub parent: Option<String>,
     /// Whether `previous` is no ancestor of `commit`: somebody wrote history anew.
     pub forced: bool,
     /// Bytes that came over the network for it.

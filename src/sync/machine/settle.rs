@@ -122,7 +122,8 @@ impl ModelSync {
                     | ClusterError::Storage { .. }
                     | ClusterError::Forbidden { .. }
                     | ClusterError::Namespace { .. }
-                    | ClusterError::Refused { .. } => naming(&error, &reference),
+                    | ClusterError::Refused { .. }
+                    | ClusterError::Fenced => naming(&error, &reference),
                 };
                 let message = mask::message(&message, object.value());
                 self.fail_apply(stage);
@@ -373,6 +374,7 @@ fn naming(error: &ClusterError, object: &ObjectRef) -> String {
         | ClusterError::Forbidden { .. }
         | ClusterError::Namespace { .. }
         | ClusterError::Refused { .. }
+        | ClusterError::Fenced
         | ClusterError::Unreached { .. }
         | ClusterError::Transient { .. } => format!("{object}: {}", with_help(error)),
     }
@@ -391,6 +393,7 @@ fn with_help(error: &ClusterError) -> String {
         | ClusterError::UnknownKind { .. }
         | ClusterError::Damaged { .. }
         | ClusterError::Storage { .. }
+        | ClusterError::Fenced
         | ClusterError::Unreached { .. }
         | ClusterError::Transient { .. } => error.to_string(),
     }

@@ -8,6 +8,7 @@ mod odd;
 mod offline;
 mod rollback;
 mod secrets;
+mod sources;
 mod sync;
 mod usage;
 

@@ -233,6 +233,7 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-explain.1
     pages/stator-fmt.1
     pages/stator-get-models.1
+    pages/stator-get-sources.1
     pages/stator-get.1
     pages/stator-history.1
     pages/stator-import.1
@@ -241,9 +242,12 @@ fn completions_and_manual_pages_know_every_verb() {
     pages/stator-man.1
     pages/stator-plan.1
     pages/stator-render.1
+    pages/stator-resume.1
     pages/stator-rollback.1
     pages/stator-schema.1
+    pages/stator-server.1
     pages/stator-status.1
+    pages/stator-suspend.1
     pages/stator-sync.1
     pages/stator-validate.1
     pages/stator.1

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use stator::cluster::embedded::operator::Operator;
 use stator::cluster::embedded::{Embedded, Part};
 use stator::cluster::kube::{Kube, Options};
-use stator::cluster::{ApplyRequest, Cluster};
+use stator::cluster::{AnyCluster, ApplyRequest, Cluster};
+use stator::controller::live::{Held, Live};
 use stator::dynamo::kinds;
 use stator::object::{Object, ObjectRef};
 use std::fmt::Display;
@@ -174,7 +175,58 @@ impl Place for Namespaces {
     }
 }
 
-/// Runs scenarios on every make of cluster: two tests for each.
+/// The real API server, with reads answered from memory.
+pub struct Remembered {
+    place: Namespaces,
+    live: Live,
+    _held: [Held; 2],
+}
+
+impl Remembered {
+    /// As for [`Namespaces::of`].
+    pub async fn of(scenario: &str) -> Option<Self> {
+        let place = Namespaces::of(&format!("live_{scenario}")).await?;
+        let live = Live::new(AnyCluster::from(place.cluster.clone()));
+        let held = [live.hold(place.home()), live.hold(&place.away())];
+        Some(Self { place, live, _held: held })
+    }
+
+    /// Waits until the watch has told what somebody else did to an object.
+    pub async fn heard(&self, object: &ObjectRef) {
+        let version = |found: Option<Object>| found.and_then(|found| found.resource_version().map(str::to_owned));
+        for _ in 0..600 {
+            let there = version(self.place.cluster.get(object).await.unwrap());
+            if version(self.live.get(object).await.unwrap()) == there {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        panic!("the watch does not tell of {object}");
+    }
+}
+
+impl Place for Remembered {
+    type Cluster = Live;
+
+    fn cluster(&self) -> &Live {
+        &self.live
+    }
+
+    fn home(&self) -> &str {
+        self.place.home()
+    }
+
+    async fn edit(&self, object: &ObjectRef, manager: &str, change: impl FnOnce(&mut Value) + Send + 'static) {
+        self.place.edit(object, manager, change).await;
+        self.heard(object).await;
+    }
+
+    async fn admitting(&self) -> Box<dyn std::any::Any + Send> {
+        self.place.admitting().await
+    }
+}
+
+/// Runs scenarios on every make of cluster, and on a real one with reads from memory: three tests for each.
 macro_rules! on_every_cluster {
     ($($scenario:ident,)*) => {
         mod on_embedded {
@@ -191,6 +243,17 @@ macro_rules! on_every_cluster {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $scenario() {
                     if let Some(place) = $crate::cluster::place::Namespaces::of(stringify!($scenario)).await {
+                        super::$scenario(&place).await;
+                    }
+                }
+            )*
+        }
+
+        mod on_memory {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $scenario() {
+                    if let Some(place) = $crate::cluster::place::Remembered::of(stringify!($scenario)).await {
                         super::$scenario(&place).await;
                     }
                 }

@@ -1,6 +1,13 @@
 //! `stator controller` as it runs: the real program, a repository, an embedded cluster, and an operator that is played.
 
+mod asked;
+mod notified;
+mod objects;
+pub mod process;
 mod scene;
+mod served;
+mod told;
+mod traced;
 
 use crate::cli::MOCK;
 use crate::workbench::Workbench;
@@ -96,7 +103,7 @@ fn drift_is_put_right() {
     let text = fs_err::read_to_string(&file).unwrap();
     fs_err::write(&file, text.replace("replicas: 2", "replicas: 7")).unwrap();
     scene.until("the replicas are what git says", || scene.graph("models", "mock-0").contains("replicas: 2"));
-    scene.until("the repair is counted", || scene.metric("stator_repairs_total{source=\"models\"}") >= 1.0);
+    scene.until("the repair is counted", || scene.metric("stator_drift_repaired_total{source=\"models\"}") >= 1.0);
     fs_err::remove_file(&file).unwrap();
     scene.until("the graph is back", || scene.graphs("models") == ["mock-0"]);
     assert_eq!(scene.end().code(), Some(0));
@@ -385,6 +392,12 @@ fn a_commit_that_nobody_trusted_signed_changes_nothing() {
         assert_eq!(scene.graphs("models"), ["mock-0", "mock-1"]);
         assert!(scene.graph("models", "mock-0").contains("replicas: 2"));
     };
+    stays(&scene);
+    // What drifts goes back to what it says.
+    let file = scene.folder.path().join("cluster/models/dynamographdeployments/mock-0.yaml");
+    let text = fs_err::read_to_string(&file).unwrap();
+    fs_err::write(&file, text.replace("replicas: 2", "replicas: 9")).unwrap();
+    scene.hears("put back as the last good commit says");
     stays(&scene);
     assert_eq!(scene.end().code(), Some(0));
     scene.start();

@@ -17,6 +17,8 @@ pub struct Scene {
     pub folder: tempfile::TempDir,
     controller: Option<Controller>,
     pub speed: &'static str,
+    /// Further variables of the controller's environment.
+    pub variables: Vec<(&'static str, String)>,
 }
 
 struct Controller {
@@ -43,7 +45,7 @@ impl Scene {
     pub fn of(bench: Workbench) -> Self {
         bench.commit("first");
         let folder = tempfile::Builder::new().prefix("stator-controller-").tempdir().unwrap();
-        Self { bench, folder, controller: None, speed: "1000" }
+        Self { bench, folder, controller: None, speed: "1000", variables: Vec::new() }
     }
 
     /// A `ModelSource` of the repository; `more` are further lines of its `spec`.
@@ -89,6 +91,7 @@ impl Scene {
     pub fn start_with(&mut self, arguments: &[&str]) {
         let mut command = self.command();
         command.args(["--listen", "127.0.0.1:0"]).args(arguments);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let said = Arc::new(Mutex::new(String::new()));
         let pipe = BufReader::new(child.stderr.take().unwrap());
@@ -184,6 +187,7 @@ impl Scene {
 
     /// A counter or gauge of `/metrics`; 0 when it is not there.
     pub fn metric(&self, series: &str) -> f64 {
+        let series = &series.replace("{source=", "{namespace=\"default\",source=");
         let text = self.gets("/metrics").1;
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ').map(str::to_owned));
         line.and_then(|value| value.parse().ok()).unwrap_or_default()

@@ -9,6 +9,7 @@ mod held;
 mod killed;
 pub mod pipeline;
 mod scenarios;
+mod steady;
 mod stuck;
 mod whole;
 mod workloads;

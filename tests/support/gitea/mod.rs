@@ -22,19 +22,19 @@ mod wire;
 pub use repository::{Comment, Repository, Status};
 pub use wire::{Delivery, Way, Wire, with_header};
 
+pub use crate::testbed::quiet_port;
 use crate::testbed::{self, Module, Pipe, Supervisor};
 use russh::keys::PrivateKey;
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::ssh_key::private::Ed25519Keypair;
 use std::ffi::OsString;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The module that is built.
-const MODULE: Module = Module { name: "gitea", what: "Gitea", tags: "sqlite sqlite_unlock_notify" };
+const MODULE: Module = Module { name: "gitea", package: ".", what: "Gitea", tags: "sqlite sqlite_unlock_notify" };
 
 /// How long it may take to start: two seconds on an idle machine, longer beside a build.
 const READY: Duration = Duration::from_secs(180);
@@ -223,16 +223,4 @@ fn host_key(folder: &Path) -> Result<(), String> {
 pub fn new_key() -> PrivateKey {
     let seed = [*uuid::Uuid::new_v4().as_bytes(), *uuid::Uuid::new_v4().as_bytes()].concat();
     PrivateKey::from(Ed25519Keypair::from_seed(&seed.try_into().unwrap()))
-}
-
-/// A port that nobody listens on, below those that the system gives to outgoing connections: while Gitea is down, a client
-/// that asks for it must not be given its port.
-pub fn quiet_port() -> Result<u16, String> {
-    for _ in 0..200 {
-        let port = 20_000 + u16::try_from(uuid::Uuid::new_v4().as_u128() % 12_000).unwrap_or(0);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    Err("no free port".to_owned())
 }

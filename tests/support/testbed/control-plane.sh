@@ -1,7 +1,7 @@
 # How the programs of a control plane are run; `supervise.sh` comes after this.
 #
 # BINARY is the program that is all three, or ASSETS a folder with one program each. STORE_URL and PORT are where they
-# listen.
+# listen, AUDIT the API server's flags for an audit log.
 
 program() {
   name=$1
@@ -22,13 +22,13 @@ start() {
       --secure-port "$PORT" --service-account-issuer https://kubernetes.default.svc \
       --service-account-key-file account.pub --service-account-signing-key-file account.key \
       --token-auth-file tokens.csv --authorization-mode RBAC --service-cluster-ip-range 10.0.0.0/24 \
-      --disable-admission-plugins ServiceAccount
+      --disable-admission-plugins ServiceAccount ${AUDIT:-}
     ;;
   kube-controller-manager)
     # What the tests look at: deletion that spreads, namespaces that end, claims that are let go, pods of Deployments.
     program kube-controller-manager --kubeconfig kubeconfig --leader-elect=false --secure-port 0 \
       --service-account-private-key-file account.key --kube-api-qps 500 --kube-api-burst 1000 \
-      --controllers garbage-collector-controller,namespace-controller,deployment-controller,replicaset-controller,persistentvolumeclaim-protection-controller
+      --controllers garbage-collector-controller,namespace-controller,deployment-controller,replicaset-controller,disruption-controller,persistentvolumeclaim-protection-controller
     ;;
   esac
 }

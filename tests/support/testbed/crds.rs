@@ -9,11 +9,20 @@ use std::time::{Duration, Instant};
 /// How long the API server may take to serve a new kind.
 const SERVED: Duration = Duration::from_secs(120);
 
-/// Installs every CRD below `crds/` and waits until each is served.
-pub async fn install(client: &kube::Client) -> Result<(), String> {
+/// Which definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Every one below `crds/`.
+    All,
+    /// Dynamo's.
+    Dynamos,
+}
+
+/// Installs definitions and waits until each is served.
+pub async fn install(client: &kube::Client, whose: Whose) -> Result<(), String> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut paths = Vec::new();
-    for file in files()? {
+    for file in files(whose)? {
         let crd = read(&file)?;
         let kind: Option<CustomResourceDefinition> =
             serde_json::from_value(crd.clone()).map(Some).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -42,10 +51,11 @@ async fn list(client: &kube::Client, path: &str) -> Result<Value, String> {
 }
 
 /// The CRDs of the repository; `crds/core` describes kinds that every API server has.
-fn files() -> Result<Vec<PathBuf>, String> {
+fn files(whose: Whose) -> Result<Vec<PathBuf>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     let mut found = Vec::new();
-    for folder in [root.clone(), root.join("dynamo")] {
+    let own = (whose == Whose::All).then(|| root.clone());
+    for folder in own.into_iter().chain([root.join("dynamo")]) {
         for entry in fs_err::read_dir(folder).map_err(|error| error.to_string())?.flatten() {
             let path = entry.path();
             if path.extension().is_some_and(|extension| extension == "yaml") {

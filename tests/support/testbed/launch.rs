@@ -13,6 +13,19 @@ use std::time::{Duration, Instant};
 /// How long an API server may take until it is ready: seconds on an idle machine, longer beside a build.
 const READY: Duration = Duration::from_secs(180);
 
+/// Whether an API server writes down who asked for what. It costs every request a little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audit {
+    /// It does not.
+    Off,
+    /// It does for service accounts.
+    On,
+}
+
+/// Requests of service accounts, without what they send: once they are answered, and watches when they begin.
+const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [
+  {"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}]}"#;
+
 /// The programs, in a folder of their own.
 #[derive(Debug)]
 pub struct Launch {
@@ -24,10 +37,15 @@ pub struct Launch {
 impl Launch {
     /// Starts etcd and the API server, and waits until it is ready.
     pub fn ready(programs: &Programs) -> Result<Self, String> {
+        Self::ready_with(programs, Audit::Off)
+    }
+
+    /// The same, of an API server that may keep an audit log.
+    pub fn ready_with(programs: &Programs, audit: Audit) -> Result<Self, String> {
         let mut last = String::new();
         // A free port may be taken before it is used; a second attempt takes others.
         for _ in 0..3 {
-            let launch = Self::start(programs, Supervisor::piped)?;
+            let launch = Self::start(programs, audit, Supervisor::piped)?;
             match launch.wait_until_ready() {
                 Ok(()) => return Ok(launch),
                 Err(error) => last = format!("{error}\n{}", launch.logs()),
@@ -39,6 +57,7 @@ impl Launch {
     /// Starts etcd and the API server without waiting. `spawn` gives the supervisor its input.
     pub fn start(
         programs: &Programs,
+        audit: Audit,
         spawn: impl FnOnce(&mut Command) -> std::io::Result<(Child, Pipe)>,
     ) -> Result<Self, String> {
         let [etcd, port] = free_ports().map_err(|error| error.to_string())?;
@@ -50,7 +69,17 @@ impl Launch {
             };
             let store = OsString::from(format!("http://127.0.0.1:{etcd}"));
             let port = OsString::from(port.to_string());
-            Ok(vec![("STORE_URL", store), ("PORT", port), ("BINARY", ours), ("ASSETS", theirs)])
+            let flags = match audit {
+                Audit::Off => "",
+                Audit::On => "--audit-policy-file audit.json --audit-log-path audit.log",
+            };
+            Ok(vec![
+                ("STORE_URL", store),
+                ("PORT", port),
+                ("BINARY", ours),
+                ("ASSETS", theirs),
+                ("AUDIT", flags.into()),
+            ])
         };
         let supervisor = Supervisor::start(include_str!("control-plane.sh"), prepare, spawn)?;
         let launch = Self { port, manager: programs.has_manager(), supervisor };
@@ -62,6 +91,19 @@ impl Launch {
     /// Has the supervisor start one more program.
     pub fn start_program(&self, name: &str) {
         self.supervisor.start_program(name);
+    }
+
+    /// Kills one of its programs, starts it again, and waits until the API server answers.
+    pub fn restart(&self, name: &str) {
+        self.supervisor.kill_program(name);
+        while !self.supervisor.ended(name) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.supervisor.start_program(name);
+        while self.supervisor.ended(name) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.wait_until_ready().unwrap();
     }
 
     fn wait_until_ready(&self) -> Result<(), String> {
@@ -152,7 +194,13 @@ fn write_files(folder: &Path, port: u16) -> Result<(), String> {
     let users = [user("admin", &admin.to_string()), user("nobody", &nobody.to_string())];
     let kubeconfig =
         kubeconfig(&format!("https://127.0.0.1:{port}"), &folder.join("certificates/apiserver.crt"), &users);
-    let files = [("account.key", private), ("account.pub", public), ("tokens.csv", tokens), ("kubeconfig", kubeconfig)];
+    let files = [
+        ("account.key", private),
+        ("account.pub", public),
+        ("tokens.csv", tokens),
+        ("kubeconfig", kubeconfig),
+        ("audit.json", AUDIT_POLICY.to_owned()),
+    ];
     for (name, content) in files {
         fs_err::write(folder.join(name), content).map_err(|error| error.to_string())?;
     }

@@ -17,23 +17,28 @@
 )]
 
 mod accounts;
+mod audit;
 mod crds;
 mod launch;
 mod module;
 mod player;
 mod programs;
 mod supervisor;
+mod tools;
 
-pub use launch::Launch;
+pub use audit::Request;
+pub use launch::{Audit, Launch};
 pub use module::{Module, is_there};
 pub use player::{Player, Recording, Row};
 pub use programs::Programs;
 pub use supervisor::{Pipe, Supervisor};
+pub use tools::{helm, kubeconform, kubectl, promtool};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -66,10 +71,19 @@ pub fn required() -> bool {
 impl ControlPlane {
     /// Starts one and waits until it serves every kind that the tests use.
     pub fn start(programs: &Programs) -> Result<Self, String> {
-        let launch = Launch::ready(programs)?;
+        Self::of(programs, Launch::ready(programs)?, crds::Whose::All)
+    }
+
+    /// Starts one of a test's own as a cluster is before stator is installed: with Dynamo's definitions alone. Its API
+    /// server may write down what service accounts ask for: see [`Self::requests`].
+    pub fn bare(programs: &Programs, audit: Audit) -> Result<Self, String> {
+        Self::of(programs, Launch::ready_with(programs, audit)?, crds::Whose::Dynamos)
+    }
+
+    fn of(programs: &Programs, launch: Launch, whose: crds::Whose) -> Result<Self, String> {
         // A thread of its own, since the caller may be inside a runtime already.
         let installed = std::thread::scope(|scope| {
-            let install = async { crds::install(&client(&launch.kubeconfig(), "admin").await?).await };
+            let install = async { crds::install(&client(&launch.kubeconfig(), "admin").await?, whose).await };
             let work = scope.spawn(|| runtime()?.block_on(install));
             work.join().map_err(|_| "installing the CRDs panicked".to_owned())?
         });
@@ -96,6 +110,22 @@ impl ControlPlane {
     /// The file of the API server's certificate authority.
     pub fn authority(&self) -> PathBuf {
         self.launch.authority()
+    }
+
+    /// Stops the API server where it stands, so that it takes connections and answers nothing, or lets it go on.
+    pub fn freeze(&self, frozen: bool) {
+        self.signal("kube-apiserver", if frozen { "-STOP" } else { "-CONT" });
+    }
+
+    /// Kills a program and starts it again, on the same port with the same data, and waits until the API server answers.
+    pub fn restart(&self, program: &str) {
+        self.launch.restart(program);
+    }
+
+    /// Sends a program a signal: `-STOP`, `-CONT`.
+    pub fn signal(&self, program: &str, signal: &str) {
+        let id = self.launch.pid(program).expect("a program that runs").to_string();
+        assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
     /// Whether objects are garbage collected and namespaces end. Says so where they do not and the test is skipped.
@@ -158,6 +188,18 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
 pub fn say(line: &str) {
     // Nobody reads it where standard error is closed.
     let _ = writeln!(std::io::stderr(), "testbed: {line}");
+}
+
+/// A port that nobody listens on, below those that the system gives to outgoing connections: while a server is down, a client
+/// that asks for it must not be given its port.
+pub fn quiet_port() -> Result<u16, String> {
+    for _ in 0..200 {
+        let port = 20_000 + u16::try_from(uuid::Uuid::new_v4().as_u128() % 12_000).unwrap_or(0);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err("no free port".to_owned())
 }
 
 /// The last lines of a text.

@@ -7,8 +7,10 @@ use std::process::{Command, Stdio};
 /// A module of `tests/testbed`.
 #[derive(Clone, Copy, Debug)]
 pub struct Module {
-    /// Its folder, and what the program is called.
+    /// Its folder.
     pub name: &'static str,
+    /// What is built: a folder of it (`.`, `./name`), or the package of a tool that its `go.mod` names.
+    pub package: &'static str,
     /// What it is, for messages: `Kubernetes' API server`.
     pub what: &'static str,
     /// Build tags. With one of them it is C too.
@@ -21,17 +23,26 @@ impl Module {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testbed").join(self.name)
     }
 
+    /// What the program is called.
+    fn program(&self) -> &'static str {
+        match self.package {
+            "." => self.name,
+            package => package.rsplit('/').next().unwrap_or(package),
+        }
+    }
+
     /// The program, built into the target folder unless it is there. Test processes that come meanwhile wait. An error
     /// says what is missing.
     pub fn build(&self) -> Result<PathBuf, String> {
         let mut digest = Sha256::new();
-        for file in ["main.go", "go.mod", "go.sum"] {
+        let own = self.package.starts_with('.').then(|| format!("{}/main.go", self.package));
+        for file in own.as_deref().into_iter().chain(["go.mod", "go.sum"]) {
             digest.update(fs_err::read(self.folder().join(file)).map_err(text)?);
         }
         digest.update(self.tags);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("testbed");
         fs_err::create_dir_all(&folder).map_err(text)?;
-        let prefix = format!("{}-", self.name);
+        let prefix = format!("{}-", self.program());
         let binary = folder.join(format!("{prefix}{}", &hex::encode(digest.finalize())[..16]));
         if binary.is_file() {
             return Ok(binary);
@@ -50,10 +61,10 @@ impl Module {
                 fs_err::remove_file(old.path()).map_err(text)?;
             }
         }
-        let partial = folder.join(format!("{}.partial", self.name));
+        let partial = folder.join(format!("{}.partial", self.program()));
         let mut go = Command::new("go");
         go.args(["build", "-trimpath", "-buildvcs=false", "-tags", self.tags, "-ldflags", "-s -w", "-o"]);
-        go.arg(&partial).arg(".").env("CGO_ENABLED", if self.tags.is_empty() { "0" } else { "1" });
+        go.arg(&partial).arg(self.package).env("CGO_ENABLED", if self.tags.is_empty() { "0" } else { "1" });
         self.run(&mut go)?;
         fs_err::rename(&partial, &binary).map_err(text)?;
         Ok(binary)

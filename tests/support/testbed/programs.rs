@@ -4,7 +4,8 @@ use super::Module;
 use std::path::{Path, PathBuf};
 
 /// The module that is built into one program.
-const MODULE: Module = Module { name: "control-plane", what: "Kubernetes' API server and its etcd", tags: "" };
+const MODULE: Module =
+    Module { name: "control-plane", package: ".", what: "Kubernetes' API server and its etcd", tags: "" };
 
 /// The programs of a control plane.
 #[derive(Clone, Debug)]

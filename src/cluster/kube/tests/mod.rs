@@ -63,7 +63,13 @@ impl Server {
             let reply = server.answer(&request);
             async move { Ok::<_, tower::BoxError>(reply) }
         });
-        Kube::of(::kube::Client::new(service, "default"), "https://test".to_owned(), options, "a test".to_owned())
+        Kube::of(
+            ::kube::Client::new(service, "default"),
+            "https://test".to_owned(),
+            options,
+            Default::default(),
+            "a test".to_owned(),
+        )
     }
 
     fn answer(&self, request: &Request<Body>) -> Response<Body> {

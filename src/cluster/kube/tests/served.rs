@@ -101,7 +101,7 @@ async fn a_server_that_does_not_answer_is_given_up() {
     let deadlines = Deadlines { get: Duration::from_millis(20), ..Deadlines::default() };
     let options = Options { deadlines, ..Options::default() };
     let client = ::kube::Client::new(service, "default");
-    let cluster = super::Kube::of(client, "https://test".to_owned(), options, "a test".to_owned());
+    let cluster = super::Kube::of(client, "https://test".to_owned(), options, Default::default(), "a test".to_owned());
     let error = cluster.get(&graph("llama").reference()).await.unwrap_err();
     insta::assert_snapshot!(error, @"https://test did not answer GET /apis/nvidia.com/v1beta1/namespaces/prod/dynamographdeployments/llama within 0.02 s");
     assert!(error.may_pass().is_some());

@@ -1,0 +1,169 @@
+//! `stator controller`.
+
+mod file;
+pub(super) mod objects;
+
+use super::args::{ClusterArgs, SimulateArgs};
+use super::error::{CliError, ErrorKind, Exit};
+use super::output::Output;
+use super::signals::interrupted;
+use crate::cluster::AnyCluster;
+use crate::controller::board::Board;
+use crate::controller::metrics::Metrics;
+use crate::controller::run::Place;
+use crate::server::{self, Listener, Parts};
+use clap::builder::{BoolishValueParser, FalseyValueParser};
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Keep a cluster as git repositories say: poll, take webhooks, sync, report
+///
+/// With --source, a file holds `ModelSource` documents and the `Secret` documents that they name. It is watched: what is
+/// written to it holds at once, and a version with faults is told and passed over. Without it, the sources are the
+/// ModelSource objects of a Kubernetes cluster, and their secrets are read by name in their own namespaces.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 ended as asked, or with --once all is synced and healthy; 1 with --once something is not; 2 bad usage, a faulty file or no cluster; 124 --timeout; 130 interrupted twice."
+)]
+pub struct Arguments {
+    /// The file of sources and their secrets; without it, the ModelSource objects of the cluster are followed
+    #[arg(long, env = "STATOR_SOURCE", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    source: Option<PathBuf>,
+    /// Where to listen for webhooks, probes and metrics; port 0 takes any that is free
+    #[arg(long, env = "STATOR_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Where to listen for metrics alone, with probes; --listen answers no metrics then
+    #[arg(long, env = "STATOR_METRICS_LISTEN", value_name = "ADDRESS")]
+    metrics_listen: Option<SocketAddr>,
+    /// Where copies of repositories are kept; .stator/controller by default, beside the file where there is one
+    #[arg(long, env = "STATOR_DATA", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    data: Option<PathBuf>,
+    /// Sync each source of the file once, wait for it, and end
+    #[arg(long, env = "STATOR_ONCE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    once: bool,
+    /// Whether to take webhooks; false where a `stator server` takes them
+    #[arg(long, env = "STATOR_WEBHOOKS", value_name = "BOOL", default_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    webhooks: bool,
+    /// The form of the log on standard error
+    #[arg(long, env = "STATOR_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    #[command(flatten)]
+    objects: objects::ObjectArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    simulate: SimulateArgs,
+}
+
+/// The forms of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// How the wait for the end ended.
+pub(super) enum End {
+    /// All sources are through.
+    Through(bool),
+    /// Asked to end.
+    Asked,
+    /// The time is up.
+    Timeout,
+}
+
+pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    match &arguments.source {
+        Some(source) => file::run(arguments, source, output).await,
+        None => objects::run(arguments, output).await,
+    }
+}
+
+fn place(arguments: &Arguments, given: &ClusterArgs, cluster: AnyCluster, data: PathBuf) -> Place {
+    let chosen = given.cluster.is_some() || given.context.is_some() || given.kubeconfig.is_some();
+    let implied = (!chosen).then(|| crate::cluster::Cluster::describe(&cluster));
+    let in_cluster = given.cluster.as_deref() == Some("in-cluster");
+    let kube = (!in_cluster && cluster.kubernetes().is_some()).then(|| crate::cluster::kube::Options {
+        kubeconfig: given.kubeconfig.clone(),
+        context: given.context.clone(),
+        ..crate::cluster::kube::Options::default()
+    });
+    Place { cluster, kube, implied, data, once: arguments.once }
+}
+
+/// Where a process listens.
+pub(super) struct Listeners {
+    /// For everything that has no listener of its own.
+    pub(super) main: Listener,
+    /// For metrics, where they have one.
+    metrics: Option<Listener>,
+}
+
+impl Listeners {
+    pub(super) async fn bind(main: SocketAddr, metrics: Option<SocketAddr>) -> Result<Self, CliError> {
+        let failed = |flag: &'static str| {
+            move |error: server::ListenError| {
+                CliError::new(ErrorKind::Input, error.to_string()).hint(format!("name another address with {flag}"))
+            }
+        };
+        let main = Listener::bind(main).await.map_err(failed("--listen"))?;
+        let metrics = match metrics {
+            Some(address) => Some(Listener::bind(address).await.map_err(failed("--metrics-listen"))?),
+            None => None,
+        };
+        Ok(Self { main, metrics })
+    }
+
+    /// Answers until `ending` is set: probes, metrics, and webhooks where they are taken.
+    pub(super) fn serve(
+        self,
+        (board, metrics): (Arc<Board>, Arc<Metrics>),
+        ending: &CancellationToken,
+        webhooks: bool,
+    ) -> JoinHandle<()> {
+        let routes = |parts| server::routes_of(Arc::clone(&board), Arc::clone(&metrics), ending.clone(), parts);
+        let main = self.main.serve(routes(Parts { webhooks, metrics: self.metrics.is_none() }), ending.clone());
+        let aside = self
+            .metrics
+            .map(|listener| listener.serve(routes(Parts { webhooks: false, metrics: true }), ending.clone()));
+        tokio::spawn(async move {
+            match aside {
+                Some(aside) => drop(tokio::join!(main, aside)),
+                None => main.await,
+            }
+        })
+    }
+}
+
+/// Ends with grace: what is under way is finished first, unless somebody does not want to wait for it.
+pub(super) async fn farewell(
+    end: &End,
+    ending: &CancellationToken,
+    output: &Output,
+    work: impl Future<Output = ()>,
+) -> Result<(), CliError> {
+    ending.cancel();
+    if matches!(end, End::Asked) {
+        output.note("Ending: what is under way is finished first. Once more ends at once.");
+    }
+    tokio::select! {
+        () = work => Ok(()),
+        () = interrupted() => {
+            Err(CliError::new(ErrorKind::Interrupted, "interrupted").hint("the next start puts right what is left"))
+        }
+    }
+}
+
+pub(super) async fn timeout(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}

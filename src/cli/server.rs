@@ -1,0 +1,82 @@
+//! `stator server`.
+
+use super::args::ClusterArgs;
+use super::controller::objects::{following, label, open};
+use super::controller::{End, Listeners, LogFormat, farewell, timeout};
+use super::error::{CliError, Exit};
+use super::output::Output;
+use super::signals::interrupted;
+use crate::controller::access::Tenancy;
+use crate::controller::board::Board;
+use crate::controller::metrics::Metrics;
+use crate::controller::resources::{Feed, Role, Settings};
+use clap::Args;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Take webhooks for the sources of a cluster, and hand what they say to the controller
+///
+/// For clusters where the controller has no way in from outside: what a webhook hints at goes into an annotation of the
+/// ModelSource, which whichever controller runs it reads. Nothing else is written, and no repository is read.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 ended as asked; 2 bad usage or no cluster; 124 --timeout; 130 interrupted twice."
+)]
+pub struct Arguments {
+    /// Where to listen for webhooks, probes and metrics; port 0 takes any that is free
+    #[arg(long, env = "STATOR_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Where to listen for metrics alone, with probes; --listen answers no metrics then
+    #[arg(long, env = "STATOR_METRICS_LISTEN", value_name = "ADDRESS")]
+    metrics_listen: Option<SocketAddr>,
+    /// Take webhooks for the sources of this namespace only; may be given several times, or several with commas
+    #[arg(long = "watch-namespace", env = "STATOR_WATCH_NAMESPACE", value_name = "NAME", value_delimiter = ',', value_parser = label)]
+    namespaces: Vec<String>,
+    /// The form of the log on standard error
+    #[arg(long, env = "STATOR_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+    let (_, kube) = open(&arguments.cluster, output).await?;
+    let listeners = Listeners::bind(arguments.listen, arguments.metrics_listen).await?;
+    let settings = Settings {
+        role: Role::Server,
+        namespaces: arguments.namespaces.iter().cloned().collect(),
+        // What sources may do is judged by whoever runs them.
+        tenancy: Tenancy { cross_namespace: true, ..Tenancy::default() },
+        identity: String::new(),
+        webhooks: true,
+    };
+    let whose = following(&settings.namespaces);
+    output.note(&format!("Listening on http://{}, taking webhooks for {whose}.", listeners.main.address()));
+    let (board, metrics, ending) = (Arc::new(Board::default()), Arc::new(Metrics::default()), CancellationToken::new());
+    kube.observe(metrics.of_kube());
+    let mut feed = Feed::start(kube, settings, Arc::clone(&board));
+    let serving = listeners.serve((board, metrics), &ending, true);
+    let work = async {
+        loop {
+            feed.next().await;
+        }
+    };
+    let end = tokio::select! {
+        through = work => through,
+        () = interrupted() => End::Asked,
+        () = timeout(arguments.cluster.timeout) => End::Timeout,
+    };
+    let work = async {
+        let _ = serving.await;
+        feed.flushed().await;
+    };
+    farewell(&end, &ending, output, work).await?;
+    Ok(match end {
+        End::Through(_) | End::Asked => Exit::Success,
+        End::Timeout => {
+            output.warn("The time is up.");
+            Exit::Timeout
+        }
+    })
+}

@@ -1,0 +1,120 @@
+//! `stator suspend` and `stator resume`.
+
+use super::{Found, Site, named};
+use crate::cli::args::ClusterArgs;
+use crate::cli::connect;
+use crate::cli::error::{CliError, Exit};
+use crate::cli::output::Output;
+use crate::present::escape;
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Stop the syncs of sources until they are resumed
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A sync that is under way ends between two writes. What runs stays as it is, and git is looked at all the same.\n\nExit codes: 0 suspended, or it was already; 2 there is no such source, or the cluster refuses it."
+)]
+pub struct SuspendArguments {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Go on with the syncs of sources that were suspended
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 resumed, or it was not suspended; 2 there is no such source, or the cluster refuses it."
+)]
+pub struct ResumeArguments {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Which sources.
+#[derive(Debug, Args)]
+struct Which {
+    /// The sources
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    names: Vec<String>,
+    /// Every source of the namespace
+    #[arg(long, env = "STATOR_ALL", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "names")]
+    all: bool,
+    /// Namespace of the sources; without it the context's own
+    #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
+    namespace: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub async fn suspend(arguments: &SuspendArguments, output: &Output) -> Result<Exit, CliError> {
+    connect::within(&arguments.which.cluster, set(&arguments.which, true, output)).await
+}
+
+pub async fn resume(arguments: &ResumeArguments, output: &Output) -> Result<Exit, CliError> {
+    connect::within(&arguments.which.cluster, set(&arguments.which, false, output)).await
+}
+
+async fn set(which: &Which, suspend: bool, output: &Output) -> Result<Exit, CliError> {
+    let mut site = Site::open(&which.cluster, which.namespace.as_deref(), output).await?;
+    let mut found = Vec::new();
+    if which.all {
+        found = site.all(false).await?;
+        if found.is_empty() {
+            output.note(&format!("There are no sources in namespace {}.", site.namespace()));
+        }
+    } else {
+        // All are looked for before any is changed: a name that is wrong changes nothing.
+        for text in which.names.iter().collect::<BTreeSet<_>>() {
+            let (namespace, name) = named(text);
+            if let Some(namespace) = namespace {
+                namespace.clone_into(&mut site.namespace);
+            }
+            found.push(site.one(name).await?);
+        }
+    }
+    for one in found {
+        let title = escape::line(&one.title());
+        if one.is_suspended() == suspend {
+            let already = if suspend { "suspended already" } else { "not suspended" };
+            output.result(&format!("{title} is {already}; nothing was changed.\n"))?;
+            continue;
+        }
+        one.object.namespace().clone_into(&mut site.namespace);
+        site.change(one.name(), &json!({"spec": {"suspend": suspend}})).await?;
+        let done = if suspend { "Suspended" } else { "Resumed" };
+        output.result(&format!("{done} {title}.\n"))?;
+        if let Some(keeper) = keeper(&one) {
+            output.warn(&format!(
+                "{} is kept by {keeper}, which may set `spec.suspend` back: change it where {keeper} reads it too",
+                one.title()
+            ));
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// Who keeps an object as something else says: then a change by hand may not stay.
+fn keeper(found: &Found) -> Option<&'static str> {
+    let (labels, annotations) = (found.object.labels(), found.object.annotations());
+    let has = |name: &str| labels.contains_key(name) || annotations.contains_key(name);
+    let managers: BTreeSet<&str> = found
+        .object
+        .value()
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.get("manager").and_then(Value::as_str))
+        .collect();
+    let by = |manager: &str| managers.contains(manager);
+    if has("kustomize.toolkit.fluxcd.io/name") || has("helm.toolkit.fluxcd.io/name") || by("kustomize-controller") {
+        Some("Flux")
+    } else if has("argocd.argoproj.io/tracking-id") || has("argocd.argoproj.io/instance") || by("argocd-controller") {
+        Some("Argo CD")
+    } else if labels.get("app.kubernetes.io/managed-by") == Some(&"Helm") {
+        Some("Helm")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,152 @@
+//! One receiver's task: in order, one at a time, tried again with growing pauses, and given up in the end.
+
+use super::message::{Message, word};
+use super::target::Target;
+use crate::controller::backoff::Backoff;
+use crate::controller::metrics::{Metrics, Notified};
+use crate::controller::sources::SourceKey;
+use crate::source::model_source::NotificationEvent;
+use crate::source::transport::http::{Http, HttpSettings, retry_after};
+use aws_lc_rs::hmac;
+use http::header::CONTENT_TYPE;
+use secrecy::ExposeSecret as _;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Notifications that wait for one receiver.
+pub(super) const MOST: usize = 64;
+/// How often one is tried.
+const TRIES: u32 = 8;
+/// Pauses between tries.
+const FIRST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(300);
+/// How long one try may take.
+const DEADLINE: Duration = Duration::from_secs(15);
+/// Bytes of a refusal that are read.
+const SAID: usize = 256;
+
+/// What became of one try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Tried {
+    Sent,
+    /// No other try would end differently.
+    Refused(String),
+    /// It may pass, after a time that the receiver asks for.
+    Failed(String, Option<Duration>),
+}
+
+/// Sends until its queue is closed and empty. `hurry` ends the pauses: what is left is tried once more each.
+pub(super) async fn run(
+    source: SourceKey,
+    target: Target,
+    mut queue: mpsc::Receiver<Message>,
+    metrics: Arc<Metrics>,
+    hurry: CancellationToken,
+) {
+    let settings = HttpSettings {
+        roots: target.roots.clone(),
+        connect: Duration::from_secs(5),
+        whole: Some(DEADLINE),
+        ..HttpSettings::default()
+    };
+    let http = match Http::new("the receiver", &settings) {
+        Ok(http) => http,
+        Err(error) => {
+            tracing::warn!(%source, receiver = target.name, "nobody can be told: {error}");
+            return;
+        }
+    };
+    while let Some(message) = queue.recv().await {
+        let sent = deliver(&http, &target, &message, &hurry).await;
+        let ended = match sent {
+            Tried::Sent => Notified::Sent,
+            Tried::Refused(why) => {
+                tracing::warn!(%source, receiver = target.name, event = word(message.event), "a notification was refused: {why}");
+                Notified::Refused
+            }
+            Tried::Failed(why, _) => {
+                tracing::warn!(%source, receiver = target.name, event = word(message.event), "a notification is given up: {why}");
+                Notified::Failed
+            }
+        };
+        metrics.notified(target.kind, ended);
+    }
+}
+
+/// Tries until it is taken, refused for good, or given up.
+async fn deliver(http: &Http, target: &Target, message: &Message, hurry: &CancellationToken) -> Tried {
+    let body = message.body(target.kind);
+    // The same for every try: whoever takes it twice can tell.
+    let id = uuid::Uuid::new_v4().to_string();
+    let mut backoff = Backoff::new(FIRST, LONGEST);
+    loop {
+        let last = backoff.tries() + 1 >= TRIES || hurry.is_cancelled();
+        let (why, asked) = match post(http, target, message.event, &id, &body).await {
+            Tried::Failed(why, asked) if !last => (why, asked),
+            done @ (Tried::Sent | Tried::Refused(_) | Tried::Failed(..)) => return done,
+        };
+        tracing::debug!(receiver = target.name, "a notification is tried again: {why}");
+        let pause = backoff.pause().max(asked.unwrap_or_default());
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = hurry.cancelled() => {}
+        }
+    }
+}
+
+async fn post(http: &Http, target: &Target, event: NotificationEvent, id: &str, body: &[u8]) -> Tried {
+    let mut request = http
+        .client()
+        .post(target.url.clone())
+        .header(CONTENT_TYPE, "application/json")
+        .header("x-stator-event", word(event))
+        .header("x-stator-delivery", id);
+    if let Some(token) = &target.token {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, token.expose_secret().as_bytes());
+        let signature = format!("sha256={}", hex::encode(hmac::sign(&key, body)));
+        request = request.header("x-stator-signature-256", signature);
+    }
+    let answer = match request.body(body.to_vec()).send().await {
+        Ok(answer) => answer,
+        Err(error) => return Tried::Failed(unreached(&error), None),
+    };
+    let status = answer.status();
+    if status.is_success() {
+        return Tried::Sent;
+    }
+    let after = retry_after(answer.headers(), SystemTime::now());
+    let code = status.as_u16();
+    if status.is_redirection() {
+        return Tried::Refused(format!(
+            "the receiver leads elsewhere (status {code}), and no secret address is followed there"
+        ));
+    }
+    if status.is_server_error() || [408, 425, 429].contains(&code) {
+        return Tried::Failed(format!("the receiver answered with status {code}"), after);
+    }
+    let said = said(target, answer).await.map(|said| format!(": {said}")).unwrap_or_default();
+    Tried::Refused(format!("the receiver answered with status {code}{said}"))
+}
+
+/// The word that a refusal gives as its reason, as Slack does. Anything longer may quote what was sent, or where to.
+async fn said(target: &Target, mut answer: reqwest::Response) -> Option<String> {
+    let chunk = answer.chunk().await.ok().flatten()?;
+    let text = std::str::from_utf8(chunk.get(..SAID).unwrap_or(&chunk)).ok()?.trim();
+    let word =
+        !text.is_empty() && text.len() <= 60 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    (word && !target.url.as_str().contains(text)).then(|| text.to_owned())
+}
+
+/// Why there is no answer, without a word of the address.
+fn unreached(error: &reqwest::Error) -> String {
+    let why = if error.is_timeout() {
+        "it does not answer in time"
+    } else if error.is_connect() {
+        "it cannot be connected to"
+    } else {
+        "the connection broke off"
+    };
+    format!("the receiver is not reached: {why}")
+}

@@ -1,0 +1,109 @@
+//! What may keep the newest commit from being synced at all: a source that is suspended, a signature, a window.
+
+use super::{Head, UNNAMED, Unit};
+use crate::controller::board::{Part, Phase, Problem, Reason};
+use crate::controller::metrics::Operation;
+use crate::controller::report::Report;
+use crate::controller::requests::Requests;
+use crate::controller::verdicts::{Stage, Verdict, short};
+use crate::controller::windows::{self, Gate};
+use crate::intent::Workspace;
+use crate::source::signature::SignatureError;
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// Whether a sync may run now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// It may.
+    Free,
+    /// No window is open, and somebody asked for this commit all the same.
+    Outside,
+    /// It may not, for so long; for ever when there is nothing to wait for.
+    Closed(Option<Duration>),
+}
+
+impl Unit {
+    /// Says that nothing is done, as the source is suspended.
+    pub(super) fn suspended(&self, head: &Head, report: &mut Report) {
+        self.stand(|standing| {
+            standing.phase = Phase::Suspended;
+            standing.opens = None;
+        });
+        report.progress(&head.commit, Stage::Suspended);
+    }
+
+    /// Says that the commit is not to be rendered.
+    pub(super) async fn refused(&self, head: &Head, report: &mut Report, error: &SignatureError) {
+        let verdict = Verdict::Unsigned { message: error.to_string() };
+        let known = self
+            .standing
+            .borrow()
+            .verdict
+            .as_ref()
+            .is_some_and(|known| known.revision == head.commit && known.verdict == verdict);
+        if !known {
+            let good = self.good(head).map(|good| format!("; what runs is kept as {} says", short(&good)));
+            let help = format!("{}{}", error.help(), good.unwrap_or_default());
+            let problem = Problem::lasting(Reason::VerificationFailed, verdict.sentence(), help);
+            tracing::warn!(source = %self.source.key, revision = head.short(), "{problem}");
+            if !report.is_named() {
+                report.named(&self.environment_at(&head.commit).await).await;
+            }
+            self.judged(&head.commit, verdict.clone(), Some(problem), |standing| standing.held = None);
+        }
+        report.ended(&head.commit, verdict);
+        self.phase(Phase::Idle);
+    }
+
+    /// The only environment of a commit that is not to be rendered: its name is all that is taken from there.
+    async fn environment_at(&self, commit: &str) -> String {
+        let (commit, folder) = (commit.to_owned(), self.source.folder.clone());
+        let read = self.git.with(Operation::Read, move |mirror| mirror.tree(&commit, &folder)).await;
+        let named = tokio::task::spawn_blocking(move || {
+            let mut tree = read.ok()?;
+            tree.files.retain(|file| file.path == "stator.yaml");
+            Workspace::parse(&tree).environment(None).ok().map(|selection| selection.name)
+        });
+        named.await.ok().flatten().unwrap_or_else(|| UNNAMED.to_owned())
+    }
+
+    /// Whether a sync of the commit may run now by the source's windows, and by what somebody asked for.
+    /// With `settling`, a sync of it has just been through, and only what came of it is to be seen.
+    pub(super) fn leave(&self, head: &Head, asked: &Requests, settling: bool, report: &mut Report) -> Leave {
+        let now = Timestamp::now();
+        let opens = match windows::gate(&self.source.windows, now) {
+            Gate::Open => {
+                self.stand(|standing| (standing.opens, standing.outside_windows) = (None, None));
+                return Leave::Free;
+            }
+            Gate::Closed(opens) => opens,
+        };
+        let meant = asked.outside_windows.as_ref().is_some_and(|revision| head.commit.starts_with(revision));
+        // What was let through once is through: drift of it waits for a window as anything else.
+        let through = self.standing.borrow().applied.as_ref().is_some_and(|applied| applied.commit == head.commit);
+        if meant && (settling || !through) {
+            if self.standing.borrow().outside_windows.as_ref() != Some(&head.commit) {
+                tracing::warn!(source = %self.source.key, revision = head.short(), "synced outside the sync windows, as somebody asked for");
+            }
+            report.outside(&head.commit);
+            self.stand(|standing| (standing.opens, standing.outside_windows) = (opens, Some(head.commit.clone())));
+            return Leave::Outside;
+        }
+        if self.standing.borrow().phase != Phase::Window {
+            tracing::info!(source = %self.source.key, opens = ?opens.map(|at| at.to_string()), "no window is open");
+        }
+        report.progress(&head.commit, Stage::Window { opens: opens.map(|at| at.to_string()) });
+        self.stand(|standing| {
+            standing.phase = Phase::Window;
+            standing.opens = opens;
+            standing.outside_windows = None;
+            if standing.verdict.as_ref().is_some_and(|known| known.revision != head.commit) {
+                standing.verdict = None;
+                standing.held = None;
+                standing.set(Part::Commit, None);
+            }
+        });
+        Leave::Closed(opens.and_then(|at| Duration::try_from(at.duration_since(now)).ok()))
+    }
+}

@@ -1,0 +1,218 @@
+//! What is measured of a unit's work: stages and their spans, how long a commit takes, what models are like. Nothing here
+//! decides anything.
+
+use super::{Head, Unit};
+use crate::controller::metrics::{Apply, Gpus, Stage};
+use crate::dynamo::health::Health;
+use crate::plan::{Action, Beside, Plan};
+use crate::sync::{Progress, SyncReport};
+use crate::telemetry::UNIT;
+use crate::telemetry::traces::{Origin, Span};
+use jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// A commit that is older than this when it is first seen was made long before it was pushed: it counts from then.
+const PUSHED: i64 = 3600;
+
+/// When a commit began, as it is measured: when it was committed, where that can be when it was pushed.
+pub(super) fn began(committed: Option<i64>, seen: Timestamp) -> Timestamp {
+    let committed = committed.and_then(|second| Timestamp::from_second(second).ok());
+    committed.filter(|at| *at <= seen && seen.as_second() - at.as_second() <= PUSHED).unwrap_or(seen)
+}
+
+/// Where the unit's spans belong now. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(in crate::controller) struct Place(Arc<Mutex<Origin>>);
+
+impl Place {
+    fn get(&self) -> Origin {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, origin: Origin) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = origin;
+    }
+}
+
+/// What was measured of commits, so that each is measured once.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    applied: Option<String>,
+    healthy: Option<String>,
+    /// The health of models that a plan found, by name, and which of them it was to change.
+    found: BTreeMap<String, Health>,
+}
+
+/// What happens while a plan is carried out.
+#[derive(Debug)]
+pub(super) struct Watched {
+    origin: Origin,
+    began: SystemTime,
+    state: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// When something was last written.
+    written: Option<Timestamp>,
+    spans: BTreeMap<String, Span>,
+    waiting: BTreeSet<String>,
+}
+
+impl Unit {
+    /// Begins the span of an attempt, and says in the log what its lines are about.
+    pub(super) fn begin(&self, head: &Head) -> (Span, tracing::Span) {
+        let span = Span::begin("attempt", &head.origin).with("source", &self.source.key).with("revision", &head.commit);
+        let origin = span.origin();
+        let trace = origin.trace_id();
+        self.place.set(origin);
+        (span, tracing::error_span!(target: UNIT, "attempt", revision = head.commit, trace_id = trace))
+    }
+
+    /// Does one part of an attempt, and measures it.
+    pub(super) async fn staged<T>(&self, stage: Stage, work: impl Future<Output = T>) -> T {
+        let began = Instant::now();
+        let name = match stage {
+            Stage::Read => "read",
+            Stage::Render => "render",
+            Stage::Look => "look at cluster",
+            Stage::Plan => "plan",
+            Stage::Sync => "sync",
+        };
+        let span = Span::begin(name, &self.place.get()).with("source", &self.source.key);
+        let done = work.await;
+        drop(span);
+        self.metrics.staged(stage, began.elapsed());
+        done
+    }
+
+    /// What a plan says of models and GPUs, before it is carried out, with those `beside` it that nothing changes of; models
+    /// that are `left` as they are stay as they were.
+    pub(super) fn surveyed(&self, plan: &Plan, beside: &Beside, left: &BTreeSet<String>, marks: &mut Marks) {
+        if beside.models == 0 {
+            marks.found.clear();
+        }
+        let retired: BTreeSet<&String> = plan.retired.iter().collect();
+        let mut found: BTreeMap<String, Health> = BTreeMap::new();
+        for change in plan.changes.iter().filter(|change| !retired.contains(&change.model)) {
+            let busy = matches!(change.action, Action::Create | Action::Update | Action::Replace | Action::Adopt)
+                && !left.contains(&change.model);
+            let health = if busy { Health::Progressing } else { change.health.unwrap_or_default() };
+            let known = found.entry(change.model.clone()).or_insert(health);
+            *known = (*known).max(health);
+        }
+        // What is not in the plan is as it was.
+        marks.found.retain(|model, _| !retired.contains(model));
+        marks.found.extend(found);
+        self.metrics.models(&self.source.key, &counted(&marks.found));
+        let all = plan.changes.iter().flat_map(|change| &change.gpus_by_sku).chain(&beside.rest.gpus_by_sku);
+        let gpus = all.flat_map(|(sku, totals)| {
+            let states = [(Gpus::Live, totals.before), (Gpus::Desired, totals.after), (Gpus::Peak, totals.peak)];
+            states.into_iter().map(move |(state, number)| (sku.as_str(), state, number))
+        });
+        self.metrics.gpus(&self.source.key, gpus);
+    }
+
+    /// What a sync made of the models, and how long its commit took.
+    pub(super) fn measured(&self, head: &Head, watched: &Watched, report: &SyncReport, well: bool, marks: &mut Marks) {
+        for outcome in &report.models {
+            let Some(health) = marks.found.get_mut(&outcome.name) else { continue };
+            if outcome.result.is_success() {
+                *health = if *health == Health::Suspended { *health } else { Health::Healthy };
+            } else if *health < Health::Degraded && (outcome.is_unhealthy || report.timed_out) {
+                *health = Health::Failed;
+            }
+        }
+        self.metrics.models(&self.source.key, &counted(&marks.found));
+        if !head.fresh {
+            return;
+        }
+        let since = |at: Timestamp| Duration::try_from(at.duration_since(head.began)).unwrap_or_default();
+        let new = |known: &Option<String>| known.as_ref() != Some(&head.commit);
+        if let Some(written) = watched.seen().written
+            && new(&marks.applied)
+        {
+            marks.applied = Some(head.commit.clone());
+            self.metrics.commit_applied(&self.source.key, since(written));
+        }
+        if well && new(&marks.healthy) {
+            marks.healthy = Some(head.commit.clone());
+            self.metrics.commit_healthy(&self.source.key, since(Timestamp::now()));
+        }
+    }
+
+    /// For what happens while a plan is carried out.
+    pub(super) fn watched(&self) -> Watched {
+        Watched { origin: self.place.get(), began: SystemTime::now(), state: Mutex::default() }
+    }
+
+    /// Something happened while a plan is carried out.
+    pub(super) fn saw(&self, watched: &Watched, event: &Progress) {
+        match event {
+            Progress::Applied { object, .. } => self.metrics.applied(&object.kind, Apply::Applied),
+            Progress::Deleted { object, .. } => self.metrics.applied(&object.kind, Apply::Deleted),
+            Progress::Retrying { .. } => self.metrics.applied("", Apply::Retried),
+            Progress::Waiting { .. } | Progress::Finished(_) => {}
+        }
+        watched.saw(event);
+    }
+}
+
+impl Watched {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn saw(&self, event: &Progress) {
+        let mut seen = self.seen();
+        if matches!(event, Progress::Applied { .. } | Progress::Deleted { .. }) {
+            seen.written = Some(Timestamp::now());
+        }
+        if self.origin.trace_id().is_none() {
+            return;
+        }
+        match event {
+            Progress::Applied { model, .. } | Progress::Deleted { model, .. } | Progress::Retrying { model, .. } => {
+                let begin = || Span::begin_at("apply", &self.origin, self.began).with("model", model);
+                seen.spans.entry(model.clone()).or_insert_with(begin);
+            }
+            Progress::Waiting { model, .. } => {
+                if seen.waiting.insert(model.clone()) {
+                    // What was there of the model ends with this.
+                    seen.spans.insert(model.clone(), Span::begin("wait", &self.origin).with("model", model));
+                }
+            }
+            Progress::Finished(outcome) => {
+                seen.waiting.remove(&outcome.name);
+                if let Some(mut span) = seen.spans.remove(&outcome.name)
+                    && !outcome.result.is_success()
+                {
+                    span.fail(&outcome.message);
+                }
+            }
+        }
+    }
+}
+
+fn counted(found: &BTreeMap<String, Health>) -> BTreeMap<Health, usize> {
+    let mut counts = BTreeMap::new();
+    for health in found.values() {
+        *counts.entry(*health).or_default() += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_counts_from_when_it_was_made_unless_that_cannot_be_when_it_was_pushed() {
+        let seen = Timestamp::from_second(1_000_000).unwrap();
+        let told = [Some(999_990), Some(1_000_060), Some(990_000), None].map(|at| began(at, seen).as_second());
+        assert_eq!(told, [999_990, 1_000_000, 1_000_000, 1_000_000]);
+    }
+}

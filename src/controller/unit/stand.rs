@@ -1,0 +1,110 @@
+//! How a unit says how it stands: in one place, so that every change of it is seen, and told.
+
+use super::attempt::Memory;
+use super::judge::Judged;
+use super::{Head, Unit};
+use crate::controller::board::{Judgement, Part, Phase, Problem, Revision, Shown, Standing, Statuses};
+use crate::controller::news::{self, ModelName};
+use crate::controller::report::Report;
+use crate::controller::verdicts::{MOST_MODELS, Verdict};
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+impl Unit {
+    /// Changes how the source stands. What that means to people is told at once; a change that changes nothing is none.
+    pub(super) fn stand(&self, change: impl FnOnce(&mut Standing)) {
+        self.standing.send_if_modified(|standing| {
+            let before = standing.clone();
+            change(standing);
+            let differs = before != *standing;
+            if differs {
+                for news in news::between(&self.source.key, &before, standing) {
+                    self.board.tell(news);
+                }
+            }
+            differs
+        });
+    }
+
+    pub(super) fn phase(&self, phase: Phase) {
+        self.stand(|standing| standing.phase = phase);
+    }
+
+    /// Says how a commit ended, and what else is known with that.
+    pub(super) fn judged(
+        &self,
+        commit: &str,
+        verdict: Verdict,
+        problem: Option<Problem>,
+        more: impl FnOnce(&mut Standing),
+    ) {
+        self.stand(|standing| {
+            let same =
+                standing.verdict.as_ref().is_some_and(|known| known.revision == commit && known.verdict == verdict);
+            if !same {
+                standing.verdict = Some(Judgement { revision: commit.to_owned(), verdict, at: Timestamp::now() });
+            }
+            match &problem {
+                Some(_) => standing.failures = standing.failures.saturating_add(1),
+                None => {
+                    if !standing.problems.contains_key(&Part::Repository) {
+                        standing.failures = 0;
+                    }
+                    standing.kept_at = None;
+                    if standing.applied.as_ref().is_none_or(|applied| applied.commit != commit) {
+                        standing.applied = Some(Revision::now(commit));
+                    }
+                }
+            }
+            standing.set(Part::Commit, problem);
+            more(standing);
+        });
+    }
+
+    /// Tells of models whose end is another one than it was. Of many at once, the first by name.
+    pub(super) fn tell_models(&self, head: &Head, judged: &Judged, memory: &mut Memory) {
+        memory.told.retain(|model, _| judged.models.iter().any(|(name, _)| name == model));
+        for (name, verdict) in judged.models.iter().take(MOST_MODELS) {
+            if memory.told.get(name) == Some(verdict) {
+                continue;
+            }
+            memory.told.insert(name.clone(), verdict.clone());
+            let model = ModelName { namespace: memory.namespace.clone(), name: name.clone() };
+            if let Some(news) = news::of_model(&self.source.key, &head.commit, model, verdict) {
+                self.board.tell(news);
+            }
+        }
+    }
+
+    /// Keeps what is known of commit statuses up with the git host, for as long as it is polled.
+    pub(super) async fn tell_statuses(&self, report: &Posted) {
+        let Some(mut state) = report.state.clone() else { return std::future::pending().await };
+        loop {
+            let now = state.borrow_and_update().clone();
+            let newest = self.standing.borrow().seen.as_ref().map(|seen| seen.commit.clone());
+            let shown = newest.and_then(|commit| {
+                let status = report.wanted.shown(&commit)?;
+                Some(Shown { revision: commit, status })
+            });
+            self.stand(|standing| {
+                let shown = shown.or(standing.statuses.shown.take());
+                standing.statuses = Statuses { shown, open: now.open, given_up: now.given_up, problem: now.stopped };
+            });
+            if state.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+}
+
+/// What is posted, to be watched.
+pub(super) struct Posted {
+    wanted: crate::controller::report::Wanted,
+    state: Option<watch::Receiver<crate::controller::poster::PosterState>>,
+}
+
+impl Posted {
+    pub(super) fn of(report: &Report) -> Self {
+        Self { wanted: report.wanted(), state: report.host().map(|host| host.poster.state()) }
+    }
+}

@@ -1,0 +1,312 @@
+//! What is said of a source in its `status`: conditions as kstatus reads them, revisions, counts, and what is held back.
+//!
+//! Its size does not depend on how many models there are. Nothing in it moves while nothing happens, so that a source at
+//! rest is never written. Every field may be missing: an older stator wrote less, and a later one may write more.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The most characters of a message.
+pub const LONGEST_MESSAGE: usize = 1024;
+/// The most conditions.
+pub const MOST_CONDITIONS: usize = 8;
+/// The most commit statuses that are named.
+pub const MOST_STATUSES: usize = 10;
+/// The most guards that are named.
+pub const MOST_GUARDS: usize = 8;
+
+/// The condition that tells whether the cluster is as the newest commit says, and healthy.
+pub const READY: &str = "Ready";
+/// The condition that tells whether stator is at work, or tries again.
+pub const RECONCILING: &str = "Reconciling";
+/// The condition that tells whether nothing moves any more until somebody does something.
+pub const STALLED: &str = "Stalled";
+
+/// How a source stands. Written by stator; an edit here changes nothing that runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModelSourceStatus {
+    /// `metadata.generation` of the spec that this is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Ready`, `Reconciling` and `Stalled`. Never are the last two true at once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub conditions: Vec<Condition>,
+    /// The value of the annotation `stator.dev/requestedAt` (or Flux's) that was last carried out, well or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub last_handled_request: Option<String>,
+    /// What is done now: `Idle`, `Reading`, `Syncing`, `Retrying`, `Window` or `Suspended`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
+    pub phase: String,
+    /// The environment that is synced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub environment: Option<String>,
+    /// Commits, and since when.
+    #[serde(skip_serializing_if = "Revisions::is_empty")]
+    pub revision: Revisions,
+    /// The commit that is applied, short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub commit: Option<String>,
+    /// How many models there are, and how they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub models: Option<ModelCounts>,
+    /// What the last plan that changed anything came to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanCounts>,
+    /// What a guard holds back, until somebody lets it go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
+    /// What the git host shows of the newest commit, models left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    pub statuses: Vec<PostedStatus>,
+    /// When the next window lets a sync in, where none is open: RFC 3339 in UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub next_window: Option<String>,
+}
+
+/// One condition, as Kubernetes has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// `Ready`, `Reconciling` or `Stalled`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 64))]
+    pub kind: String,
+    /// Whether it is so.
+    pub status: ConditionStatus,
+    /// One word in CamelCase.
+    #[schemars(length(min = 1, max = 128))]
+    pub reason: String,
+    /// What is the matter, with what to do about it.
+    #[serde(default)]
+    #[schemars(length(max = 1024))]
+    pub message: String,
+    /// Since when the status is that: RFC 3339 in UTC.
+    #[schemars(extend("format" = "date-time"))]
+    pub last_transition_time: String,
+    /// `metadata.generation` of the spec that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// Whether something is so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ConditionStatus {
+    /// It is.
+    True,
+    /// It is not.
+    False,
+    /// That is not known yet.
+    Unknown,
+}
+
+/// Commits, in full, and since when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Revisions {
+    /// The newest commit that was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub seen: Option<String>,
+    /// When it was seen first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub seen_at: Option<String>,
+    /// The commit that was last synced, well or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub attempted: Option<String>,
+    /// When that began first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub attempted_at: Option<String>,
+    /// The commit that was last synced well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub applied: Option<String>,
+    /// When that ended first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub applied_at: Option<String>,
+}
+
+/// How many models there are, and how they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModelCounts {
+    /// Healthy of all, as `3/4`.
+    #[schemars(length(max = 64))]
+    pub ready: String,
+    /// All that the environment has.
+    pub total: u64,
+    /// As git says, and healthy.
+    pub healthy: u64,
+    /// Failed, blocked, not healthy, or with errors in their intent.
+    pub not_healthy: u64,
+    /// Changed in the cluster by somebody else, and not put back.
+    pub drifted: u64,
+}
+
+/// What a plan came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PlanCounts {
+    /// The commit that was planned.
+    #[schemars(length(max = 64))]
+    pub revision: String,
+    /// Objects to create.
+    pub create: u64,
+    /// Objects to update in place.
+    pub update: u64,
+    /// Objects to delete and create again.
+    pub replace: u64,
+    /// Objects to delete.
+    pub delete: u64,
+    /// Objects to take over.
+    pub adopt: u64,
+    /// Objects that stay as they are.
+    pub keep: u64,
+    /// Objects that cannot be touched.
+    pub blocked: u64,
+    /// GPUs of the environment.
+    pub gpus: GpuCounts,
+}
+
+/// GPUs of the environment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GpuCounts {
+    /// Before the sync.
+    pub before: u64,
+    /// After it.
+    pub after: u64,
+    /// The most at once on the way.
+    pub peak: u64,
+}
+
+/// What guards hold back, until somebody lets it go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Held {
+    /// The commit that it is about: what is let go is let go for that one.
+    #[schemars(length(max = 64))]
+    pub revision: String,
+    /// Which guards, and why.
+    #[schemars(length(max = 8))]
+    pub guards: Vec<HeldGuard>,
+    /// What lets it go.
+    #[schemars(length(max = 1024))]
+    pub command: String,
+}
+
+/// One guard that holds something back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HeldGuard {
+    /// `mass-delete`, `replace` or `max-gpus`, as `stator sync --allow` takes it; `blocked` where none is to be let go.
+    #[schemars(length(max = 64))]
+    pub guard: String,
+    /// Why, in a sentence, with the numbers.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+}
+
+/// What the git host shows of a commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PostedStatus {
+    /// What it is called there: `stator/prod`.
+    #[schemars(length(max = 255))]
+    pub context: String,
+    /// The commit.
+    #[schemars(length(max = 64))]
+    pub revision: String,
+    /// `pending`, `success`, `failure` or `error`.
+    #[schemars(length(max = 64))]
+    pub state: String,
+    /// The sentence beside it.
+    #[schemars(length(max = 1024))]
+    pub description: String,
+}
+
+impl ModelSourceStatus {
+    /// The status of an object as the cluster holds it; an empty one where there is none, or one that cannot be read: what
+    /// stands there is written over, and must not be in the way of that.
+    pub fn read(object: &Value) -> Self {
+        object.get("status").and_then(|status| Self::deserialize(status).ok()).unwrap_or_default()
+    }
+
+    /// The condition of a type.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.kind == kind)
+    }
+
+    /// Whether a condition is there and true.
+    pub fn is(&self, kind: &str) -> bool {
+        self.condition(kind).is_some_and(|condition| condition.status == ConditionStatus::True)
+    }
+}
+
+impl Revisions {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl ConditionStatus {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+/// A message for a status: one line without control characters, cut to what the definition takes.
+pub fn bounded(message: &str) -> String {
+    cut(message, LONGEST_MESSAGE)
+}
+
+/// One line of at most `most` characters.
+pub fn cut(text: &str, most: usize) -> String {
+    let mut line = String::with_capacity(text.len().min(most.saturating_mul(4)));
+    let mut length = 0;
+    let mut gap = false;
+    for c in text.chars() {
+        if c.is_control() || c.is_whitespace() || is_invisible(c) {
+            gap = length > 0;
+            continue;
+        }
+        if length + 1 + usize::from(gap) > most {
+            // The last place says that there was more.
+            if length == most {
+                line.pop();
+            }
+            line.push('…');
+            break;
+        }
+        if std::mem::take(&mut gap) {
+            line.push(' ');
+            length += 1;
+        }
+        line.push(c);
+        length += 1;
+    }
+    line
+}
+
+/// What shows as nothing, or turns the direction of what comes after it.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}

@@ -1,0 +1,51 @@
+//! What a process that runs for days says of itself while it runs: log lines and traces. What it counts is
+//! `controller::metrics`.
+
+mod log;
+pub mod traces;
+
+#[cfg(test)]
+mod tests;
+
+pub use log::{Format, UNIT};
+
+use std::io::Write;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug)]
+pub struct LogSettings<'a> {
+    /// In which form.
+    pub format: Format,
+    /// With colour, where the form has some.
+    pub color: bool,
+    /// With the time, where the form leaves a choice: what ends in a minute needs none.
+    pub time: bool,
+    /// What is written: a level, and levels of parts, as `STATOR_LOG` has them.
+    pub filter: &'a str,
+}
+
+/// From now on writes the log to `out`. A second call in one process, as tests make it, keeps the first.
+///
+/// # Errors
+/// What is wrong with the filter; nothing is written then.
+pub fn log_to<W>(out: W, settings: LogSettings<'_>) -> Result<(), String>
+where
+    W: Fn() -> Box<dyn Write> + Send + Sync + 'static,
+{
+    let _ = tracing_subscriber::registry().with(layer(out, settings)?).try_init();
+    Ok(())
+}
+
+fn layer<S, W>(out: W, settings: LogSettings<'_>) -> Result<impl tracing_subscriber::Layer<S>, String>
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+    W: Fn() -> Box<dyn Write> + Send + Sync + 'static,
+{
+    let filter = EnvFilter::builder().parse(settings.filter).map_err(|error| error.to_string())?;
+    // What a line is about is known whatever is written.
+    let about = format!("{UNIT}=error").parse().map_err(|_| "the log's own filter".to_owned())?;
+    Ok(log::Lines::new(out, settings).with_filter(filter.add_directive(about)))
+}

@@ -1,0 +1,76 @@
+//! How spans travel: over the HTTP client that everything else uses, which has its roots, its proxy and a deadline.
+
+use super::{FAILED, SENT};
+use crate::source::transport::http::Http;
+use async_trait::async_trait;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+
+/// How long one batch may take.
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
+/// How often is said that the collector takes nothing.
+const SAID: Duration = Duration::from_secs(60);
+
+/// Sends batches.
+#[derive(Debug)]
+pub(super) struct Client {
+    http: Http,
+    /// The exporter has a thread without a runtime.
+    runtime: Handle,
+    /// When it was last said that nothing is taken.
+    said: Mutex<Option<Instant>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Failed(String);
+
+impl Client {
+    pub(super) fn new(http: Http, runtime: Handle) -> Self {
+        Self { http, runtime, said: Mutex::default() }
+    }
+
+    async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Failed> {
+        let request = reqwest::Request::try_from(request).map_err(|_| Failed("its address is none".to_owned()))?;
+        let http = self.http.clone();
+        let sent = self.runtime.spawn(async move { http.send(request).await });
+        let ended = |_| Failed("the process ends".to_owned());
+        let answer = sent.await.map_err(ended)?.map_err(|error| Failed(error.to_string()))?;
+        let mut response = Response::new(answer.body);
+        (*response.status_mut(), *response.headers_mut()) = (answer.status, answer.headers);
+        Ok(response)
+    }
+
+    /// A line a minute, however many batches are refused.
+    fn warn(&self, why: &str) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_none_or(|at| at.elapsed() >= SAID) {
+            *said = Some(Instant::now());
+            tracing::warn!("traces are lost: the collector takes none: {why}");
+        }
+    }
+}
+
+#[async_trait]
+impl HttpClient for Client {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let answer = self.send(request).await;
+        match &answer {
+            Ok(response) if response.status().is_success() => {
+                SENT.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(response) => {
+                FAILED.fetch_add(1, Ordering::Relaxed);
+                self.warn(&format!("it answers with status {}", response.status().as_u16()));
+            }
+            Err(error) => {
+                FAILED.fetch_add(1, Ordering::Relaxed);
+                self.warn(&error.to_string());
+            }
+        }
+        Ok(answer?)
+    }
+}

@@ -1,0 +1,284 @@
+//! One source: its repository, who pushes to it, and what must be true of it at the end.
+
+use super::{Dice, operator};
+use crate::gitea::{BOT, Gitea, Repository};
+use crate::testbed::ControlPlane;
+use crate::workbench::Workbench;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What statuses are posted under.
+const CONTEXT: &str = "stator/staging";
+/// How long a question to the API server may take.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// Hands that may do everything in the cluster.
+pub struct Hands {
+    pub bench: Workbench,
+    pub folder: tempfile::TempDir,
+    pub kubeconfig: PathBuf,
+    runtime: tokio::runtime::Runtime,
+    client: kube::Client,
+}
+
+impl Hands {
+    pub fn of(plane: &ControlPlane) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let client = runtime.block_on(plane.admin());
+        let folder = tempfile::Builder::new().prefix("stator-chaos-").tempdir().unwrap();
+        Self { bench: Workbench::empty(), folder, kubeconfig: plane.kubeconfig(), runtime, client }
+    }
+
+    pub fn namespace(&self, plane: &ControlPlane, name: &str) {
+        self.runtime.block_on(plane.namespace(name));
+    }
+
+    /// An answer of the API server; `None` while it is away.
+    fn ask<T>(&self, question: impl Future<Output = Result<T, kube::Error>>) -> Option<T> {
+        self.runtime.block_on(async { tokio::time::timeout(ANSWER, question).await.ok()?.ok() })
+    }
+
+    /// The secrets of a tenant, and the account that its sources act as: it may do nothing outside the namespace.
+    pub fn tenant(&self, gitea: &Gitea, namespace: &str) {
+        let certificate = fs_err::read_to_string(gitea.certificate()).unwrap();
+        let token = gitea.bot_token();
+        self.secret(namespace, "git", &json!({"username": BOT, "password": token, "caFile": certificate}));
+        self.secret(namespace, "forge", &json!({"token": token, "caFile": certificate}));
+        let metadata = json!({"name": "deployer", "namespace": namespace});
+        let verbs = json!(["get", "list", "watch", "create", "patch", "delete"]);
+        let account: ServiceAccount = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+        let role: Role = serde_json::from_value(json!({"metadata": metadata, "rules": [
+            {"apiGroups": ["nvidia.com"], "resources": ["*"], "verbs": verbs},
+            {"apiGroups": ["stator.dev"], "resources": ["models", "models/status"], "verbs": verbs},
+            {"apiGroups": [""], "resources": ["persistentvolumeclaims", "pods"], "verbs": verbs},
+        ]}))
+        .unwrap();
+        let binding: RoleBinding = serde_json::from_value(json!({
+            "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "deployer"},
+            "subjects": [{"kind": "ServiceAccount", "name": "deployer", "namespace": namespace}],
+        }))
+        .unwrap();
+        let (post, client) = (PostParams::default(), &self.client);
+        self.runtime.block_on(async {
+            Api::<ServiceAccount>::namespaced(client.clone(), namespace).create(&post, &account).await.unwrap();
+            Api::<Role>::namespaced(client.clone(), namespace).create(&post, &role).await.unwrap();
+            Api::<RoleBinding>::namespaced(client.clone(), namespace).create(&post, &binding).await.unwrap();
+        });
+    }
+
+    fn secret(&self, namespace: &str, name: &str, values: &Value) {
+        let secret: Secret = serde_json::from_value(json!({"metadata": {"name": name}, "stringData": values})).unwrap();
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        self.runtime.block_on(secrets.create(&PostParams::default(), &secret)).unwrap();
+    }
+
+    fn graphs(&self, namespace: &str) -> Option<Vec<DynamicObject>> {
+        let graphs = operator::graphs(&self.client, namespace);
+        self.ask(async move { Ok(graphs.list(&ListParams::default()).await?.items) })
+    }
+
+    /// The uid of each graph that is never removed.
+    pub fn uids(&self, namespace: &str) -> Vec<(String, String)> {
+        let graphs = self.graphs(namespace).expect("an API server that answers").into_iter();
+        let named = graphs.map(|graph| (graph.metadata.name.unwrap(), graph.metadata.uid.unwrap()));
+        named.filter(|(name, _)| name.ends_with("-stays")).collect()
+    }
+
+    /// The resource version of every graph and record.
+    pub fn versions(&self, namespaces: &[&str]) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        for namespace in namespaces {
+            let records = Api::namespaced_with(self.client.clone(), namespace, &own("Model", "models"));
+            let records = self.ask(async move { Ok(records.list(&ListParams::default()).await?.items) }).unwrap();
+            let graphs = self.graphs(namespace).unwrap();
+            let one =
+                |object: DynamicObject| (object.metadata.name.unwrap(), object.metadata.resource_version.unwrap());
+            all.extend(graphs.into_iter().chain(records).map(one));
+        }
+        all.sort();
+        all
+    }
+
+    /// Nothing of one tenant is in the other's namespace.
+    pub fn tenants_are_apart(&self, namespaces: &[&str]) {
+        for namespace in namespaces {
+            for graph in self.graphs(namespace).expect("an API server that answers") {
+                let name = graph.metadata.name.unwrap();
+                assert!(name.starts_with(namespace.trim_start_matches("chaos-")), "{name} is in {namespace}");
+            }
+        }
+    }
+}
+
+fn own(kind: &str, plural: &str) -> ApiResource {
+    ApiResource {
+        group: "stator.dev".into(),
+        version: "v1alpha1".into(),
+        api_version: "stator.dev/v1alpha1".into(),
+        kind: kind.into(),
+        plural: plural.into(),
+    }
+}
+
+/// A source, and who pushes to it.
+pub struct Site {
+    /// `alice-3`.
+    pub name: String,
+    namespace: String,
+    bench: Workbench,
+    repository: Repository<'static>,
+    /// Every commit that was pushed, the newest last.
+    pushed: Vec<String>,
+    workers: usize,
+    is_pushed: bool,
+    is_hostile: bool,
+}
+
+impl Site {
+    /// Makes the repository with two models, and the source.
+    pub fn found(hands: &Hands, gitea: &'static Gitea, namespace: &str, number: usize) -> Self {
+        let tenant = namespace.trim_start_matches("chaos-");
+        let name = format!("{tenant}-{number}");
+        let repository = gitea.repository(&format!("chaos-{name}"));
+        let bench = Workbench::empty();
+        let is_hostile = tenant == "mallory" && number.is_multiple_of(3);
+        let mut site = Self {
+            name,
+            namespace: namespace.to_owned(),
+            bench,
+            repository,
+            pushed: Vec::new(),
+            workers: 1,
+            is_pushed: false,
+            is_hostile,
+        };
+        site.write();
+        site.commit("first");
+        site.bench.switch("main");
+        site.push_what_is_left();
+        let spec = json!({
+            "url": site.repository.url(), "ref": {"branch": "main"}, "interval": "2s", "environment": "staging",
+            "serviceAccountName": "deployer", "secretRef": {"name": "git"},
+            "forge": {"type": "gitea", "url": gitea.url(), "secretRef": {"name": "forge"}},
+        });
+        let source = json!({
+            "apiVersion": "stator.dev/v1alpha1", "kind": "ModelSource",
+            "metadata": {"name": site.name, "namespace": namespace}, "spec": spec,
+        });
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(hands.client.clone(), namespace, &own("ModelSource", "modelsources"));
+        let params = PatchParams::apply("test").force();
+        hands.runtime.block_on(api.patch(&site.name, &params, &Patch::Apply(source))).unwrap();
+        site
+    }
+
+    /// Good files: one model that stays, and one more where the number of workers is odd.
+    fn write(&self) {
+        let Self { name, namespace, workers, .. } = self;
+        self.bench.write(
+            "stator.yaml",
+            format!(
+                "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {{name: {name}}}\nspec:\n  environments:\n    staging: {{namespace: {namespace}}}\n"
+            ),
+        );
+        let model = |name: &str, workers: usize| {
+            format!(
+                "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {{name: {name}}}\nspec:\n  model: Qwen/Qwen3-0.6B\n  engine: mocker\n  runtime: 1.2.0\n  serving:\n    frontend: {{replicas: 1}}\n    worker: {{replicas: {workers}}}\n"
+            )
+        };
+        self.bench.write("models/stays/model.yaml", model(&format!("{name}-stays"), *workers));
+        if workers % 2 == 1 {
+            self.bench.write("models/goes/model.yaml", model(&format!("{name}-goes"), 1));
+        } else {
+            let _ = fs_err::remove_dir_all(self.bench.path("models/goes"));
+        }
+    }
+
+    fn commit(&mut self, message: &str) {
+        let commit = self.bench.commit(message);
+        self.pushed.push(commit);
+        self.is_pushed = false;
+    }
+
+    /// Changes something and pushes it, or keeps it for later where the git host is away. A hostile tenant's changes are
+    /// sometimes no intents, or reach for what is another one's.
+    pub fn push(&mut self, dice: &mut Dice) {
+        self.workers = self.workers % 9 + 1;
+        self.write();
+        if self.is_hostile {
+            match dice.roll(4) {
+                0 => self.bench.write("models/stays/model.yaml", b"\xff\xfe: [\x00".as_slice()),
+                1 => self.bench.replace("stator.yaml", &self.namespace, "chaos-alice"),
+                2 => self.bench.write("stator.yaml", "kind: Repository\nspec: 7\n"),
+                _ => {}
+            }
+        }
+        self.commit(&format!("{} workers", self.workers));
+        self.try_push();
+    }
+
+    fn try_push(&mut self) {
+        self.is_pushed = self.repository.try_push(&self.bench.root(), &["HEAD:refs/heads/main"]).is_ok();
+    }
+
+    /// Pushes good files until the git host has them.
+    pub fn push_what_is_left(&mut self) {
+        if self.is_hostile && self.pushed.len() > 1 {
+            self.write();
+            self.commit("be good");
+        }
+        for _ in 0..60 {
+            if !self.is_pushed {
+                self.try_push();
+            }
+            if self.is_pushed {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        panic!("{} cannot be pushed", self.name);
+    }
+
+    pub fn commits(&self) -> usize {
+        self.pushed.len()
+    }
+
+    /// Whether the newest commit has its success, and the cluster is as it says.
+    pub fn is_done(&self, hands: &Hands) -> bool {
+        let newest = self.pushed.last().unwrap();
+        if self.repository.status(newest, CONTEXT).is_none_or(|status| status.state != "success") {
+            return false;
+        }
+        let Some(graphs) = hands.graphs(&self.namespace) else { return false };
+        let own: BTreeMap<String, String> = graphs
+            .into_iter()
+            .map(|graph| (graph.metadata.name.unwrap(), graph.data["spec"]["components"].to_string()))
+            .filter(|(name, _)| name.starts_with(&format!("{}-", self.name)))
+            .collect();
+        let stays = own.get(&format!("{}-stays", self.name));
+        let other = own.contains_key(&format!("{}-goes", self.name));
+        stays.is_some_and(|components| components.contains(&format!("\"replicas\":{}", self.workers)))
+            && other == (self.workers % 2 == 1)
+    }
+
+    /// Every commit that a status was posted on has come to an end, and so has the newest.
+    pub fn has_one_verdict_each(&self) {
+        for commit in &self.pushed {
+            let posted = self.repository.statuses(commit);
+            let Some(last) = posted.iter().rfind(|status| status.context == CONTEXT) else { continue };
+            assert_ne!(last.state, "pending", "{} at {commit}: {}", self.name, last.description);
+        }
+    }
+
+    /// A plan of the last commit is empty.
+    pub fn is_settled(&self, hands: &Hands) {
+        let kubeconfig = hands.kubeconfig.display().to_string();
+        self.bench.run(["plan", "--exit-code", "--kubeconfig", &kubeconfig, "--context", "admin"]).success();
+    }
+}

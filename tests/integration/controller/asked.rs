@@ -1,0 +1,360 @@
+//! What people ask of a source that runs, and what it does by itself meanwhile: approvals, windows, suspension, drift.
+//! The controller as a library, a repository, an embedded cluster, and an operator that is played.
+
+use super::{fleet, head, scale};
+use crate::workbench::Workbench;
+use stator::cluster::AnyCluster;
+use stator::cluster::embedded::operator::{Operator, OperatorHandle};
+use stator::cluster::embedded::{Embedded, Options};
+use stator::controller::board::{Phase, Standing};
+use stator::controller::file;
+use stator::controller::requests::{ALLOW, OUTSIDE_WINDOWS, REQUESTED_AT, Requests};
+use stator::controller::resources::Resources;
+use stator::controller::run::{Controller, Place};
+use stator::controller::sources::SourceKey;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long anything is waited for before the test counts as failed. Nothing here takes a tenth of it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Room {
+    bench: Workbench,
+    folder: tempfile::TempDir,
+    controller: Controller,
+    told: Arc<Mutex<Vec<String>>>,
+    _operator: OperatorHandle,
+}
+
+fn key() -> SourceKey {
+    SourceKey::new("default", "models")
+}
+
+impl Room {
+    /// A controller that follows the repository; `more` are further lines of the source's `spec`.
+    async fn of(bench: Workbench, more: &str) -> Self {
+        bench.commit("first");
+        let folder = tempfile::Builder::new().prefix("stator-asked-").tempdir().unwrap();
+        let cluster = Embedded::open(&folder.path().join("cluster"), Options::default()).unwrap();
+        let operator = Operator::start(cluster.clone(), 1000.0);
+        let place = Place {
+            cluster: AnyCluster::from(cluster),
+            kube: None,
+            implied: None,
+            data: folder.path().join("data"),
+            once: false,
+        };
+        // As where sources are objects of a cluster, which people annotate.
+        let controller = Controller::new(place).with_resources(Arc::new(Resources::default()));
+        let (told, mut news) = (Arc::new(Mutex::new(Vec::new())), controller.board().listen());
+        let kept = Arc::clone(&told);
+        tokio::spawn(async move {
+            while let Ok(news) = news.recv().await {
+                if news.model.is_none() {
+                    kept.lock().unwrap().push(news.what.word().to_owned());
+                }
+            }
+        });
+        let mut room = Self { bench, folder, controller, told, _operator: operator };
+        room.declare(more).await;
+        room
+    }
+
+    async fn declare(&mut self, more: &str) {
+        let interval = if more.contains("interval:") { "" } else { "  interval: 1s\n" };
+        let text = format!(
+            "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: models}}\nspec:\n  url: {}\n  allowLocal: true\n  ref: {{branch: master}}\n{interval}{more}",
+            self.bench.root().canonicalize().unwrap().display()
+        );
+        let path = self.folder.path().join("sources.yaml");
+        fs_err::write(&path, text).unwrap();
+        let read = file::open(&path).unwrap();
+        assert!(read.findings.is_empty(), "{:?}", read.findings);
+        self.controller.apply(read.sources);
+    }
+
+    fn standing(&self) -> Standing {
+        self.controller.standings().into_iter().next().unwrap().1
+    }
+
+    async fn until(&self, what: &str, so: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !so() {
+            let (standing, told) = (self.standing(), self.told.lock().unwrap().clone());
+            assert!(start.elapsed() < PATIENCE, "it never came to this: {what}\n{standing:#?}\n{told:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn stands(&self, what: &str, so: impl Fn(&Standing) -> bool) -> Standing {
+        self.until(what, || so(&self.standing())).await;
+        self.standing()
+    }
+
+    async fn synced(&self, commit: &str) -> Standing {
+        self.stands(&format!("{commit} is synced"), |standing| {
+            standing.is_ready()
+                && standing.phase == Phase::Idle
+                && standing.applied.as_ref().is_some_and(|applied| applied.commit == commit)
+        })
+        .await
+    }
+
+    /// Annotates the source.
+    fn ask(&self, pairs: &[(&str, &str)]) {
+        let annotations: BTreeMap<String, String> =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (requests, faults) = Requests::read(&annotations);
+        assert!(faults.is_empty(), "{faults:?}");
+        self.controller.ask(&key(), requests);
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("cluster/models/dynamographdeployments/{name}.yaml"))
+    }
+
+    fn graph(&self, name: &str) -> String {
+        fs_err::read_to_string(self.place(name)).unwrap_or_default()
+    }
+
+    fn graphs(&self) -> usize {
+        let folder = self.folder.path().join("cluster/models/dynamographdeployments");
+        let Ok(entries) = fs_err::read_dir(folder) else { return 0 };
+        entries.flatten().filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')).count()
+    }
+
+    /// Changes a live graph, as somebody does by hand.
+    fn edit(&self, name: &str, old: &str, new: &str) {
+        let text = self.graph(name);
+        assert!(text.contains(old), "{text}");
+        fs_err::write(self.place(name), text.replace(old, new)).unwrap();
+    }
+
+    /// Asserts that nothing is left to do.
+    fn is_settled(&self) {
+        let cluster = format!("embedded:{}", self.folder.path().join("cluster").display());
+        self.bench.run(["plan", "--exit-code", "--cluster", &cluster]).success();
+    }
+
+    fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().clone()
+    }
+
+    async fn end(mut self) {
+        self.controller.ending().cancel();
+        assert!(self.controller.ended().await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
+    let room = Room::of(fleet(7), "").await;
+    let first = head(&room.bench);
+    // An approval that comes before there is anything to approve works too; this one is of another commit.
+    room.ask(&[(ALLOW, &format!("mass-delete@{}", &first[..7]))]);
+    room.synced(&first).await;
+    for number in 1..7 {
+        room.bench.remove(&format!("models/mock-{number}"));
+    }
+    let second = room.bench.commit("remove most");
+    let standing = room.stands("it is held", |standing| standing.held.is_some() && standing.phase == Phase::Idle).await;
+    let held = standing.held.clone().unwrap();
+    assert_eq!((held.revision.as_str(), room.graphs()), (second.as_str(), 7));
+    assert_eq!(held.command(&key()), "stator sync --source models -n default --allow mass-delete");
+    let problem = standing.problem().unwrap();
+    insta::assert_snapshot!(problem.to_string().replace(&second, "<commit>"), @"held back (mass-delete): 6 of 7 objects would be deleted, 5 go without a release; check that git says what you mean, then run `stator sync --source models -n default --allow mass-delete`, or annotate the source with stator.dev/allow=mass-delete@<commit>");
+    let unheard: Vec<String> = standing.unheard.iter().cloned().collect();
+    assert_eq!(
+        unheard,
+        [format!(
+            "the approval `mass-delete@{}` is of another commit, and lets nothing of {} go",
+            &first[..7],
+            &second[..7]
+        )]
+    );
+
+    room.ask(&[(ALLOW, &held.approval()), (REQUESTED_AT, "now")]);
+    let standing = room.synced(&second).await;
+    assert_eq!((room.graphs(), standing.held.is_none(), standing.unheard.is_empty()), (1, true, true));
+    room.stands("the request is answered", |standing| standing.handled.as_deref() == Some("now")).await;
+    room.is_settled();
+    assert_eq!(room.told(), ["Synced", "Held", "RequestNotMet", "Synced"]);
+
+    // What was approved stays approved for that commit alone.
+    for number in 1..7 {
+        super::add(&room.bench, number);
+    }
+    let third = room.bench.commit("add them again");
+    room.synced(&third).await;
+    for number in 1..7 {
+        room.bench.remove(&format!("models/mock-{number}"));
+    }
+    room.bench.write("note.txt", "another commit");
+    room.bench.commit("remove most again");
+    room.stands("it is held again", |standing| standing.held.is_some()).await;
+    assert_eq!(room.graphs(), 7);
+    room.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_window_opens_for_one_commit_and_says_so() {
+    let room = Room::of(fleet(1), "  windows: [{kind: allow, schedule: '0 0 29 2 *', duration: 1m}]\n").await;
+    let first = head(&room.bench);
+    room.stands("no window is open", |standing| standing.phase == Phase::Window).await;
+    room.ask(&[(OUTSIDE_WINDOWS, "0123456789")]);
+    room.stands("another commit was meant", |standing| standing.unheard.len() == 1).await;
+    assert_eq!(room.graphs(), 0);
+    room.ask(&[(OUTSIDE_WINDOWS, &first[..10])]);
+    let standing = room.synced(&first).await;
+    assert_eq!(standing.outside_windows.as_ref(), Some(&first));
+    room.is_settled();
+
+    // Synced, the window is closed again: for drift, for a request, and for the next commit.
+    room.edit("mock-0", "replicas: 2", "replicas: 7");
+    room.stands("it is closed again", |standing| standing.phase == Phase::Window).await;
+    room.ask(&[(OUTSIDE_WINDOWS, &first[..10]), (REQUESTED_AT, "1")]);
+    let standing = room.stands("it is answered", |standing| standing.handled.as_deref() == Some("1")).await;
+    assert!(standing.unheard.iter().any(|text| text.contains("no sync window is open")), "{:?}", standing.unheard);
+    assert!(room.graph("mock-0").contains("replicas: 7"));
+    let second = scale(&room.bench, 0, 3);
+    room.stands("it is seen", |standing| standing.seen.as_ref().is_some_and(|seen| seen.commit == second)).await;
+    room.ask(&[(OUTSIDE_WINDOWS, &second)]);
+    room.synced(&second).await;
+    assert!(room.graph("mock-0").contains("replicas: 3"));
+    room.is_settled();
+    let told = room.told();
+    assert_eq!(told.iter().filter(|word| *word == "OutsideWindows").count(), 2, "{told:?}");
+    room.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn drift_that_is_not_to_be_healed_stays_until_somebody_asks_or_commits() {
+    let room = Room::of(fleet(2), "  selfHeal: false\n").await;
+    let first = head(&room.bench);
+    room.synced(&first).await;
+    room.edit("mock-0", "replicas: 2", "replicas: 7");
+    let standing = room.stands("it is seen", |standing| standing.counts.drifted == 1).await;
+    assert!(standing.verdict.as_ref().unwrap().is_well() && standing.is_ready());
+    assert!(room.graph("mock-0").contains("replicas: 7"));
+    // Another change is seen as well, and one that is taken back is no drift.
+    room.edit("mock-1", "replicas: 2", "replicas: 9");
+    room.stands("both are seen", |standing| standing.counts.drifted == 2).await;
+    room.edit("mock-1", "replicas: 9", "replicas: 2");
+    room.stands("one is left", |standing| standing.counts.drifted == 1).await;
+
+    room.ask(&[(REQUESTED_AT, "1")]);
+    room.stands("it is answered", |standing| standing.handled.as_deref() == Some("1")).await;
+    room.stands("it is put back", |standing| standing.counts.drifted == 0 && standing.is_ready()).await;
+    assert!(room.graph("mock-0").contains("replicas: 2"));
+    room.is_settled();
+
+    // The next commit puts back what it does not change, too.
+    room.edit("mock-0", "replicas: 2", "replicas: 7");
+    room.stands("it is seen again", |standing| standing.counts.drifted == 1).await;
+    let second = scale(&room.bench, 1, 4);
+    room.synced(&second).await;
+    room.stands("nothing drifted", |standing| standing.counts.drifted == 0).await;
+    assert!(room.graph("mock-0").contains("replicas: 2") && room.graph("mock-1").contains("replicas: 4"));
+    room.is_settled();
+    room.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_broken_commit_cannot_speak_for_is_kept_as_it_was() {
+    let room = Room::of(fleet(2), "").await;
+    let first = head(&room.bench);
+    room.synced(&first).await;
+    room.bench.replace("models/mock-0/model.yaml", "engine: mocker", "engine: steam");
+    let broken = scale(&room.bench, 1, 4);
+    room.stands("it is judged", |standing| {
+        standing.verdict.as_ref().is_some_and(|verdict| verdict.revision == broken) && standing.phase == Phase::Idle
+    })
+    .await;
+    room.edit("mock-0", "replicas: 2", "replicas: 7");
+    room.until("the broken one is put back", || room.graph("mock-0").contains("replicas: 2")).await;
+    let standing = room.stands("it is told", |standing| standing.counts.drifted == 0).await;
+    assert_eq!(standing.kept_at.as_ref(), Some(&first));
+    // What the newest commit did stays done.
+    assert!(room.graph("mock-1").contains("replicas: 4"));
+
+    // A root that cannot be read speaks for nothing at all.
+    room.bench.write("stator.yaml", "kind: [\n");
+    let worse = room.bench.commit("break all");
+    room.stands("it is judged, too", |standing| {
+        standing.verdict.as_ref().is_some_and(|verdict| verdict.revision == worse) && standing.phase == Phase::Idle
+    })
+    .await;
+    room.edit("mock-0", "replicas: 2", "replicas: 7");
+    room.until("it is put back again", || room.graph("mock-0").contains("replicas: 2")).await;
+    room.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspension_writes_nothing_and_the_newest_commit_is_synced_after_it() {
+    let mut room = Room::of(fleet(1), "").await;
+    let first = head(&room.bench);
+    room.synced(&first).await;
+    let before = room.graph("mock-0");
+    room.declare("  suspend: true\n").await;
+    room.stands("it is suspended", |standing| standing.phase == Phase::Suspended).await;
+    // What is known stays known.
+    assert_eq!(room.standing().applied.unwrap().commit, first);
+    let second = scale(&room.bench, 0, 3);
+    room.stands("it is seen", |standing| standing.seen.as_ref().is_some_and(|seen| seen.commit == second)).await;
+    room.ask(&[(REQUESTED_AT, "1")]);
+    let standing = room.stands("it is answered", |standing| standing.handled.as_deref() == Some("1")).await;
+    assert!(standing.unheard.iter().any(|text| text.contains("suspended")), "{:?}", standing.unheard);
+    let third = scale(&room.bench, 0, 5);
+    room.stands("it is seen", |standing| standing.seen.as_ref().is_some_and(|seen| seen.commit == third)).await;
+    assert_eq!(room.graph("mock-0"), before);
+    room.declare("").await;
+    room.synced(&third).await;
+    assert!(room.graph("mock-0").contains("replicas: 5"));
+    // The request was answered, and is not carried out once more.
+    assert_eq!(room.standing().handled.as_deref(), Some("1"));
+    room.is_settled();
+    assert_eq!(room.told(), ["Synced", "Suspended", "RequestNotMet", "Resumed", "Synced"]);
+    room.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_answered_whatever_the_source_waits_for() {
+    // Nothing looks by itself: the interval is longer than the test.
+    let room = Room::of(fleet(1), "  interval: 12h\n").await;
+    let first = head(&room.bench);
+    room.synced(&first).await;
+    // At rest: the look finds the commit that nobody told of, and it is synced before the request counts as answered.
+    let second = scale(&room.bench, 0, 3);
+    room.ask(&[(REQUESTED_AT, "1")]);
+    let standing = room.stands("it is answered", |standing| standing.handled.as_deref() == Some("1")).await;
+    assert_eq!(standing.attempted.unwrap().commit, second);
+    room.synced(&second).await;
+
+    // Waiting for a change of the commit.
+    room.bench.replace("models/mock-0/model.yaml", "engine: mocker", "engine: steam");
+    let broken = room.bench.commit("break it");
+    room.ask(&[(REQUESTED_AT, "2")]);
+    room.stands("it is judged", |standing| {
+        standing.handled.as_deref() == Some("2") && standing.verdict.as_ref().is_some_and(|one| one.revision == broken)
+    })
+    .await;
+    room.ask(&[(REQUESTED_AT, "3")]);
+    room.stands("it is answered", |standing| standing.handled.as_deref() == Some("3")).await;
+
+    // Backing off, as the repository is gone.
+    let (root, aside) = (room.bench.root(), room.bench.root().with_file_name("aside"));
+    fs_err::rename(&root, &aside).unwrap();
+    room.ask(&[(REQUESTED_AT, "4")]);
+    let standing = room.stands("it is answered", |standing| standing.handled.as_deref() == Some("4")).await;
+    assert!(standing.problems.contains_key(&stator::controller::board::Part::Repository), "{standing:#?}");
+    fs_err::rename(&aside, &root).unwrap();
+    room.bench.replace("models/mock-0/model.yaml", "engine: steam", "engine: mocker");
+    let mended = room.bench.commit("mend it");
+    room.ask(&[(REQUESTED_AT, "5")]);
+    room.stands("it is answered", |standing| standing.handled.as_deref() == Some("5")).await;
+    room.synced(&mended).await;
+    room.is_settled();
+    room.end().await;
+}

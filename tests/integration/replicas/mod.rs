@@ -1,0 +1,245 @@
+//! Several replicas of the controller: what becomes of sources when one ends, dies, freezes, or is cut off.
+
+mod scene;
+
+use crate::gitea;
+use crate::testbed::{self, ControlPlane, Programs};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use scene::{Replica, Scene, aside};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+fn tell(what: &str, took: Duration) {
+    testbed::say(&format!("{what}: {:.1} s", took.as_secs_f32()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_replica_takes_over_from_one_that_is_killed_and_from_one_that_ends() {
+    let Some(scene) = Scene::set("replicas-failover").await else { return };
+    scene.push(3, 1);
+    scene.source("models", json!({})).await;
+    let mut pair = [scene.start("one", 1).await, scene.start("two", 1).await];
+    scene.until("the first commit is synced", async || scene.are(3, 1).await).await;
+    let leader = scene.leader(&[&pair[0], &pair[1]]).await;
+    assert!(!pair[1 - leader].said().contains("applied"), "only one works:\n{}", pair[1 - leader].said());
+
+    pair[leader].kill();
+    scene.push(3, 2);
+    let took = scene.until("the other one syncs the next push", async || scene.are(3, 2).await).await;
+    tell("failover after a kill -9, from the kill to the next commit synced", took);
+
+    let third = scene.start("three", 1).await;
+    scene
+        .until("it is known", async || {
+            let leases: Api<Lease> = Api::namespaced(scene.client.clone(), &scene.namespace);
+            let all = leases.list(&ListParams::default().labels("stator.dev/lease=member")).await.unwrap();
+            all.iter()
+                .any(|lease| lease.metadata.name.as_deref().unwrap_or_default().starts_with("stator-member-three-"))
+        })
+        .await;
+    scene.quiet().await;
+    scene.push(3, 3);
+    pair[1 - leader].signal("-TERM");
+    let took = scene
+        .until("it holds the shard", async || scene.holder(0).await.is_some_and(|holder| holder.starts_with("three-")))
+        .await;
+    tell("handover at an orderly end, until the lease is taken", took);
+    assert!(pair[1 - leader].ended().await);
+    scene.until("it syncs the next push", async || scene.are(3, 3).await).await;
+    assert!(third.said().contains("this replica holds the shard now"), "{}", third.said());
+}
+
+/// A leader that is frozen in the middle of a sync, overtaken, and let go on, changes nothing any more: not in the
+/// cluster, not on the git host.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_was_frozen_in_a_sync_writes_nothing_when_it_goes_on() {
+    const MODELS: usize = 40;
+    let Some(git) = aside(gitea::shared) else { return };
+    let Some(scene) = Scene::set("replicas-frozen").await else { return };
+    let repository = aside(|| git.repository("replicas-frozen"));
+    let bare = scene.origin.0.path().to_owned();
+    let push = |replicas: u32| {
+        let commit = scene.push(MODELS, replicas);
+        aside(|| {
+            repository.try_push(&bare, &["refs/heads/main:refs/heads/main"]).unwrap();
+            repository.wait_for_tip("main", &commit);
+        });
+        commit
+    };
+    let secret = |name: &str, data: serde_json::Value| {
+        let secret = json!({"metadata": {"name": name}, "stringData": data});
+        scene.make("v1", "Secret", "secrets", secret)
+    };
+    let authority = fs_err::read_to_string(git.certificate()).unwrap();
+    secret("git", json!({"username": gitea::BOT, "password": git.bot_token(), "ca.crt": authority})).await;
+    secret("forge", json!({"token": git.bot_token(), "ca.crt": authority})).await;
+    let first = push(1);
+    let forge = json!({"type": "gitea", "secretRef": {"name": "forge"}});
+    scene.source("models", json!({"url": repository.url(), "secretRef": {"name": "git"}, "forge": forge})).await;
+    let pair = [scene.start("one", 1).await, scene.start("two", 1).await];
+    scene.until("the first commit is synced", async || scene.are(MODELS, 1).await).await;
+    let verdict = |commit: &str| aside(|| repository.status(commit, "stator/prod")).map(|status| status.state);
+    scene.until("its verdict is told", async || verdict(&first).as_deref() == Some("success")).await;
+    let leader = scene.leader(&[&pair[0], &pair[1]]).await;
+    let (frozen, other) = (&pair[leader], &pair[1 - leader]);
+
+    let second = push(2);
+    scene
+        .until("it is in the middle", async || scene.graphs().await.values().any(|(_, _, workers)| *workers == 2))
+        .await;
+    frozen.signal("-STOP");
+    assert!(!scene.are(MODELS, 2).await, "the sync was through before it could be frozen");
+    let third = push(3);
+    let took = scene.until("the other one syncs the newest commit", async || scene.are(MODELS, 3).await).await;
+    tell("failover after a SIGSTOP, until the newest commit is synced", took);
+    scene.until("its verdict is told", async || verdict(&third).as_deref() == Some("success")).await;
+    let before = scene.quiet().await;
+    let all = |commit: &str| aside(|| repository.statuses(commit));
+    let statuses = |commit: &str| all(commit).len();
+    let told = [statuses(&first), statuses(&second), statuses(&third)];
+
+    frozen.signal("-CONT");
+    scene.until("it notices", async || frozen.said().contains("does not hold the shard any more")).await;
+    assert_eq!(scene.quiet().await, before, "something moved after the frozen one went on");
+    assert!(scene.holder(0).await.unwrap().starts_with(&format!("{}-", other.name)));
+    // It is a follower now, and takes over when the other one ends.
+    assert_eq!([statuses(&first), statuses(&second), statuses(&third)], told);
+    for commit in [&first, &second, &third] {
+        let last = verdict(commit);
+        assert_eq!(last.as_deref(), Some("success"), "{commit}: {:?}", all(commit));
+        let ends = all(commit).iter().filter(|status| status.state != "pending").count();
+        assert_eq!(ends, 1, "one verdict a commit: {:?}", all(commit));
+    }
+    other.signal("-TERM");
+    push(4);
+    scene.until("the one that was frozen works again", async || scene.are(MODELS, 4).await).await;
+}
+
+/// Whatever a hand does to the leases, the end is that of the newest commit, and nothing is deleted that git has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_leaders_for_a_moment_are_harmless() {
+    let Some(scene) = Scene::set("replicas-two-leaders").await else { return };
+    scene.push(6, 1);
+    scene.source("models", json!({})).await;
+    let pair = [scene.start("one", 1).await, scene.start("two", 1).await];
+    scene.until("the first commit is synced", async || scene.are(6, 1).await).await;
+    let created = |graphs: &kube::core::ObjectList<kube::api::DynamicObject>| -> BTreeSet<String> {
+        graphs.iter().map(|graph| graph.metadata.uid.clone().unwrap()).collect()
+    };
+    let api = scene.api("nvidia.com/v1beta1", "DynamoGraphDeployment", "dynamographdeployments");
+    let before = created(&api.list(&ListParams::default()).await.unwrap());
+    let leases: Api<Lease> = Api::namespaced(scene.client.clone(), &scene.namespace);
+    for round in 0..6_u32 {
+        scene.push(6, 2 + round);
+        let leader = scene.leader(&[&pair[0], &pair[1]]).await;
+        if round % 2 == 0 {
+            leases.delete("stator-shard-0", &DeleteParams::default()).await.unwrap();
+        } else {
+            // The lease says at once that the other one has it, who knows nothing of it.
+            let member = format!("stator-member-{}-", pair[1 - leader].name);
+            let all = leases.list(&ListParams::default().labels("stator.dev/lease=member")).await.unwrap();
+            let names = all.iter().filter_map(|lease| lease.metadata.name.as_deref());
+            let other =
+                names.filter_map(|name| name.strip_prefix("stator-member-").filter(|_| name.starts_with(&member)));
+            let patch = json!({"spec": {"holderIdentity": other.last().unwrap()}});
+            leases.patch("stator-shard-0", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        }
+        let workers = i64::from(2 + round);
+        scene.until("the newest commit is synced", async || scene.are(6, workers).await).await;
+    }
+    scene.quiet().await;
+    assert!(scene.are(6, 7).await);
+    let after = created(&api.list(&ListParams::default()).await.unwrap());
+    assert_eq!(before, after, "graphs were deleted and made anew");
+}
+
+/// A leader that does not reach the API server for longer than its lease stops by itself, and takes up again what nobody
+/// else took.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_cut_off_stops_by_itself() {
+    if aside(testbed::shared).is_none() {
+        return;
+    }
+    let plane = aside(|| ControlPlane::start(&Programs::find().unwrap())).unwrap();
+    let scene = Scene::on(&plane, "replicas-cut-off").await;
+    scene.push(2, 1);
+    scene.source("models", json!({})).await;
+    let only = scene.start("one", 1).await;
+    scene.until("the first commit is synced", async || scene.are(2, 1).await).await;
+    plane.freeze(true);
+    scene.until("it stops", async || only.said().contains("does not hold the shard any more")).await;
+    scene.push(2, 2);
+    plane.freeze(false);
+    scene.until("it goes on with the newest commit", async || scene.are(2, 2).await).await;
+    assert_eq!(only.said().matches("this replica holds the shard now").count(), 2, "{}", only.said());
+}
+
+/// Which replica works on each source, as its log says.
+fn workers(replicas: &[&Replica]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for replica in replicas {
+        for line in replica.said().lines().filter(|line| line.contains("a new commit")) {
+            let source = line.split_once("source=").unwrap().1;
+            let source = source.split(|c: char| !c.is_ascii_alphanumeric() && !"-/.".contains(c)).next().unwrap();
+            found.entry(source.to_owned()).or_default().insert(replica.name.clone());
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forty_sources_are_shared_out_among_three_and_taken_over() {
+    const SOURCES: usize = 40;
+    let Some(scene) = Scene::set("replicas-shards").await else { return };
+    for number in 0..SOURCES {
+        let name = format!("team-{number:02}");
+        let (stator, model) = (
+            format!(
+                "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {{name: {name}}}\nspec: {{environments: {{prod: {{namespace: {}}}}}}}\n",
+                scene.namespace
+            ),
+            crate::cli::MOCK.replace("name: mock", &format!("name: {name}")),
+        );
+        scene.origin.commit(
+            "main",
+            &[(&format!("{name}/stator.yaml"), &stator), (&format!("{name}/models/m/model.yaml"), &model)],
+        );
+    }
+    let mut three = [scene.start("one", 12).await, scene.start("two", 12).await, scene.start("three", 12).await];
+    scene
+        .until("all shards are held", async || {
+            let mut held = 0;
+            for shard in 0..12 {
+                held += usize::from(scene.holder(shard).await.is_some());
+            }
+            held == 12
+        })
+        .await;
+    for number in 0..SOURCES {
+        let name = format!("team-{number:02}");
+        scene.source(&name, json!({"path": name, "interval": "1h"})).await;
+    }
+    scene.until("all are synced", async || scene.graphs().await.len() == SOURCES).await;
+    let all = workers(&three.iter().collect::<Vec<_>>());
+    assert_eq!(all.len(), SOURCES);
+    let twice: Vec<_> = all.iter().filter(|(_, replicas)| replicas.len() != 1).collect();
+    assert!(twice.is_empty(), "worked on by several: {twice:?}");
+    let idle: Vec<&str> =
+        three.iter().filter(|one| !one.said().contains("a new commit")).map(|one| one.name.as_str()).collect();
+    assert!(idle.is_empty(), "nothing to do for {idle:?}");
+
+    three[0].kill();
+    let of_dead: BTreeSet<String> =
+        all.iter().filter(|(_, replicas)| replicas.contains("one")).map(|(source, _)| source.clone()).collect();
+    let left = [&three[1], &three[2]];
+    let took = scene
+        .until("its sources are taken over", async || {
+            let now = workers(&left);
+            of_dead.iter().all(|source| now.get(source).is_some_and(|replicas| replicas.len() == 1))
+        })
+        .await;
+    tell("takeover of a third of forty sources after a kill -9", took);
+    assert_eq!(scene.graphs().await.len(), SOURCES);
+}

@@ -1,0 +1,376 @@
+//! What did not change is not done again, and the plan is the same: over random histories of git and of the cluster, the
+//! plan of what is looked at is the plan of everything, without the lines of what is left out.
+
+use super::pipeline::{Site, mocker};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+use stator::cluster::embedded::{Embedded, Part};
+use stator::cluster::{ApplyRequest, Cluster, Preconditions};
+use stator::dynamo::kinds;
+use stator::intent::{SourceTree, Workspace};
+use stator::object::{Object, ObjectRef};
+use stator::plan::{HoldKind, Plan, PlanInput, plan};
+use stator::source;
+use stator::sync::steady::{KINDS, Line, Portion, Shown, Steady};
+use stator::sync::{Aim, Desired, SyncOptions, run};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What a person, or another tool, does next. Models are numbered.
+#[derive(Clone, Debug)]
+enum Step {
+    Write {
+        model: u8,
+        replicas: u32,
+    },
+    /// The same name in another folder.
+    Twin {
+        model: u8,
+    },
+    /// A claim that all models that have one share.
+    Weights {
+        model: u8,
+    },
+    Break {
+        model: u8,
+    },
+    Remove {
+        model: u8,
+    },
+    FolderDefaults {
+        value: u8,
+    },
+    RootDefaults {
+        value: u8,
+    },
+    Price {
+        cents: u8,
+    },
+    /// Somebody scales a graph by hand, and takes the field.
+    Scale {
+        model: u8,
+        replicas: i64,
+    },
+    Annotate {
+        model: u8,
+    },
+    /// Somebody else takes a graph over.
+    Track {
+        model: u8,
+    },
+    Delete {
+        model: u8,
+    },
+    DeleteRecord {
+        model: u8,
+    },
+    /// A record is edited so that nobody can read it.
+    Damage {
+        model: u8,
+    },
+    /// An object that is labelled as a model's and that git does not have.
+    Copy {
+        model: u8,
+    },
+    /// A graph that is not well any more.
+    Sicken {
+        model: u8,
+    },
+    Sync,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let model = || 0..6_u8;
+    let one = prop_oneof![
+        6 => (model(), 1..4_u32).prop_map(|(model, replicas)| Step::Write { model, replicas }),
+        1 => model().prop_map(|model| Step::Twin { model }),
+        2 => model().prop_map(|model| Step::Weights { model }),
+        1 => model().prop_map(|model| Step::Break { model }),
+        2 => model().prop_map(|model| Step::Remove { model }),
+        1 => (0..3_u8).prop_map(|value| Step::FolderDefaults { value }),
+        1 => (0..3_u8).prop_map(|value| Step::RootDefaults { value }),
+        1 => (1..3_u8).prop_map(|cents| Step::Price { cents }),
+        2 => (model(), 1..9_i64).prop_map(|(model, replicas)| Step::Scale { model, replicas }),
+        1 => model().prop_map(|model| Step::Annotate { model }),
+        1 => model().prop_map(|model| Step::Track { model }),
+        2 => model().prop_map(|model| Step::Delete { model }),
+        1 => model().prop_map(|model| Step::DeleteRecord { model }),
+        1 => model().prop_map(|model| Step::Damage { model }),
+        1 => model().prop_map(|model| Step::Copy { model }),
+        2 => model().prop_map(|model| Step::Sicken { model }),
+        8 => Just(Step::Sync),
+    ];
+    prop::collection::vec(one, 1..40)
+}
+
+fn graph(model: u8) -> ObjectRef {
+    reference(kinds::GRAPH, &format!("m-{model}"))
+}
+
+fn reference(kind: kinds::Kind, name: &str) -> ObjectRef {
+    ObjectRef {
+        api_version: kind.api_version(),
+        kind: kind.kind.to_owned(),
+        namespace: "prod".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn root(site: &Site, value: u8, cents: u8) {
+    site.write(
+        "stator.yaml",
+        &format!(
+            "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {{name: shop}}\nspec:\n  prices: {{gpuHour: \
+             {{h100_sxm: 1.{cents}}}}}\n  defaults: {{env: {{ROOT: \"{value}\"}}}}\n  environments:\n    prod: {{namespace: prod}}\n"
+        ),
+    );
+}
+
+async fn edit(cluster: &Embedded, object: &ObjectRef, part: Part, change: impl FnOnce(&mut Value) + Send + 'static) {
+    // What is not there is not edited, and what the schema refuses neither.
+    let _ = cluster.update(object, part, "somebody", change).await;
+}
+
+async fn take(site: &Site, step: &Step) {
+    let folder = |model: u8| format!("models/{}/m-{model}/model.yaml", if model < 3 { "a" } else { "b" });
+    let name = |model: u8| format!("m-{model}");
+    match *step {
+        Step::Write { model, replicas } => site.write(&folder(model), &mocker(&name(model), replicas)),
+        Step::Twin { model } => site.write(&format!("twins/m-{model}/model.yaml"), &mocker(&name(model), 1)),
+        Step::Weights { model } => {
+            let text = format!("{}  cache: {{claim: weights, size: 10Gi}}\n", mocker(&name(model), 1));
+            site.write(&folder(model), &text);
+        }
+        Step::Break { model } => site.write(&folder(model), &format!("{}  nonsense: 1\n", mocker(&name(model), 1))),
+        Step::Remove { model } => {
+            for path in [folder(model), format!("twins/m-{model}/model.yaml")] {
+                let _ = fs_err::remove_file(site.path(&path));
+            }
+        }
+        Step::FolderDefaults { value } => site.write(
+            "models/a/stator.yaml",
+            &format!("apiVersion: stator.dev/v1alpha1\nkind: Defaults\nspec: {{env: {{FOLDER: \"{value}\"}}}}\n"),
+        ),
+        Step::RootDefaults { value } => root(site, value, 1),
+        Step::Price { cents } => root(site, 0, cents),
+        Step::Scale { model, replicas } => {
+            edit(&site.cluster, &graph(model), Part::Main, move |value| {
+                for component in value["spec"]["components"].as_array_mut().into_iter().flatten() {
+                    component["replicas"] = json!(replicas);
+                }
+            })
+            .await;
+        }
+        Step::Annotate { model } => {
+            edit(&site.cluster, &graph(model), Part::Main, |value| {
+                value["metadata"]["annotations"]["note"] = json!("mine");
+            })
+            .await;
+        }
+        Step::Track { model } => {
+            edit(&site.cluster, &graph(model), Part::Main, |value| {
+                value["metadata"]["labels"]["kustomize.toolkit.fluxcd.io/name"] = json!("apps");
+            })
+            .await;
+        }
+        Step::Delete { model } => {
+            site.cluster.delete(&graph(model), &Preconditions::default()).await.unwrap();
+        }
+        Step::DeleteRecord { model } => {
+            let record = reference(kinds::RECORD, &name(model));
+            site.cluster.delete(&record, &Preconditions::default()).await.unwrap();
+        }
+        Step::Damage { model } => {
+            edit(&site.cluster, &reference(kinds::RECORD, &name(model)), Part::Main, |value| {
+                value["metadata"]["labels"]["stator.dev/repository"] = json!("other");
+            })
+            .await;
+        }
+        Step::Copy { model } => {
+            let Some(live) = site.cluster.get(&graph(model)).await.unwrap() else { return };
+            let mut value = live.into_value();
+            for own in ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"] {
+                value["metadata"].as_object_mut().unwrap().remove(own);
+            }
+            value["metadata"]["name"] = json!(format!("copy-{model}"));
+            value.as_object_mut().unwrap().remove("status");
+            let copy = ApplyRequest::new(Object::from_value(value).unwrap(), "kubectl");
+            let _ = site.cluster.apply(&copy).await;
+        }
+        Step::Sicken { model } => healthy(&site.cluster, &graph(model), false).await,
+        Step::Sync => {}
+    }
+}
+
+/// What the operator says of a graph.
+async fn healthy(cluster: &Embedded, graph: &ObjectRef, ready: bool) {
+    edit(cluster, graph, Part::Status, move |value| {
+        let generation = value["metadata"]["generation"].clone();
+        value["status"] = json!({
+            "observedGeneration": generation, "state": if ready { "successful" } else { "pending" },
+            "conditions": [{
+                "type": "Ready", "status": if ready { "True" } else { "False" }, "reason": "all_resources_are_ready",
+                "message": "", "observedGeneration": generation, "lastTransitionTime": "2026-11-21T03:00:00Z",
+            }],
+        });
+    })
+    .await;
+}
+
+/// What one look gave.
+struct Look {
+    plan: Plan,
+    records: Vec<stator::plan::Record>,
+    /// How many models were not looked at.
+    beside: usize,
+    shown: Option<BTreeSet<(kinds::Kind, String)>>,
+}
+
+fn aim() -> Aim {
+    let allow = BTreeSet::from([HoldKind::Replace, HoldKind::MassDelete]);
+    Aim { revision: "abc".to_owned(), folder: None, allow, prune: true, ..Aim::default() }
+}
+
+async fn everything(site: &Site, tree: &SourceTree) -> Plan {
+    let desired = Desired::of(Workspace::parse(tree).environment(None).unwrap());
+    let live = desired.look_beside(&site.cluster, Vec::new()).await.unwrap();
+    plan(&desired.input(live, aim()))
+}
+
+/// Everything there is in the namespace.
+async fn survey(cluster: &Embedded) -> (Vec<Line>, HashMap<(&'static str, String), Object>) {
+    let (mut lines, mut objects) = (Vec::new(), HashMap::new());
+    for kind in KINDS {
+        for object in cluster.list(kind, Some("prod"), &BTreeMap::new()).await.unwrap() {
+            let labels = object.labels();
+            let is_labelled = labels.get(kinds::LABEL_REPOSITORY) == Some(&"shop")
+                && labels.get(kinds::LABEL_ENVIRONMENT) == Some(&"prod")
+                && labels.get(kinds::LABEL_MANAGED_BY) == Some(&kinds::MANAGER);
+            let version = object.resource_version().unwrap().parse().unwrap();
+            lines.push(Line { kind: *kind, name: object.name().into(), version, is_labelled });
+            objects.insert((kind.kind, object.name().to_owned()), object);
+        }
+    }
+    (lines, objects)
+}
+
+async fn look(site: &Site, steady: &mut Steady, tree: &SourceTree) -> (Look, Portion) {
+    let cut = steady.cut(tree.clone(), "prod");
+    let (lines, objects) = survey(&site.cluster).await;
+    let lines = steady.target().is_some().then_some(lines);
+    let read = |kind: &kinds::Kind, name: &str| objects.get(&(kind.kind, name.to_owned())).cloned();
+    let mut also = BTreeSet::new();
+    let (portion, desired) = loop {
+        let portion = steady.part(&cut, lines.as_deref(), &also, &read);
+        let desired = Desired::of(Workspace::parse(&portion.tree).environment(None).unwrap());
+        let clashes = steady.clashes(&portion, &desired);
+        if clashes.is_empty() {
+            break (portion, desired);
+        }
+        also.extend(clashes);
+    };
+    let shown = Shown::new(&site.cluster, "prod", portion.shown.as_ref());
+    let live = desired.look_beside(&shown, Vec::new()).await.unwrap();
+    let target = desired.target.clone();
+    let input = PlanInput { beside: portion.beside.clone(), ..desired.input(live, aim()) };
+    let planned = plan(&input);
+    steady.learn(&portion, &target, &input, &planned);
+    let look =
+        Look { plan: planned, records: input.records, beside: portion.beside.models, shown: portion.shown.clone() };
+    (look, portion)
+}
+
+/// The plan of everything, without the lines of what was left out.
+fn without(plan: Plan, portion: &Portion) -> Plan {
+    let mut plan = plan;
+    let left_out: BTreeSet<String> = plan
+        .changes
+        .iter()
+        .filter(|change| portion.leaves_out(&change.source))
+        .map(|change| change.model.clone())
+        .collect();
+    plan.changes.retain(|change| !left_out.contains(&change.model));
+    plan.intents.retain(|model, _| !left_out.contains(model));
+    plan
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Looks in both ways, and compares; then syncs by the part, when asked to.
+async fn compared(site: &Site, steady: &mut Steady, sync: bool) -> usize {
+    let tree = source::open(&site.path("")).unwrap().tree;
+    let whole = everything(site, &tree).await;
+    let (part, portion) = look(site, steady, &tree).await;
+    assert_eq!(without(whole, &portion), part.plan);
+    if !sync {
+        return part.beside;
+    }
+    let mut shown = Shown::new(&site.cluster, "prod", part.shown.as_ref());
+    shown.also(part.plan.changes.iter().map(|change| &change.object));
+    let options = SyncOptions::new(jiff::Timestamp::UNIX_EPOCH, 7);
+    let (_keep, cancel) = tokio::sync::watch::channel(None);
+    run(&shown, part.plan, part.records, options, &|_| {}, cancel).await;
+    for graph in site.cluster.list(&kinds::GRAPH, Some("prod"), &BTreeMap::new()).await.unwrap() {
+        healthy(&site.cluster, &graph.reference(), true).await;
+    }
+    // What it waits for is there: a second one writes down how it is.
+    let (part, _) = look(site, steady, &tree).await;
+    let (_keep, cancel) = tokio::sync::watch::channel(None);
+    let mut shown = Shown::new(&site.cluster, "prod", part.shown.as_ref());
+    shown.also(part.plan.changes.iter().map(|change| &change.object));
+    let options = SyncOptions {
+        wait: true,
+        timeout: Some(std::time::Duration::from_millis(100)),
+        ..SyncOptions::new(jiff::Timestamp::UNIX_EPOCH, 7)
+    };
+    run(&shown, part.plan, part.records, options, &|_| {}, cancel).await;
+    part.beside
+}
+
+#[test]
+fn the_plan_of_what_is_looked_at_is_the_plan_of_everything() {
+    let mut runner = TestRunner::new(Config { cases: 8, ..Config::default() });
+    let mut left_out = 0;
+    for _ in 0..8 {
+        let history = steps().new_tree(&mut runner).unwrap().current();
+        let site = Site::of("prod");
+        root(&site, 0, 1);
+        for model in 0..6 {
+            runtime().block_on(take(&site, &Step::Write { model, replicas: 1 }));
+        }
+        let told = format!("{history:?}");
+        let work = async {
+            let mut steady = Steady::default();
+            let mut sum = compared(&site, &mut steady, true).await;
+            for step in &history {
+                take(&site, step).await;
+                sum += compared(&site, &mut steady, matches!(step, Step::Sync)).await;
+            }
+            sum
+        };
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime().block_on(work)));
+        left_out += done.unwrap_or_else(|_| panic!("the plans differ in this history: {told}"));
+    }
+    assert!(left_out > 0, "nothing was ever left out");
+}
+
+#[tokio::test]
+async fn one_of_many_is_looked_at_when_one_changed() {
+    let names: Vec<String> = (0..20).map(|number| format!("m-{number:02}")).collect();
+    let site = Site::new(&names.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>());
+    let mut steady = Steady::default();
+    compared(&site, &mut steady, true).await;
+    compared(&site, &mut steady, true).await;
+    assert_eq!(compared(&site, &mut steady, false).await, 20, "all is well: nothing is looked at");
+    site.model("m-07", 3);
+    assert_eq!(compared(&site, &mut steady, true).await, 19);
+    compared(&site, &mut steady, false).await;
+    assert_eq!(compared(&site, &mut steady, false).await, 20);
+    site.cluster.delete(&reference(kinds::GRAPH, "m-03"), &Preconditions::default()).await.unwrap();
+    assert_eq!(compared(&site, &mut steady, false).await, 19, "only what drifted is looked at");
+    site.write("stator.yaml", &fs_err::read_to_string(site.path("stator.yaml")).unwrap().replace("shop", "shop "));
+    assert_eq!(compared(&site, &mut steady, false).await, 0, "whatever the settings say now may be about every model");
+}
