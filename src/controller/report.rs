@@ -6,10 +6,11 @@ use super::metrics::{Metrics, Queue};
 use super::poster::Poster;
 use super::verdicts::{Contexts, Ledger, MOST_MODELS, ModelVerdict, Stage, Verdict};
 use crate::cluster::kube::Fence;
-use crate::forge::{AnyForge, CommitStatus, Http};
+use crate::forge::{AnyForge, CommitStatus, Http, StatusState};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// How long a host is asked what it shows, after a start.
 const RECALL: Duration = Duration::from_secs(20);
@@ -34,8 +35,9 @@ pub(super) struct Report {
     wanted: Wanted,
     /// Seen before the environment's name was known.
     early: Vec<String>,
-    /// What an earlier process may have said something of, and nobody has asked the host for.
-    unasked: Vec<String>,
+    /// The newest commit and those before it that an earlier process may have said something of, where nobody has asked
+    /// the host for them.
+    unasked: Option<(String, Vec<String>)>,
     /// To be taken up again, as soon as its statuses have a name.
     reopened: Option<String>,
 }
@@ -45,6 +47,17 @@ pub(super) struct Report {
 pub(super) struct Wanted {
     host: Option<Host>,
     ledger: Arc<Mutex<Option<Ledger>>>,
+    /// What the host showed of the commit that was the newest at the start; nothing before it was asked.
+    start: Arc<watch::Sender<Option<Start>>>,
+}
+
+/// What was found at the git host before anything was said there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// The newest commit had its end: whoever posted that had posted the ends of those before it.
+    Told,
+    /// It had none, or the host did not answer: an earlier process may have left older ones without an end, too.
+    Open,
 }
 
 impl Wanted {
@@ -65,6 +78,24 @@ impl Wanted {
         if let Some(wanted) = wanted {
             host.poster.want(wanted);
         }
+    }
+
+    /// Waits until the commits have a context to be told under and the host was asked for the newest one.
+    pub(super) async fn started(&self) -> Option<Start> {
+        self.start.subscribe().wait_for(Option::is_some).await.ok().and_then(|start| *start)
+    }
+
+    /// Reads what the host shows of a commit, so that what is said of it there comes to an end. Says whether it had one.
+    /// An error is in the host's words, or that there was no answer.
+    pub(super) async fn recall(&self, commit: &str) -> Result<bool, String> {
+        let context = self.ledger().as_ref().map(|ledger| ledger.contexts().environment());
+        let (Some(Host { poster, .. }), Some(context)) = (&self.host, context) else { return Ok(false) };
+        let answer = tokio::time::timeout(RECALL, poster.recall(commit, &context)).await;
+        let shown = answer.map_err(|_| "no answer in time".to_owned())?.map_err(|error| error.to_string())?;
+        if let Some(ledger) = &mut *self.ledger() {
+            ledger.recall(commit, &shown);
+        }
+        Ok(shown.iter().any(|status| status.context == context && status.state != StatusState::Pending))
     }
 }
 
@@ -88,9 +119,9 @@ impl Report {
             metrics.sample(Queue::Statuses, move || state.has_changed().is_ok().then(|| state.borrow().open));
             Host { forge, poster, budget, fence, metrics: Arc::clone(metrics) }
         });
-        let wanted = Wanted { host, ledger: Arc::default() };
+        let wanted = Wanted { host, ledger: Arc::default(), start: Arc::new(watch::channel(None).0) };
         let environment = source.spec.environment.clone();
-        let mut report = Self { source, wanted, early: Vec::new(), unasked: Vec::new(), reopened: None };
+        let mut report = Self { source, wanted, early: Vec::new(), unasked: None, reopened: None };
         if let Some(environment) = environment {
             report.open(environment.as_str());
         }
@@ -118,8 +149,8 @@ impl Report {
             return;
         }
         self.open(environment);
-        for commit in std::mem::take(&mut self.unasked) {
-            self.recall(&commit).await;
+        if let Some((commit, before)) = self.unasked.take() {
+            self.recall(&commit, &before).await;
         }
         if let Some(commit) = self.reopened.take() {
             self.reopened(&commit);
@@ -156,12 +187,11 @@ impl Report {
                 false
             }
         };
-        for commit in std::iter::once(commit).chain(before.iter().map(String::as_str)).filter(|_| first) {
-            if named {
-                self.recall(commit).await;
-            } else {
-                self.unasked.push(commit.to_owned());
-            }
+        let before: Vec<String> = before.iter().cloned().collect();
+        match first {
+            true if named => self.recall(commit, &before).await,
+            true => self.unasked = Some((commit.to_owned(), before)),
+            false => {}
         }
         self.wanted.post();
     }
@@ -175,18 +205,22 @@ impl Report {
         }
     }
 
-    async fn recall(&self, commit: &str) {
-        let prefix = self.wanted.ledger().as_ref().map(|ledger| ledger.contexts().environment());
-        let (Some(Host { poster, .. }), Some(prefix)) = (&self.wanted.host, prefix) else { return };
-        match tokio::time::timeout(RECALL, poster.recall(commit, &prefix)).await {
-            Ok(Ok(shown)) => {
-                if let Some(ledger) = &mut *self.wanted.ledger() {
-                    ledger.recall(commit, &shown);
+    /// Reads what the host shows of the newest commit and of those `before` it. What it does not answer now is asked again
+    /// by whoever looks back.
+    async fn recall(&self, newest: &str, before: &[String]) {
+        // Where there is no host, nothing was said.
+        let mut start = if self.wanted.host.is_some() { Start::Open } else { Start::Told };
+        for commit in std::iter::once(newest).chain(before.iter().map(String::as_str)) {
+            match self.wanted.recall(commit).await {
+                Ok(ended) if ended && commit == newest => start = Start::Told,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(error, commit, "what the git host shows of the commit is not known yet");
+                    start = Start::Open;
                 }
             }
-            Ok(Err(error)) => tracing::warn!(%error, commit, "what the git host shows of the commit is not known"),
-            Err(_) => tracing::warn!(commit, "the git host did not say in time what it shows of the commit"),
         }
+        self.wanted.start.send_replace(Some(start));
     }
 
     /// The newest commit has come this far.

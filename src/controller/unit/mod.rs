@@ -8,7 +8,7 @@
 //! | What is waited for | At most |
 //! |-|-|
 //! | the mirror: listing, fetching, reading (`git`) | 20 minutes, the wait for its turn included; each conversation 5 |
-//! | what the git host shows of a commit after a start (`report`) | 20 seconds |
+//! | what the git host shows of a commit after a start (`report`, `past`) | 20 seconds |
 //! | what the cluster has installed, and what is live (`attempt`) | 1 and 5 minutes; each request 10 to 60 seconds |
 //! | a sync (`sync`) | `spec.timeout`; 30 minutes without progress of a model; each request 30 seconds |
 //! | a look that a request asks for (`asked`) | that of the mirror |
@@ -23,6 +23,7 @@ mod gate;
 mod judge;
 mod keep;
 mod measure;
+mod past;
 mod previews;
 mod ready;
 mod stand;
@@ -145,9 +146,14 @@ impl Unit {
             let mut follow = self.follow(&heads, &looks, &wanted, once).boxed();
             let mut work = self.work(newest, looked, &mut report, once).boxed();
             let telling = self.tell_statuses(&posted);
+            let back = async {
+                self.look_back(heads.subscribe(), &wanted).await;
+                std::future::pending::<()>().await;
+            };
             tokio::select! {
                 ended = &mut work => ended,
                 () = telling => Ended::Told,
+                () = back, if !once => Ended::Told,
                 () = &mut follow => {
                     if once && heads.borrow().is_none() { Ended::NotWell } else { work.await }
                 }
@@ -155,6 +161,9 @@ impl Unit {
         };
         if let Some(previews) = previews {
             previews.ended(FAREWELL).await;
+        }
+        if once && tokio::time::timeout(FAREWELL, self.look_back(heads.subscribe(), &wanted)).await.is_err() {
+            tracing::warn!(source = %self.source.key, "not all older commits were asked for in time; the next start does");
         }
         report.settled(FAREWELL).await;
         ended

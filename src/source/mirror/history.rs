@@ -42,6 +42,32 @@ impl Mirror {
         Ok(base.map(|base| base.to_string()))
     }
 
+    /// The commit, the one that it was made on top of, and so on: of a merge, what it was merged into. At most `most`,
+    /// and less where the history begins.
+    ///
+    /// # Errors
+    /// When the commit is not in the mirror, or its history cannot be fetched.
+    pub fn lineage(&mut self, commit: &str, most: u16) -> Result<Vec<String>, MirrorError> {
+        let start = super::reference::full(commit)?;
+        self.object(commit, ObjectType::Commit)?;
+        let mut known = self.known_lineage(start, most)?;
+        if let Known::Cut = known.1 {
+            self.bring(&[start], i32::from(most))?;
+            known = self.known_lineage(start, most)?;
+        }
+        Ok(known.0.iter().map(Oid::to_string).collect())
+    }
+
+    fn known_lineage(&self, start: Oid, most: u16) -> Result<(Vec<Oid>, Known<()>), MirrorError> {
+        let (mut line, mut next) = (Vec::new(), Some(start));
+        while let Some(commit) = next.filter(|_| line.len() < usize::from(most)) {
+            let Some(parents) = self.parents(commit)? else { return Ok((line, Known::Cut)) };
+            line.push(commit);
+            next = parents.first().copied();
+        }
+        Ok((line, Known::For(())))
+    }
+
     /// Whether one commit is an ancestor of another, or the same.
     /// `start` is what the host gives out for `new`: the commit, or a tag of it.
     pub(super) fn descends(&mut self, old: Oid, new: Oid, start: Oid) -> Result<bool, MirrorError> {

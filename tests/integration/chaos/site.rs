@@ -1,6 +1,7 @@
 //! One source: its repository, who pushes to it, and what must be true of it at the end.
 
 use super::{Dice, operator};
+use crate::controller::process::PATIENCE;
 use crate::gitea::{BOT, Gitea, Repository};
 use crate::testbed::ControlPlane;
 use crate::workbench::Workbench;
@@ -10,7 +11,7 @@ use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams,
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What statuses are posted under.
 const CONTEXT: &str = "stator/staging";
@@ -267,12 +268,18 @@ impl Site {
             && other == (self.workers % 2 == 1)
     }
 
-    /// Every commit that a status was posted on has come to an end, and so has the newest.
+    /// Every commit that a status was posted on comes to an end: a host that was away is told after a pause.
     pub fn has_one_verdict_each(&self) {
-        for commit in &self.pushed {
-            let posted = self.repository.statuses(commit);
-            let Some(last) = posted.iter().rfind(|status| status.context == CONTEXT) else { continue };
-            assert_ne!(last.state, "pending", "{} at {commit}: {}", self.name, last.description);
+        let start = Instant::now();
+        loop {
+            let newest = |commit: &String| Some((commit.clone(), self.repository.status(commit, CONTEXT)?));
+            let told = self.pushed.iter().filter_map(newest);
+            let open: Vec<_> = told.filter(|(_, status)| status.state == "pending").collect();
+            if open.is_empty() {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "{} has no verdict of {open:#?}", self.name);
+            std::thread::sleep(Duration::from_millis(500));
         }
     }
 

@@ -235,6 +235,11 @@ impl Stage {
         self.until("the controller is gone", || self.controller.ended("controller"));
     }
 
+    /// Takes the controller's copy of the repository away, as a pod's end does.
+    pub fn lose_the_mirror(&self) {
+        fs_err::remove_dir_all(self.controller.folder().join("data/mirrors")).unwrap();
+    }
+
     /// Asks the controller to end, and gives its exit code.
     pub fn ask_to_end(&self) -> i32 {
         self.controller.ask_to_end("controller");

@@ -48,6 +48,27 @@ fn a_controller_that_was_killed_mends_what_it_left_behind() {
 }
 
 #[test]
+fn what_was_left_pending_is_told_however_much_came_since_and_whoever_goes_on() {
+    let Some(stage) = Stage::set("left", Setting { speed: 0.1, ..Setting::DEFAULT }) else { return };
+    let first = stage.first.clone();
+    stage.follow();
+    stage.wait_for(&first, "stator/staging", "pending");
+    stage.kill();
+    // Another replica goes on, without the mirror of this one.
+    stage.lose_the_mirror();
+    for workers in 2..6 {
+        stage.bench.write("models/chat/model.yaml", model("chat", workers));
+        stage.push(&format!("{workers} workers"));
+    }
+    stage.bench.write("models/chat/model.yaml", model("chat", 6));
+    let last = stage.push("Six workers");
+    stage.follow();
+    assert_eq!(stage.wait_for(&first, "stator/staging", "success"), format!("superseded by {}", &last[..7]));
+    stage.synced(&last);
+    stage.end();
+}
+
+#[test]
 fn it_ends_between_writes_when_it_is_asked_to_in_mid_sync() {
     let Some(stage) = Stage::set("asked", Setting { speed: 0.1, ..Setting::DEFAULT }) else { return };
     let first = stage.first.clone();
