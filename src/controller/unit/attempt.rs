@@ -1,8 +1,10 @@
 //! One attempt: a commit's files, rendered, planned against what is live, and carried out.
 
+use super::aside::Aside;
 use super::judge::{Before, Judged, Next, judge};
 use super::keep::Unspoken;
 use super::measure::{Marks, Watched};
+use super::progress::{TELL, Waiting, log};
 use super::ready::{Planned, planned};
 use super::{Head, Unit, is_ours};
 use crate::cluster::ClusterError;
@@ -15,14 +17,12 @@ use crate::controller::metrics::{Ending, Stage as Timed};
 use crate::controller::report::Report;
 use crate::controller::requests::ALLOW;
 use crate::controller::sentinel::Sentinel;
-use crate::controller::sources::SourceKey;
 use crate::controller::verdicts::{FirstFinding, ModelVerdict, Stage, Verdict};
-use crate::dynamo::health::Health;
 use crate::finding::Finding;
 use crate::forge::StatusState;
 use crate::intent::EnvironmentError;
 use crate::object::ObjectIdentity;
-use crate::plan::{self, HoldKind, Plan, Record, Scope, Step};
+use crate::plan::{self, Action, HoldKind, Plan, Record, Scope, Step};
 use crate::render::Target;
 use crate::sync::steady::{Shown, Steady};
 use crate::sync::{self, Aim, Cancel, Desired, GatherError, Progress, SyncOptions, SyncReport};
@@ -107,6 +107,17 @@ pub(super) struct Pass {
     pub(super) heal: bool,
 }
 
+/// What is known of a commit that has had its verdict.
+#[derive(Debug)]
+pub(super) struct Known {
+    commit: String,
+    /// Whether statuses matter for it.
+    health: bool,
+    well: bool,
+    /// What could not be touched when it was judged: somebody may take more, or give some back.
+    blocked: BTreeSet<ObjectIdentity>,
+}
+
 /// What a unit keeps from one attempt to the next.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
@@ -121,8 +132,8 @@ pub(super) struct Memory {
     pub(super) steady: Steady,
     /// Repository and environment, as labels of live objects have them.
     pub(super) labels: Option<(String, String)>,
-    /// The commit that has had its verdict, and whether statuses matter for it.
-    pub(super) judged: Option<(String, bool, bool)>,
+    /// The commit that has had its verdict, and what that stands on.
+    pub(super) judged: Option<Known>,
     /// Statuses changed that matter.
     closely: bool,
     /// What the newest commit does not speak for.
@@ -317,10 +328,15 @@ impl Unit {
         if memory.unspoken.is_none() {
             memory.kept_drifted = 0;
         }
-        let known = memory.judged.as_ref().filter(|(commit, _, _)| *commit == head.commit);
+        // What is blocked is never left out of a plan, so these are all of them.
+        let blocked = plan.changes.iter().filter(|change| change.action == Action::Blocked);
+        let blocked: BTreeSet<ObjectIdentity> = blocked.map(|change| change.object.identity()).collect();
+        let known = memory.judged.as_ref().filter(|known| known.commit == head.commit);
         let closely = std::mem::take(&mut memory.closely);
-        if let (0, Some((_, health, well)), false) = (before.changing(), known, closely) {
-            return Ok(Carried::Known { well: *well, health: *health });
+        if let (0, Some(known), false) = (before.changing(), known, closely)
+            && known.blocked == blocked
+        {
+            return Ok(Carried::Known { well: known.well, health: known.health });
         }
         if drifted.len() > disputed && pass.heal {
             self.metrics.repaired(&self.source.key);
@@ -361,7 +377,9 @@ impl Unit {
         self.measured(head, &watched, &outcome, well, &mut memory.marks);
         memory.judged = match judged.next {
             Next::Retry => None,
-            Next::Settle | Next::Await { .. } => Some((head.commit.clone(), judged.health, well)),
+            Next::Settle | Next::Await { .. } => {
+                Some(Known { commit: head.commit.clone(), health: judged.health, well, blocked })
+            }
         };
         Ok(Carried::Judged(judged, outcome.writes))
     }
@@ -412,82 +430,6 @@ impl Unit {
                     }
                 }
             }
-        }
-    }
-}
-
-/// Models that drifted and are left as they are.
-#[derive(Debug, Default)]
-struct Aside {
-    models: usize,
-    healthy: usize,
-}
-
-impl Aside {
-    /// Takes these models out of a plan.
-    fn take(plan: &mut Plan, drifted: &BTreeSet<String>) -> Self {
-        let sick = |change: &&plan::Change| change.health.is_some_and(|health| health != Health::Healthy);
-        let sick: BTreeSet<&String> = plan.changes.iter().filter(sick).map(|change| &change.model).collect();
-        let healthy = drifted.iter().filter(|model| !sick.contains(model)).count();
-        plan.leave_out(drifted);
-        Self { models: drifted.len(), healthy }
-    }
-
-    fn count(&self, judged: &mut Judged) {
-        judged.models_in_all += self.models;
-        judged.well += self.healthy;
-        judged.not_well += self.models - self.healthy;
-        judged.drifted = self.models;
-        if let Verdict::Healthy { models, .. } = &mut judged.verdict {
-            *models += self.models;
-        }
-    }
-}
-
-/// How often a status says how far a sync is. Each change of it is a post, and hosts count those.
-const TELL: Duration = Duration::from_secs(30);
-
-/// Which models are waited for.
-#[derive(Debug, Default)]
-struct Waiting {
-    open: BTreeMap<String, ()>,
-    healthy: usize,
-    any: bool,
-}
-
-impl Waiting {
-    fn tell(&mut self, event: Progress) {
-        match event {
-            Progress::Waiting { model, .. } => {
-                self.any = true;
-                self.open.insert(model, ());
-            }
-            Progress::Finished(outcome) => {
-                self.open.remove(&outcome.name);
-                self.healthy += usize::from(outcome.result.is_success());
-            }
-            Progress::Applied { .. } | Progress::Deleted { .. } | Progress::Retrying { .. } => {}
-        }
-    }
-
-    fn stage(&self, models: usize) -> Option<Stage> {
-        let first = self.open.keys().next().cloned();
-        self.any.then_some(Stage::Waiting { healthy: self.healthy, models, first })
-    }
-}
-
-fn log(source: &SourceKey, head: &Head, event: &Progress) {
-    let revision = head.short();
-    match event {
-        Progress::Applied { model, object } => tracing::info!(%source, revision, model, "applied {object}"),
-        Progress::Deleted { model, object } => tracing::info!(%source, revision, model, "deleted {object}"),
-        Progress::Retrying { model, message } => tracing::warn!(%source, revision, model, "trying again: {message}"),
-        Progress::Waiting { model, message } => tracing::debug!(%source, revision, model, "{message}"),
-        Progress::Finished(outcome) if outcome.result.is_success() => {
-            tracing::debug!(%source, revision, model = outcome.name, "{}", outcome.result);
-        }
-        Progress::Finished(outcome) => {
-            tracing::warn!(%source, revision, model = outcome.name, "{}: {}", outcome.result, outcome.message);
         }
     }
 }

@@ -16,6 +16,7 @@
 //!
 //! What waits for something to change (a commit, a request, drift, a window) ends when the process does.
 
+mod aside;
 mod asked;
 mod attempt;
 mod follow;
@@ -25,6 +26,7 @@ mod keep;
 mod measure;
 mod past;
 mod previews;
+mod progress;
 mod ready;
 mod stand;
 mod wait;

@@ -110,6 +110,28 @@ fn drift_is_put_right() {
 }
 
 #[test]
+fn what_somebody_takes_after_the_verdict_is_told_and_so_is_its_return() {
+    let mut scene = Scene::of(fleet(2));
+    scene.declare(&scene.source("models", ""));
+    scene.start();
+    scene.synced("models", &head(&scene.bench));
+    scene.until("it is ready", || scene.metric("stator_source_ready{source=\"models\"}") == 1.0);
+    let file = scene.folder.path().join("cluster/models/dynamographdeployments/mock-0.yaml");
+    let text = fs_err::read_to_string(&file).unwrap();
+    let taken = text.replace("stator.dev/model: mock-0", "stator.dev/model: another");
+    assert_ne!(text, taken);
+    fs_err::write(&file, taken).unwrap();
+    scene.until("it is not ready", || scene.metric("stator_source_ready{source=\"models\"}") == 0.0);
+    scene.hears("held back (blocked): mock-0");
+    assert!(scene.graph("models", "mock-0").contains("stator.dev/model: another"), "it is not taken back");
+
+    fs_err::write(&file, text).unwrap();
+    scene.until("it is ready again", || scene.metric("stator_source_ready{source=\"models\"}") == 1.0);
+    assert_eq!(scene.end().code(), Some(0));
+    scene.is_settled();
+}
+
+#[test]
 fn a_broken_model_leaves_the_others_alone() {
     let mut scene = Scene::of(fleet(2));
     scene.declare(&scene.source("models", ""));
