@@ -70,6 +70,23 @@ fn many_commits_at_once_are_no_rewrite_and_a_rewrite_is_told() {
 }
 
 #[test]
+fn the_line_of_a_branch_is_fetched_as_far_as_it_is_asked_for() {
+    let place = Place::new();
+    let commits: Vec<String> =
+        (0..30).map(|round| place.origin.commit("main", &[("model.yaml", &format!("a: {round}"))])).collect();
+    let newest = commits.last().unwrap();
+    let mut mirror = place.mirror();
+    follow(&mut mirror, &main()).unwrap();
+    place.server.asked();
+    let line = mirror.lineage(newest, 20).unwrap();
+    assert!(line.iter().eq(commits.iter().rev().take(20)), "{line:?}");
+    assert!(!place.server.asked().is_empty(), "it had no history");
+    assert_eq!(mirror.lineage(newest, 20).unwrap(), line);
+    assert!(place.server.asked().is_empty(), "it has it now");
+    assert_eq!(mirror.lineage(newest, 100).unwrap().len(), 30, "and ends where the branch begins");
+}
+
+#[test]
 fn where_a_pull_request_parted_is_found_however_long_ago() {
     for (on_main, on_branch) in [(0, 1), (3, 2), (130, 1), (2, 130)] {
         let place = Place::new();
