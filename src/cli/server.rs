@@ -53,6 +53,7 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
     };
     let whose = following(&settings.namespaces);
     output.note(&format!("Listening on http://{}, taking webhooks for {whose}.", listeners.main.address()));
+    listeners.say_metrics(output);
     let (board, metrics, ending) = (Arc::new(Board::default()), Arc::new(Metrics::default()), CancellationToken::new());
     kube.observe(metrics.of_kube());
     let mut feed = Feed::start(kube, settings, Arc::clone(&board));

@@ -25,6 +25,9 @@ pub(super) async fn run(arguments: &Arguments, source: &Path, output: &Output) -
     let listener =
         if arguments.once { None } else { Some(Listeners::bind(arguments.listen, arguments.metrics_listen).await?) };
     output.note(&greeting(&sources, listener.as_ref().map(|listeners| &listeners.main)));
+    if let Some(listeners) = &listener {
+        listeners.say_metrics(output);
+    }
     let mut controller = Controller::new(place(arguments, &arguments.cluster, cluster, data));
     let ending = controller.ending();
     let serving = listener

@@ -121,6 +121,13 @@ impl Listeners {
         Ok(Self { main, metrics })
     }
 
+    /// Says where metrics are, where they have a listener of their own.
+    pub(super) fn say_metrics(&self, output: &Output) {
+        if let Some(metrics) = &self.metrics {
+            output.note(&format!("Metrics are at http://{}/metrics.", metrics.address()));
+        }
+    }
+
     /// Answers until `ending` is set: probes, metrics, and webhooks where they are taken.
     pub(super) fn serve(
         self,

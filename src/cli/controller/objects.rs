@@ -143,6 +143,7 @@ pub(super) async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, 
         following(&settings.namespaces),
         settings.identity
     ));
+    listeners.say_metrics(output);
     let mut controller = Controller::new(place(arguments, &given, cluster, data));
     let ending = controller.ending();
     let leases = Leases::start(kube.client(), arguments.objects.leases(&settings.identity));

@@ -10,6 +10,7 @@ use crate::controller::windows::{self, Gate};
 use crate::intent::Workspace;
 use crate::source::signature::SignatureError;
 use jiff::Timestamp;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Whether a sync may run now.
@@ -68,11 +69,22 @@ impl Unit {
         named.await.ok().flatten().unwrap_or_else(|| UNNAMED.to_owned())
     }
 
+    /// What the windows say. Windows that open every minute take a while to look through, and nobody else waits for that.
+    pub(super) async fn gate(&self, now: Timestamp) -> Gate {
+        if self.source.windows.is_empty() {
+            return Gate::Open;
+        }
+        let source = Arc::clone(&self.source);
+        let looked = tokio::task::spawn_blocking(move || windows::gate(&source.windows, now)).await;
+        // In doubt nothing is let in; the next look tells.
+        looked.unwrap_or(Gate::Closed(None))
+    }
+
     /// Whether a sync of the commit may run now by the source's windows, and by what somebody asked for.
     /// With `settling`, a sync of it has just been through, and only what came of it is to be seen.
-    pub(super) fn leave(&self, head: &Head, asked: &Requests, settling: bool, report: &mut Report) -> Leave {
+    pub(super) async fn leave(&self, head: &Head, asked: &Requests, settling: bool, report: &mut Report) -> Leave {
         let now = Timestamp::now();
-        let opens = match windows::gate(&self.source.windows, now) {
+        let opens = match self.gate(now).await {
             Gate::Open => {
                 self.stand(|standing| (standing.opens, standing.outside_windows) = (None, None));
                 return Leave::Free;

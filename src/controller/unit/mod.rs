@@ -40,7 +40,7 @@ use super::live::Live;
 use super::metrics::Metrics;
 use super::report::Report;
 use super::requests::Requests;
-use super::windows::{self, Gate};
+use super::windows::Gate;
 use crate::cluster::kube::Fence;
 use crate::dynamo::kinds;
 use crate::object::Object;
@@ -240,12 +240,12 @@ impl Unit {
                 memory.unspoken = Some(Unspoken::All);
                 self.keeping(&head, &memory);
                 let drifted = self.drifted(&head, &mut ears, &mut memory, false, &mut repairs).boxed();
-                if drifted.await && matches!(windows::gate(&self.source.windows, Timestamp::now()), Gate::Open) {
+                if drifted.await && self.gate(Timestamp::now()).await == Gate::Open {
                     self.keep(&head, &ears, &mut memory).boxed().await;
                 }
                 continue;
             }
-            if let Leave::Closed(wait) = self.leave(&head, &asked, settling, report) {
+            if let Leave::Closed(wait) = self.leave(&head, &asked, settling, report).await {
                 self.answer(at.as_ref(), &asked, Some(&head));
                 if once {
                     return Ended::NotWell;

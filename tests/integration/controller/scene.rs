@@ -168,7 +168,13 @@ impl Scene {
 
     /// The status code and body of a request.
     pub fn asks(&self, head: &str, body: &[u8]) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.controller().address).unwrap();
+        self.asks_at(&self.controller().address, head, body)
+    }
+
+    /// The same of another of its listeners.
+    #[expect(clippy::unused_self, reason = "only while it runs there is somebody to ask")]
+    pub fn asks_at(&self, address: &str, head: &str, body: &[u8]) -> (u16, String) {
+        let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let head = format!("{head}\r\nHost: x\r\nConnection: close\r\n");
         let length =
