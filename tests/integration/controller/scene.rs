@@ -168,12 +168,11 @@ impl Scene {
 
     /// The status code and body of a request.
     pub fn asks(&self, head: &str, body: &[u8]) -> (u16, String) {
-        self.asks_at(&self.controller().address, head, body)
+        Self::asks_at(&self.controller().address, head, body)
     }
 
     /// The same of another of its listeners.
-    #[expect(clippy::unused_self, reason = "only while it runs there is somebody to ask")]
-    pub fn asks_at(&self, address: &str, head: &str, body: &[u8]) -> (u16, String) {
+    pub fn asks_at(address: &str, head: &str, body: &[u8]) -> (u16, String) {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let head = format!("{head}\r\nHost: x\r\nConnection: close\r\n");

@@ -70,15 +70,13 @@ fn metrics_may_have_a_listener_of_their_own() {
     scene.hears("Metrics are at http://");
     let said = scene.said();
     let address = said.split("Metrics are at http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
-    let ask = |head: &str| scene.asks_at(address, head, b"");
+    let ask = |head: &str| Scene::asks_at(address, head, b"");
     let served = ask("GET /metrics HTTP/1.1");
     assert!(served.0 == 200 && served.1.contains("stator_sources{"), "{served:?}");
     assert_eq!(scene.gets("/metrics").0, 404, "and nowhere else");
     // Whoever may scrape may not tell of pushes.
-    assert_eq!(
-        ask("POST /webhooks/gitea/models HTTP/1.1"),
-        (404, "there is /livez, /readyz and /metrics\n".to_owned())
-    );
+    let refused = ask("POST /webhooks/gitea/models HTTP/1.1");
+    assert_eq!(refused, (404, r#"{"error":"there is /livez, /readyz and /metrics"}"#.to_owned()));
     let (_, refused) = scene.asks("POST /webhooks/gitea/models HTTP/1.1", b"");
     assert!(!refused.contains("there is"), "{refused}");
     assert_eq!([scene.gets("/livez").0, ask("GET /livez HTTP/1.1").0], [200, 200]);
