@@ -30,6 +30,8 @@ type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The namespace of the models.
 const NAMESPACE: &str = "steady";
+/// Sources that fail, beside the one that is measured.
+const FAILING: usize = 20;
 /// How long anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -204,6 +206,21 @@ async fn measure(plane: &ControlPlane, models: usize, rounds: u64, rest: Duratio
         row(&format!("push of {many} models"), &format!("{:.2} s", start.elapsed().as_secs_f64()), "");
         controller.settled().await?;
     }
+    let broken = Repository::broken(&namespace)?;
+    controller.beside_failing(FAILING, &broken).await?;
+    let mut beside = Vec::new();
+    for round in 0..rounds {
+        let number = usize::try_from(round)? % models;
+        let wanted = i64::try_from(round)? + 2000;
+        repository.change(number..number + 1, wanted)?;
+        watched.drain();
+        let start = Instant::now();
+        controller.hint(5000 + round).await?;
+        watched.until(&BTreeSet::from([repository::name(number)]), wanted).await?;
+        beside.push(start.elapsed());
+        controller.settled().await?;
+    }
+    row(&format!("push of one model, beside {FAILING} sources that fail"), &percentiles(&mut beside), "as without");
     row("most memory ever", &format!("{} MiB", controller.memory("VmHWM")?), "");
     operator.abort();
     controller.end().await

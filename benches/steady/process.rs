@@ -17,7 +17,7 @@ const TICKS: u64 = 100;
 pub(crate) struct Process {
     child: Child,
     address: String,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Drop for Process {
@@ -63,7 +63,43 @@ impl Process {
             }
         });
         let address = told.recv_timeout(Duration::from_secs(60))?;
-        Ok(Self { child, address, _folder: folder })
+        Ok(Self { child, address, folder })
+    }
+
+    /// Has it follow sources that fail as well: every other one leads nowhere, and the rest to a model that is broken.
+    pub(crate) async fn beside_failing(&self, count: usize, broken: &Repository) -> Fallible<()> {
+        let sources = self.folder.path().join("sources.yaml");
+        let mut text = fs_err::read_to_string(&sources)?;
+        let broken = broken.path().canonicalize()?;
+        for number in 0..count {
+            let nowhere = self.folder.path().join(format!("nowhere-{number}"));
+            let url = if number % 2 == 0 { nowhere.display() } else { broken.display() };
+            text.push_str(&format!(
+                "---\napiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: failing-{number}}}\nspec:\n  \
+                 url: {url}\n  allowLocal: true\n  ref: {{branch: main}}\n  interval: 1s\n"
+            ));
+        }
+        fs_err::write(&sources, text)?;
+        let start = Instant::now();
+        loop {
+            let metrics = self.ask("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await?;
+            let failing = |line: &&str| line.starts_with("stator_source_ready{") && line.ends_with(" 0");
+            if metrics.lines().filter(failing).count() == count {
+                return Ok(());
+            }
+            if start.elapsed() > Duration::from_secs(60) {
+                return Err("not all of them fail".into());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn ask(&self, request: &str) -> Fallible<String> {
+        let mut stream = tokio::net::TcpStream::connect(&self.address).await?;
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
     }
 
     /// A webhook: somebody pushed.
@@ -71,16 +107,13 @@ impl Process {
         let body = r#"{"ref":"refs/heads/main"}"#;
         let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
         let signature = hex::encode(hmac::sign(&key, body.as_bytes()));
-        let mut stream = tokio::net::TcpStream::connect(&self.address).await?;
         let request = format!(
             "POST /webhooks/gitea HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
              X-Gitea-Event: push\r\nX-Gitea-Delivery: {id}\r\nX-Gitea-Signature: {signature}\r\nContent-Length: {}\r\n\r\n\
              {body}",
             body.len()
         );
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
+        let answer = self.ask(&request).await?;
         if answer.contains("202") { Ok(()) } else { Err(format!("the webhook was refused: {answer}").into()) }
     }
 

@@ -17,16 +17,31 @@ pub(crate) fn name(number: usize) -> String {
 impl Repository {
     /// With so many models, committed.
     pub(crate) fn new(namespace: &str, models: usize) -> Fallible<Self> {
+        let repository = Self::empty("bench", namespace)?;
+        repository.change(0..models, 1)?;
+        Ok(repository)
+    }
+
+    /// With a model that has no such engine.
+    pub(crate) fn broken(namespace: &str) -> Fallible<Self> {
+        let repository = Self::empty("broken", namespace)?;
+        fs_err::create_dir_all(repository.path().join(name(0)))?;
+        let text = intent(0, 1).replace("engine: vllm", "engine: steam");
+        fs_err::write(repository.path().join("model-00000/model.yaml"), text)?;
+        repository.commit(&["model-00000/model.yaml".to_owned()])?;
+        Ok(repository)
+    }
+
+    fn empty(name: &str, namespace: &str) -> Fallible<Self> {
         let folder = tempfile::tempdir()?;
         let mut options = git2::RepositoryInitOptions::new();
         let git = git2::Repository::init_opts(folder.path(), options.initial_head("main"))?;
         let repository = Self { folder, git };
         let root = format!(
-            "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata:\n  name: bench\nspec:\n  environments:\n    \
+            "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata:\n  name: {name}\nspec:\n  environments:\n    \
              prod:\n      namespace: {namespace}\n"
         );
         fs_err::write(repository.path().join("stator.yaml"), root)?;
-        repository.change(0..models, 1)?;
         Ok(repository)
     }
 
@@ -36,12 +51,20 @@ impl Repository {
 
     /// Commits other replicas of these models.
     pub(crate) fn change(&self, models: Range<usize>, replicas: i64) -> Fallible<()> {
-        let mut index = self.git.index()?;
+        let mut paths = Vec::new();
         for number in models {
             let path = format!("model-{number:05}/model.yaml");
             fs_err::create_dir_all(self.path().join(name(number)))?;
             fs_err::write(self.path().join(&path), intent(number, replicas))?;
-            index.add_path(Path::new(&path))?;
+            paths.push(path);
+        }
+        self.commit(&paths)
+    }
+
+    fn commit(&self, paths: &[String]) -> Fallible<()> {
+        let mut index = self.git.index()?;
+        for path in paths {
+            index.add_path(Path::new(path))?;
         }
         index.add_path(Path::new("stator.yaml"))?;
         index.write()?;
