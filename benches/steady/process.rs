@@ -48,7 +48,7 @@ impl Process {
             .current_dir(folder.path())
             .args(["controller", "--listen", "127.0.0.1:0", "--kubeconfig"])
             .arg(plane.kubeconfig());
-        command.arg("--source").arg(&sources).env("RUST_LOG", "warn");
+        command.arg("--source").arg(&sources);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let lines = BufReader::new(child.stderr.take().ok_or("no standard error")?);
         let (tell, told) = std::sync::mpsc::channel();
@@ -57,7 +57,7 @@ impl Process {
                 if let Some(rest) = line.split("http://").nth(1) {
                     let end = rest.find(|c: char| c != '.' && c != ':' && !c.is_ascii_digit()).unwrap_or(rest.len());
                     let _ = tell.send(rest.get(..end).unwrap_or_default().to_owned());
-                } else {
+                } else if !line.contains(" INFO ") {
                     super::testbed::say(&format!("controller: {line}"));
                 }
             }

@@ -7,7 +7,7 @@ use crate::cli::error::{CliError, Exit};
 use crate::cli::output::Output;
 use crate::cli::signals::interrupted;
 use crate::cluster::AnyCluster;
-use crate::cluster::kube::{Kube, kubeconfig_files};
+use crate::cluster::kube::{Kube, ServiceAccount, kubeconfig_files};
 use crate::controller::lease::{self, Leases};
 use crate::controller::resources::{Feed, Role, Settings};
 use crate::controller::run::Controller;
@@ -62,8 +62,7 @@ impl ObjectArgs {
     }
 
     fn leases(&self, identity: &str) -> lease::Settings {
-        const OF_THE_POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-        let pod = || fs_err::read_to_string(OF_THE_POD).ok().and_then(|text| label(text.trim()).ok());
+        let pod = || label(&ServiceAccount::of_this_pod().ok()?.namespace()?).ok();
         let namespace = self.lease_namespace.clone().or_else(pod).unwrap_or_else(|| "stator-system".to_owned());
         let (identity, shards, terms) = (lease::identity(identity), self.shards, lease::Terms::default());
         lease::Settings { namespace, identity, shards, terms }

@@ -256,6 +256,13 @@ impl ServiceAccount {
         })
     }
 
+    /// The pod's own namespace: from beside the token, or where Kubernetes puts it, as a folder of one's own need not have it.
+    pub fn namespace(&self) -> Option<String> {
+        let read = |folder: &Path| fs_err::read_to_string(folder.join("namespace")).ok();
+        let text = read(&self.folder).or_else(|| read(Path::new(Self::MOUNTED)))?;
+        Some(text.trim().to_owned())
+    }
+
     pub(super) fn config(&self) -> Result<Config, ConnectError> {
         let Self { folder, host, port } = self;
         let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
