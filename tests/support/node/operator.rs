@@ -65,8 +65,7 @@ async fn look(kind: &str, api: &Api<DynamicObject>) {
     let Ok(list) = api.list(&ListParams::default()).await else { return };
     for object in list.items {
         let wanted = ready(kind, object.metadata.generation);
-        let there =
-            |(key, value): (&String, &Value)| key == "conditions" || object.data["status"].get(key) == Some(value);
+        let there = |(key, value): (&String, &Value)| object.data["status"].get(key) == Some(value);
         if wanted.as_object().is_some_and(|wanted| wanted.iter().all(there)) {
             continue;
         }
@@ -79,7 +78,7 @@ async fn look(kind: &str, api: &Api<DynamicObject>) {
 fn ready(kind: &str, generation: Option<i64>) -> Value {
     let condition = |name: &str| {
         json!({
-            "type": name, "status": "True", "reason": "all_resources_are_ready",
+            "type": name, "status": "True", "reason": "all_resources_are_ready", "observedGeneration": generation,
             "message": "All resources are ready", "lastTransitionTime": "2026-01-01T00:00:00Z",
         })
     };
