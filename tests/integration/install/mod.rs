@@ -6,6 +6,7 @@ mod dockerfile;
 mod ground;
 mod kustomize;
 mod lifecycle;
+mod rights;
 mod values_doc;
 
 use crate::testbed;

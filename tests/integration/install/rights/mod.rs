@@ -1,0 +1,194 @@
+//! The rights that the chart gives, by what is done with them: two releases work on a real API server under exactly the
+//! accounts and roles that they bring, through everything that a controller does. What was refused is a right that is
+//! missing. What nothing would have been refused without is a right too many.
+
+mod rules;
+mod stage;
+
+use crate::testbed::Request;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use rules::{elsewhere, granted, idle, refused, used, user};
+use serde_json::json;
+use stage::{ACTING, OWN, PLAIN, SCOPED, Stage, TENANTS, WIDE};
+
+/// Whom the chart gives rights.
+const WIDE_CONTROLLER: (&str, &str) = (WIDE.0, "stator-controller");
+const WIDE_SERVER: (&str, &str) = (WIDE.0, "stator-server");
+const SCOPED_CONTROLLER: (&str, &str) = (SCOPED.0, "own-stator-controller");
+/// And whom `docs/how-to/grant-rights.md` does.
+const DEPLOYER: (&str, &str) = (ACTING, "deployer");
+
+/// What is asked for all the same, and done without where it is refused.
+const DONE_WITHOUT: [&str; 3] = [
+    // A Role gives nothing of the whole cluster: definitions are looked over as far as that goes.
+    "system:serviceaccount:rights-scoped:own-stator-controller may not get customresourcedefinitions.apiextensions.k8s.io/dynamographdeployments.nvidia.com in every namespace",
+    "system:serviceaccount:rights-scoped:own-stator-controller may not get customresourcedefinitions.apiextensions.k8s.io/models.stator.dev in every namespace",
+    // The page says what this is for.
+    "system:serviceaccount:tenant-acting:deployer may not list models.stator.dev in every namespace",
+];
+
+#[test]
+fn every_right_is_used_and_none_is_missing() {
+    let Some(mut stage) = Stage::new() else { return };
+    stage.convert();
+    stage.populate();
+    stage.install();
+    stage.declare();
+    a_sync_waits(&mut stage);
+    a_record_is_refused(&mut stage);
+    objects_drift(&stage);
+    sources_are_suspended_twice(&stage);
+    models_go(&mut stage);
+    webhooks_come(&stage);
+    leases_are_fought_over(&stage);
+    replicas_end(&stage);
+
+    let (accounts, requests) = (accounts(), stage.requests());
+    let rights = stage.runtime.block_on(granted(&stage.client, &accounts));
+    let used = used(&requests, &accounts);
+    let idle = idle(&rights, &used);
+    let missing = stage.missing();
+    assert!(
+        missing.is_empty() && idle.is_empty(),
+        "rights that are missing:\n{missing:#?}\nrights that nothing needs:\n{idle:#?}"
+    );
+    let elsewhere = elsewhere(&rights, &used);
+    assert!(elsewhere.is_empty(), "rights that are not the roles':\n{elsewhere:#?}");
+    let refused = refused(&requests, &accounts);
+    let never: Vec<&&str> = DONE_WITHOUT.iter().filter(|one| !refused.iter().any(|refused| refused == **one)).collect();
+    assert!(never.is_empty(), "nobody asks for this any more:\n{never:#?}");
+}
+
+/// All whose rights are looked at, as API servers call them.
+fn accounts() -> Vec<String> {
+    [WIDE_CONTROLLER, WIDE_SERVER, SCOPED_CONTROLLER, DEPLOYER].map(user).to_vec()
+}
+
+/// What an account asked for in a namespace.
+fn by<'a>(requests: &'a [Request], account: (&str, &str), namespace: &str, what: (&str, &str)) -> Vec<&'a Request> {
+    let account = user(account);
+    let own = |request: &&Request| {
+        *request.acting_as.as_ref().unwrap_or(&request.user) == account
+            && request.namespace == namespace
+            && (request.verb.as_str(), request.resource.as_str()) == what
+    };
+    requests.iter().filter(own).collect()
+}
+
+/// Waits until an account asks for that in a namespace.
+#[track_caller]
+fn asked(stage: &Stage, account: (&str, &str), namespace: &str, what: (&str, &str)) {
+    stage.until(&format!("{account:?} asks to {} {} in {namespace}", what.0, what.1), || {
+        !by(&stage.requests(), account, namespace, what).is_empty()
+    });
+}
+
+/// Who syncs what is in each tenant's namespace.
+const SYNCED_BY: [((&str, &str), &str); 3] = [(WIDE_CONTROLLER, PLAIN), (DEPLOYER, ACTING), (SCOPED_CONTROLLER, OWN)];
+
+/// Models that take their time: their pods are looked at for a cause. Then they are ready, and what waits for that is made.
+fn a_sync_waits(stage: &mut Stage) {
+    for (account, namespace) in SYNCED_BY {
+        asked(stage, account, namespace, ("list", "pods"));
+    }
+    stage.operate();
+    stage.synced();
+}
+
+/// A policy refuses to have a record written. What is there is in doubt then, and read again once the policy is gone.
+fn a_record_is_refused(stage: &mut Stage) {
+    stage.freeze_records();
+    stage.bench.replace("models/small/model.yaml", "replicas: 1", "replicas: 2");
+    stage.commit("change one");
+    for (account, namespace) in SYNCED_BY {
+        stage.until("a record is refused", || {
+            let requests = stage.requests();
+            by(&requests, account, namespace, ("patch", "models")).iter().any(|request| request.code == 422)
+        });
+    }
+    stage.thaw_records();
+    stage.synced();
+}
+
+/// Hands take a graph away, and it is made again.
+fn objects_drift(stage: &Stage) {
+    let before = TENANTS.map(|namespace| stage.graphs(namespace)["small"].clone());
+    for namespace in TENANTS {
+        stage.ground.kubectl(&["delete", "dynamographdeployment", "small", "-n", namespace]);
+    }
+    for (namespace, before) in TENANTS.iter().zip(before) {
+        stage.until("it is made again", || stage.graphs(namespace).get("small").is_some_and(|uid| *uid != before));
+    }
+    stage.synced();
+}
+
+/// What happens a second time counts on in the event of the first.
+fn sources_are_suspended_twice(stage: &Stage) {
+    for _ in 0..2 {
+        for suspended in [true, false] {
+            for namespace in [PLAIN, OWN] {
+                stage.suspend(namespace, suspended);
+            }
+            for namespace in [PLAIN, OWN] {
+                stage.until("it says so", || stage.is_suspended(namespace) == suspended);
+            }
+        }
+    }
+    for (account, namespace) in [(WIDE_CONTROLLER, PLAIN), (SCOPED_CONTROLLER, OWN)] {
+        asked(stage, account, namespace, ("patch", "events"));
+    }
+}
+
+/// One of every kind is pruned.
+fn models_go(stage: &mut Stage) {
+    stage.bench.remove("models/loaded");
+    stage.bench.remove("models/wanted");
+    stage.commit("remove two");
+    stage.synced();
+}
+
+/// A push is told to whoever takes webhooks: a server, or a replica that has to hand it on.
+fn webhooks_come(stage: &Stage) {
+    for server in stage.pods(WIDE.0, "server") {
+        stage.until("the server takes it", || stage.deliver(server, PLAIN) == 202);
+    }
+    for controller in stage.pods(SCOPED.0, "controller") {
+        stage.until("the controller takes it", || stage.deliver(controller, OWN) == 202);
+    }
+    for (account, namespace) in [(WIDE_SERVER, PLAIN), (SCOPED_CONTROLLER, OWN)] {
+        asked(stage, account, namespace, ("patch", "modelsources"));
+    }
+}
+
+/// Somebody writes into leases at the very moment when their holders do.
+fn leases_are_fought_over(stage: &Stage) {
+    for account in [WIDE_CONTROLLER, SCOPED_CONTROLLER] {
+        let leases: Api<Lease> = Api::namespaced(stage.client.clone(), account.0);
+        stage.until("a replica reads a lease that it lost a write to", || {
+            stage.runtime.block_on(async {
+                for lease in leases.list(&ListParams::default()).await.unwrap().items {
+                    let name = lease.metadata.name.unwrap();
+                    for count in 0..100 {
+                        let patch = json!({"metadata": {"annotations": {"test": count.to_string()}}});
+                        // It may be gone meanwhile.
+                        let _ = leases.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+                    }
+                }
+            });
+            !by(&stage.requests(), account, account.0, ("get", "leases")).is_empty()
+        });
+    }
+}
+
+/// A replica that is asked to end takes its lease away.
+fn replicas_end(stage: &Stage) {
+    for (namespace, _) in [WIDE, SCOPED] {
+        let pods = stage.ground.node.pods(namespace);
+        let (name, _) = pods.iter().find(|(name, _)| name.contains("controller")).unwrap();
+        stage.ground.kubectl(&["delete", "pod", name, "-n", namespace, "--wait=false"]);
+    }
+    for account in [WIDE_CONTROLLER, SCOPED_CONTROLLER] {
+        asked(stage, account, account.0, ("delete", "leases"));
+    }
+}
