@@ -40,6 +40,7 @@ use super::live::Live;
 use super::metrics::Metrics;
 use super::report::Report;
 use super::requests::Requests;
+use super::sentinel::Sighting;
 use super::windows::Gate;
 use crate::cluster::kube::Fence;
 use crate::dynamo::kinds;
@@ -183,6 +184,9 @@ impl Unit {
         let mut retries = Backoff::new(FIRST, LONGEST);
         let mut repairs = Backoff::new(FIRST, LONGEST);
         let mut repaired = Instant::now();
+        // Whether live objects of this commit were put back: drift that comes again is put back at growing pauses, and what a
+        // commit itself took to settle is no such thing.
+        let mut mended = false;
         let mut current: Option<String> = None;
         let mut was_closed = false;
         // Whether the commit is one that no sync has taken up yet, in this process or an earlier one.
@@ -218,6 +222,7 @@ impl Unit {
                 }
                 fresh = !(first && self.is_old(&head));
                 was_closed = false;
+                mended = false;
                 current = Some(head.commit.clone());
                 retries.reset();
                 repairs.reset();
@@ -240,7 +245,7 @@ impl Unit {
                 memory.unspoken = Some(Unspoken::All);
                 self.keeping(&head, &memory);
                 let drifted = self.drifted(&head, &mut ears, &mut memory, false, &mut repairs).boxed();
-                if drifted.await && self.gate(Timestamp::now()).await == Gate::Open {
+                if drifted.await.is_some() && self.gate(Timestamp::now()).await == Gate::Open {
                     self.keep(&head, &ears, &mut memory).boxed().await;
                 }
                 continue;
@@ -301,12 +306,16 @@ impl Unit {
                     fresh = false;
                     self.phase(Phase::Idle);
                     retries.reset();
-                    if repaired.elapsed() > QUIET {
+                    if !mended || repaired.elapsed() > QUIET {
                         repairs.reset();
+                        mended = false;
                     }
                     let drifted = self.drifted(&head, &mut ears, &mut memory, health, &mut repairs).boxed();
-                    if drifted.await {
-                        repaired = Instant::now();
+                    if let Some(sighting) = drifted.await {
+                        if sighting != Sighting::Status {
+                            mended = true;
+                            repaired = Instant::now();
+                        }
                         self.keep(&head, &ears, &mut memory).boxed().await;
                     }
                 }

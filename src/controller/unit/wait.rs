@@ -11,6 +11,8 @@ use tokio::sync::watch;
 
 /// How long changes of live objects are gathered before they are looked at: one hand makes several.
 const DEBOUNCE: Duration = Duration::from_millis(300);
+/// The same of statuses, of which an operator writes several while a model comes up.
+const STATUSES: Duration = Duration::from_secs(1);
 /// How often is looked for drift where live objects cannot be watched.
 const BLIND: Duration = Duration::from_secs(120);
 
@@ -48,8 +50,8 @@ impl Unit {
         }
     }
 
-    /// Waits as [`Unit::change`] does, or for live objects that are not as they should be. True for the last. With
-    /// `health`, a status of one is such a thing.
+    /// Waits as [`Unit::change`] does, or for live objects that are not as they should be, and says what was seen of those.
+    /// With `health`, a status of one is such a thing.
     pub(super) async fn drifted(
         &self,
         head: &Head,
@@ -57,7 +59,7 @@ impl Unit {
         memory: &mut Memory,
         health: bool,
         repairs: &mut Backoff,
-    ) -> bool {
+    ) -> Option<Sighting> {
         let labels = memory.labels.clone();
         let ours = |object: &Object| is_ours(object, labels.as_ref());
         let blind = !memory.sentinel.is_open();
@@ -78,20 +80,26 @@ impl Unit {
             sight.await
         };
         let sighting = tokio::select! {
-            () = self.ending.cancelled() => return false,
-            () = ears.news(head) => return false,
+            () = self.ending.cancelled() => return None,
+            () = ears.news(head) => return None,
             sighting = sight => sighting,
         };
-        match sighting {
-            Sighting::Drift => {
-                tracing::info!(source = %self.source.key, revision = head.short(), "live objects were changed");
+        let pause = match sighting {
+            // What is told of a look is not put back, so it cannot come back either.
+            Sighting::Status => {
+                memory.look_closely();
+                STATUSES
             }
-            Sighting::Status => memory.look_closely(),
-            Sighting::Lost => {}
-        }
-        let pause = if repairs.tries() == 0 { DEBOUNCE } else { DEBOUNCE.max(repairs.pause()) };
-        let _ = repairs.pause();
+            Sighting::Drift | Sighting::Lost => {
+                if sighting == Sighting::Drift {
+                    tracing::info!(source = %self.source.key, revision = head.short(), "live objects were changed");
+                }
+                let pause = if repairs.tries() == 0 { DEBOUNCE } else { DEBOUNCE.max(repairs.pause()) };
+                let _ = repairs.pause();
+                pause
+            }
+        };
         self.change(head, ears, Some(pause)).await;
-        true
+        Some(sighting)
     }
 }
