@@ -206,8 +206,8 @@ async fn measure(plane: &ControlPlane, models: usize, rounds: u64, rest: Duratio
         row(&format!("push of {many} models"), &format!("{:.2} s", start.elapsed().as_secs_f64()), "");
         controller.settled().await?;
     }
-    let broken = Repository::broken(&namespace)?;
-    controller.beside_failing(FAILING, &broken).await?;
+    let broken = (0..FAILING / 2).map(|_| Repository::broken(&namespace)).collect::<Fallible<Vec<_>>>()?;
+    controller.beside_failing(&broken).await?;
     let mut beside = Vec::new();
     for round in 0..rounds {
         let number = usize::try_from(round)? % models;

@@ -5,6 +5,7 @@ use super::repository::Repository;
 use super::testbed::ControlPlane;
 use aws_lc_rs::hmac;
 use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -66,14 +67,15 @@ impl Process {
         Ok(Self { child, address, folder })
     }
 
-    /// Has it follow sources that fail as well: every other one leads nowhere, and the rest to a model that is broken.
-    pub(crate) async fn beside_failing(&self, count: usize, broken: &Repository) -> Fallible<()> {
+    /// Has it follow sources that fail as well: these, in which a model is broken, and as many that lead nowhere.
+    pub(crate) async fn beside_failing(&self, broken: &[Repository]) -> Fallible<()> {
         let sources = self.folder.path().join("sources.yaml");
         let mut text = fs_err::read_to_string(&sources)?;
-        let broken = broken.path().canonicalize()?;
-        for number in 0..count {
-            let nowhere = self.folder.path().join(format!("nowhere-{number}"));
-            let url = if number % 2 == 0 { nowhere.display() } else { broken.display() };
+        let nowhere = (0..broken.len()).map(|number| self.folder.path().join(format!("nowhere-{number}")));
+        let broken = broken.iter().map(|repository| repository.path().to_owned());
+        let failing: Vec<PathBuf> = nowhere.chain(broken).collect();
+        let count = failing.len();
+        for (number, url) in failing.iter().map(|path| path.display()).enumerate() {
             text.push_str(&format!(
                 "---\napiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: failing-{number}}}\nspec:\n  \
                  url: {url}\n  allowLocal: true\n  ref: {{branch: main}}\n  interval: 1s\n"

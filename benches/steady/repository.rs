@@ -81,7 +81,7 @@ fn intent(number: usize, replicas: i64) -> String {
     let name = name(number);
     format!(
         "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata:\n  name: {name}\nspec:\n  model: example/{name}\n  \
-         engine: vllm\n  runtime: 1.2.0\n  hardware:\n    gpu: h200_sxm\n    gpusPerNode: 8\n  serving:\n    frontend:\n      \
+         takeOver: [somebody]\n  engine: vllm\n  runtime: 1.2.0\n  hardware:\n    gpu: h200_sxm\n    gpusPerNode: 8\n  serving:\n    frontend:\n      \
          router: kv\n    worker:\n      replicas: {replicas}\n      tensorParallel: 2\n  env:\n    LOG_LEVEL: info\n"
     )
 }
