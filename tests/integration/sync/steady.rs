@@ -357,18 +357,27 @@ fn the_plan_of_what_is_looked_at_is_the_plan_of_everything() {
     assert!(left_out > 0, "nothing was ever left out");
 }
 
+/// How many of twenty models are left out once all of them are well: a sync waits a moment for that, and a busy machine takes
+/// longer.
+async fn well(site: &Site, steady: &mut Steady) -> usize {
+    for _ in 0..100 {
+        if compared(site, steady, true).await == 20 {
+            break;
+        }
+    }
+    compared(site, steady, false).await
+}
+
 #[tokio::test]
 async fn one_of_many_is_looked_at_when_one_changed() {
     let names: Vec<String> = (0..20).map(|number| format!("m-{number:02}")).collect();
     let site = Site::new(&names.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>());
     let mut steady = Steady::default();
     compared(&site, &mut steady, true).await;
-    compared(&site, &mut steady, true).await;
-    assert_eq!(compared(&site, &mut steady, false).await, 20, "all is well: nothing is looked at");
+    assert_eq!(well(&site, &mut steady).await, 20, "all is well: nothing is looked at");
     site.model("m-07", 3);
     assert_eq!(compared(&site, &mut steady, true).await, 19);
-    compared(&site, &mut steady, false).await;
-    assert_eq!(compared(&site, &mut steady, false).await, 20);
+    assert_eq!(well(&site, &mut steady).await, 20);
     site.cluster.delete(&reference(kinds::GRAPH, "m-03"), &Preconditions::default()).await.unwrap();
     assert_eq!(compared(&site, &mut steady, false).await, 19, "only what drifted is looked at");
     site.write("stator.yaml", &fs_err::read_to_string(site.path("stator.yaml")).unwrap().replace("shop", "shop "));
