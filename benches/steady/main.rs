@@ -168,6 +168,8 @@ async fn measure(plane: &ControlPlane, models: usize, rounds: u64, rest: Duratio
     row("requests at rest", &requests.to_string(), "watches alone");
     row("memory at rest", &format!("{} MiB", controller.memory("VmRSS")?), "≤ 100 MiB at 1,000, ≤ 400 MiB at 10,000");
 
+    // What came while nobody listened is more than a watch holds.
+    let mut watched = Watched::open(&kube).await?;
     let (mut pushed, mut healed, mut asked) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
         let number = usize::try_from(round)? % models;

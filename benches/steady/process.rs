@@ -29,7 +29,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Starts it, with webhooks in place of an interval.
+    /// Starts it, with webhooks in place of an interval, and with the variable that `deploy/Dockerfile` sets.
     pub(crate) fn start(plane: &ControlPlane, repository: &Repository) -> Fallible<Self> {
         let folder = tempfile::tempdir()?;
         let sources = folder.path().join("sources.yaml");
@@ -49,7 +49,7 @@ impl Process {
             .current_dir(folder.path())
             .args(["controller", "--listen", "127.0.0.1:0", "--kubeconfig"])
             .arg(plane.kubeconfig());
-        command.arg("--source").arg(&sources);
+        command.arg("--source").arg(&sources).env("MIMALLOC_PURGE_DELAY", "0");
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let lines = BufReader::new(child.stderr.take().ok_or("no standard error")?);
         let (tell, told) = std::sync::mpsc::channel();
