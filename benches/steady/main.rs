@@ -91,6 +91,16 @@ impl Watched {
         Ok(())
     }
 
+    /// Waits until nothing has come for a while: a watch begins with everything that is there.
+    async fn quiet(&mut self) -> Fallible<()> {
+        while let Ok(event) = tokio::time::timeout(Duration::from_secs(2), self.events.recv()).await {
+            if event.is_none() {
+                return Err("the watch ended".into());
+            }
+        }
+        Ok(())
+    }
+
     /// Takes in what came meanwhile.
     fn drain(&mut self) {
         while let Ok(event) = self.events.try_recv() {
@@ -170,6 +180,7 @@ async fn measure(plane: &ControlPlane, models: usize, rounds: u64, rest: Duratio
 
     // What came while nobody listened is more than a watch holds.
     let mut watched = Watched::open(&kube).await?;
+    watched.quiet().await?;
     let (mut pushed, mut healed, mut asked) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
         let number = usize::try_from(round)? % models;
@@ -210,6 +221,7 @@ async fn measure(plane: &ControlPlane, models: usize, rounds: u64, rest: Duratio
     }
     let broken = (0..FAILING / 2).map(|_| Repository::broken(&namespace)).collect::<Fallible<Vec<_>>>()?;
     controller.beside_failing(&broken).await?;
+    controller.settled().await?;
     let mut beside = Vec::new();
     for round in 0..rounds {
         let number = usize::try_from(round)? % models;
@@ -261,7 +273,8 @@ fn scaled(graph: &Object, replicas: i64) -> Fallible<Object> {
 
 fn percentiles(times: &mut [Duration]) -> String {
     times.sort();
-    let at = |percent: usize| times.get((times.len() * percent / 100).min(times.len().saturating_sub(1)));
+    // The least time that so many of a hundred keep to.
+    let at = |percent: usize| times.get((times.len() * percent).div_ceil(100).saturating_sub(1));
     let text = |percent| at(percent).map_or("-".to_owned(), |time| format!("{:.2} s", time.as_secs_f64()));
     format!("p50 {}, p95 {}", text(50), text(95))
 }
