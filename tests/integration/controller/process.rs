@@ -66,8 +66,18 @@ impl Process {
 
     /// Asks it to end, and waits for it.
     pub fn end(&mut self) -> ExitStatus {
+        self.signal("-TERM");
+        self.ended()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end.
+    pub fn ended(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -86,20 +96,27 @@ impl Process {
 
     /// The status code and body of a request.
     pub fn asks(&self, head: &str, body: &[u8]) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let head = format!("{head}\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-        stream.write_all(head.as_bytes()).unwrap();
-        let _ = stream.write_all(body);
-        let mut answer = String::new();
-        let _ = stream.read_to_string(&mut answer);
-        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
-        (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+        ask(&self.address, head, body)
     }
 
     pub fn gets(&self, path: &str) -> (u16, String) {
         self.asks(&format!("GET {path} HTTP/1.1"), b"")
     }
+}
+
+/// The status code and body of a request to whoever listens there.
+pub fn ask(address: &str, head: &str, body: &[u8]) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let length =
+        if head.contains("Content-Length") { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+    let head = format!("{head}\r\nHost: x\r\nConnection: close\r\n{length}\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let _ = stream.write_all(body);
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
+    (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
 }
 
 /// Waits until something is so.

@@ -1,43 +1,18 @@
 //! A controller that runs, the repository that it follows, and the cluster that it works on.
 
+use super::process::{self, Process};
 use crate::workbench::Workbench;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-/// How long anything is waited for before the test counts as failed. Nothing here takes a tenth of it.
-const PATIENCE: Duration = Duration::from_secs(120);
+use std::process::{Command, ExitStatus};
 
 /// A place with a repository, a file of sources and an embedded cluster.
 pub struct Scene {
     pub bench: Workbench,
     pub folder: tempfile::TempDir,
-    controller: Option<Controller>,
+    controller: Option<Process>,
     pub speed: &'static str,
     /// Further variables of the controller's environment.
     pub variables: Vec<(&'static str, String)>,
-}
-
-struct Controller {
-    child: Child,
-    said: Arc<Mutex<String>>,
-    address: String,
-}
-
-impl Drop for Scene {
-    #[expect(clippy::print_stderr, reason = "what the controller said explains a test that failed")]
-    fn drop(&mut self) {
-        if let Some(mut controller) = self.controller.take() {
-            let _ = controller.child.kill();
-            let _ = controller.child.wait();
-            if std::thread::panicking() {
-                eprintln!("----- the controller said -----\n{}", controller.said.lock().unwrap());
-            }
-        }
-    }
 }
 
 impl Scene {
@@ -92,30 +67,16 @@ impl Scene {
         let mut command = self.command();
         command.args(["--listen", "127.0.0.1:0"]).args(arguments);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let said = Arc::new(Mutex::new(String::new()));
-        let pipe = BufReader::new(child.stderr.take().unwrap());
-        let (kept, (sender, address)) = (Arc::clone(&said), std::sync::mpsc::channel());
-        std::thread::spawn(move || {
-            for line in pipe.lines().map_while(Result::ok) {
-                if let Some(rest) = line.strip_prefix("Listening on http://") {
-                    let _ = sender.send(rest.split(',').next().unwrap().to_owned());
-                }
-                kept.lock().unwrap().push_str(&(line + "\n"));
-            }
-        });
-        let address =
-            address.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it never listened:\n{}", said.lock().unwrap()));
-        self.controller = Some(Controller { child, said, address });
+        self.controller = Some(Process::start("the controller", &mut command));
     }
 
-    fn controller(&self) -> &Controller {
+    fn controller(&self) -> &Process {
         self.controller.as_ref().expect("a controller that runs")
     }
 
     /// All that the controller said so far.
     pub fn said(&self) -> String {
-        self.controller().said.lock().unwrap().clone()
+        self.controller().said()
     }
 
     /// How often it said that.
@@ -132,11 +93,7 @@ impl Scene {
     /// Waits until something is so.
     #[track_caller]
     pub fn until(&self, what: &str, so: impl Fn() -> bool) {
-        let start = Instant::now();
-        while !so() {
-            assert!(start.elapsed() < PATIENCE, "it never came to this: {what}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        process::until(what, so);
     }
 
     /// Asks it to end, and waits for it.
@@ -146,44 +103,17 @@ impl Scene {
     }
 
     pub fn signal(&self, signal: &str) {
-        let id = self.controller().child.id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        self.controller().signal(signal);
     }
 
     /// Waits for its end.
     pub fn ended(&mut self) -> ExitStatus {
-        let mut controller = self.controller.take().expect("a controller that runs");
-        let start = Instant::now();
-        loop {
-            if let Some(status) = controller.child.try_wait().unwrap() {
-                return status;
-            }
-            if start.elapsed() > PATIENCE {
-                let _ = controller.child.kill();
-                panic!("it does not end:\n{}", controller.said.lock().unwrap());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        self.controller.take().expect("a controller that runs").ended()
     }
 
     /// The status code and body of a request.
     pub fn asks(&self, head: &str, body: &[u8]) -> (u16, String) {
-        Self::asks_at(&self.controller().address, head, body)
-    }
-
-    /// The same of another of its listeners.
-    pub fn asks_at(address: &str, head: &str, body: &[u8]) -> (u16, String) {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let head = format!("{head}\r\nHost: x\r\nConnection: close\r\n");
-        let length =
-            if head.contains("Content-Length") { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
-        stream.write_all(format!("{head}{length}\r\n").as_bytes()).unwrap();
-        let _ = stream.write_all(body);
-        let mut answer = String::new();
-        let _ = stream.read_to_string(&mut answer);
-        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
-        (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+        self.controller().asks(head, body)
     }
 
     pub fn gets(&self, path: &str) -> (u16, String) {

@@ -1,5 +1,6 @@
 //! What is served at `/metrics` and `/readyz`, and what is built on it: alerts and the dashboard.
 
+use super::process::ask;
 use super::{Scene, fleet, head};
 use crate::testbed::promtool;
 use regex::Regex;
@@ -70,16 +71,16 @@ fn metrics_may_have_a_listener_of_their_own() {
     scene.hears("Metrics are at http://");
     let said = scene.said();
     let address = said.split("Metrics are at http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
-    let ask = |head: &str| Scene::asks_at(address, head, b"");
-    let served = ask("GET /metrics HTTP/1.1");
+    let asked = |head: &str| ask(address, head, b"");
+    let served = asked("GET /metrics HTTP/1.1");
     assert!(served.0 == 200 && served.1.contains("stator_sources{"), "{served:?}");
     assert_eq!(scene.gets("/metrics").0, 404, "and nowhere else");
     // Whoever may scrape may not tell of pushes.
-    let refused = ask("POST /webhooks/gitea/models HTTP/1.1");
+    let refused = asked("POST /webhooks/gitea/models HTTP/1.1");
     assert_eq!(refused, (404, r#"{"error":"there is /livez, /readyz and /metrics"}"#.to_owned()));
     let (_, refused) = scene.asks("POST /webhooks/gitea/models HTTP/1.1", b"");
     assert!(!refused.contains("there is"), "{refused}");
-    assert_eq!([scene.gets("/livez").0, ask("GET /livez HTTP/1.1").0], [200, 200]);
+    assert_eq!([scene.gets("/livez").0, asked("GET /livez HTTP/1.1").0], [200, 200]);
     assert_eq!(scene.end().code(), Some(0));
 }
 
