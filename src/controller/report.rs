@@ -85,6 +85,11 @@ impl Wanted {
         self.start.subscribe().wait_for(Option::is_some).await.ok().and_then(|start| *start)
     }
 
+    /// What the host showed of the newest commit, where it was asked already.
+    pub(super) fn start(&self) -> Option<Start> {
+        *self.start.borrow()
+    }
+
     /// Reads what the host shows of a commit, so that what is said of it there comes to an end. Says whether it had one.
     /// An error is in the host's words, or that there was no answer.
     pub(super) async fn recall(&self, commit: &str) -> Result<bool, String> {

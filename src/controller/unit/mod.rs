@@ -38,7 +38,7 @@ use super::git::Git;
 use super::hints::Hints;
 use super::live::Live;
 use super::metrics::Metrics;
-use super::report::Report;
+use super::report::{Report, Start};
 use super::requests::Requests;
 use super::sentinel::Sighting;
 use super::windows::Gate;
@@ -165,7 +165,9 @@ impl Unit {
         if let Some(previews) = previews {
             previews.ended(FAREWELL).await;
         }
-        if once && tokio::time::timeout(FAREWELL, self.look_back(heads.subscribe(), &wanted)).await.is_err() {
+        // Where the host was never asked for the newest commit, there is nothing to look back from.
+        let is_open = once && wanted.start() == Some(Start::Open);
+        if is_open && tokio::time::timeout(FAREWELL, self.look_back(heads.subscribe(), &wanted)).await.is_err() {
             tracing::warn!(source = %self.source.key, "not all older commits were asked for in time; the next start does");
         }
         report.settled(FAREWELL).await;

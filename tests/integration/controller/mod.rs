@@ -314,6 +314,10 @@ fn once_syncs_and_ends_with_a_code() {
     scene.bench.commit("break it");
     let broken = scene.bench.finish(scene.command().arg("--once")).exits(1);
     assert!(broken.stderr.contains("models/mock-0/model.yaml:7"), "{broken}");
+    // Without a commit there is nothing before it to be told of, and nothing to wait for.
+    scene.declare(&scene.source("models", "  ref: {branch: gone}\n"));
+    let gone = scene.bench.finish(scene.command().arg("--once")).exits(1);
+    assert!(gone.stderr.contains("gone") && !gone.stderr.contains("older commits"), "{gone}");
 }
 
 #[test]
