@@ -14,6 +14,7 @@ mod examples;
 mod forge;
 #[path = "../support/forge/mod.rs"]
 mod forge_fake;
+mod formats;
 mod git;
 #[path = "../support/git_server/mod.rs"]
 mod git_server;

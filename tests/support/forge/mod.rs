@@ -20,7 +20,7 @@ mod github;
 mod gitlab;
 mod state;
 
-pub use state::{Origin, State};
+pub use state::{Origin, Row, State};
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;

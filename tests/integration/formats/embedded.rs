@@ -1,0 +1,205 @@
+//! An embedded cluster that an earlier version synced into, and a plan that it saved.
+
+use super::{Place, ageless, copy, kept, marks, untouched};
+use crate::workbench::Output;
+use insta::assert_snapshot;
+
+impl Place {
+    /// Runs stator on the embedded cluster, which [`Self::cluster`] copied.
+    fn on(&self, cluster: &str, args: &[&str]) -> Output {
+        self.bench.run(args.iter().chain(&["--cluster", cluster]))
+    }
+}
+
+/// What an earlier version synced is as declared, and a sync writes no byte of it: not the objects, not the records.
+#[test]
+fn a_cluster_has_nothing_to_change() {
+    let place = Place::new();
+    let cluster = place.cluster();
+    let before = marks(&place.beside("cluster"));
+    assert_snapshot!(place.on(&cluster, &["plan", "-e", "prod", "--exit-code", "--verbose"]).success().result(), @"
+    fleet / prod at 6ef0783 against live
+
+    assistant  models/assistant/model.yaml
+      = keep DynamoGraphDeployment models/assistant   GPUs 4 h100_sxm
+      = keep DynamoModel models/assistant-sql
+      = keep DynamoModel models/assistant-summarise
+
+    chat  models/chat/model.yaml
+      = keep PersistentVolumeClaim models/weights
+      = keep DynamoGraphDeployment models/chat   GPUs 3 h200_sxm
+
+    notes  
+      = keep PersistentVolumeClaim models/notes
+          · git no longer has it; it is kept because it holds data: delete it by hand
+
+    search  models/search/model.yaml
+      = keep DynamoGraphDeployment models/search   GPUs 1 h200_sxm
+
+    trial  models/trial/model.yaml
+      = keep DynamoGraphDeploymentRequest models/trial-db25c9ca
+
+    No changes: 7 objects of 5 models are as declared; 1 is left alone, --verbose says why.
+    ");
+    assert_snapshot!(place.on(&cluster, &["plan", "-e", "staging", "--prune=false", "--exit-code"]).success().result(), @"
+    fleet / staging at 6ef0783 against live
+
+    No changes: 2 objects of 2 models are as declared; 2 are left alone, --verbose says why.
+    ");
+    for environment in [&["-e", "prod"][..], &["-e", "staging", "--prune=false"]] {
+        place.on(&cluster, &[&["diff"], environment].concat()).success();
+        let sync = place.on(&cluster, &[&["sync", "--yes", "--wait"], environment].concat()).success();
+        assert!(sync.stdout.contains(", 0 writes."), "{sync}");
+        untouched(&place.beside("cluster"), &before);
+    }
+}
+
+/// The records are read whole: health, inventory, history, and those of what git no longer has.
+#[test]
+fn records_tell_what_was_done() {
+    let place = Place::new();
+    let cluster = place.cluster();
+    let said = |args: &[&str]| ageless(&place.on(&cluster, args).success().stdout);
+    assert_snapshot!(said(&["status", "-e", "prod", "-o", "wide"]), @"
+    NAME  SYNC  HEALTH  GPUS  REVISION  AGE  NAMESPACE  KIND  SOURCE  LAST SYNC  MESSAGE
+    assistant  Synced  Healthy  4 h100_sxm  5b1eec6  [AGE]  models  DynamoGraphDeployment  models/assistant/model.yaml  Succeeded [AGE] ago  all components are ready
+    chat  Synced  Healthy  3 h200_sxm  5b1eec6  [AGE]  models  DynamoGraphDeployment  models/chat/model.yaml  Succeeded [AGE] ago  all components are ready
+    notes  Synced  Healthy  0  -  -  models  -  -  -  bound
+    search  Synced  Healthy  1 h200_sxm  6ef0783  [AGE]  models  DynamoGraphDeployment  models/search/model.yaml  Succeeded [AGE] ago  all components are ready
+    trial  Synced  Healthy  0  5b1eec6  [AGE]  models  DynamoGraphDeploymentRequest  models/trial/model.yaml  Succeeded [AGE] ago  a recommendation is available: `stator lock` keeps it in git
+    ");
+    assert_snapshot!(said(&["history", "search", "-e", "prod"]), @"
+    2026-11-22T11:16:54Z  Succeeded  6ef0783
+      create DynamoGraphDeployment models/search (none)
+      delete DynamoGraphDeploymentRequest models/search-0bb8540e (delete)
+    2026-11-22T11:16:49Z  Succeeded  5b1eec6
+      create DynamoGraphDeploymentRequest models/search-0bb8540e (none)
+    ");
+    assert_snapshot!(said(&["describe", "assistant", "-e", "prod"]), @"
+    Name:  assistant
+    Namespace: models
+    Source:  models/assistant/model.yaml
+    Revision:  5b1eec6
+    Sync:  Synced
+    Health:  Healthy
+    GPUs:  4 h100_sxm
+    Created:  [AGE] ago (2026-11-22T11:16:48Z)
+    Last sync: Succeeded [AGE] ago
+    Message:  all components are ready
+
+    OBJECT  ACTION  HEALTH  MESSAGE
+    DynamoGraphDeployment models/assistant  keep  Healthy  all components are ready
+    DynamoModel models/assistant-sql  keep  Healthy  loaded on 3 of 3 endpoints
+    DynamoModel models/assistant-summarise  keep  Healthy  loaded on 3 of 3 endpoints
+
+    CONDITION  STATUS  REASON  SINCE  MESSAGE
+    Ready  True  Healthy  2026-11-22T11:16:51Z  loaded on 3 of 3 endpoints
+    Reconciling  False  Healthy  2026-11-22T11:16:51Z  -
+    Stalled  False  Healthy  2026-11-22T11:16:48Z  -
+
+    APPLIED OBJECT  GENERATION  PRUNED  UID
+    DynamoGraphDeployment models/assistant  1  yes  dcd60c33-7bee-4ffd-b346-3fa69d0478ac
+    DynamoModel models/assistant-sql  1  yes  6573f307-dc02-4b8f-a70a-75f1dbcff2b0
+    DynamoModel models/assistant-summarise  1  yes  7725b7d3-3913-42f0-9de0-701905bed495
+
+    History:
+    2026-11-22T11:16:51Z  Succeeded  5b1eec6
+      create DynamoGraphDeployment models/assistant (none)
+      create DynamoModel models/assistant-sql (adapter-only)
+      create DynamoModel models/assistant-summarise (adapter-only)
+    ");
+    // Removed from git, and left in the cluster by a sync that prunes nothing.
+    assert_snapshot!(said(&["status", "-e", "staging"]), @"
+    NAME  SYNC  HEALTH  GPUS  REVISION  AGE  MESSAGE
+    chat  Synced  Healthy  2 h200_sxm  5b1eec6  [AGE]  all components are ready
+    notes  OutOfSync  Healthy  0  5b1eec6  [AGE]  1 of 2 objects differ from git
+    ");
+    assert_snapshot!(said(&["describe", "notes", "-e", "staging"]), @"
+    Name:  notes
+    Namespace: models-staging
+    Source:  models/notes/model.yaml
+    Revision:  5b1eec6
+    Sync:  OutOfSync
+    Health:  Healthy
+    GPUs:  0
+    Created:  [AGE] ago (2026-11-22T11:16:50Z)
+    Last sync: Succeeded [AGE] ago
+    Message:  1 of 2 objects differ from git
+
+    OBJECT  ACTION  HEALTH  MESSAGE
+    PersistentVolumeClaim models-staging/notes  keep  Healthy  bound
+    DynamoGraphDeployment models-staging/notes  delete  Healthy  all components are ready
+
+    CONDITION  STATUS  REASON  SINCE  MESSAGE
+    Ready  False  Unknown  2026-11-22T11:16:56Z  -
+    Reconciling  True  Unknown  2026-11-22T11:16:56Z  -
+    Stalled  False  Unknown  2026-11-22T11:16:51Z  -
+
+    APPLIED OBJECT  GENERATION  PRUNED  UID
+    DynamoGraphDeployment models-staging/notes  1  yes  5f57b99e-7df3-43c8-8e02-1ddb7935243a
+    PersistentVolumeClaim models-staging/notes  -  kept  01a99063-e704-4017-a486-73e51775f719
+
+    History:
+    2026-11-22T11:16:51Z  Succeeded  5b1eec6
+      create PersistentVolumeClaim models-staging/notes (none)
+      create DynamoGraphDeployment models-staging/notes (none)
+    ");
+    let plan = place.on(&cluster, &["plan", "-e", "staging"]).success();
+    assert_snapshot!(plan.result(), @"
+    fleet / staging at 6ef0783 against live
+
+    notes  models/notes/model.yaml
+      - delete DynamoGraphDeployment models-staging/notes
+          · model notes is no longer in git
+
+    Plan: 0 to create, 0 to change, 1 to delete, 3 unchanged.
+    GPUs: 2 h200_sxm
+    ");
+}
+
+/// What git no longer has is pruned by what the record says of it, and nothing beside it.
+#[test]
+fn what_was_removed_is_pruned() {
+    let place = Place::new();
+    let cluster = place.cluster();
+    // Nobody plays the operator, whose finalizer is on the graph.
+    let sync = place
+        .on(&cluster, &["sync", "-e", "staging", "--yes", "--wait", "--simulate-operator", "--simulate-speed", "1000"]);
+    assert_snapshot!(sync.success().result(), @"
+    MODEL  RESULT  APPLIED  PRUNED  MESSAGE
+    notes  Synced  0        1       -
+    2 of 2 models synced, 2 writes.
+    ");
+    assert_eq!(
+        place.on(&cluster, &["status", "-e", "staging", "-o", "name"]).success().stdout,
+        "model/models-staging/chat\nmodel/models-staging/notes\n"
+    );
+}
+
+/// A plan that an earlier version saved is the plan that this one makes, so it is carried out; and it is refused once the
+/// cluster is another.
+#[test]
+fn a_saved_plan_is_carried_out() {
+    let place = Place::new();
+    let cluster = place.cluster();
+    copy(&kept("change"), &place.bench.root(), &[]);
+    let file = kept("plan.json");
+    let sync = || place.on(&cluster, &["sync", "-e", "prod", "--yes", "--plan", file.to_str().unwrap()]);
+    let graph = place.beside("cluster/models/dynamographdeployments/chat.yaml");
+    let text = fs_err::read_to_string(&graph).unwrap();
+    fs_err::write(&graph, text.replace("replicas: 3", "replicas: 2")).unwrap();
+    assert_snapshot!(sync().exits(1).notes().replace(file.to_str().unwrap(), "[PLAN]"), @"
+    Using the embedded cluster in [TMP]/cluster.
+    error: the plan in [PLAN] is no longer what a sync would do:
+      DynamoGraphDeployment models/chat: other fields change
+    hint: plan again, look at it, and sync that one
+    ");
+    fs_err::write(&graph, text).unwrap();
+    assert_snapshot!(sync().success().result(), @"
+    MODEL      RESULT  APPLIED  PRUNED  MESSAGE
+    assistant  Synced  0        1       -
+    chat       Synced  2        0       -
+    coder      Synced  1        0       -
+    6 of 6 models synced, 10 writes.
+    ");
+}

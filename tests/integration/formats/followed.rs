@@ -1,0 +1,30 @@
+//! The folder of a controller that followed a repository, with its mirrors, and the file of its sources.
+
+use super::{FOLDER, HOST, Place, copy, kept, marks, untouched};
+
+/// A controller takes up the mirrors of an earlier version as they are: it asks the git host for its refs and for nothing
+/// else, makes no mirror anew, and has nothing to write to the cluster.
+#[test]
+fn mirrors_are_taken_up_as_they_are() {
+    let place = Place::new();
+    let cluster = place.cluster();
+    let (host, here) = (place.host(), place.beside("").to_str().unwrap().trim_end_matches('/').to_owned());
+    let words = [(HOST, host.as_str()), (FOLDER, here.as_str())];
+    copy(&kept("controller"), &place.beside("controller"), &words);
+    let data = place.beside("controller/data");
+    for folder in fs_err::read_to_string(kept("controller/empty-folders")).unwrap().lines() {
+        fs_err::create_dir_all(data.join(folder)).unwrap();
+    }
+    let (mirrors, objects) = (marks(&data), marks(&place.beside("cluster")));
+    let mut command = place.bench.command();
+    command.arg("controller").arg("--source").arg(place.beside("controller/sources.yaml"));
+    command.arg("--data").arg(&data).args(["--cluster", &cluster, "--once"]);
+    let told = place.bench.finish(&mut command).success();
+    assert!(!told.stderr.contains("made anew"), "{told}");
+    assert_eq!(told.stderr.matches("nothing to change").count(), 2, "{told}");
+    let asked: Vec<String> =
+        place.git.asked().into_iter().map(|asked| format!("{} {}", asked.method, asked.target)).collect();
+    insta::assert_snapshot!(asked.join("\n"), @"GET /team/models.git/info/refs?service=git-upload-pack");
+    untouched(&data, &mirrors);
+    untouched(&place.beside("cluster"), &objects);
+}
