@@ -4,20 +4,6 @@
 //! become a plan, and a sync carries the plan out. `docs/architecture.md` draws it.
 
 pub mod cli;
-pub mod cluster;
 pub mod controller;
-pub mod dynamo;
-pub mod fields;
-pub mod finding;
-pub mod forge;
-pub mod import;
-pub mod intent;
-pub mod mask;
-pub mod object;
-pub mod plan;
-pub mod present;
-pub mod render;
 pub mod server;
-pub mod source;
-pub mod sync;
 pub mod telemetry;

@@ -6,8 +6,8 @@
 
 mod fidelity;
 
-use stator::finding::Rule;
-use stator::intent::explain::{Child, Explanation, explain};
+use stator_core::finding::Rule;
+use stator_model::intent::explain::{Child, Explanation, explain};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -122,11 +122,11 @@ fn help(command: &clap::Command) -> String {
 #[test]
 fn the_page_of_the_rules_follows_the_rooms() {
     let rooms: &[(&str, &[Rule])] = &[
-        ("Intents", stator::intent::rules::ALL),
-        ("Dynamo", stator::dynamo::admission::rules::ALL),
-        ("Rendering", stator::render::rules::ALL),
-        ("Plans", stator::plan::rules::ALL),
-        ("Importing", stator::import::rules::ALL),
+        ("Intents", stator_model::intent::rules::ALL),
+        ("Dynamo", stator_core::dynamo::admission::rules::ALL),
+        ("Rendering", stator_model::render::rules::ALL),
+        ("Plans", stator_model::plan::rules::ALL),
+        ("Importing", stator_model::import::rules::ALL),
         ("Sources", stator::controller::file::rules::ALL),
     ];
     let mut page = "# Rules\n\nGenerated from the sources. Every finding carries the id of the rule that it breaks; \
@@ -148,7 +148,8 @@ fn the_page_of_the_rules_follows_the_rooms() {
 
     // Each room keeps its rules in a file of that name: a new one must be on the page too.
     let mut files = 0;
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.join("src"), root.join("crates")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -171,10 +172,10 @@ fn the_page_of_dynamo_follows_the_verdicts() {
 
 #[test]
 fn the_page_of_dynamo_follows_the_tables() {
-    use stator::dynamo::conversion::rules::{ALL as MAPPINGS, Fate};
-    use stator::dynamo::{deprecations, registry};
+    use stator_core::dynamo::conversion::rules::{ALL as MAPPINGS, Fate};
+    use stator_core::dynamo::{deprecations, registry};
 
-    let mut page = "# What is known of Dynamo\n\nGenerated from the tables in `src/dynamo/`, which validation, rendering, \
+    let mut page = "# What is known of Dynamo\n\nGenerated from the tables in `crates/stator-core/src/dynamo/`, which validation, rendering, \
                     planning and import read.\n\n## What Dynamo gives up\n\n`stator validate` and `stator plan` warn of \
                     these (`dynamo/deprecated`). A line of a release after 1.2 counts for models whose images are of that \
                     release or a later one.\n\n| What | Since | Removed in | Instead |\n|-|-|-|-|\n"
@@ -275,7 +276,7 @@ fn described(schema: &serde_json::Value, path: &str, page: &mut String) {
 #[test]
 fn the_page_of_sources_follows_the_definition() {
     use stator::controller::requests;
-    let definition = stator::source::model_source::crd::custom_resource_definition();
+    let definition = stator_git::source::model_source::crd::custom_resource_definition();
     let version = &definition["spec"]["versions"][0];
     let mut page = "# Sources in a cluster\n\nGenerated from the types, like the definition that the API server checks them \
                     by: `crds/stator.dev_modelsources.yaml`. A file for `stator controller --source` holds the same, and is \

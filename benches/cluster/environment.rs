@@ -2,12 +2,12 @@
 
 use super::Fallible;
 use super::testbed::ControlPlane;
-use stator::cluster::Cluster;
-use stator::intent::Workspace;
-use stator::object::{Object, ObjectRef};
-use stator::plan::{PlanInput, plan};
-use stator::render::{Rendered, Target, render_all};
-use stator::sync::{SyncOptions, SyncReport, gather, run};
+use stator_cluster::cluster::Cluster;
+use stator_cluster::sync::{SyncOptions, SyncReport, gather, run};
+use stator_core::object::{Object, ObjectRef};
+use stator_model::intent::Workspace;
+use stator_model::plan::{PlanInput, plan};
+use stator_model::render::{Rendered, Target, render_all};
 use std::fmt::Write as _;
 
 /// A repository in a folder, and a namespace.
@@ -54,8 +54,8 @@ impl Environment {
         Ok(rendered.into_iter().flat_map(|one| one.objects).map(|one| one.object).collect())
     }
 
-    fn render(&self) -> Fallible<(Target, Vec<Rendered>, stator::intent::Selection, String)> {
-        let checkout = stator::source::open(self.folder.path())?;
+    fn render(&self) -> Fallible<(Target, Vec<Rendered>, stator_model::intent::Selection, String)> {
+        let checkout = stator_git::source::open(self.folder.path())?;
         let selection = Workspace::parse(&checkout.tree).environment(None)?;
         let target = Target {
             repository: selection.repository.clone(),

@@ -3,9 +3,9 @@
 use super::Fallible;
 use rayon::prelude::*;
 use serde_json::Value;
-use stator::intent::{Selection, Workspace};
-use stator::object::Object;
-use stator::render::{Rendered, Target, emit, render_all};
+use stator_core::object::Object;
+use stator_model::intent::{Selection, Workspace};
+use stator_model::render::{Rendered, Target, emit, render_all};
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(phase: &str, folder: &Path) -> Fallible<String> {
 
 /// The lower bound: read the files and have serde-saphyr make values of them, on all cores.
 fn parse(folder: &Path) -> Fallible<String> {
-    let checkout = stator::source::open(folder)?;
+    let checkout = stator_git::source::open(folder)?;
     let parsed = checkout
         .tree
         .files
@@ -51,7 +51,7 @@ fn parse(folder: &Path) -> Fallible<String> {
 }
 
 fn load(folder: &Path) -> Fallible<Selection> {
-    let checkout = stator::source::open(folder)?;
+    let checkout = stator_git::source::open(folder)?;
     let selection = Workspace::parse(&checkout.tree).environment(Some("prod"))?;
     match selection.findings.first() {
         Some(finding) => Err(format!("the run's own intents have a finding: {finding:?}").into()),
@@ -65,7 +65,7 @@ fn rendered(folder: &Path) -> Fallible<Vec<Rendered>> {
         repository: selection.repository.clone(),
         environment: selection.name.clone(),
         namespace: selection.environment.namespace.to_string(),
-        platform: stator::dynamo::admission::Platform::default(),
+        platform: stator_core::dynamo::admission::Platform::default(),
     };
     Ok(render_all(&selection.intents, &target))
 }

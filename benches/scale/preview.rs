@@ -4,17 +4,17 @@ use super::Fallible;
 use git2::{IndexEntry, IndexTime, Repository, Signature};
 use stator::controller::preview::commits::{self, Wanted};
 use stator::controller::preview::planner::Planner;
-use stator::intent::SourceFile;
-use stator::present::preview::{Budget, Preview, Shown, comment};
-use stator::source::credentials::Credentials;
-use stator::source::mirror::{Mirror, Remote};
-use stator::source::url::{Allowed, RepositoryUrl};
+use stator_git::source::credentials::Credentials;
+use stator_git::source::mirror::{Mirror, Remote};
+use stator_git::source::url::{Allowed, RepositoryUrl};
+use stator_model::intent::SourceFile;
+use stator_model::present::preview::{Budget, Preview, Shown, comment};
 use std::path::Path;
 use std::time::Instant;
 
 /// `first` is the first pull request after a start, with everything still to be read; `one-changed` a later one.
 pub(crate) fn run(which: &str, folder: &Path) -> Fallible<(f64, String)> {
-    let tree = stator::source::open(folder)?.tree;
+    let tree = stator_git::source::open(folder)?.tree;
     let place = tempfile::tempdir()?;
     let path = place.path().join("origin.git");
     let origin = Repository::init_bare(&path)?;

@@ -1,12 +1,12 @@
 //! Options that several verbs share. A verb takes a group only where every option of it does something.
 
 use super::error::CliError;
-use crate::cluster::AnyCluster;
-use crate::cluster::embedded::Embedded;
-use crate::cluster::embedded::operator::{Operator, OperatorHandle};
-use crate::plan::HoldKind;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use stator_cluster::cluster::AnyCluster;
+use stator_cluster::cluster::embedded::Embedded;
+use stator_cluster::cluster::embedded::operator::{Operator, OperatorHandle};
+use stator_model::plan::HoldKind;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;

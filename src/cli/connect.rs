@@ -3,9 +3,9 @@
 use super::args::ClusterArgs;
 use super::error::{CliError, ErrorKind};
 use super::output::Output;
-use crate::cluster::embedded::{Embedded, Options};
-use crate::cluster::kube::{self, ConnectError, Kube};
-use crate::cluster::{AnyCluster, Cluster as _};
+use stator_cluster::cluster::embedded::{Embedded, Options};
+use stator_cluster::cluster::kube::{self, ConnectError, Kube};
+use stator_cluster::cluster::{AnyCluster, Cluster as _};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
@@ -110,7 +110,7 @@ pub async fn preflight(cluster: &AnyCluster, output: &Output) -> Result<(), CliE
     Err(blocking.iter().skip(1).fold(error, |error, one| error.hint(&one.fix)))
 }
 
-pub use crate::sync::desired::learn;
+pub use stator_cluster::sync::desired::learn;
 
 fn open_embedded(folder: &Path, why: &str, output: &Output) -> Result<Embedded, CliError> {
     let folder = shorten(folder);

@@ -4,8 +4,8 @@ use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg};
 use super::error::{CliError, Exit};
 use super::output::Output;
 use super::{connect, plan, repository};
-use crate::present::{diff, findings};
 use clap::{ArgAction, Args};
+use stator_model::present::{diff, findings};
 
 /// Show what a sync would change as a unified diff
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
     .await?;
     output.result(&diff::unified(&plan, &output.look))?;
     output.block(&findings::brief(&plan.findings, &output.notes));
-    let faulty = plan.findings.iter().any(crate::finding::Finding::is_error);
+    let faulty = plan.findings.iter().any(stator_core::finding::Finding::is_error);
     let differs = arguments.exit_code && plan::has_changes(&plan);
     Ok(if faulty || differs { Exit::No } else { Exit::Success })
 }

@@ -131,14 +131,14 @@ impl From<serde_json::Error> for CliError {
     }
 }
 
-impl From<crate::source::SourceError> for CliError {
-    fn from(error: crate::source::SourceError) -> Self {
+impl From<stator_git::source::SourceError> for CliError {
+    fn from(error: stator_git::source::SourceError) -> Self {
         Self::input(error.to_string()).hint(error.help())
     }
 }
 
-impl From<crate::cluster::ClusterError> for CliError {
-    fn from(error: crate::cluster::ClusterError) -> Self {
+impl From<stator_cluster::cluster::ClusterError> for CliError {
+    fn from(error: stator_cluster::cluster::ClusterError) -> Self {
         let hint = error.help().into_owned();
         Self::new(ErrorKind::Cluster, error.to_string()).hint(hint)
     }

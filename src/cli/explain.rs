@@ -2,9 +2,9 @@
 
 use super::error::{CliError, Exit};
 use super::output::Output;
-use crate::intent::explain::{ExplainError, Explanation, explain};
-use crate::present::{Look, Tone, escape};
 use clap::{Args, ValueEnum};
+use stator_model::intent::explain::{ExplainError, Explanation, explain};
+use stator_model::present::{Look, Tone, escape};
 use std::fmt::Write as _;
 
 /// Say what a field means, which values it takes, and what stands below it
@@ -34,7 +34,7 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
     let explanation = explain(&arguments.field)?;
     output.result(&match arguments.output {
         Format::Text => text(&explanation, &output.look),
-        Format::Json => crate::present::json(&explanation)?,
+        Format::Json => stator_model::present::json(&explanation)?,
     })?;
     Ok(Exit::Success)
 }

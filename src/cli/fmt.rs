@@ -4,12 +4,12 @@ use super::args::PathArg;
 use super::error::{CliError, Exit};
 use super::files;
 use super::output::Output;
-use crate::intent::format::format;
-use crate::present::{count, escape};
-use crate::source;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use rayon::prelude::*;
+use stator_git::source;
+use stator_model::intent::format::format;
+use stator_model::present::{count, escape};
 
 /// Write model.yaml, overlays and stator.yaml in canonical order and style; comments stay
 #[derive(Debug, Args)]

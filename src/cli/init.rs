@@ -3,9 +3,9 @@
 use super::error::{CliError, Exit};
 use super::files;
 use super::output::Output;
-use crate::intent::scaffold;
-use crate::present::escape;
 use clap::{Args, ValueHint};
+use stator_model::intent::scaffold;
+use stator_model::present::escape;
 use std::path::PathBuf;
 
 /// Write a small repository that validates, renders and syncs as it stands

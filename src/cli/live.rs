@@ -3,10 +3,10 @@
 use super::args::ChangeArgs;
 use super::error::{CliError, ErrorKind};
 use super::repository::{self, Desired, Opened};
-use crate::cluster::Cluster;
-use crate::plan::{self, Plan, PlanInput, Record, Scope};
-use crate::sync::{Aim, GatherError, Gathered};
 use rayon::prelude::*;
+use stator_cluster::cluster::Cluster;
+use stator_cluster::sync::{Aim, GatherError, Gathered};
+use stator_model::plan::{self, Plan, PlanInput, Record, Scope};
 
 /// Looks at everything that a plan of these objects needs to know of a cluster.
 pub async fn read<C: Cluster>(cluster: &C, desired: &Desired) -> Result<Gathered, CliError> {

@@ -5,15 +5,15 @@ use super::error::{CliError, ErrorKind, Exit};
 use super::output::Output;
 use super::repository::{self, Opened};
 use super::{connect, files, status};
-use crate::cluster::Cluster;
-use crate::finding::{Finding, Location};
-use crate::intent::lock::Lock;
-use crate::intent::{Intent, Selection};
-use crate::plan;
-use crate::present::findings;
-use crate::render::{self, Target, emit, profiled};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
+use stator_cluster::cluster::Cluster;
+use stator_core::finding::{Finding, Location};
+use stator_model::intent::lock::Lock;
+use stator_model::intent::{Intent, Selection};
+use stator_model::plan;
+use stator_model::present::findings;
+use stator_model::render::{self, Target, emit, profiled};
 use std::collections::BTreeMap;
 
 /// Write what Dynamo's profiler chose for models with `sla` beside them, so that git decides from then on
@@ -109,7 +109,7 @@ fn is_part(path: &str) -> bool {
 fn state(opened: &Opened, selection: &Selection, intent: &Intent) -> String {
     let file = lock_file(opened, selection, intent);
     let stale = selection.findings.iter().find(|one| {
-        one.rule == crate::intent::rules::LOCK_STALE && folder(&one.location.file) == folder(&intent.source)
+        one.rule == stator_model::intent::rules::LOCK_STALE && folder(&one.location.file) == folder(&intent.source)
     });
     match stale {
         Some(finding) => format!("{}: {}", finding.location.file, finding.message),

@@ -165,7 +165,7 @@ async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
 }
 
 /// Logs go to standard error: warnings by default, more with each `-v`. `STATOR_LOG` takes filters
-/// (`stator::sync=debug`), `STATOR_LOG_FORMAT=json` makes each line JSON.
+/// (`stator_cluster::sync=debug`), `STATOR_LOG_FORMAT=json` makes each line JSON.
 fn tracing_to_stderr(common: &Common, output: &Output, verb: &Verb) {
     // What runs for days says what it does.
     let runs = if let Verb::Controller(controller::Arguments { log_format, .. })

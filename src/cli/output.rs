@@ -2,7 +2,7 @@
 
 use super::args::{ColorWhen, Common};
 use super::error::CliError;
-use crate::present::{Look, Tone, escape};
+use stator_model::present::{Look, Tone, escape};
 use std::io::{IsTerminal as _, Write as _};
 
 /// The two streams, and how each looks.

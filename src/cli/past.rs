@@ -4,12 +4,12 @@ use super::args::{ClusterArgs, EnvironmentArgs};
 use super::error::{CliError, Exit};
 use super::output::Output;
 use super::{connect, repository, status};
-use crate::cluster::kube::Event;
-use crate::plan::{ModelStatus, Record};
-use crate::present::record::ClusterEvent;
-use crate::present::{record as present, status as faces};
 use clap::{Args, ValueEnum, ValueHint};
 use serde_json::json;
+use stator_cluster::cluster::kube::Event;
+use stator_model::plan::{ModelStatus, Record};
+use stator_model::present::record::ClusterEvent;
+use stator_model::present::{record as present, status as faces};
 use std::path::PathBuf;
 
 /// Where the records are.
@@ -103,7 +103,7 @@ fn about(models: &[ModelStatus], events: Vec<Event>) -> Vec<ClusterEvent> {
         .filter_map(|event| {
             let objects = models.iter().flat_map(|model| model.objects.iter().map(move |one| (model, &one.object)));
             // What Dynamo's operator makes is named after the graph; the longest name that fits is the graph's own.
-            let fits = |object: &crate::object::ObjectRef| {
+            let fits = |object: &stator_core::object::ObjectRef| {
                 let own = object.kind == event.kind && object.name == event.name;
                 own || event.name.strip_prefix(&object.name).is_some_and(|rest| rest.starts_with('-'))
             };
@@ -140,7 +140,7 @@ pub async fn history(arguments: &HistoryArguments, output: &Output) -> Result<Ex
         (Format::Text, None) => "Nothing has happened yet.\n".to_owned(),
         (Format::Json, record) => {
             let history = record.map(|record| record.history.as_slice()).unwrap_or_default();
-            crate::present::json(&json!({"model": name, "history": history}))?
+            stator_model::present::json(&json!({"model": name, "history": history}))?
         }
     })?;
     Ok(Exit::Success)
@@ -157,7 +157,7 @@ pub async fn events(arguments: &EventsArguments, output: &Output) -> Result<Exit
     let events = present::events(wanted);
     output.result(&match arguments.place.output {
         Format::Text => present::table(&events, &said, &output.look),
-        Format::Json => crate::present::json(&json!({"events": events, "cluster": said}))?,
+        Format::Json => stator_model::present::json(&json!({"events": events, "cluster": said}))?,
     })?;
     Ok(Exit::Success)
 }
@@ -169,7 +169,7 @@ pub async fn describe(arguments: &DescribeArguments, output: &Output) -> Result<
     let record = record_of(&name, &models, &records)?;
     let model = models.iter().find(|model| model.name == name);
     output.result(&match arguments.place.output {
-        Format::Json => crate::present::json(&json!({"model": model, "record": record, "cluster": said}))?,
+        Format::Json => stator_model::present::json(&json!({"model": model, "record": record, "cluster": said}))?,
         Format::Text => {
             let now = jiff::Timestamp::now();
             let mut parts = Vec::new();

@@ -5,10 +5,10 @@ use super::error::{CliError, Exit};
 use super::output::Output;
 use super::repository::{self, Opened};
 use super::{connect, live, revisions};
-use crate::plan::{Action, Change, Disruption, Plan};
-use crate::present::{plan as present, preview};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
+use stator_model::plan::{Action, Change, Disruption, Plan};
+use stator_model::present::{plan as present, preview};
 
 /// Show what a sync would change, and what that costs
 ///
@@ -157,7 +157,7 @@ fn verdict(plan: &Plan, arguments: &Arguments, output: &Output) -> Exit {
         output.warn(&format!("--fail-on: {action} {} ({disruption})", change.object));
         exit = Exit::No;
     }
-    if arguments.exit_code && has_changes(plan) || plan.findings.iter().any(crate::finding::Finding::is_error) {
+    if arguments.exit_code && has_changes(plan) || plan.findings.iter().any(stator_core::finding::Finding::is_error) {
         exit = Exit::No;
     }
     exit

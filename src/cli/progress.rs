@@ -1,10 +1,10 @@
 //! What a sync says while it runs: a bar on a terminal, lines elsewhere; both on standard error.
 
 use super::output::Output;
-use crate::plan::Plan;
-use crate::present::escape;
-use crate::sync::Progress as Event;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use stator_cluster::sync::Progress as Event;
+use stator_model::plan::Plan;
+use stator_model::present::escape;
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::time::Duration;

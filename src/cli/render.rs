@@ -5,10 +5,10 @@ use super::error::{CliError, ErrorKind, Exit};
 use super::files;
 use super::output::Output;
 use super::repository;
-use crate::object::Object;
-use crate::present::{count, findings};
-use crate::render::emit;
 use clap::{Args, ValueEnum, ValueHint};
+use stator_core::object::Object;
+use stator_model::present::{count, findings};
+use stator_model::render::emit;
 use std::path::PathBuf;
 
 /// Show the desired objects of an environment, in apply order. No cluster is needed
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
                 let name = format!("{}-{}", object.kind().to_lowercase(), object.name());
                 let (extension, text) = match arguments.output {
                     Format::Yaml => ("yaml", text(arguments.output, &[object])?),
-                    Format::Json => ("json", crate::present::json(object)?),
+                    Format::Json => ("json", stator_model::present::json(object)?),
                 };
                 let path = folder.join(file_name(model)).join(format!("{}.{extension}", file_name(&name)));
                 files::write(&path, text.as_bytes())?;
@@ -70,10 +70,10 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
         }
     }
     let found = repository::in_scope(desired.findings, scope);
-    if !found.is_empty() && (!output.is_quiet() || found.iter().any(crate::finding::Finding::is_error)) {
+    if !found.is_empty() && (!output.is_quiet() || found.iter().any(stator_core::finding::Finding::is_error)) {
         output.block(&findings::full(&found, &|file| opened.text(file), &output.notes));
     }
-    Ok(if found.iter().any(crate::finding::Finding::is_error) { Exit::No } else { Exit::Success })
+    Ok(if found.iter().any(stator_core::finding::Finding::is_error) { Exit::No } else { Exit::Success })
 }
 
 fn text(format: Format, objects: &[&Object]) -> Result<String, CliError> {

@@ -3,12 +3,12 @@
 use super::args::EnvironmentArgs;
 use super::error::CliError;
 use super::output::Output;
-use crate::finding::Finding;
-use crate::intent::scalar::DnsName;
-use crate::intent::{EnvironmentError, Selection, Workspace};
-use crate::source::{self, Checkout, Scope};
-pub use crate::sync::Desired;
-pub use crate::sync::desired::target;
+pub use stator_cluster::sync::Desired;
+pub use stator_cluster::sync::desired::target;
+use stator_core::finding::Finding;
+use stator_git::source::{self, Checkout, Scope};
+use stator_model::intent::scalar::DnsName;
+use stator_model::intent::{EnvironmentError, Selection, Workspace};
 use std::path::Path;
 
 /// A repository, read and parsed.

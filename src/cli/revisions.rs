@@ -3,10 +3,10 @@
 use super::args::EnvironmentArgs;
 use super::error::CliError;
 use super::repository::{self, Opened};
-use crate::intent::{EnvironmentError, Workspace};
-use crate::plan::{self, Comparison, Plan};
-use crate::render::Rendered;
-use crate::source::{self, Scope};
+use stator_git::source::{self, Scope};
+use stator_model::intent::{EnvironmentError, Workspace};
+use stator_model::plan::{self, Comparison, Plan};
+use stator_model::render::Rendered;
 
 /// Plans what turns `from` into `to`, or into the files as they are.
 pub fn compare(opened: &Opened, from: &str, to: Option<&str>, environment: &EnvironmentArgs) -> Result<Plan, CliError> {

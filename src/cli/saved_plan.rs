@@ -1,8 +1,8 @@
 //! `sync --plan FILE`: the plan that somebody looked at is the plan that is carried out.
 
 use super::error::{CliError, ErrorKind};
-use crate::plan::Plan;
 use serde::Deserialize;
+use stator_model::plan::Plan;
 use std::collections::BTreeMap;
 use std::path::Path;
 

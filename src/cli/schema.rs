@@ -2,11 +2,11 @@
 
 use super::error::{CliError, Exit};
 use super::output::Output;
-use crate::intent::schema::{SchemaKind, schema};
-use crate::source::model_source::ModelSource;
 use clap::{Args, ValueEnum};
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
+use stator_git::source::model_source::ModelSource;
+use stator_model::intent::schema::{SchemaKind, schema};
 
 /// Print the JSON Schema of a document that stator reads or writes
 #[derive(Debug, Args)]
@@ -45,9 +45,9 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
         Document::Defaults => schema(SchemaKind::Defaults),
         Document::Lock => schema(SchemaKind::Lock),
         Document::Source => source(),
-        Document::Plan => crate::plan::schema(),
+        Document::Plan => stator_model::plan::schema(),
     };
-    output.result(&crate::present::json(&document)?)?;
+    output.result(&stator_model::present::json(&document)?)?;
     Ok(Exit::Success)
 }
 

@@ -6,16 +6,16 @@ use super::live;
 use super::output::Output;
 use super::repository::{self, Desired, Opened};
 use super::{connect, signals};
-use crate::cluster::{AnyCluster, Cluster as _, WatchEvent};
-use crate::dynamo::kinds;
-use crate::finding::nearest;
-use crate::intent::Selection;
-use crate::object::ObjectRef;
-use crate::plan::{self, ModelStatus, Record, Sight};
-use crate::present::status as present;
-use crate::sync;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
+use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
+use stator_cluster::sync;
+use stator_core::dynamo::kinds;
+use stator_core::finding::nearest;
+use stator_core::object::ObjectRef;
+use stator_model::intent::Selection;
+use stator_model::plan::{self, ModelStatus, Record, Sight};
+use stator_model::present::status as present;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -193,7 +193,7 @@ fn text(models: &[ModelStatus], format: Format, output: &Output) -> Result<Strin
     Ok(match format {
         Format::Table => present::table(models, false, now, &output.look),
         Format::Wide => present::table(models, true, now, &output.look),
-        Format::Json => crate::present::json(&present::Report { models })?,
+        Format::Json => stator_model::present::json(&present::Report { models })?,
         Format::Yaml => serde_saphyr::to_string(&present::Report { models })
             .map_err(|error| CliError::new(ErrorKind::Bug, format!("the status cannot be written as YAML: {error}")))?,
         Format::Name => present::names(models),

@@ -9,16 +9,16 @@ use super::repository::Opened;
 use super::signals::interrupted;
 use super::sources::ask::{self, SourceArgs, Wish};
 use super::{connect, repository, saved_plan};
-use crate::cluster::{AnyCluster, ApplyRequest, Cluster as _};
 use crate::controller::watch::Watch;
-use crate::intent::{Selection, SourceTree};
-use crate::plan::{Plan, Step};
-use crate::present::plan as present;
-use crate::present::table::{Cell, Table};
-use crate::present::{Look, Tone, count};
-use crate::sync::{self, Cancel, SyncOptions, SyncReport, SyncResult};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster as _};
+use stator_cluster::sync::{self, Cancel, SyncOptions, SyncReport, SyncResult};
+use stator_model::intent::{Selection, SourceTree};
+use stator_model::plan::{Plan, Step};
+use stator_model::present::plan as present;
+use stator_model::present::table::{Cell, Table};
+use stator_model::present::{Look, Tone, count};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{BufRead as _, IsTerminal as _};
@@ -254,7 +254,7 @@ async fn for_real(
     progress.finish();
     output.result(&match arguments.output {
         Format::Text => text(&report, faulty, &output.look),
-        Format::Json => crate::present::json(&report)?,
+        Format::Json => stator_model::present::json(&report)?,
     })?;
     for hold in &held {
         output.warn(hold);
@@ -309,7 +309,7 @@ async fn server_dry_run(cluster: &AnyCluster, plan: &Plan, output: &Output) -> R
         let request = ApplyRequest {
             force: apply.force,
             dry_run: true,
-            ..ApplyRequest::new(apply.object.clone(), crate::dynamo::kinds::MANAGER)
+            ..ApplyRequest::new(apply.object.clone(), stator_core::dynamo::kinds::MANAGER)
         };
         if let Err(error) = cluster.apply(&request).await {
             refused += 1;

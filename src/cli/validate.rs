@@ -4,10 +4,10 @@ use super::args::PathArg;
 use super::error::{CliError, Exit};
 use super::output::Output;
 use super::repository::{self, Opened};
-use crate::finding::{self, Finding};
-use crate::intent::EnvironmentError;
-use crate::present::findings::{self, Report};
 use clap::{Args, ValueEnum};
+use stator_core::finding::{self, Finding};
+use stator_model::intent::EnvironmentError;
+use stator_model::present::findings::{self, Report};
 use std::collections::BTreeSet;
 
 /// Check every file, and show every fault with its place and its fix
@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
             format!("{}{}\n", findings::concise(&found, &output.look), findings::closing(&found, models))
         }
         Format::Json => {
-            crate::present::json(&Report { findings: &found, files: opened.checkout.tree.files.len(), models })?
+            stator_model::present::json(&Report { findings: &found, files: opened.checkout.tree.files.len(), models })?
         }
         Format::Sarif => findings::sarif(&found, env!("CARGO_PKG_VERSION"))?,
         Format::Junit => findings::junit(&found, models),

@@ -7,9 +7,9 @@ pub use super::standing::{
     Counts, HeldBack, Judgement, Part, Phase, PlanSummary, Problem, Reason, Recalled, Revision, Shown, Standing,
     Statuses,
 };
-use crate::cluster::kube::Fence;
-use crate::source::model_source::ForgeKind;
 use secrecy::SecretString;
+use stator_cluster::cluster::kube::Fence;
+use stator_git::source::model_source::ForgeKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{broadcast, watch};

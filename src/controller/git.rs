@@ -4,10 +4,10 @@ use super::file::Source;
 use super::metrics::{Metrics, Operation};
 use super::preview::commits::{self, Commits, Wanted};
 use super::preview::planner::Sides;
-use crate::forge::Http;
-use crate::forge::github::app::Blocking;
-use crate::source::credentials::{Credentials, Login};
-use crate::source::mirror::{Mirror, MirrorError, Remote};
+use stator_git::forge::Http;
+use stator_git::forge::github::app::Blocking;
+use stator_git::source::credentials::{Credentials, Login};
+use stator_git::source::mirror::{Mirror, MirrorError, Remote};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -141,7 +141,7 @@ impl Inner {
         let mut remote = Remote::new(source.url.clone(), credentials);
         remote.cancel = self.cancel.clone();
         if let Login::App(app) = &remote.credentials.login {
-            let told = |error: crate::forge::ForgeError| GitError::Credentials { message: error.to_string() };
+            let told = |error: stator_git::forge::ForgeError| GitError::Credentials { message: error.to_string() };
             let http = Http::new().map_err(told)?.observed(self.metrics.of_forges());
             let tokens = Blocking::for_fetching(app, &source.url, &http, tokio::runtime::Handle::current());
             remote.tokens = Some(Arc::new(tokens.map_err(told)?));

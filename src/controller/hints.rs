@@ -2,8 +2,8 @@
 //!
 //! A hint is only ever a reason to look. Many at once are one; more than are kept apart become "look at everything".
 
-use crate::forge::webhook::Hint;
 use crate::telemetry::traces::Origin;
+use stator_git::forge::webhook::Hint;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;

@@ -7,9 +7,9 @@
 use super::board::{Part, Phase, Reason, Standing};
 use super::sources::SourceKey;
 use super::verdicts::{ModelVerdict, short};
-use crate::present::count;
-use crate::source::model_source::NotificationEvent;
 use jiff::Timestamp;
+use stator_git::source::model_source::NotificationEvent;
+use stator_model::present::count;
 
 /// Something that happened to a source.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@
 mod book;
 
 use super::budget::Budget;
-use crate::cluster::kube::Fence;
-use crate::forge::{CommitStatus, Forge, ForgeError};
 use book::{Book, Key, Next};
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use stator_cluster::cluster::kube::Fence;
+use stator_git::forge::{CommitStatus, Forge, ForgeError};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -5,8 +5,8 @@ use super::file::Source;
 use super::metrics::{Metrics, Queue};
 use super::poster::Poster;
 use super::verdicts::{Contexts, Ledger, MOST_MODELS, ModelVerdict, Stage, Verdict};
-use crate::cluster::kube::Fence;
-use crate::forge::{AnyForge, CommitStatus, Http, StatusState};
+use stator_cluster::cluster::kube::Fence;
+use stator_git::forge::{AnyForge, CommitStatus, Http, StatusState};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -275,7 +275,7 @@ fn connect(source: &Source, metrics: &Arc<Metrics>) -> Result<Option<AnyForge>, 
     let http = Http::trusting([Some(secret), source.secrets.git.as_ref()].into_iter().flatten())
         .map_err(|error| error.to_string())?
         .observed(metrics.of_forges());
-    let told = |error: crate::forge::ForgeError| format!("{error}; {}", error.help());
+    let told = |error: stator_git::forge::ForgeError| format!("{error}; {}", error.help());
     AnyForge::connect(spec, &source.url, secret, http).map(Some).map_err(told)
 }
 

@@ -4,8 +4,8 @@
 //! says who did. A request names the revision that it is about where it lets something through: what was approved for one
 //! commit is not approved for the next.
 
-use crate::plan::HoldKind;
-use crate::present::plan::hold_word;
+use stator_model::plan::HoldKind;
+use stator_model::present::plan::hold_word;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Asks for a look and a sync now: any value that is not the one before, by convention the time.

@@ -1,9 +1,9 @@
 //! Watching live objects for drift, so that a steady state costs no read: only a change of what was planned by counts.
 
-use crate::cluster::{Cluster, WatchEvent};
-use crate::dynamo::kinds;
-use crate::object::{Object, ObjectIdentity, ObjectRef};
 use sha2::{Digest as _, Sha256};
+use stator_cluster::cluster::{Cluster, WatchEvent};
+use stator_core::dynamo::kinds;
+use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use std::collections::{BTreeSet, HashMap};
 use tokio::sync::mpsc;
 

@@ -2,10 +2,10 @@
 
 use super::access::Access;
 use super::schedule::Schedule;
-use crate::finding::Location;
-use crate::source::model_source::{ModelSourceSpec, Reference, WindowKind};
-use crate::source::secret::SecretValues;
-use crate::source::url::RepositoryUrl;
+use stator_core::finding::Location;
+use stator_git::source::model_source::{ModelSourceSpec, Reference, WindowKind};
+use stator_git::source::secret::SecretValues;
+use stator_git::source::url::RepositoryUrl;
 use std::fmt;
 use std::time::Duration;
 

@@ -4,12 +4,12 @@
 
 use super::sources::SourceKey;
 use super::verdicts::Verdict;
-use crate::dynamo::gpus::GpuTotals;
-use crate::forge::{CommitStatus, StatusState};
-use crate::plan::{HoldKind, Summary};
-use crate::present::plan::hold_word;
-use crate::source::model_source::status::{ModelSourceStatus, READY};
 use jiff::Timestamp;
+use stator_core::dynamo::gpus::GpuTotals;
+use stator_git::forge::{CommitStatus, StatusState};
+use stator_git::source::model_source::status::{ModelSourceStatus, READY};
+use stator_model::plan::{HoldKind, Summary};
+use stator_model::present::plan::hold_word;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

@@ -1,6 +1,8 @@
 //! A git host in memory that answers as it is told to.
 
-use crate::forge::{Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState};
+use stator_git::forge::{
+    Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -9,7 +11,7 @@ use tokio::time::Instant;
 /// A secret that must never be seen in what stator writes.
 pub const CANARY: &str = "canary-7d1f3a";
 
-pub fn status(context: &str, state: crate::forge::StatusState, description: &str) -> CommitStatus {
+pub fn status(context: &str, state: stator_git::forge::StatusState, description: &str) -> CommitStatus {
     CommitStatus { context: context.into(), state, description: description.into(), target_url: None }
 }
 

@@ -1,8 +1,8 @@
 //! When syncs may run: inside of an `allow` window where there is any, and outside of every `deny` window.
 
 use super::file::Window;
-use crate::source::model_source::WindowKind;
 use jiff::{SignedDuration, Timestamp};
+use stator_git::source::model_source::WindowKind;
 
 /// Changes of the windows that are looked ahead over before it is taken that none lets a sync in.
 const LOOKAHEAD: usize = 2000;

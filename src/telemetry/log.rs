@@ -5,8 +5,8 @@
 //! and whatever else the line has.
 
 use super::LogSettings;
-use crate::present::escape;
 use serde_json::{Map, Value};
+use stator_model::present::escape;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::io::Write;

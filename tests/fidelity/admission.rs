@@ -2,8 +2,8 @@
 
 use super::{source, table, verdicts};
 use serde_json::{Value, json};
-use stator::dynamo::admission::{self, Platform, Refusal, Weight};
-use stator::object::Object;
+use stator_core::dynamo::admission::{self, Platform, Refusal, Weight};
+use stator_core::object::Object;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 

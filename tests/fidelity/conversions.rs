@@ -2,7 +2,7 @@
 
 use super::{source, table, verdicts};
 use serde_json::Value;
-use stator::dynamo::{conversion, equivalence};
+use stator_core::dynamo::{conversion, equivalence};
 use std::collections::BTreeMap;
 
 pub fn section() -> String {

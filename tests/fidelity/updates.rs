@@ -1,8 +1,8 @@
 //! Updates: pairs of graphs one edit apart, and what the operator did with them.
 
 use super::{table, verdicts};
-use stator::dynamo::disruption::{self, Disruption};
-use stator::object::Object;
+use stator_core::dynamo::disruption::{self, Disruption};
+use stator_core::object::Object;
 use std::collections::BTreeMap;
 
 pub fn section() -> String {

@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use stator::finding::Finding;
-use stator::intent::model::{ComponentType, Engine, ModelSpec, Scaling};
-use stator::intent::{Selection, Workspace, format};
+use stator_core::finding::Finding;
+use stator_model::intent::model::{ComponentType, Engine, ModelSpec, Scaling};
+use stator_model::intent::{Selection, Workspace, format};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn root() -> &'static Path {
 }
 
 fn workspace() -> Workspace {
-    Workspace::parse(&stator::source::open(root()).unwrap().tree)
+    Workspace::parse(&stator_git::source::open(root()).unwrap().tree)
 }
 
 fn environment(name: &str) -> Selection {
@@ -81,7 +81,7 @@ fn prod_is_larger_than_staging_by_its_overlays_alone() {
 #[test]
 fn the_files_are_formatted_and_say_which_schema_they_follow() {
     let mut files = 0;
-    for file in stator::source::open(root()).unwrap().tree.files {
+    for file in stator_git::source::open(root()).unwrap().tree.files {
         let text = String::from_utf8(file.content.unwrap()).unwrap();
         assert_eq!(format::format(&text).as_deref(), Ok(text.as_str()), "{}", file.path);
         let schema =

@@ -9,8 +9,8 @@ use crate::controller::file::{self, Source};
 use crate::controller::run::Controller;
 use crate::controller::sources::SourceKey;
 use crate::controller::watch::Watch;
-use crate::present::{count, findings};
 use crate::server::Listener;
+use stator_model::present::{count, findings};
 use std::path::Path;
 
 pub(super) async fn run(arguments: &Arguments, source: &Path, output: &Output) -> Result<Exit, CliError> {

@@ -7,13 +7,13 @@ use super::args::{ClusterArgs, SimulateArgs};
 use super::error::{CliError, ErrorKind, Exit};
 use super::output::Output;
 use super::signals::interrupted;
-use crate::cluster::AnyCluster;
 use crate::controller::board::Board;
 use crate::controller::metrics::Metrics;
 use crate::controller::run::Place;
 use crate::server::{self, Listener, Parts};
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use stator_cluster::cluster::AnyCluster;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -88,12 +88,12 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
 
 fn place(arguments: &Arguments, given: &ClusterArgs, cluster: AnyCluster, data: PathBuf) -> Place {
     let chosen = given.cluster.is_some() || given.context.is_some() || given.kubeconfig.is_some();
-    let implied = (!chosen).then(|| crate::cluster::Cluster::describe(&cluster));
+    let implied = (!chosen).then(|| stator_cluster::cluster::Cluster::describe(&cluster));
     let in_cluster = given.cluster.as_deref() == Some("in-cluster");
-    let kube = (!in_cluster && cluster.kubernetes().is_some()).then(|| crate::cluster::kube::Options {
+    let kube = (!in_cluster && cluster.kubernetes().is_some()).then(|| stator_cluster::cluster::kube::Options {
         kubeconfig: given.kubeconfig.clone(),
         context: given.context.clone(),
-        ..crate::cluster::kube::Options::default()
+        ..stator_cluster::cluster::kube::Options::default()
     });
     Place { cluster, kube, implied, data, once: arguments.once }
 }

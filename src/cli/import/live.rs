@@ -1,12 +1,12 @@
 //! What a cluster has, as manifests that a person could have applied.
 
 use crate::cli::error::CliError;
-use crate::cluster::Cluster;
-use crate::dynamo::kinds;
-use crate::dynamo::v1beta1::GraphSpec;
-use crate::import::Input;
-use crate::object::Object;
 use serde_json::{Map, Value, json};
+use stator_cluster::cluster::Cluster;
+use stator_core::dynamo::kinds;
+use stator_core::dynamo::v1beta1::GraphSpec;
+use stator_core::object::Object;
+use stator_model::import::Input;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads graphs, requests, adapters and claims of a namespace as one file of many documents.

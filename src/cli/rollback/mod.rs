@@ -6,14 +6,14 @@ use super::args::EnvironmentArgs;
 use super::error::{CliError, ErrorKind, Exit};
 use super::output::Output;
 use super::{revisions, status};
-use crate::finding::{self, Finding};
-use crate::intent::{SourceFile, SourceTree, Workspace};
-use crate::plan::Plan;
-use crate::present::{escape, findings, plan as present};
-use crate::source::restore::{Files, RestoreError, Restorer, Undone};
-use crate::source::{self, Scope};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
+use stator_core::finding::{self, Finding};
+use stator_git::source::restore::{Files, RestoreError, Restorer, Undone};
+use stator_git::source::{self, Scope};
+use stator_model::intent::{SourceFile, SourceTree, Workspace};
+use stator_model::plan::Plan;
+use stator_model::present::{escape, findings, plan as present};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -327,10 +327,10 @@ fn difference(restorer: &Restorer, rollback: &Rollback) -> Result<String, CliErr
         if old == new {
             continue;
         }
-        let read = |blob: Option<&crate::source::restore::Blob>| -> Result<String, CliError> {
+        let read = |blob: Option<&stator_git::source::restore::Blob>| -> Result<String, CliError> {
             let Some(blob) = blob else { return Ok(String::new()) };
             let bytes = restorer.read(blob)?;
-            let lines = String::from_utf8_lossy(&bytes).lines().map(crate::mask::source_line).collect::<Vec<_>>();
+            let lines = String::from_utf8_lossy(&bytes).lines().map(stator_core::mask::source_line).collect::<Vec<_>>();
             Ok(lines.into_iter().map(|line| escape::line(&line) + "\n").collect())
         };
         let (before, after) = (read(old)?, read(new)?);

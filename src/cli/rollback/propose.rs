@@ -4,15 +4,15 @@ use super::{Arguments, Rollback};
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::output::Output;
 use crate::controller::file;
-use crate::forge::{AnyForge, Forge as _, ForgeError, Http, NewPullRequest, Push};
-use crate::present::{escape, findings};
-use crate::source::credentials::Credentials;
-use crate::source::model_source::{Forge, ForgeKind};
-use crate::source::restore::Restorer;
-use crate::source::secret::SecretValues;
-use crate::source::transport::http::{HttpProxy, HttpSettings};
-use crate::source::url::{Allowed, RepositoryUrl, Scheme};
 use clap::ValueEnum;
+use stator_git::forge::{AnyForge, Forge as _, ForgeError, Http, NewPullRequest, Push};
+use stator_git::source::credentials::Credentials;
+use stator_git::source::model_source::{Forge, ForgeKind};
+use stator_git::source::restore::Restorer;
+use stator_git::source::secret::SecretValues;
+use stator_git::source::transport::http::{HttpProxy, HttpSettings};
+use stator_git::source::url::{Allowed, RepositoryUrl, Scheme};
+use stator_model::present::{escape, findings};
 use std::path::Path;
 
 /// Where the token is, where no file of sources names it.
@@ -109,7 +109,7 @@ fn of_file(path: &Path, here: Option<&RepositoryUrl>, output: &Output) -> Result
         let shown = |_: &str| Some(read.shown.clone());
         output.block(&findings::full(&read.findings, &shown, &output.notes));
     }
-    if read.findings.iter().any(crate::finding::Finding::is_error) {
+    if read.findings.iter().any(stator_core::finding::Finding::is_error) {
         return Err(CliError::input(format!("{} has errors", path.display())).hint("mend them first"));
     }
     let same = |url: &RepositoryUrl| {

@@ -6,19 +6,19 @@ use crate::cli::error::{CliError, ErrorKind, Exit};
 use crate::cli::output::Output;
 use crate::cli::signals::interrupted;
 use crate::cli::sync::{Format, confirmed};
-use crate::cluster::{Cluster as _, WatchEvent};
 use crate::controller::requests::{self, ALLOW, Approval, OUTSIDE_WINDOWS, REQUESTED_AT, Requests};
 use crate::controller::resources::MODEL_SOURCE;
-use crate::plan::{HoldKind, short_commit};
-use crate::present::escape;
-use crate::source::model_source::status::{
-    ConditionStatus, Held, LONGEST_MESSAGE, ModelSourceStatus, RECONCILING, cut,
-};
 use clap::builder::FalseyValueParser;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use stator_cluster::cluster::{Cluster as _, WatchEvent};
+use stator_git::source::model_source::status::{
+    ConditionStatus, Held, LONGEST_MESSAGE, ModelSourceStatus, RECONCILING, cut,
+};
+use stator_model::plan::{HoldKind, short_commit};
+use stator_model::present::escape;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -158,13 +158,13 @@ async fn ask(
             ));
         }
         if wish.format == Format::Json {
-            output.result(&crate::present::json(&asked.report(&changed, None))?)?;
+            output.result(&stator_model::present::json(&asked.report(&changed, None))?)?;
         }
         return Ok(Exit::Success);
     };
     let (last, end) = follow(&site, name, changed, changes, deadline, output).await?;
     output.result(&match wish.format {
-        Format::Json => crate::present::json(&asked.report(&last, Some(end != End::Late)))?,
+        Format::Json => stator_model::present::json(&asked.report(&last, Some(end != End::Late)))?,
         Format::Text => told(&last, end),
     })?;
     if let Some(held) = last.status.held.as_ref().filter(|_| end == End::NotReady) {

@@ -6,16 +6,16 @@ use crate::cli::connect;
 use crate::cli::error::{CliError, ErrorKind, Exit};
 use crate::cli::output::Output;
 use crate::cli::signals;
-use crate::cluster::{Cluster as _, WatchEvent};
 use crate::controller::resources::MODEL_SOURCE;
-use crate::present::status::age;
-use crate::present::table::{Cell, Table};
-use crate::present::{Look, Tone, escape};
-use crate::source::model_source::status::{ConditionStatus, ModelSourceStatus};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
 use serde_json::Value;
+use stator_cluster::cluster::{Cluster as _, WatchEvent};
+use stator_git::source::model_source::status::{ConditionStatus, ModelSourceStatus};
+use stator_model::present::status::age;
+use stator_model::present::table::{Cell, Table};
+use stator_model::present::{Look, Tone, escape};
 use std::time::Duration;
 
 /// The sources of a Kubernetes cluster: what they follow, and how they stand
@@ -160,7 +160,7 @@ fn text(found: &[Found], arguments: &Arguments, site: &Site, output: &Output) ->
         },
         Format::Table => table(found, false, arguments.all_namespaces, now, &output.look),
         Format::Wide => table(found, true, arguments.all_namespaces, now, &output.look),
-        Format::Json => crate::present::json(&report())?,
+        Format::Json => stator_model::present::json(&report())?,
         Format::Yaml => serde_saphyr::to_string(&report())
             .map_err(|error| CliError::new(ErrorKind::Bug, format!("the list cannot be written as YAML: {error}")))?,
         Format::Name => found
@@ -204,7 +204,7 @@ pub(super) fn table(found: &[Found], wide: bool, everywhere: bool, now: jiff::Ti
         ]);
         if wide {
             let gpus = status.plan.as_ref().map(|plan| plan.gpus.after.to_string());
-            let newest = status.revision.seen.as_deref().map(crate::plan::short_commit);
+            let newest = status.revision.seen.as_deref().map(stator_model::plan::short_commit);
             cells.extend([
                 Cell::plain(status.environment.as_deref().unwrap_or_default()),
                 Cell::plain(&gpus.unwrap_or_default()),

@@ -9,13 +9,13 @@ use super::args::ClusterArgs;
 use super::connect;
 use super::error::{CliError, ErrorKind};
 use super::output::Output;
-use crate::cluster::kube::Kube;
-use crate::cluster::{Cluster as _, ClusterError};
 use crate::controller::resources::MODEL_SOURCE;
-use crate::finding::nearest;
-use crate::object::Object;
-use crate::source::model_source::status::{Condition, ModelSourceStatus, READY};
 use serde_json::Value;
+use stator_cluster::cluster::kube::Kube;
+use stator_cluster::cluster::{Cluster as _, ClusterError};
+use stator_core::finding::nearest;
+use stator_core::object::Object;
+use stator_git::source::model_source::status::{Condition, ModelSourceStatus, READY};
 use std::collections::BTreeMap;
 
 /// In whose name a person's changes of a source are made.

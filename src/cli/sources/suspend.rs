@@ -5,10 +5,10 @@ use crate::cli::args::ClusterArgs;
 use crate::cli::connect;
 use crate::cli::error::{CliError, Exit};
 use crate::cli::output::Output;
-use crate::present::escape;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use serde_json::{Value, json};
+use stator_model::present::escape;
 use std::collections::BTreeSet;
 
 /// Stop the syncs of sources until they are resumed

@@ -1,7 +1,7 @@
 //! One file of many documents, each read strictly and by itself; nothing of a secret is ever quoted.
 
-use crate::finding::{Finding, Location};
-use crate::intent::yaml::{self, Node};
+use stator_core::finding::{Finding, Location};
+use stator_model::intent::yaml::{self, Node};
 
 /// One document of the file.
 #[derive(Debug)]

@@ -11,10 +11,10 @@ pub(super) mod spec;
 mod tests;
 
 pub use super::sources::{Secrets, Source, SourceKey, Window};
-use crate::finding::{self, Finding, Location};
-use crate::intent::yaml::{MAX_BYTES, Node};
-use crate::source::secret::{SecretError, SecretValues};
 use documents::Document;
+use stator_core::finding::{self, Finding, Location};
+use stator_git::source::secret::{SecretError, SecretValues};
+use stator_model::intent::yaml::{MAX_BYTES, Node};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Every rule that a file of sources can break, besides those of its YAML and its schema.
 
-use crate::finding::Rule;
+use stator_core::finding::Rule;
 
 macro_rules! rules {
     ($($name:ident = $id:literal, $summary:literal;)*) => {

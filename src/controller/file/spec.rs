@@ -5,15 +5,15 @@ use super::{SecretKey, Secrets, Source, SourceKey, Window};
 use crate::controller::access::Access;
 use crate::controller::notify::target::{self, TargetFault};
 use crate::controller::schedule::{Schedule, ScheduleError};
-use crate::finding::{Finding, Location, Rule};
-use crate::intent::check::Form;
-use crate::intent::yaml::{Content, Entry, Node};
-use crate::source::credentials::{Credentials, GithubApp};
-use crate::source::mirror::fault_of_range;
-use crate::source::model_source::{DURATION, ModelSource, WindowKind};
-use crate::source::secret::SecretValues;
-use crate::source::signature::{self, KeyFault, SignatureError};
-use crate::source::url::{Allowed, RepositoryUrl, Scheme, UrlError};
+use stator_core::finding::{Finding, Location, Rule};
+use stator_git::source::credentials::{Credentials, GithubApp};
+use stator_git::source::mirror::fault_of_range;
+use stator_git::source::model_source::{DURATION, ModelSource, WindowKind};
+use stator_git::source::secret::SecretValues;
+use stator_git::source::signature::{self, KeyFault, SignatureError};
+use stator_git::source::url::{Allowed, RepositoryUrl, Scheme, UrlError};
+use stator_model::intent::check::Form;
+use stator_model::intent::yaml::{Content, Entry, Node};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(in crate::controller) enum Shelf<'a> {
     Unread,
 }
 
-static FORM: LazyLock<Form> = LazyLock::new(|| Form::new(&crate::intent::schema::strict::<ModelSource>()));
+static FORM: LazyLock<Form> = LazyLock::new(|| Form::new(&stator_model::intent::schema::strict::<ModelSource>()));
 
 /// How a duration is written.
 static GRAMMAR: LazyLock<Option<regex::Regex>> = LazyLock::new(|| regex::Regex::new(DURATION).ok());
@@ -174,7 +174,7 @@ impl Reader<'_> {
                 "commit" if !is_commit(text) => "is no commit: write all 40 hexadecimal digits",
                 "semver" => {
                     if let Some(reason) = fault_of_range(text) {
-                        let range = crate::present::escape::line(text);
+                        let range = stator_model::present::escape::line(text);
                         let message = format!("`{range}` is not a range of versions: {reason}");
                         let help = "Write it as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`.";
                         self.error(rules::REF, self.at(&entry.value), message, help);
@@ -183,7 +183,7 @@ impl Reader<'_> {
                 }
                 _ => continue,
             };
-            let message = format!("`{}` {fault}", crate::present::escape::line(text));
+            let message = format!("`{}` {fault}", stator_model::present::escape::line(text));
             self.error(rules::REF, self.at(&entry.value), message, "Correct the name.");
         }
     }
@@ -265,7 +265,7 @@ impl Reader<'_> {
                 let message = format!(
                     "`{}` is `{}`; expected a duration from one second to a year",
                     entry.key,
-                    crate::present::escape::line(text)
+                    stator_model::present::escape::line(text)
                 );
                 self.error(rules::DURATION, self.at(&entry.value), message, "Write it as `30s`, `5m` or `1h30m`.");
                 None
@@ -326,7 +326,7 @@ impl Reader<'_> {
             && let Some(entry) = spec.get("verify").and_then(|verify| verify.entry("secretRef"))
         {
             let place = entry.place().location(self.path);
-            let escaped = |text: &str| crate::present::escape::line(text);
+            let escaped = |text: &str| stator_model::present::escape::line(text);
             let messages = if let SignatureError::Keys { secret, faults } = &error {
                 let one = |KeyFault { key, line, reason }: &KeyFault| {
                     let line = if *line == 0 { String::new() } else { format!(" line {line}") };
@@ -353,7 +353,8 @@ impl Reader<'_> {
                 Ok(_) | Err(TargetFault::Missing) => {}
                 Err(fault) => {
                     let place = one.entry("secretRef").map(Entry::place).unwrap_or_default();
-                    let message = format!("the secret `{}` {fault}", crate::present::escape::line(secret.name()));
+                    let message =
+                        format!("the secret `{}` {fault}", stator_model::present::escape::line(secret.name()));
                     self.error(rules::SECRET, place.location(self.path), message, fault.help());
                 }
             }
@@ -373,7 +374,7 @@ impl Reader<'_> {
             Shelf::Unread => return None,
         };
         let Some(values) = found else {
-            let named = crate::present::escape::line(text);
+            let named = stator_model::present::escape::line(text);
             let (message, help) = match self.known {
                 Shelf::File(known) => {
                     let help = match known.keys().find(|(_, known)| known == text) {

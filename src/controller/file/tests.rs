@@ -1,7 +1,7 @@
 use super::*;
-use crate::present::Look;
-use crate::present::findings::{concise, full};
 use proptest::prelude::*;
+use stator_model::present::Look;
+use stator_model::present::findings::{concise, full};
 
 const PLAIN: Look = Look { color: false, width: None, verbose: false };
 

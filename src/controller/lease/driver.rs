@@ -3,12 +3,12 @@
 use super::api::{self, Store};
 use super::held::Held;
 use super::machine::{Effect, Event, Lease, Machine, Refusal, Terms};
-use crate::cluster::kube::{Fence, Moment};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::coordination::v1::Lease as ApiLease;
 use kube::Api;
 use kube::runtime::watcher;
+use stator_cluster::cluster::kube::{Fence, Moment};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};

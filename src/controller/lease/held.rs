@@ -1,8 +1,8 @@
 //! What this replica holds.
 
 use super::share::shard_of;
-use crate::cluster::kube::Fence;
 use crate::controller::sources::SourceKey;
+use stator_cluster::cluster::kube::Fence;
 use std::collections::BTreeMap;
 
 /// The shards whose sources this replica works on, each with the fence that its writes ask.

@@ -16,11 +16,11 @@ pub use machine::Terms;
 pub use names::identity;
 pub use share::{shard_of, shares};
 
-use crate::cluster::kube::Fence;
 use api::Store;
 use driver::{Driver, Word};
 use kube::{Api, Client};
 use machine::{Machine, Own};
+use stator_cluster::cluster::kube::Fence;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;

@@ -1,11 +1,11 @@
 //! What one namespace holds, kept up to date by a list and a watch of each kind.
 
 use super::shelf::{Kept, News, Shelf, version_of};
-use crate::cluster::kube::{Kube, Told};
-use crate::cluster::{ClusterError, WatchEvent};
-use crate::dynamo::kinds::Kind;
-use crate::object::{Object, ObjectRef};
-use crate::sync::steady::KINDS;
+use stator_cluster::cluster::kube::{Kube, Told};
+use stator_cluster::cluster::{ClusterError, WatchEvent};
+use stator_cluster::sync::steady::KINDS;
+use stator_core::dynamo::kinds::Kind;
+use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

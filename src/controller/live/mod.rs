@@ -13,14 +13,16 @@
 mod cache;
 mod shelf;
 
-use crate::cluster::kube::Fence;
-use crate::cluster::{AnyCluster, Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
-use crate::dynamo::admission::Platform;
-use crate::dynamo::kinds::{self, Kind};
-use crate::object::{Object, ObjectRef};
-use crate::sync::steady::{KINDS, Line};
 use cache::{Cache, place_of, place_of_object};
 use rayon::prelude::*;
+use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::{
+    AnyCluster, Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent,
+};
+use stator_cluster::sync::steady::{KINDS, Line};
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;

@@ -4,7 +4,7 @@
 //! own may come before the watch tells of it, or long after the watch has told what came next. The watch tells of a kind in
 //! the order of versions, so two numbers decide: that of the object, and the one up to which the watch has told everything.
 
-use crate::object::Object;
+use stator_core::object::Object;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;

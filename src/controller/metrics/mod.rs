@@ -15,11 +15,6 @@ pub use words::{Apply, Delivery, Ending, Gpus, Look, Notified, Operation, Previe
 
 use super::board::{Board, Phase};
 use super::sources::SourceKey;
-use crate::cluster::kube;
-use crate::dynamo::gpus::{UNKNOWN_SKU, is_known};
-use crate::dynamo::health::Health;
-use crate::forge;
-use crate::source::model_source::{ForgeKind, NotificationKind};
 use crate::telemetry::traces;
 use jiff::Timestamp;
 use prometheus_client::collector::Collector;
@@ -29,6 +24,11 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use series::{Count, Level, Series};
+use stator_cluster::cluster::kube;
+use stator_core::dynamo::gpus::{UNKNOWN_SKU, is_known};
+use stator_core::dynamo::health::Health;
+use stator_git::forge;
+use stator_git::source::model_source::{ForgeKind, NotificationKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! What labels may say.
 
-use crate::source::model_source::{ForgeKind, NotificationKind};
+use stator_git::source::model_source::{ForgeKind, NotificationKind};
 
 /// A word for each of a few cases, and all of them.
 macro_rules! words {

@@ -9,8 +9,8 @@
 
 use crate::controller::board::{Reason, Recalled};
 use crate::controller::news::{News, What};
-use crate::source::model_source::NotificationEvent;
 use jiff::{SignedDuration, Timestamp};
+use stator_git::source::model_source::NotificationEvent;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a failure that may pass by itself is left to pass.

@@ -2,10 +2,10 @@
 
 use crate::controller::sources::SourceKey;
 use crate::controller::verdicts::short;
-use crate::present::escape;
-use crate::source::model_source::{NotificationEvent, NotificationKind};
-use crate::source::transport::http::plain;
 use serde_json::json;
+use stator_git::source::model_source::{NotificationEvent, NotificationKind};
+use stator_git::source::transport::http::plain;
+use stator_model::present::escape;
 
 /// Characters of a message. Slack shows 3,000 of a text in one piece.
 const LONGEST: usize = 2000;

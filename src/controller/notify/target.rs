@@ -1,8 +1,8 @@
 //! Who is told: an address that is a secret, and what is wanted there.
 
-use crate::source::model_source::{Notification, NotificationEvent, NotificationKind};
-use crate::source::secret::SecretValues;
 use secrecy::{ExposeSecret as _, SecretString};
+use stator_git::source::model_source::{Notification, NotificationEvent, NotificationKind};
+use stator_git::source::secret::SecretValues;
 use std::collections::BTreeSet;
 use std::fmt;
 use url::Url;

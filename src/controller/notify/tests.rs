@@ -5,10 +5,10 @@ use crate::controller::board::{Part, Problem, Reason, Recalled, Revision, Standi
 use crate::controller::news::{self, News, What};
 use crate::controller::sources::SourceKey;
 use crate::controller::verdicts::{FirstFinding, Verdict};
-use crate::source::model_source::{Notification, NotificationEvent, NotificationKind, SecretRef};
-use crate::source::secret::SecretValues;
 use jiff::Timestamp;
 use proptest::prelude::*;
+use stator_git::source::model_source::{Notification, NotificationEvent, NotificationKind, SecretRef};
+use stator_git::source::secret::SecretValues;
 use std::collections::BTreeMap;
 
 fn key() -> SourceKey {

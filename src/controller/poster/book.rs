@@ -1,7 +1,7 @@
 //! What is wanted, what is shown, and when to try what. No I/O: moments and answers come in.
 
 use super::PosterState;
-use crate::forge::{CommitStatus, ForgeError, Retry, StatusState};
+use stator_git::forge::{CommitStatus, ForgeError, Retry, StatusState};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;

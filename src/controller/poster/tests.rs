@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::controller::tests_forge::{CANARY, FakeForge, status};
-use crate::forge::StatusState::{Failure, Pending, Success};
 use proptest::prelude::*;
+use stator_git::forge::StatusState::{Failure, Pending, Success};
 use std::io::Write;
 
 const DAY: Duration = Duration::from_secs(86_400);

@@ -1,9 +1,9 @@
 //! The files that a preview is made of, out of the source's mirror.
 
 use super::planner::Sides;
-use crate::forge::PullRequest;
-use crate::source::mirror::{Mirror, MirrorError};
-use crate::source::model_source::Reference;
+use stator_git::forge::PullRequest;
+use stator_git::source::mirror::{Mirror, MirrorError};
+use stator_git::source::model_source::Reference;
 use std::future::Future;
 
 /// What is to be read.
@@ -69,16 +69,16 @@ pub fn read(mirror: &mut Mirror, wanted: &Wanted) -> Result<Sides, MirrorError> 
         Some(commit) => match mirror.tree(&commit, &wanted.folder) {
             Ok(tree) => (tree, commit),
             // The folder came after the two had parted.
-            Err(MirrorError::NoFolder { .. }) => (crate::intent::SourceTree::default(), commit),
+            Err(MirrorError::NoFolder { .. }) => (stator_model::intent::SourceTree::default(), commit),
             Err(error) => return Err(error),
         },
-        None => (crate::intent::SourceTree::default(), String::new()),
+        None => (stator_model::intent::SourceTree::default(), String::new()),
     };
     Ok(Sides { tip, tip_commit, base, base_commit, head, head_commit })
 }
 
 /// The head where it was fetched before: a base that moves asks for all of them again.
-fn known(mirror: &mut Mirror, wanted: &Wanted) -> Option<(crate::intent::SourceTree, String)> {
+fn known(mirror: &mut Mirror, wanted: &Wanted) -> Option<(stator_model::intent::SourceTree, String)> {
     if wanted.head.len() < 40 {
         return None;
     }

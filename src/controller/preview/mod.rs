@@ -13,13 +13,13 @@ use super::hints::Hints;
 use super::metrics::{Metrics, Previewed};
 use super::poster::Poster;
 use super::verdicts::{Contexts, FirstFinding, short};
-use crate::cluster::kube::Fence;
-use crate::forge::{CommitStatus, Forge, ForgeError, PullRequest, PullRequestState, Retry, StatusState};
-use crate::intent::scalar::DnsName;
-use crate::present::preview::{self, Preview, Shown};
 use commits::{Commits, Wanted};
 use planner::{Planned, Planner, Unplanned};
 use queue::Queue;
+use stator_cluster::cluster::kube::Fence;
+use stator_git::forge::{CommitStatus, Forge, ForgeError, PullRequest, PullRequestState, Retry, StatusState};
+use stator_model::intent::scalar::DnsName;
+use stator_model::present::preview::{self, Preview, Shown};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -65,7 +65,7 @@ struct Known {
     head: String,
     /// The base branch's commit at that time.
     tip: Option<String>,
-    comment: Option<crate::forge::Comment>,
+    comment: Option<stator_git::forge::Comment>,
     failures: u32,
 }
 
@@ -298,7 +298,7 @@ impl<F: Forge + 'static, C: Commits> Previews<F, C> {
         let silent = planned.as_ref().is_ok_and(|one| {
             one.plan.findings.is_empty()
                 && one.notes.is_empty()
-                && one.plan.changes.iter().all(crate::present::plan::unchanged)
+                && one.plan.changes.iter().all(stator_model::present::plan::unchanged)
         });
         self.upsert(pull.number, &body, !silent).await?;
         let known = self.known.entry(pull.number).or_default();

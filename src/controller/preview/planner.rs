@@ -8,12 +8,12 @@
 //! content of their files: whose names and objects they are, and how many GPUs. Sums, guards and clashes of names are
 //! therefore those of the whole environment.
 
-use crate::finding::Finding;
-use crate::intent::scalar::DnsName;
-use crate::intent::{EnvironmentError, Selection, SourceFile, SourceTree, Workspace};
-use crate::object::ObjectIdentity;
-use crate::plan::{self, Comparison, Plan, Rest};
-use crate::sync::Desired;
+use stator_cluster::sync::Desired;
+use stator_core::finding::Finding;
+use stator_core::object::ObjectIdentity;
+use stator_model::intent::scalar::DnsName;
+use stator_model::intent::{EnvironmentError, Selection, SourceFile, SourceTree, Workspace};
+use stator_model::plan::{self, Comparison, Plan, Rest};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::sync::Arc;

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::controller::tests_forge::FakeForge;
-use crate::forge::webhook::Hint;
-use crate::source::credentials::Credentials;
-use crate::source::mirror::{Mirror, Remote};
-use crate::source::url::{Allowed, RepositoryUrl};
 use git2::{Repository, Signature};
 use planner::Sides;
+use stator_git::forge::webhook::Hint;
+use stator_git::source::credentials::Credentials;
+use stator_git::source::mirror::{Mirror, Remote};
+use stator_git::source::url::{Allowed, RepositoryUrl};
 
 const ROOT: &str = "apiVersion: stator.dev/v1alpha1
 kind: Repository

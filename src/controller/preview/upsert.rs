@@ -2,9 +2,9 @@
 
 use super::Previews;
 use super::commits::Commits;
-use crate::cluster::kube::Fence;
-use crate::forge::{Comment, Forge, ForgeError};
-use crate::present::preview::{self, Marker, Preview, Shown};
+use stator_cluster::cluster::kube::Fence;
+use stator_git::forge::{Comment, Forge, ForgeError};
+use stator_model::present::preview::{self, Marker, Preview, Shown};
 
 impl<F: Forge + 'static, C: Commits> Previews<F, C> {
     /// Writes the comment's text where it is not there yet. Without `add`, only a comment that is there is edited. Nothing

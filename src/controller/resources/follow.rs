@@ -2,11 +2,11 @@
 
 use super::MODEL_SOURCE;
 use super::resource::Resource;
-use crate::cluster::kube::Kube;
-use crate::cluster::{Cluster as _, ClusterError, WatchEvent};
 use crate::controller::backoff::Backoff;
 use crate::controller::sources::SourceKey;
-use crate::object::Object;
+use stator_cluster::cluster::kube::Kube;
+use stator_cluster::cluster::{Cluster as _, ClusterError, WatchEvent};
+use stator_core::object::Object;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::mpsc;

@@ -2,7 +2,6 @@
 //! side: a lease of a fixed name in each namespace that a controller of its own answers for, as Dynamo's operator has it.
 
 use super::FIELD_MANAGER;
-use crate::cluster::kube::Kube;
 use crate::controller::backoff::Backoff;
 use crate::controller::schedule::jittered;
 use ::kube::Api;
@@ -11,6 +10,7 @@ use ::kube::runtime::watcher::{self, Event, watcher};
 use futures_util::StreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::json;
+use stator_cluster::cluster::kube::Kube;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::sync::watch;

@@ -16,7 +16,7 @@ pub use feed::{Feed, Settings};
 pub use markers::MARKER;
 pub use resource::{Resource, Resources};
 
-use crate::dynamo::kinds::Kind;
+use stator_core::dynamo::kinds::Kind;
 
 /// `ModelSource`.
 pub const MODEL_SOURCE: Kind =

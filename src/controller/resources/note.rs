@@ -5,10 +5,10 @@
 //! everything".
 
 use crate::controller::hints::{Hints, Taken};
-use crate::forge::webhook::Hint;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use stator_git::forge::webhook::Hint;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

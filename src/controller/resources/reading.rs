@@ -4,14 +4,14 @@
 use crate::controller::access::{Access, Foreign, Tenancy};
 use crate::controller::file::spec::{self, Shelf};
 use crate::controller::file::{Source, rules};
-use crate::finding::Finding;
-use crate::intent::yaml::{Content, Entry, Node, Span};
-use crate::object::Object;
-use crate::present::escape;
-use crate::source::model_source::{ModelSourceSpec, SecretRef};
-use crate::source::secret::SecretValues;
-use crate::source::url::Scheme;
 use serde_json::Value;
+use stator_core::finding::Finding;
+use stator_core::object::Object;
+use stator_git::source::model_source::{ModelSourceSpec, SecretRef};
+use stator_git::source::secret::SecretValues;
+use stator_git::source::url::Scheme;
+use stator_model::intent::yaml::{Content, Entry, Node, Span};
+use stator_model::present::escape;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

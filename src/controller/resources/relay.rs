@@ -4,7 +4,6 @@
 use super::book::Relayed;
 use super::note::{Batch, Note};
 use super::{FIELD_MANAGER, MODEL_SOURCE};
-use crate::cluster::kube::Kube;
 use crate::controller::backoff::Backoff;
 use crate::controller::board::{Board, Inbox};
 use crate::controller::hints::{Hints, Taken};
@@ -15,6 +14,7 @@ use ::kube::Api;
 use ::kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use jiff::Timestamp;
 use serde_json::json;
+use stator_cluster::cluster::kube::Kube;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
 //! What is known of `ModelSource` objects.
 
 use crate::controller::sources::SourceKey;
-use crate::object::Object;
 use jiff::Timestamp;
+use stator_core::object::Object;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::watch;

@@ -1,13 +1,13 @@
 //! Secrets of sources: read by name, one by one, and never listed or watched.
 
 use super::book::{Found, Need};
-use crate::cluster::kube::Kube;
-use crate::source::secret::SecretValues;
 use ::kube::client::Body;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use secrecy::zeroize::Zeroize as _;
 use serde_json::Value;
+use stator_cluster::cluster::kube::Kube;
+use stator_git::source::secret::SecretValues;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -12,13 +12,13 @@ use super::sources::SourceKey;
 use super::standing::{Counts, Judgement, Part, Phase, PlanSummary, Problem, Reason, Revision, Shown, Standing};
 use super::verdicts::short;
 use crate::controller::board::{Held as NotRun, HeldReason};
-use crate::plan::HoldKind;
-use crate::present::plan::hold_word;
-use crate::source::model_source::status::{
+use jiff::Timestamp;
+use stator_git::source::model_source::status::{
     Condition, ConditionStatus, GpuCounts, Held, HeldGuard, LONGEST_MESSAGE, MOST_GUARDS, MOST_STATUSES, ModelCounts,
     ModelSourceStatus, PlanCounts, PostedStatus, READY, RECONCILING, Revisions, STALLED, bounded, cut,
 };
-use jiff::Timestamp;
+use stator_model::plan::HoldKind;
+use stator_model::present::plan::hold_word;
 use std::borrow::Cow;
 
 /// What a status depends on beside how the source stands.
@@ -393,7 +393,7 @@ fn posted(shown: &Shown) -> PostedStatus {
 }
 
 fn state(shown: &Shown) -> &'static str {
-    use crate::forge::StatusState::{Error, Failure, Pending, Success};
+    use stator_git::forge::StatusState::{Error, Failure, Pending, Success};
     match shown.status.state {
         Pending => "pending",
         Success => "success",

@@ -3,10 +3,10 @@
 use super::*;
 use crate::controller::standing::{HeldBack, Statuses};
 use crate::controller::verdicts::{FirstFinding, Verdict};
-use crate::forge::{CommitStatus, StatusState};
-use crate::source::model_source::crd::custom_resource_definition;
 use proptest::prelude::*;
 use serde_json::Value;
+use stator_git::forge::{CommitStatus, StatusState};
+use stator_git::source::model_source::crd::custom_resource_definition;
 use std::fmt::Write as _;
 
 fn key() -> SourceKey {
@@ -282,7 +282,7 @@ fn plans() -> impl Strategy<Value = Option<PlanSummary>> {
         create,
         delete,
         keep,
-        ..PlanSummary::of(&digits('b'), &crate::plan::Summary::default())
+        ..PlanSummary::of(&digits('b'), &stator_model::plan::Summary::default())
     });
     proptest::option::of(one)
 }

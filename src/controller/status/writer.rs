@@ -5,16 +5,16 @@
 //! that a new process finds as an old one left it.
 
 use super::{About, status_of, status_of_not_run};
-use crate::cluster::kube::Fence;
 use crate::controller::backoff::Backoff;
 use crate::controller::board::Board;
 use crate::controller::resources::{MODEL_SOURCE, Resource, Resources};
 use crate::controller::sources::SourceKey;
-use crate::source::model_source::status::ModelSourceStatus;
 use jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Client, Error};
 use serde_json::{Value, json};
+use stator_cluster::cluster::kube::Fence;
+use stator_git::source::model_source::status::ModelSourceStatus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

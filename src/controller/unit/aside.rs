@@ -2,8 +2,8 @@
 
 use super::judge::Judged;
 use crate::controller::verdicts::Verdict;
-use crate::dynamo::health::Health;
-use crate::plan::{self, Plan};
+use stator_core::dynamo::health::Health;
+use stator_model::plan::{self, Plan};
 use std::collections::BTreeSet;
 
 /// Models that drifted and are left as they are.

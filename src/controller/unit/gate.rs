@@ -7,9 +7,9 @@ use crate::controller::report::Report;
 use crate::controller::requests::Requests;
 use crate::controller::verdicts::{Stage, Verdict, short};
 use crate::controller::windows::{self, Gate};
-use crate::intent::Workspace;
-use crate::source::signature::SignatureError;
 use jiff::Timestamp;
+use stator_git::source::signature::SignatureError;
+use stator_model::intent::Workspace;
 use std::sync::Arc;
 use std::time::Duration;
 

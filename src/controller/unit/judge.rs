@@ -2,10 +2,10 @@
 
 use super::keep::Unspoken;
 use crate::controller::verdicts::{FirstFinding, ModelVerdict, Verdict};
-use crate::finding::Finding;
-use crate::plan::{Action, Change, Hold, HoldKind, Plan, Step};
-use crate::present::plan::hold_word;
-use crate::sync::{ModelOutcome, SyncReport, SyncResult};
+use stator_cluster::sync::{ModelOutcome, SyncReport, SyncResult};
+use stator_core::finding::Finding;
+use stator_model::plan::{Action, Change, Hold, HoldKind, Plan, Step};
+use stator_model::present::plan::hold_word;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is to be done after an attempt.

@@ -9,11 +9,11 @@ use super::ready::{Planned, planned};
 use super::wait::Ears;
 use super::{Head, Unit};
 use crate::controller::verdicts::short;
-use crate::plan::{self, Scope};
-use crate::present::count;
-use crate::sync::steady::Steady;
-use crate::sync::{self, Aim, Cancel, SyncOptions};
 use futures_util::FutureExt as _;
+use stator_cluster::sync::steady::Steady;
+use stator_cluster::sync::{self, Aim, Cancel, SyncOptions};
+use stator_model::plan::{self, Scope};
+use stator_model::present::count;
 use std::collections::BTreeSet;
 use tokio::sync::watch;
 

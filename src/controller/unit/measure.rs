@@ -3,12 +3,12 @@
 
 use super::{Head, Unit};
 use crate::controller::metrics::{Apply, Gpus, Stage};
-use crate::dynamo::health::Health;
-use crate::plan::{Action, Beside, Plan};
-use crate::sync::{Progress, SyncReport};
 use crate::telemetry::UNIT;
 use crate::telemetry::traces::{Origin, Span};
 use jiff::Timestamp;
+use stator_cluster::sync::{Progress, SyncReport};
+use stator_core::dynamo::health::Health;
+use stator_model::plan::{Action, Beside, Plan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

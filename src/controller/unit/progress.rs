@@ -3,7 +3,7 @@
 use super::Head;
 use crate::controller::sources::SourceKey;
 use crate::controller::verdicts::Stage;
-use crate::sync::Progress;
+use stator_cluster::sync::Progress;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use super::{Head, Unit, is_ours};
 use crate::controller::backoff::Backoff;
 use crate::controller::requests::Requests;
 use crate::controller::sentinel::Sighting;
-use crate::object::Object;
+use stator_core::object::Object;
 use std::time::Duration;
 use tokio::sync::watch;
 

@@ -12,7 +12,7 @@ mod verdict;
 
 pub use verdict::{FirstFinding, ModelVerdict, Stage, Verdict, short};
 
-use crate::forge::{CommitStatus, StatusState};
+use stator_git::forge::{CommitStatus, StatusState};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Commits that are remembered. Older ones have long ended; what the host shows of them stays.

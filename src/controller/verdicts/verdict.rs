@@ -1,9 +1,9 @@
 //! What is said of a commit, and in which words. The most important comes first: hosts cut what is long.
 
-use crate::forge::StatusState;
-use crate::mask;
-use crate::present::{count, escape};
 use serde_json::Value;
+use stator_core::mask;
+use stator_git::forge::StatusState;
+use stator_model::present::{count, escape};
 
 /// Characters of one message of others (a finding, a pod's reason) inside a sentence.
 const MESSAGE: usize = 200;
@@ -55,7 +55,7 @@ pub struct FirstFinding {
 
 impl FirstFinding {
     /// The first of these findings that is an error, and the number of the other errors. `None` without errors.
-    pub fn of(findings: &[crate::finding::Finding]) -> Option<Self> {
+    pub fn of(findings: &[stator_core::finding::Finding]) -> Option<Self> {
         let mut errors = findings.iter().filter(|finding| finding.is_error());
         let first = errors.next()?;
         Some(Self {

@@ -1,9 +1,9 @@
 //! How spans travel: over the HTTP client that everything else uses, which has its roots, its proxy and a deadline.
 
 use super::{FAILED, SENT};
-use crate::source::transport::http::Http;
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use stator_git::source::transport::http::Http;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -7,13 +7,13 @@
 
 mod client;
 
-use crate::source::transport::http::{Http, HttpSettings};
 use client::Client;
 use opentelemetry::trace::{Span as _, SpanContext, Status, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Context, KeyValue, global};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use stator_git::source::transport::http::{Http, HttpSettings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 

@@ -3,11 +3,11 @@
 use super::place::{Namespaces, Place as _};
 use super::whole::words::Shop;
 use crate::testbed::{Player, Recording, Row};
-use stator::cluster::Cluster as _;
-use stator::dynamo::health::{self, Health};
-use stator::dynamo::kinds::{self, GRAPH};
-use stator::object::{Object, ObjectRef};
-use stator::sync::{SyncReport, SyncResult};
+use stator_cluster::cluster::Cluster as _;
+use stator_cluster::sync::{SyncReport, SyncResult};
+use stator_core::dynamo::health::{self, Health};
+use stator_core::dynamo::kinds::{self, GRAPH};
+use stator_core::object::{Object, ObjectRef};
 use std::time::Duration;
 
 /// Plays every row of every recording, users included, and judges what the API server then holds.

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
-use stator::cluster::{ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
-use stator::dynamo::kinds;
-use stator::object::{Object, ObjectRef};
+use stator_cluster::cluster::{ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use stator_core::dynamo::kinds;
+use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
 
 /// Who does what to which object.

@@ -2,11 +2,11 @@
 
 use super::scenario::{Folder, apply, graph, live, object, try_apply, with};
 use serde_json::{Value, json};
-use stator::cluster::embedded::operator::{Operator, OperatorHandle};
-use stator::cluster::embedded::{Embedded, Part};
-use stator::cluster::{Cluster, ClusterError, Deleted, Preconditions};
-use stator::dynamo::kinds;
-use stator::object::{Object, ObjectRef};
+use stator_cluster::cluster::embedded::operator::{Operator, OperatorHandle};
+use stator_cluster::cluster::embedded::{Embedded, Part};
+use stator_cluster::cluster::{Cluster, ClusterError, Deleted, Preconditions};
+use stator_core::dynamo::kinds;
+use stator_core::object::{Object, ObjectRef};
 use std::time::{Duration, Instant};
 
 fn operated() -> (Folder, OperatorHandle) {
@@ -60,7 +60,7 @@ async fn a_graph_comes_up_rolls_and_goes() {
     assert_eq!(rolled.status()["rollingUpdate"]["phase"], "Completed");
     assert_ne!(rolled.annotations()["nvidia.com/current-worker-hash"], hash);
     let again = apply(cluster, changed).await;
-    assert_eq!(again.outcome, stator::cluster::ApplyOutcome::Unchanged, "nothing of the operator's is drift");
+    assert_eq!(again.outcome, stator_cluster::cluster::ApplyOutcome::Unchanged, "nothing of the operator's is drift");
 
     let gone = cluster.delete(&rolled.reference(), &Preconditions::default()).await.unwrap();
     assert!(matches!(gone, Deleted::Pending(_)));
@@ -120,7 +120,7 @@ async fn a_scaling_adapter_scales_its_component_and_goes_with_the_graph() {
         })
     };
     until(cluster, &first.reference(), "three", three).await;
-    assert_eq!(apply(cluster, scaled).await.outcome, stator::cluster::ApplyOutcome::Unchanged);
+    assert_eq!(apply(cluster, scaled).await.outcome, stator_cluster::cluster::ApplyOutcome::Unchanged);
 
     cluster.delete(&first.reference(), &Preconditions::default()).await.unwrap();
     until(cluster, &adapter, "gone with its graph", |now| now.is_none()).await;

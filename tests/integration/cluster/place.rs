@@ -4,13 +4,13 @@ use super::scenario::{Folder, graph};
 use crate::testbed::{self, ControlPlane};
 use ::kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
-use stator::cluster::embedded::operator::Operator;
-use stator::cluster::embedded::{Embedded, Part};
-use stator::cluster::kube::{Kube, Options};
-use stator::cluster::{AnyCluster, ApplyRequest, Cluster};
 use stator::controller::live::{Held, Live};
-use stator::dynamo::kinds;
-use stator::object::{Object, ObjectRef};
+use stator_cluster::cluster::embedded::operator::Operator;
+use stator_cluster::cluster::embedded::{Embedded, Part};
+use stator_cluster::cluster::kube::{Kube, Options};
+use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster};
+use stator_core::dynamo::kinds;
+use stator_core::object::{Object, ObjectRef};
 use std::fmt::Display;
 
 /// A cluster to tell a scenario on. What the trait `Cluster` leaves out, since stator does not do it, others do here.

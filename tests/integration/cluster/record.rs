@@ -4,9 +4,9 @@ use super::place::{Namespaces, Place as _};
 use super::whole::words::Shop;
 use ::kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use stator::dynamo::health::pods::causes;
-use stator::dynamo::kinds::GRAPH;
-use stator::object::ObjectRef;
+use stator_core::dynamo::health::pods::causes;
+use stator_core::dynamo::kinds::GRAPH;
+use stator_core::object::ObjectRef;
 
 /// What `kubectl get models.stator.dev` prints: the server's own table. Columns of `-o wide` are in brackets.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,7 +69,7 @@ async fn pods_say_why_a_graph_waits() {
         namespace: place.home().to_owned(),
         name: "llama".to_owned(),
     };
-    let found = stator::sync::pods(place.cluster(), &[llama]).await;
+    let found = stator_cluster::sync::pods(place.cluster(), &[llama]).await;
     let names: Vec<&str> = found.iter().map(|pod| pod.name()).collect();
     assert_eq!(names, ["llama-worker-a"]);
     insta::assert_snapshot!(

@@ -3,9 +3,9 @@
 use super::place::{Namespaces, Place as _, user};
 use super::whole::words::Shop;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role};
-use stator::cluster::Cluster;
-use stator::dynamo::kinds::{ADAPTER, GRAPH};
-use stator::plan::HoldKind;
+use stator_cluster::cluster::Cluster;
+use stator_core::dynamo::kinds::{ADAPTER, GRAPH};
+use stator_model::plan::HoldKind;
 
 /// The rules of the role that the page gives.
 fn documented() -> Vec<PolicyRule> {

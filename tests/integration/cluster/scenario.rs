@@ -1,9 +1,9 @@
 //! The words that the scenarios are told in.
 
 use serde_json::{Value, json};
-use stator::cluster::embedded::{Embedded, Options};
-use stator::cluster::{Applied, ApplyRequest, Cluster, ClusterError};
-use stator::object::{Object, ObjectRef};
+use stator_cluster::cluster::embedded::{Embedded, Options};
+use stator_cluster::cluster::{Applied, ApplyRequest, Cluster, ClusterError};
+use stator_core::object::{Object, ObjectRef};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -32,7 +32,7 @@ impl Folder {
     }
 
     pub fn path(&self, object: &ObjectRef) -> std::path::PathBuf {
-        let kind = stator::dynamo::kinds::by_name(&object.kind).unwrap();
+        let kind = stator_core::dynamo::kinds::by_name(&object.kind).unwrap();
         self.dir.path().join(&object.namespace).join(kind.plural).join(format!("{}.yaml", object.name))
     }
 

@@ -13,8 +13,8 @@ use stator::controller::file;
 use stator::controller::sources::SourceKey;
 use stator::controller::standing::{Revision, Standing};
 use stator::controller::status::{About, status_of};
-use stator::source::model_source::crd::custom_resource_definition;
-use stator::source::model_source::status::{MOST_STATUSES, ModelSourceStatus, PostedStatus};
+use stator_git::source::model_source::crd::custom_resource_definition;
+use stator_git::source::model_source::status::{MOST_STATUSES, ModelSourceStatus, PostedStatus};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

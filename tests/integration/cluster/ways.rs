@@ -3,9 +3,9 @@
 use crate::testbed::{self, ControlPlane};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
-use stator::cluster::Cluster as _;
-use stator::cluster::kube::{Kube, Options, ServiceAccount};
-use stator::dynamo::kinds::GRAPH;
+use stator_cluster::cluster::Cluster as _;
+use stator_cluster::cluster::kube::{Kube, Options, ServiceAccount};
+use stator_core::dynamo::kinds::GRAPH;
 use std::collections::BTreeMap;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};

@@ -3,15 +3,15 @@
 
 use super::{fleet, head, scale};
 use crate::workbench::Workbench;
-use stator::cluster::AnyCluster;
-use stator::cluster::embedded::operator::{Operator, OperatorHandle};
-use stator::cluster::embedded::{Embedded, Options};
 use stator::controller::board::{Phase, Standing};
 use stator::controller::file;
 use stator::controller::requests::{ALLOW, OUTSIDE_WINDOWS, REQUESTED_AT, Requests};
 use stator::controller::resources::Resources;
 use stator::controller::run::{Controller, Place};
 use stator::controller::sources::SourceKey;
+use stator_cluster::cluster::AnyCluster;
+use stator_cluster::cluster::embedded::operator::{Operator, OperatorHandle};
+use stator_cluster::cluster::embedded::{Embedded, Options};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

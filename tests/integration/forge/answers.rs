@@ -5,7 +5,7 @@ use crate::forge_fake::{ALL, Fake, Make, Reply, sha};
 use insta::assert_snapshot;
 use jiff::Timestamp;
 use serde_json::json;
-use stator::forge::{Forge as _, ForgeError, StatusState};
+use stator_git::forge::{Forge as _, ForgeError, StatusState};
 
 /// What stator makes of an answer, the host's port left out.
 async fn meaning(fake: &Fake, reply: Reply) -> String {

@@ -6,9 +6,9 @@ use aws_lc_rs::encoding::AsDer as _;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
-use stator::forge::github::app::Blocking;
-use stator::forge::{AnyForge, Forge as _, ForgeError, StatusState};
-use stator::source::credentials::{GithubApp, Installation, Tokens as _};
+use stator_git::forge::github::app::Blocking;
+use stator_git::forge::{AnyForge, Forge as _, ForgeError, StatusState};
+use stator_git::source::credentials::{GithubApp, Installation, Tokens as _};
 use std::sync::OnceLock;
 
 /// An App's key as GitHub gives it out: PKCS #1. Made once, as making it takes a while.

@@ -2,7 +2,7 @@
 
 use super::status;
 use crate::forge_fake::{Fake, Make, Origin, Reply, sha};
-use stator::forge::{Forge as _, ForgeError, Retry, StatusState};
+use stator_git::forge::{Forge as _, ForgeError, Retry, StatusState};
 
 #[tokio::test]
 async fn saying_the_same_again_is_no_fault() {

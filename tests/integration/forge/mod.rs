@@ -7,7 +7,7 @@ mod secrets;
 
 use crate::forge_fake::{ALL, Fake, Make, Origin, sha};
 use insta::assert_snapshot;
-use stator::forge::{CommitStatus, Forge as _, ForgeError, NewPullRequest, PullRequestState, StatusState};
+use stator_git::forge::{CommitStatus, Forge as _, ForgeError, NewPullRequest, PullRequestState, StatusState};
 
 fn status(context: &str, state: StatusState, description: &str) -> CommitStatus {
     CommitStatus {

@@ -4,7 +4,7 @@ use super::{apps, status};
 use crate::forge_fake::{ALL, CANARY, Fake, Make, Reply, sha};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use stator::forge::{Forge as _, StatusState};
+use stator_git::forge::{Forge as _, StatusState};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 

@@ -3,12 +3,12 @@
 use crate::gitea::{self, BOT, Gitea, Repository};
 use crate::workbench::Workbench;
 use serde_json::json;
-use stator::forge::{
+use stator_git::forge::{
     AnyForge, CommitStatus, Forge as _, ForgeError, Http, NewPullRequest, PullRequestState, StatusState,
 };
-use stator::source::model_source;
-use stator::source::secret::SecretValues;
-use stator::source::url::{Allowed, RepositoryUrl};
+use stator_git::source::model_source;
+use stator_git::source::secret::SecretValues;
+use stator_git::source::url::{Allowed, RepositoryUrl};
 
 /// A client with a token.
 fn connect(gitea: &Gitea, repository: &Repository<'_>, token: &str) -> AnyForge {

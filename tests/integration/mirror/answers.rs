@@ -3,7 +3,7 @@
 use super::*;
 use crate::git_server::{Tls, pack, packet, pem, refs, says};
 use secrecy::SecretSlice;
-use stator::source::credentials::{ClientCertificate, GithubApp, Installation, Proxy, Tokens};
+use stator_git::source::credentials::{ClientCertificate, GithubApp, Installation, Proxy, Tokens};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -130,7 +130,7 @@ fn no_log_shows_a_credential_at_any_level() {
     let writer = log.clone();
     // For the whole process: the threads that serve sockets log as well.
     tracing_subscriber::fmt()
-        .with_env_filter("stator::source=trace,reqwest=trace,hyper_util=trace")
+        .with_env_filter("stator_git::source=trace,reqwest=trace,hyper_util=trace")
         .with_writer(move || writer.clone())
         .init();
     let place = Place::new();

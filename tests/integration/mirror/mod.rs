@@ -8,12 +8,12 @@ mod scale;
 
 use crate::git_server::{Asked, GitServer, Origin, Reply};
 use secrecy::SecretString;
-use stator::source::credentials::{Credentials, Login};
-use stator::source::mirror::{Fetched, Limits, Mirror, MirrorError, Remote, Tip};
-use stator::source::model_source::{Reference, VerifyMode};
-use stator::source::secret::SecretValues;
-use stator::source::signature::verify;
-use stator::source::url::{Allowed, RepositoryUrl};
+use stator_git::source::credentials::{Credentials, Login};
+use stator_git::source::mirror::{Fetched, Limits, Mirror, MirrorError, Remote, Tip};
+use stator_git::source::model_source::{Reference, VerifyMode};
+use stator_git::source::secret::SecretValues;
+use stator_git::source::signature::verify;
+use stator_git::source::url::{Allowed, RepositoryUrl};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -85,7 +85,7 @@ fn follow(mirror: &mut Mirror, reference: &Reference) -> Result<Fetched, MirrorE
 /// The files of a commit: a line each, with content or why there is none.
 fn files(mirror: &mut Mirror, commit: &str) -> String {
     let tree = mirror.tree(commit, "").unwrap();
-    let line = |file: stator::intent::SourceFile| match file.content {
+    let line = |file: stator_model::intent::SourceFile| match file.content {
         Ok(bytes) => format!("{}: {} bytes", file.path, bytes.len()),
         Err(reason) => format!("{}: {reason}", file.path),
     };

@@ -2,11 +2,11 @@
 
 use super::pipeline::{Site, mocker};
 use serde_json::json;
-use stator::cluster::Cluster as _;
-use stator::cluster::embedded::Part;
-use stator::dynamo::kinds;
-use stator::object::{Object, ObjectRef};
-use stator::sync::{SyncOptions, SyncReport, SyncResult, run};
+use stator_cluster::cluster::Cluster as _;
+use stator_cluster::cluster::embedded::Part;
+use stator_cluster::sync::{SyncOptions, SyncReport, SyncResult, run};
+use stator_core::dynamo::kinds;
+use stator_core::object::{Object, ObjectRef};
 use std::time::Duration;
 
 /// A model of so many workers with one adapter.

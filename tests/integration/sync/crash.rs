@@ -5,11 +5,11 @@ use super::pipeline::{Dying, Site};
 use super::workloads::{WORKLOADS, Workload};
 use crate::testbed;
 use serde_json::{Value, json};
-use stator::cluster::kube::{Kube, Options};
-use stator::cluster::{ApplyRequest, Cluster};
-use stator::dynamo::kinds;
-use stator::object::{Object, ObjectRef};
-use stator::plan::{Action, Step};
+use stator_cluster::cluster::kube::{Kube, Options};
+use stator_cluster::cluster::{ApplyRequest, Cluster};
+use stator_core::dynamo::kinds;
+use stator_core::object::{Object, ObjectRef};
+use stator_model::plan::{Action, Step};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,8 +22,8 @@ const AT_ONCE: usize = 8;
 async fn every_write_may_be_the_last_on_the_embedded_cluster() {
     every_write_may_be_the_last(async |_| {
         let folder = tempfile::tempdir().unwrap();
-        let options = stator::cluster::embedded::Options::default();
-        let cluster = stator::cluster::embedded::Embedded::open(folder.path(), options).unwrap();
+        let options = stator_cluster::cluster::embedded::Options::default();
+        let cluster = stator_cluster::cluster::embedded::Embedded::open(folder.path(), options).unwrap();
         (cluster, Some(folder))
     })
     .await;

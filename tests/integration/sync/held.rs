@@ -4,8 +4,8 @@ use super::bench::{SHOP, Syncing as _, model, shop, small};
 use crate::workbench::Workbench;
 use insta::assert_snapshot;
 use serde_json::json;
-use stator::cluster::embedded::{Embedded, Options, Part};
-use stator::object::ObjectRef;
+use stator_cluster::cluster::embedded::{Embedded, Options, Part};
+use stator_core::object::ObjectRef;
 
 #[test]
 fn a_mass_removal_waits_for_a_release() {

@@ -3,9 +3,9 @@
 
 use super::bench::{SHOP, Syncing as _, model, shop, small};
 use crate::workbench::Workbench;
-use stator::cluster::Cluster as _;
-use stator::cluster::embedded::{Embedded, Options};
-use stator::dynamo::kinds;
+use stator_cluster::cluster::Cluster as _;
+use stator_cluster::cluster::embedded::{Embedded, Options};
+use stator_core::dynamo::kinds;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Stdio};

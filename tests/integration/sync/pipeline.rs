@@ -1,16 +1,16 @@
 //! A repository in a folder, an embedded cluster beside it, and the way from one to the other.
 
-use stator::cluster::embedded::operator::Operator;
-use stator::cluster::embedded::{Embedded, Options};
-use stator::cluster::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
-use stator::dynamo::admission::Platform;
-use stator::dynamo::kinds::{self, Kind};
-use stator::intent::Workspace;
-use stator::object::{Object, ObjectRef};
-use stator::plan::{HoldKind, Plan, PlanInput, Step, plan};
-use stator::render::{Target, render_all};
-use stator::source;
-use stator::sync::{GatherError, Gathered, SyncOptions, SyncReport, gather, run};
+use stator_cluster::cluster::embedded::operator::Operator;
+use stator_cluster::cluster::embedded::{Embedded, Options};
+use stator_cluster::cluster::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use stator_cluster::sync::{GatherError, Gathered, SyncOptions, SyncReport, gather, run};
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::object::{Object, ObjectRef};
+use stator_git::source;
+use stator_model::intent::Workspace;
+use stator_model::plan::{HoldKind, Plan, PlanInput, Step, plan};
+use stator_model::render::{Target, render_all};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Mutex;

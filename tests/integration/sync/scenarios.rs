@@ -1,8 +1,8 @@
 //! What a user sees happen.
 
 use super::pipeline::Site;
-use stator::plan::{Action, HoldKind};
-use stator::sync::SyncResult;
+use stator_cluster::sync::SyncResult;
+use stator_model::plan::{Action, HoldKind};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_sync_becomes_healthy_and_a_second_writes_nothing() {

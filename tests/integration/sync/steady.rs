@@ -6,15 +6,15 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
-use stator::cluster::embedded::{Embedded, Part};
-use stator::cluster::{ApplyRequest, Cluster, Preconditions};
-use stator::dynamo::kinds;
-use stator::intent::{SourceTree, Workspace};
-use stator::object::{Object, ObjectRef};
-use stator::plan::{HoldKind, Plan, PlanInput, plan};
-use stator::source;
-use stator::sync::steady::{KINDS, Line, Portion, Shown, Steady};
-use stator::sync::{Aim, Desired, SyncOptions, run};
+use stator_cluster::cluster::embedded::{Embedded, Part};
+use stator_cluster::cluster::{ApplyRequest, Cluster, Preconditions};
+use stator_cluster::sync::steady::{KINDS, Line, Portion, Shown, Steady};
+use stator_cluster::sync::{Aim, Desired, SyncOptions, run};
+use stator_core::dynamo::kinds;
+use stator_core::object::{Object, ObjectRef};
+use stator_git::source;
+use stator_model::intent::{SourceTree, Workspace};
+use stator_model::plan::{HoldKind, Plan, PlanInput, plan};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a person, or another tool, does next. Models are numbered.
@@ -221,7 +221,7 @@ async fn healthy(cluster: &Embedded, graph: &ObjectRef, ready: bool) {
 /// What one look gave.
 struct Look {
     plan: Plan,
-    records: Vec<stator::plan::Record>,
+    records: Vec<stator_model::plan::Record>,
     /// How many models were not looked at.
     beside: usize,
     shown: Option<BTreeSet<(kinds::Kind, String)>>,

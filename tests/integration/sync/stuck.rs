@@ -2,10 +2,10 @@
 
 use super::pipeline::Site;
 use serde_json::json;
-use stator::cluster::Cluster as _;
-use stator::cluster::embedded::Part;
-use stator::dynamo::kinds::{self, GRAPH};
-use stator::sync::{SyncOptions, SyncResult, run};
+use stator_cluster::cluster::Cluster as _;
+use stator_cluster::cluster::embedded::Part;
+use stator_cluster::sync::{SyncOptions, SyncResult, run};
+use stator_core::dynamo::kinds::{self, GRAPH};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,8 +2,8 @@
 
 use super::pipeline::Site;
 use serde_json::json;
-use stator::object::Object;
-use stator::plan::HoldKind;
+use stator_core::object::Object;
+use stator_model::plan::HoldKind;
 
 /// One change of a repository.
 pub struct Workload {

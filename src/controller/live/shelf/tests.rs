@@ -1,9 +1,9 @@
 //! A cluster that writes, a watch that lags behind it, and answers that come early or late.
 
 use super::{News, Shelf};
-use crate::object::Object;
 use proptest::prelude::*;
 use serde_json::json;
+use stator_core::object::Object;
 use std::collections::BTreeMap;
 
 fn object(name: &str, uid: u64, version: u64) -> Object {

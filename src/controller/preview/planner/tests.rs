@@ -1,9 +1,9 @@
 //! Stories of pull requests, and that looking at a part says what looking at all of it says.
 
 use super::*;
-use crate::plan::Action;
-use crate::present::preview as body;
 use proptest::prelude::*;
+use stator_model::plan::Action;
+use stator_model::present::preview as body;
 use std::fmt::Write as _;
 
 const ROOT: &str = "apiVersion: stator.dev/v1alpha1

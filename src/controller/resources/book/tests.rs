@@ -1,6 +1,6 @@
 use super::*;
-use crate::object::Object;
 use serde_json::{Value, json};
+use stator_core::object::Object;
 
 /// A namespace that is somebody else's, and sources that run elsewhere.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 use crate::cluster::place::{Place, on_every_cluster};
 use crate::cluster::scenario::{apply, live, try_apply, with};
 use serde_json::json;
-use stator::cluster::{Cluster, ClusterError, Deleted, Preconditions};
-use stator::object::Object;
+use stator_cluster::cluster::{Cluster, ClusterError, Deleted, Preconditions};
+use stator_core::object::Object;
 
 on_every_cluster! {
     a_recreated_object_survives_a_stale_delete,

@@ -3,8 +3,8 @@
 use crate::cluster::place::{Place, on_every_cluster};
 use crate::cluster::scenario::{apply, live, try_apply, with};
 use serde_json::{Value, json};
-use stator::cluster::{ApplyOutcome, ApplyRequest, Cluster, ClusterError};
-use stator::object::Object;
+use stator_cluster::cluster::{ApplyOutcome, ApplyRequest, Cluster, ClusterError};
+use stator_core::object::Object;
 use std::collections::BTreeMap;
 
 on_every_cluster! {

@@ -3,7 +3,7 @@
 use crate::cluster::place::{Place, on_every_cluster};
 use crate::cluster::scenario::{apply, live, try_apply, with};
 use serde_json::json;
-use stator::cluster::{ApplyOutcome, ClusterError};
+use stator_cluster::cluster::{ApplyOutcome, ClusterError};
 
 on_every_cluster! {
     what_the_schema_fills_in_is_no_change,

@@ -3,8 +3,8 @@
 use crate::cluster::place::{Place, on_every_cluster};
 use crate::cluster::scenario::{apply, with};
 use serde_json::json;
-use stator::cluster::{Cluster, Preconditions, WatchEvent};
-use stator::dynamo::kinds;
+use stator_cluster::cluster::{Cluster, Preconditions, WatchEvent};
+use stator_core::dynamo::kinds;
 use std::time::Duration;
 
 on_every_cluster! {

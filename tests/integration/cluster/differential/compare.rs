@@ -1,8 +1,8 @@
 //! What a step came to, without what no two clusters share: uids, times, resource versions and the object's name.
 
 use serde_json::{Map, Value, json};
-use stator::cluster::{Applied, ApplyOutcome, ClusterError, Deleted};
-use stator::object::Object;
+use stator_cluster::cluster::{Applied, ApplyOutcome, ClusterError, Deleted};
+use stator_core::object::Object;
 use std::collections::BTreeSet;
 
 /// The finalizer of the API server's own that keeps a claim while a pod uses it.

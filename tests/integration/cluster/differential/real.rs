@@ -4,9 +4,9 @@ use super::compare::{Answer, Shown, without_items};
 use super::sides::Side;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use serde_json::Value;
-use stator::cluster::kube::{Kube, Options};
-use stator::dynamo::kinds;
-use stator::object::{Object, ObjectRef};
+use stator_cluster::cluster::kube::{Kube, Options};
+use stator_core::dynamo::kinds;
+use stator_core::object::{Object, ObjectRef};
 
 use crate::testbed::ControlPlane;
 

@@ -3,10 +3,10 @@
 use super::compare::{self, Answer, Seen, Shown};
 use super::steps::{Meant, Sequence, Step, Subject, Which};
 use serde_json::{Value, json};
-use stator::cluster::embedded::{Embedded, Options, Part};
-use stator::cluster::{ApplyOutcome, ApplyRequest, Cluster, Preconditions};
-use stator::dynamo::kinds::{CLAIM, Kind};
-use stator::object::{Object, ObjectRef};
+use stator_cluster::cluster::embedded::{Embedded, Options, Part};
+use stator_cluster::cluster::{ApplyOutcome, ApplyRequest, Cluster, Preconditions};
+use stator_core::dynamo::kinds::{CLAIM, Kind};
+use stator_core::object::{Object, ObjectRef};
 use std::future::Future;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What is done to an object: the steps of a sequence, and how they read when a sequence fails.
 
 use serde_json::{Map, Value};
-use stator::dynamo::kinds::{CLAIM, GRAPH, Kind, RECORD, REQUEST};
+use stator_core::dynamo::kinds::{CLAIM, GRAPH, Kind, RECORD, REQUEST};
 use std::fmt;
 
 /// What a sequence is about.

@@ -3,7 +3,7 @@
 use super::words::{Shop, labelled};
 use crate::cluster::place::{Place, on_every_cluster};
 use serde_json::json;
-use stator::dynamo::kinds::GRAPH;
+use stator_core::dynamo::kinds::GRAPH;
 
 on_every_cluster! {
     what_admission_adds_is_no_drift,

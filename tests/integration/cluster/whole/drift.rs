@@ -3,8 +3,8 @@
 use super::words::{Shop, labelled};
 use crate::cluster::place::{Place, on_every_cluster};
 use serde_json::json;
-use stator::cluster::{Cluster as _, Deleted, Preconditions};
-use stator::dynamo::kinds::{GRAPH, RECORD};
+use stator_cluster::cluster::{Cluster as _, Deleted, Preconditions};
+use stator_core::dynamo::kinds::{GRAPH, RECORD};
 
 on_every_cluster! {
     what_somebody_deleted_comes_back,

@@ -4,10 +4,10 @@ use super::words::{Shop, Watched};
 use crate::cluster::place::{Place, on_every_cluster};
 use crate::cluster::scenario::{apply, with};
 use serde_json::json;
-use stator::cluster::{Cluster as _, Deleted, Preconditions};
-use stator::dynamo::kinds::{self, ADAPTER, CLAIM, GRAPH, RECORD};
-use stator::plan::HoldKind;
-use stator::sync::gather;
+use stator_cluster::cluster::{Cluster as _, Deleted, Preconditions};
+use stator_cluster::sync::gather;
+use stator_core::dynamo::kinds::{self, ADAPTER, CLAIM, GRAPH, RECORD};
+use stator_model::plan::HoldKind;
 
 on_every_cluster! {
     a_removed_model_goes_in_order_and_its_weights_stay,

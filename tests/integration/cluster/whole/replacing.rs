@@ -3,8 +3,8 @@
 use super::words::Shop;
 use crate::cluster::place::{Place, on_every_cluster};
 use serde_json::json;
-use stator::dynamo::kinds::GRAPH;
-use stator::plan::HoldKind;
+use stator_core::dynamo::kinds::GRAPH;
+use stator_model::plan::HoldKind;
 use std::time::Duration;
 
 on_every_cluster! {

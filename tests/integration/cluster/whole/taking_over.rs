@@ -4,10 +4,10 @@ use super::words::{Shop, labelled};
 use crate::cluster::place::{Place, on_every_cluster};
 use crate::cluster::scenario::{try_apply, with};
 use serde_json::json;
-use stator::dynamo::kinds::{GRAPH, RECORD};
-use stator::object::Object;
-use stator::plan::HoldKind;
-use stator::sync::SyncResult;
+use stator_cluster::sync::SyncResult;
+use stator_core::dynamo::kinds::{GRAPH, RECORD};
+use stator_core::object::Object;
+use stator_model::plan::HoldKind;
 
 on_every_cluster! {
     what_is_nobodys_is_adopted_when_allowed,

@@ -4,12 +4,14 @@ use crate::cluster::place::Place;
 use crate::cluster::scenario::object;
 use crate::sync::pipeline::Site;
 use serde_json::{Value, json};
-use stator::cluster::{Applied, ApplyOutcome, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
-use stator::dynamo::admission::Platform;
-use stator::dynamo::kinds::{self, Kind};
-use stator::object::{Object, ObjectRef};
-use stator::plan::{HoldKind, Plan, Step};
-use stator::sync::{Gathered, SyncOptions, SyncReport, run};
+use stator_cluster::cluster::{
+    Applied, ApplyOutcome, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent,
+};
+use stator_cluster::sync::{Gathered, SyncOptions, SyncReport, run};
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::object::{Object, ObjectRef};
+use stator_model::plan::{HoldKind, Plan, Step};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -50,7 +52,7 @@ impl<'a, P: Place> Shop<'a, P> {
     /// What is to be done, as `create DynamoGraphDeployment prod/a`, with the reasons that hold it back.
     pub async fn pending(&self, allow: &[HoldKind]) -> Vec<String> {
         let (plan, _) = self.plan(allow).await;
-        let changes = plan.changes.iter().filter(|change| change.action != stator::plan::Action::Keep);
+        let changes = plan.changes.iter().filter(|change| change.action != stator_model::plan::Action::Keep);
         let lines = changes.map(|change| {
             let reasons = change.reasons.join("; ");
             self.place.said(format!("{} {}: {reasons}", change.action.word(), change.object))

@@ -1,0 +1,113 @@
+//! Either make of cluster, for whoever is told which only when it runs.
+
+use super::embedded::Embedded;
+use super::kube::{Fence, Kube};
+use super::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::kinds::Kind;
+use stator_core::object::{Object, ObjectRef};
+use std::collections::BTreeMap;
+use tokio::sync::mpsc;
+
+/// A cluster of either make; clones share one and the same.
+#[derive(Clone, Debug)]
+pub enum AnyCluster {
+    /// A folder of files.
+    Embedded(Embedded),
+    /// A Kubernetes API server.
+    Kubernetes(Kube),
+}
+
+impl AnyCluster {
+    /// The Kubernetes cluster, when it is one.
+    pub fn kubernetes(&self) -> Option<&Kube> {
+        match self {
+            Self::Kubernetes(cluster) => Some(cluster),
+            Self::Embedded(_) => None,
+        }
+    }
+
+    /// The same cluster, which reaches one namespace only. The embedded one is one tenant's.
+    pub fn confined(&self, namespace: &str) -> Self {
+        match self {
+            Self::Kubernetes(cluster) => Self::Kubernetes(cluster.confined(namespace)),
+            Self::Embedded(cluster) => Self::Embedded(cluster.clone()),
+        }
+    }
+
+    /// The same cluster, whose writes ask a fence first. The embedded one is one process's, and asks nobody.
+    pub fn fenced(&self, fence: Fence) -> Self {
+        match self {
+            Self::Kubernetes(cluster) => Self::Kubernetes(cluster.fenced(fence)),
+            Self::Embedded(cluster) => Self::Embedded(cluster.clone()),
+        }
+    }
+}
+
+impl From<Embedded> for AnyCluster {
+    fn from(cluster: Embedded) -> Self {
+        Self::Embedded(cluster)
+    }
+}
+
+impl From<Kube> for AnyCluster {
+    fn from(cluster: Kube) -> Self {
+        Self::Kubernetes(cluster)
+    }
+}
+
+impl Cluster for AnyCluster {
+    fn describe(&self) -> String {
+        match self {
+            Self::Embedded(cluster) => cluster.describe(),
+            Self::Kubernetes(cluster) => cluster.describe(),
+        }
+    }
+
+    async fn platform(&self) -> Result<Platform, ClusterError> {
+        match self {
+            Self::Embedded(cluster) => cluster.platform().await,
+            Self::Kubernetes(cluster) => cluster.platform().await,
+        }
+    }
+
+    async fn list(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<Object>, ClusterError> {
+        match self {
+            Self::Embedded(cluster) => cluster.list(kind, namespace, labels).await,
+            Self::Kubernetes(cluster) => cluster.list(kind, namespace, labels).await,
+        }
+    }
+
+    async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {
+        match self {
+            Self::Embedded(cluster) => cluster.get(object).await,
+            Self::Kubernetes(cluster) => cluster.get(object).await,
+        }
+    }
+
+    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+        match self {
+            Self::Embedded(cluster) => cluster.apply(request).await,
+            Self::Kubernetes(cluster) => cluster.apply(request).await,
+        }
+    }
+
+    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
+        match self {
+            Self::Embedded(cluster) => cluster.delete(object, preconditions).await,
+            Self::Kubernetes(cluster) => cluster.delete(object, preconditions).await,
+        }
+    }
+
+    async fn watch(&self, kinds: &[Kind], namespace: Option<&str>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+        match self {
+            Self::Embedded(cluster) => cluster.watch(kinds, namespace).await,
+            Self::Kubernetes(cluster) => cluster.watch(kinds, namespace).await,
+        }
+    }
+}

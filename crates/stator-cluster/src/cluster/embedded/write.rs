@@ -1,0 +1,309 @@
+//! Apply, create, update and delete: what an API server does between the request and the storage.
+
+use super::layout;
+use super::store::{State, Store, impossible};
+use super::{Part, admission, claim, engine};
+use crate::cluster::{Applied, ApplyOutcome, ApplyRequest, ClusterError, Deleted, InvalidField, Preconditions};
+use serde_json::{Map, Value, json};
+use stator_core::dynamo::kinds::{CLAIM, Kind};
+use stator_core::fields;
+use stator_core::object::{FieldPath, Object, ObjectRef};
+use std::sync::atomic::Ordering;
+
+/// What only the cluster writes; the values of a request are ignored.
+const SYSTEM: &[&str] = &[
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+];
+
+/// One write under way: the kind, the object as it is, and the right to change it.
+struct Write<'a> {
+    store: &'a Store,
+    state: &'a mut State,
+    lock: &'a super::lock::WriteLock,
+    kind: &'static Kind,
+    reference: ObjectRef,
+    live: Option<Object>,
+    now: jiff::Timestamp,
+}
+
+/// Runs one read-modify-write: no other process and no other task writes in between.
+fn exclusively<T>(
+    store: &Store,
+    reference: ObjectRef,
+    work: impl FnOnce(Write<'_>) -> Result<T, ClusterError>,
+) -> Result<T, ClusterError> {
+    let kind = layout::kind_of(&reference)?;
+    let path = layout::path_of(&reference)?;
+    let mut state = store.state();
+    let lock = store.lock()?;
+    store.refresh(&mut state, vec![path.clone()], Some(&lock))?;
+    let live = store.cached(&mut state, &path)?;
+    let now = store.options.now();
+    work(Write { store, state: &mut state, lock: &lock, kind, reference, live, now })
+}
+
+/// Server-side apply.
+pub(super) fn apply(store: &Store, request: ApplyRequest) -> Result<Applied, ClusterError> {
+    let reference = request.object.reference();
+    exclusively(store, reference, |write| write.apply(request))
+}
+
+/// A controller's or a person's update of one half of an object.
+pub(super) fn update(
+    store: &Store,
+    reference: &ObjectRef,
+    part: Part,
+    manager: &str,
+    change: impl FnOnce(&mut Value),
+) -> Result<Option<Applied>, ClusterError> {
+    exclusively(store, reference.clone(), |write| {
+        let Some(live) = write.live.clone() else { return Ok(None) };
+        let mut value = live.value().clone();
+        change(&mut value);
+        keep_other_half(&mut value, live.value(), part);
+        let tracked = engine::track(write.kind, Some(live.value()), value, manager, part, write.now);
+        write.finish(tracked, manager, false, Some(part)).map(Some)
+    })
+}
+
+/// A controller's create.
+pub(super) fn create(store: &Store, object: Object, manager: &str) -> Result<Applied, ClusterError> {
+    exclusively(store, object.reference(), |write| {
+        if let Some(live) = write.live {
+            return Ok(Applied { object: live, outcome: ApplyOutcome::Unchanged });
+        }
+        let tracked = engine::track(write.kind, None, object.into_value(), manager, Part::Main, write.now);
+        write.finish(tracked, manager, false, None)
+    })
+}
+
+/// Delete, in the background.
+pub(super) fn delete(
+    store: &Store,
+    reference: &ObjectRef,
+    preconditions: &Preconditions,
+) -> Result<Deleted, ClusterError> {
+    exclusively(store, reference.clone(), |write| {
+        let Some(live) = write.live else { return Ok(Deleted::Absent) };
+        must_be(reference, &live, preconditions.uid.as_deref(), preconditions.resource_version.as_deref())?;
+        if live.finalizers().is_empty() {
+            write.store.remove(write.state, write.lock, &live)?;
+            return Ok(Deleted::Gone);
+        }
+        if live.is_deleting() {
+            return Ok(Deleted::Pending(live));
+        }
+        let mut value = live.into_value();
+        let metadata = metadata(&mut value)?;
+        metadata.insert("deletionTimestamp".to_owned(), json!(engine::time(write.now)));
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
+        raise_generation(metadata);
+        let object = Object::from_value(value).map_err(impossible)?;
+        write.store.write(write.state, write.lock, object).map(Deleted::Pending)
+    })
+}
+
+impl Write<'_> {
+    fn apply(self, request: ApplyRequest) -> Result<Applied, ClusterError> {
+        let mut config = request.object.into_value();
+        let own = metadata(&mut config)?;
+        let (uid, revision) = (own.remove("uid"), own.remove("resourceVersion"));
+        let text = |value: &Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_owned);
+        let (uid, revision) = (text(&uid), text(&revision));
+        let part = if request.status { Part::Status } else { Part::Main };
+        let live = self.live.as_ref().map(Object::value);
+        let merged = engine::apply(&engine::Apply {
+            kind: self.kind,
+            live,
+            config: &config,
+            manager: &request.manager,
+            force: request.force,
+            part,
+            now: self.now,
+        })
+        .map_err(|fault| engine::error(&self.store.root, &self.reference, fault))?;
+        let unreadable = if *self.kind == CLAIM { claim::unreadable(&merged) } else { Vec::new() };
+        if !unreadable.is_empty() {
+            return Err(ClusterError::Invalid { object: self.reference, causes: unreadable });
+        }
+        match (&self.live, uid.as_deref()) {
+            // The status endpoint takes all metadata from the live object, the uid included.
+            (Some(live), uid) => {
+                must_be(&self.reference, live, uid.filter(|_| !request.status), revision.as_deref())?;
+            }
+            // A resource version says nothing where there is no object; a uid says that there must be one.
+            (None, Some(uid)) => {
+                return Err(ClusterError::Precondition {
+                    object: self.reference,
+                    message: format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    ),
+                });
+            }
+            (None, None) => {}
+        }
+        self.finish(merged, &request.manager, request.dry_run, Some(part))
+    }
+
+    /// From a merged object to the stored one: defaults, admission, validation, system fields, and the write, unless
+    /// nothing changed.
+    fn finish(
+        self,
+        mut value: Value,
+        manager: &str,
+        dry_run: bool,
+        part: Option<Part>,
+    ) -> Result<Applied, ClusterError> {
+        let operated = self.store.operators.load(Ordering::SeqCst) > 0;
+        let live = self.live.as_ref().map(Object::value);
+        if live.is_none() {
+            // A status in a create is dropped: it has a subresource of its own.
+            if part.is_some()
+                && let Some(map) = value.as_object_mut()
+            {
+                map.remove("status");
+            }
+            if operated {
+                admission::mutate(self.kind.kind, &mut value);
+            }
+        }
+        engine::default(self.kind, &mut value);
+        self.no_new_finalizers(&value)?;
+        self.system_fields(&mut value)?;
+        if part != Some(Part::Status) {
+            admission::validate(&self.reference, live, &value, manager, operated)?;
+        }
+        let causes = engine::validate(self.kind, &value, live);
+        if !causes.is_empty() {
+            return Err(ClusterError::Invalid { object: self.reference, causes });
+        }
+        if let Some(live) = self.live.as_ref()
+            && fields::same(live.value(), &value)
+        {
+            return Ok(Applied { object: live.clone(), outcome: ApplyOutcome::Unchanged });
+        }
+        let outcome = if self.live.is_some() { ApplyOutcome::Updated } else { ApplyOutcome::Created };
+        let object = Object::from_value(value).map_err(impossible)?;
+        if dry_run {
+            return Ok(Applied { object, outcome });
+        }
+        // The last finalizer of a deleted object takes the object along.
+        let object = if object.is_deleting() && object.finalizers().is_empty() {
+            self.store.remove(self.state, self.lock, &object)?
+        } else {
+            self.store.write(self.state, self.lock, object)?
+        };
+        Ok(Applied { object, outcome })
+    }
+
+    /// An object on its way out takes no more finalizers.
+    fn no_new_finalizers(&self, value: &Value) -> Result<(), ClusterError> {
+        let Some(live) = self.live.as_ref().filter(|live| live.is_deleting()) else { return Ok(()) };
+        let wanted = value.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
+        let new: Vec<&str> =
+            wanted.filter_map(Value::as_str).filter(|name| !live.finalizers().contains(name)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        Err(ClusterError::Invalid {
+            object: self.reference.clone(),
+            causes: vec![InvalidField {
+                path: FieldPath::of(["metadata", "finalizers"]),
+                message: format!(
+                    "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
+                ),
+            }],
+        })
+    }
+
+    fn system_fields(&self, value: &mut Value) -> Result<(), ClusterError> {
+        let Some(live) = self.live.as_ref() else {
+            let has_generation = engine::has_generation(self.kind);
+            let own = metadata(value)?;
+            for field in SYSTEM {
+                own.remove(*field);
+            }
+            own.insert("uid".to_owned(), json!((self.store.options.ids)()));
+            own.insert("creationTimestamp".to_owned(), json!(engine::time(self.now)));
+            if has_generation {
+                own.insert("generation".to_owned(), json!(1));
+            }
+            return Ok(());
+        };
+        let changed = engine::main_differs(live.value(), value);
+        let old = live.value().get("metadata").and_then(Value::as_object);
+        let own = metadata(value)?;
+        for field in SYSTEM {
+            match old.and_then(|old| old.get(*field)) {
+                Some(kept) => own.insert((*field).to_owned(), kept.clone()),
+                None => own.remove(*field),
+            };
+        }
+        if changed {
+            raise_generation(own);
+        }
+        Ok(())
+    }
+}
+
+/// A write to one half of an object cannot change the other.
+fn keep_other_half(value: &mut Value, live: &Value, part: Part) {
+    let status = match part {
+        Part::Main => live.get("status").cloned(),
+        Part::Status => value.get("status").cloned(),
+    };
+    if part == Part::Status {
+        *value = live.clone();
+    }
+    if let Some(map) = value.as_object_mut() {
+        match status {
+            Some(status) => map.insert("status".to_owned(), status),
+            None => map.remove("status"),
+        };
+    }
+}
+
+fn must_be(
+    reference: &ObjectRef,
+    live: &Object,
+    uid: Option<&str>,
+    revision: Option<&str>,
+) -> Result<(), ClusterError> {
+    let failed = |message: String| ClusterError::Precondition { object: reference.clone(), message };
+    let own = live.uid().unwrap_or_default();
+    if let Some(uid) = uid
+        && uid != own
+    {
+        return Err(failed(format!(
+            "the UID in the precondition ({uid}) does not match the UID of the object ({own})"
+        )));
+    }
+    let own = live.resource_version().unwrap_or_default();
+    if let Some(revision) = revision
+        && revision != own
+    {
+        return Err(failed(format!(
+            "the object has been modified: resourceVersion {revision} was meant, it is {own}; look at it again"
+        )));
+    }
+    Ok(())
+}
+
+/// The metadata of an object, which every object has.
+fn metadata(value: &mut Value) -> Result<&mut Map<String, Value>, ClusterError> {
+    value.get_mut("metadata").and_then(Value::as_object_mut).ok_or_else(|| impossible("an object without metadata"))
+}
+
+fn raise_generation(metadata: &mut Map<String, Value>) {
+    if let Some(generation) = metadata.get_mut("generation")
+        && let Some(number) = generation.as_i64()
+    {
+        *generation = json!(number.saturating_add(1));
+    }
+}

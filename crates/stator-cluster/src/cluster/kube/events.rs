@@ -1,0 +1,90 @@
+//! What a cluster's controllers say of objects: Kubernetes Events.
+
+use super::Kube;
+use super::request::Url;
+use crate::cluster::ClusterError;
+use serde_json::Value;
+use stator_core::dynamo::kinds::Kind;
+
+/// Events, in the group that every controller's events are readable through.
+const EVENTS: Kind = Kind { group: "", version: "v1", kind: "Event", plural: "events", short: "ev" };
+/// The most that are read: a namespace keeps an hour of them.
+const MOST: &str = "5000";
+
+/// One Event.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Event {
+    /// When it last happened, RFC 3339.
+    pub time: String,
+    /// The kind of the object that it is about.
+    pub kind: String,
+    /// The name of that object.
+    pub name: String,
+    /// Whether it is a warning.
+    pub warning: bool,
+    /// Why it was sent, in a word.
+    pub reason: String,
+    /// What happened.
+    pub message: String,
+    /// How often.
+    pub count: u64,
+}
+
+impl Kube {
+    /// The Events of a namespace, oldest first.
+    ///
+    /// # Errors
+    /// When they may not be read, or the server does not answer.
+    pub async fn events(&self, namespace: &str) -> Result<Vec<Event>, ClusterError> {
+        let url = Url::of_kind(&EVENTS, Some(namespace)).query("limit", MOST);
+        let list = self.inner.ask::<Value>("list", &EVENTS, &url).await?.unwrap_or_default();
+        let items = list.get("items").and_then(Value::as_array).into_iter().flatten();
+        let mut events: Vec<Event> = items.map(event).collect();
+        events.sort();
+        Ok(events)
+    }
+}
+
+fn event(value: &Value) -> Event {
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    // Controllers of today write `eventTime` and a series, those of old the two others.
+    let times =
+        ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/firstTimestamp", "/metadata/creationTimestamp"];
+    let time = times.iter().find_map(|pointer| text(pointer)).unwrap_or_default();
+    // Some have microseconds: whole seconds sort and read alike.
+    let time = time.parse::<jiff::Timestamp>().map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let own = |pointer: &str| text(pointer).unwrap_or_default().to_owned();
+    let counts = ["/series/count", "/count"].iter().find_map(|pointer| value.pointer(pointer).and_then(Value::as_u64));
+    Event {
+        time: time.unwrap_or_default(),
+        kind: own("/involvedObject/kind"),
+        name: own("/involvedObject/name"),
+        warning: text("/type") == Some("Warning"),
+        reason: own("/reason"),
+        message: own("/message"),
+        count: counts.unwrap_or(1).max(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn events_of_old_and_new_controllers_read_alike() {
+        let about = json!({"kind": "Pod", "name": "llama-worker-0"});
+        let old = event(&json!({
+            "involvedObject": about, "type": "Warning", "reason": "BackOff", "message": "Back-off pulling image",
+            "count": 7, "firstTimestamp": "2026-11-21T03:00:00Z", "lastTimestamp": "2026-11-21T03:05:00Z", "eventTime": null,
+        }));
+        assert_eq!((old.time.as_str(), old.count, old.warning), ("2026-11-21T03:05:00Z", 7, true));
+        let new = event(&json!({
+            "involvedObject": about, "type": "Normal", "reason": "Scheduled", "lastTimestamp": null,
+            "eventTime": "2026-11-21T03:00:00.123456Z", "series": {"count": 2, "lastObservedTime": "2026-11-21T03:01:00.5Z"},
+        }));
+        assert_eq!((new.time.as_str(), new.count, new.warning), ("2026-11-21T03:01:00Z", 2, false));
+        // Anything goes in an Event; nothing of it stops the others.
+        assert_eq!(event(&json!({"count": -1, "reason": 3})).count, 1);
+    }
+}

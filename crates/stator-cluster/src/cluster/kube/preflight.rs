@@ -1,0 +1,369 @@
+//! Whether a cluster is one that stator can work on: which Dynamo's definitions are there, and whether what is written
+//! to them is kept.
+//!
+//! stator writes v1beta1, which is served since Dynamo 1.2. Up to 1.4 it is stored as v1alpha1 and converted by a webhook
+//! of Dynamo's operator; a definition without that webhook prunes the spec of every v1beta1 write (dynamo#10419).
+
+use super::request::Url;
+use super::{Inner, Kube};
+use crate::cluster::ClusterError;
+use serde_json::Value;
+use stator_core::dynamo::kinds::{GRAPH, Kind, RECORD};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// The definition of records as this stator needs it.
+const OWN: &str = include_str!("../../../../../crds/stator.dev_models.yaml");
+
+/// Where kinds are defined.
+const DEFINITIONS: Kind = Kind {
+    group: "apiextensions.k8s.io",
+    version: "v1",
+    kind: "CustomResourceDefinition",
+    plural: "customresourcedefinitions",
+    short: "crd",
+};
+
+/// Something that stands in the way, or soon will.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// Whether nothing can be read or written until it is gone.
+    pub blocks: bool,
+    /// What it is.
+    pub message: String,
+    /// What to do.
+    pub fix: String,
+}
+
+/// Which releases of Dynamo a cluster's definitions may be from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Release {
+    /// Before 1.2: no v1beta1.
+    Before12,
+    /// 1.2 or 1.3: v1beta1 is served.
+    From12,
+    /// 1.4: components have `runtimeVersionOverride`.
+    From14,
+    /// 1.5 or later: v1beta1 is stored.
+    From15,
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Before12 => "older than 1.2",
+            Self::From12 => "1.2 or 1.3",
+            Self::From14 => "1.4",
+            Self::From15 => "1.5 or later",
+        })
+    }
+}
+
+/// What a look at the cluster finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preflight {
+    /// The releases that the graph's definition may be from, as far as can be told.
+    pub release: Option<Release>,
+    /// What the installer of the definitions says it is, where it says so.
+    pub operator_version: Option<String>,
+    /// What stands in the way.
+    pub obstacles: Vec<Obstacle>,
+}
+
+/// What is known of the definition of graphs.
+#[derive(Clone, Debug, Default)]
+struct Facts {
+    /// The versions served.
+    versions: BTreeSet<String>,
+    /// Whether stator's own records are served.
+    records: bool,
+    /// The definition itself; `None` when it may not be read.
+    definition: Option<Value>,
+    /// The definition of records; `None` when it may not be read.
+    own: Option<Value>,
+    /// Whether a pod answers for the conversion webhook; `None` when that cannot be told.
+    answered: Option<bool>,
+}
+
+impl Kube {
+    /// Looks whether the cluster has what stator needs. What the user may not read is left out.
+    ///
+    /// # Errors
+    /// When the server does not answer at all.
+    pub async fn preflight(&self) -> Result<Preflight, ClusterError> {
+        let inner = &self.inner;
+        let mut facts = Facts {
+            versions: self.versions(&GRAPH).await?,
+            records: self.versions(&RECORD).await?.contains(RECORD.version),
+            ..Facts::default()
+        };
+        let name = format!("{}.{}", GRAPH.plural, GRAPH.group);
+        let url = Url::of_kind(&DEFINITIONS, None).join(&name);
+        facts.definition = readable(inner.ask("get", &DEFINITIONS, &url).await)?;
+        let url = Url::of_kind(&DEFINITIONS, None).join(&format!("{}.{}", RECORD.plural, RECORD.group));
+        facts.own = readable(inner.ask("get", &DEFINITIONS, &url).await)?;
+        if let Some(service) = facts.definition.as_ref().and_then(webhook) {
+            facts.answered = answered(inner, &service).await?;
+        }
+        Ok(judge(&facts))
+    }
+}
+
+/// What a user may not read is not known, and no error.
+fn readable<T>(answer: Result<Option<T>, ClusterError>) -> Result<Option<T>, ClusterError> {
+    match answer {
+        Err(ClusterError::Forbidden { .. }) => Ok(None),
+        other => other,
+    }
+}
+
+/// The service of a definition's conversion webhook, and its namespace.
+struct Service {
+    namespace: String,
+    name: String,
+}
+
+fn webhook(definition: &Value) -> Option<Service> {
+    let service = definition.pointer("/spec/conversion/webhook/clientConfig/service")?;
+    let text = |name: &str| service.get(name).and_then(Value::as_str).map(str::to_owned);
+    Some(Service { namespace: text("namespace")?, name: text("name")? })
+}
+
+/// Whether a pod stands behind the service.
+async fn answered(inner: &Inner, service: &Service) -> Result<Option<bool>, ClusterError> {
+    const SLICES: Kind = Kind {
+        group: "discovery.k8s.io",
+        version: "v1",
+        kind: "EndpointSlice",
+        plural: "endpointslices",
+        short: "endpointslice",
+    };
+    let url = Url::of_kind(&SLICES, Some(&service.namespace))
+        .query("labelSelector", &format!("kubernetes.io/service-name={}", service.name));
+    let Some(slices) = readable(inner.ask::<Value>("list", &SLICES, &url).await)? else { return Ok(None) };
+    let list = |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let endpoints = list(&slices, "items").into_iter().flat_map(|slice| list(&slice, "endpoints"));
+    // An endpoint that says nothing of being ready is.
+    let ready = |endpoint: &Value| endpoint.pointer("/conditions/ready").and_then(Value::as_bool).unwrap_or(true);
+    Ok(Some(endpoints.into_iter().any(|endpoint| ready(&endpoint))))
+}
+
+fn judge(facts: &Facts) -> Preflight {
+    let mut found = Preflight { release: release(facts), ..Preflight::default() };
+    let definition = facts.definition.as_ref();
+    let annotations = definition.and_then(|definition| definition.pointer("/metadata/annotations"));
+    found.operator_version = annotations
+        .and_then(|annotations| annotations.get("dynamo.nvidia.com/operator-version"))
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    let mut block = |message: String, fix: &str| {
+        found.obstacles.push(Obstacle { blocks: true, message, fix: fix.to_owned() });
+    };
+    if facts.versions.is_empty() {
+        block(
+            "the cluster has no Dynamo: it does not serve DynamoGraphDeployment".to_owned(),
+            "install the Helm chart `dynamo-platform`, 1.2 or later, which brings the definitions and the operator",
+        );
+    } else if !facts.versions.contains(GRAPH.version) {
+        let versions: Vec<&str> = facts.versions.iter().map(String::as_str).collect();
+        block(
+            format!(
+                "the cluster's Dynamo is older than 1.2: it serves DynamoGraphDeployment at {} only, and stator writes {}",
+                versions.join(", "),
+                GRAPH.version
+            ),
+            "upgrade the Helm chart `dynamo-platform` to 1.2 or later, its definitions included",
+        );
+    }
+    if !facts.records {
+        block(
+            "the cluster has no place for stator's records: it does not serve models.stator.dev".to_owned(),
+            "install it: `kubectl apply --server-side -f crds/stator.dev_models.yaml`",
+        );
+    }
+    let missing = facts.own.as_ref().filter(|_| facts.records).map(missing).unwrap_or_default();
+    if !missing.is_empty() {
+        block(
+            format!(
+                "the cluster's definition of stator's records, models.stator.dev, is older than this stator: its status has no {}",
+                missing.join(", ")
+            ),
+            "apply the one of this release: `kubectl apply --server-side --force-conflicts -f crds/stator.dev_models.yaml`",
+        );
+    }
+    let converts = definition.and_then(|definition| definition.pointer("/spec/conversion/strategy"));
+    let converts = converts.and_then(Value::as_str) == Some("Webhook");
+    let stored = definition.and_then(stored);
+    if facts.versions.contains(GRAPH.version) && stored.is_some_and(|stored| stored != GRAPH.version) && !converts {
+        block(
+            format!(
+                "the cluster stores DynamoGraphDeployment as {} and has no conversion to it: the spec of a {} object would be lost",
+                stored.unwrap_or_default(),
+                GRAPH.version
+            ),
+            "install the definitions with the Helm chart `dynamo-platform` (upgradeCRD), which adds the conversion webhook; plain files of the definitions lack it",
+        );
+    }
+    if converts && facts.answered == Some(false) {
+        let Service { namespace, name } =
+            definition.and_then(webhook).unwrap_or(Service { namespace: String::new(), name: String::new() });
+        found.obstacles.push(Obstacle {
+            blocks: false,
+            message: format!(
+                "no pod answers for the conversion webhook of Dynamo's objects (service {namespace}/{name}): they can be neither read nor written"
+            ),
+            fix: format!("bring Dynamo's operator up: `kubectl -n {namespace} get pods` shows what ails it"),
+        });
+    }
+    found
+}
+
+/// The fields of a record's status that a definition does not declare: an apply with one of them is refused. Sorted.
+fn missing(definition: &Value) -> Vec<String> {
+    let fields = |definition: &Value| -> BTreeSet<String> {
+        let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+        let own = |version: &&Value| version.get("name").and_then(Value::as_str) == Some(RECORD.version);
+        let status = versions.filter(own).find_map(|version| version.pointer(STATUS).and_then(Value::as_object));
+        status.into_iter().flat_map(|fields| fields.keys().cloned()).collect()
+    };
+    const STATUS: &str = "/schema/openAPIV3Schema/properties/status/properties";
+    // The file is one of ours: that it can be read is a test.
+    let wanted = serde_saphyr::from_str(OWN).map(|own: Value| fields(&own)).unwrap_or_default();
+    wanted.difference(&fields(definition)).cloned().collect()
+}
+
+/// The version that objects are stored at.
+fn stored(definition: &Value) -> Option<&str> {
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array)?;
+    let version = versions.iter().find(|version| version.get("storage").and_then(Value::as_bool) == Some(true))?;
+    version.get("name").and_then(Value::as_str)
+}
+
+/// The release that the definition is from, by what came with which.
+fn release(facts: &Facts) -> Option<Release> {
+    if facts.versions.is_empty() {
+        return None;
+    }
+    if !facts.versions.contains(GRAPH.version) {
+        return Some(Release::Before12);
+    }
+    let definition = facts.definition.as_ref()?;
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array)?;
+    let ours = versions.iter().find(|version| version.get("name").and_then(Value::as_str) == Some(GRAPH.version))?;
+    let component =
+        "/schema/openAPIV3Schema/properties/spec/properties/components/items/properties/runtimeVersionOverride";
+    let overrides = ours.pointer(component).is_some();
+    Some(match stored(definition) {
+        // Definitions before 1.5 that were told to store v1beta1 lack what 1.4 brought.
+        Some(stored) if stored == GRAPH.version && overrides => Release::From15,
+        Some(_) | None if overrides => Release::From14,
+        Some(_) | None => Release::From12,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn facts(versions: &[&str], stored: &str, conversion: Value, component: Value) -> Facts {
+        let version = |name: &&str| {
+            json!({"name": name, "served": true, "storage": *name == stored, "schema": {"openAPIV3Schema": {
+                "properties": {"spec": {"properties": {"components": {"items": {"properties": component}}}}}}}})
+        };
+        let definition = json!({
+            "metadata": {"annotations": {"dynamo.nvidia.com/operator-version": "1.3.0"}},
+            "spec": {"conversion": conversion, "versions": versions.iter().map(version).collect::<Vec<_>>()},
+        });
+        Facts {
+            versions: versions.iter().map(|version| (*version).to_owned()).collect(),
+            records: true,
+            definition: Some(definition),
+            own: None,
+            answered: None,
+        }
+    }
+
+    #[test]
+    fn a_definition_of_records_from_an_older_stator_is_told_before_anything_is_written() {
+        let own: Value = serde_saphyr::from_str(OWN).unwrap();
+        let current = Facts { own: Some(own.clone()), ..facts(BOTH, "v1beta1", json!({}), json!({})) };
+        insta::assert_snapshot!(said(&current), @"1.2 or 1.3");
+        let mut older = own;
+        let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
+        let fields = older.pointer_mut(status).unwrap().as_object_mut().unwrap();
+        fields.retain(|name, _| !["gpuSku", "conditions"].contains(&name.as_str()));
+        let older = Facts { own: Some(older), ..current };
+        insta::assert_snapshot!(said(&older), @"
+        1.2 or 1.3
+        error: the cluster's definition of stator's records, models.stator.dev, is older than this stator: its status has no conditions, gpuSku
+          apply the one of this release: `kubectl apply --server-side --force-conflicts -f crds/stator.dev_models.yaml`
+        ");
+    }
+
+    fn said(facts: &Facts) -> String {
+        let found = judge(facts);
+        let mut lines = vec![found.release.map_or("no release".to_owned(), |release| release.to_string())];
+        lines.extend(
+            found
+                .obstacles
+                .iter()
+                .map(|one| format!("{}: {}\n  {}", if one.blocks { "error" } else { "warning" }, one.message, one.fix)),
+        );
+        lines.join("\n")
+    }
+
+    fn hook() -> Value {
+        json!({"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"namespace": "dynamo", "name": "operator"}}}})
+    }
+
+    const BOTH: &[&str] = &["v1alpha1", "v1beta1"];
+
+    #[test]
+    fn releases_are_told_by_what_came_with_them() {
+        let newer = json!({"runtimeVersionOverride": {"type": "string"}});
+        let none = json!({"strategy": "None"});
+        for (facts, release) in [
+            (facts(&["v1alpha1"], "v1alpha1", none.clone(), json!({})), Release::Before12),
+            (facts(BOTH, "v1alpha1", hook(), json!({})), Release::From12),
+            (facts(BOTH, "v1beta1", none.clone(), json!({})), Release::From12),
+            (facts(BOTH, "v1alpha1", hook(), newer.clone()), Release::From14),
+            (facts(BOTH, "v1beta1", none, newer), Release::From15),
+        ] {
+            assert_eq!(judge(&facts).release, Some(release));
+        }
+        // A definition that may not be read says nothing, and nothing is made up.
+        let unread = Facts { definition: None, ..facts(BOTH, "v1beta1", hook(), json!({})) };
+        assert_eq!(judge(&unread), Preflight::default());
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_said_with_what_to_do() {
+        insta::assert_snapshot!(said(&Facts::default()), @"
+        no release
+        error: the cluster has no Dynamo: it does not serve DynamoGraphDeployment
+          install the Helm chart `dynamo-platform`, 1.2 or later, which brings the definitions and the operator
+        error: the cluster has no place for stator's records: it does not serve models.stator.dev
+          install it: `kubectl apply --server-side -f crds/stator.dev_models.yaml`
+        ");
+        insta::assert_snapshot!(said(&facts(&["v1alpha1"], "v1alpha1", Value::Null, json!({}))), @"
+        older than 1.2
+        error: the cluster's Dynamo is older than 1.2: it serves DynamoGraphDeployment at v1alpha1 only, and stator writes v1beta1
+          upgrade the Helm chart `dynamo-platform` to 1.2 or later, its definitions included
+        ");
+        insta::assert_snapshot!(said(&facts(BOTH, "v1alpha1", json!({"strategy": "None"}), json!({}))), @"
+        1.2 or 1.3
+        error: the cluster stores DynamoGraphDeployment as v1alpha1 and has no conversion to it: the spec of a v1beta1 object would be lost
+          install the definitions with the Helm chart `dynamo-platform` (upgradeCRD), which adds the conversion webhook; plain files of the definitions lack it
+        ");
+        let down = Facts { answered: Some(false), ..facts(BOTH, "v1alpha1", hook(), json!({})) };
+        insta::assert_snapshot!(said(&down), @"
+        1.2 or 1.3
+        warning: no pod answers for the conversion webhook of Dynamo's objects (service dynamo/operator): they can be neither read nor written
+          bring Dynamo's operator up: `kubectl -n dynamo get pods` shows what ails it
+        ");
+        let up = Facts { answered: Some(true), ..down };
+        insta::assert_snapshot!(said(&up), @"1.2 or 1.3");
+        assert_eq!(judge(&up).operator_version.as_deref(), Some("1.3.0"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Where live objects are: the trait, and its makes.
+//!
+//! A make behaves as a Kubernetes API server does under server-side apply; `tests/integration/cluster/` says how.
+
+mod any;
+pub mod embedded;
+mod error;
+pub mod kube;
+
+pub use any::AnyCluster;
+pub use error::{ClusterError, FieldConflict, InvalidField};
+
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::kinds::Kind;
+use stator_core::object::{Object, ObjectRef};
+use std::collections::BTreeMap;
+use std::future::Future;
+
+/// A cluster. Every call has its own deadline inside; none of them retries.
+pub trait Cluster: Send + Sync {
+    /// What to call it in one line: `embedded cluster in .stator/cluster`.
+    fn describe(&self) -> String;
+
+    /// What the cluster has beside Dynamo's operator, as far as it can tell; what it cannot tell is left out.
+    fn platform(&self) -> impl Future<Output = Result<Platform, ClusterError>> + Send;
+
+    /// Objects of one kind, in one namespace or in all, that carry all the labels. Sorted by reference.
+    fn list(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> impl Future<Output = Result<Vec<Object>, ClusterError>> + Send;
+
+    /// One object, `None` when there is none of that name.
+    fn get(&self, object: &ObjectRef) -> impl Future<Output = Result<Option<Object>, ClusterError>> + Send;
+
+    /// Server-side apply.
+    fn apply(&self, request: &ApplyRequest) -> impl Future<Output = Result<Applied, ClusterError>> + Send;
+
+    /// Deletes in the background. An object with finalizers stays until they are gone.
+    fn delete(
+        &self,
+        object: &ObjectRef,
+        preconditions: &Preconditions,
+    ) -> impl Future<Output = Result<Deleted, ClusterError>> + Send;
+
+    /// Changes of the kinds from now on, until the receiver is dropped. The queue is bounded; on overflow the stream
+    /// ends with [`WatchEvent::Resync`] first, and the caller lists again.
+    fn watch(
+        &self,
+        kinds: &[Kind],
+        namespace: Option<&str>,
+    ) -> impl Future<Output = Result<tokio::sync::mpsc::Receiver<WatchEvent>, ClusterError>> + Send;
+}
+
+/// One server-side apply.
+#[derive(Clone, Debug)]
+pub struct ApplyRequest {
+    /// What the manager wants, and nothing else. `metadata.uid` or `metadata.resourceVersion` in it are preconditions.
+    pub object: Object,
+    /// The field manager.
+    pub manager: String,
+    /// Takes disputed fields from every other manager.
+    pub force: bool,
+    /// Runs everything but the write.
+    pub dry_run: bool,
+    /// Writes the status subresource in place of the rest.
+    pub status: bool,
+}
+
+impl ApplyRequest {
+    /// An apply of the main resource, without force, for real.
+    pub fn new(object: Object, manager: impl Into<String>) -> Self {
+        Self { object, manager: manager.into(), force: false, dry_run: false, status: false }
+    }
+}
+
+/// What an apply did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    /// The object as the cluster now holds it.
+    pub object: Object,
+    /// Whether anything was written.
+    pub outcome: ApplyOutcome,
+}
+
+/// Whether anything was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApplyOutcome {
+    /// The object is new.
+    Created,
+    /// It changed.
+    Updated,
+    /// Nothing was written: the resource version is the old one.
+    Unchanged,
+}
+
+/// What must still be true when a delete arrives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// The object is still that one.
+    pub uid: Option<String>,
+    /// Nobody wrote it since.
+    pub resource_version: Option<String>,
+}
+
+/// What a delete did.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deleted {
+    /// It is gone.
+    Gone,
+    /// It waits for its finalizers.
+    Pending(Object),
+    /// There was none.
+    Absent,
+}
+
+/// One change, as a watch tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WatchEvent {
+    /// Created or changed.
+    Applied(Object),
+    /// Gone; the last state known.
+    Deleted(Object),
+    /// Events were lost: list again.
+    Resync,
+}

@@ -1,0 +1,4 @@
+//! Where live objects are (`cluster`) and how a plan is carried out there (`sync`).
+
+pub mod cluster;
+pub mod sync;

@@ -1,0 +1,243 @@
+//! What a plan needs to know of a cluster: live objects and records, all or nothing.
+
+use crate::cluster::{Cluster, ClusterError};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_model::plan::{self, Damaged, Record};
+use stator_model::render::Target;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::time::Duration;
+
+/// What a cluster holds of one environment.
+#[derive(Clone, Debug, Default)]
+pub struct Gathered {
+    /// Objects of the kinds that stator renders: those that carry the environment's labels, and those of the wanted
+    /// names whoever made them. Sorted by reference.
+    pub live: Vec<Object>,
+    /// The records of the environment, sorted by model.
+    pub records: Vec<Record>,
+    /// Records of the environment in other namespaces, sorted by namespace and model: what it left behind when it moved.
+    pub strays: Vec<Record>,
+    /// Records that cannot be read: their models are neither synced nor pruned.
+    pub damaged: Vec<Damaged>,
+}
+
+/// Why a cluster could not be looked at.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "{what} cannot be read from the cluster, so nothing is planned (a partial view would look like removals): {cause}"
+)]
+pub struct GatherError {
+    /// What was asked for.
+    pub what: String,
+    /// The cluster's answer.
+    #[source]
+    pub cause: ClusterError,
+}
+
+/// Look-ups at a time.
+const LOOKS: usize = 16;
+/// From so many missing objects of a kind on, everything of the kind is listed in place of looking at each.
+const MANY: usize = 100;
+/// How often a look that failed in a way that may pass is tried, and the first pause.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(200);
+/// The longest pause that a server is granted; whoever waits for a plan would rather hear that it is busy.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Reads live objects and records of one environment. Each kind is listed once, by label, all at the same time; wanted
+/// objects that no list showed are looked up, because what somebody else made carries no label of ours.
+///
+/// # Errors
+/// When any list or look-up fails: nobody may prune on a partial view. A kind that the cluster does not serve is a
+/// failure too, unless nothing wanted is of that kind.
+pub async fn gather<C: Cluster>(
+    cluster: &C,
+    repository: &str,
+    environment: &str,
+    namespace: &str,
+    wanted: &[ObjectRef],
+) -> Result<Gathered, GatherError> {
+    let target = Target {
+        repository: repository.to_owned(),
+        environment: environment.to_owned(),
+        namespace: namespace.to_owned(),
+        platform: Platform::default(),
+    };
+    let (here, strays) = tokio::join!(gather_here(cluster, &target, wanted, Vec::new()), strays(cluster, &target));
+    Ok(Gathered { strays, ..here? })
+}
+
+/// The labels of everything that stator applies for an environment.
+pub fn labels_of(target: &Target) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (kinds::LABEL_MANAGED_BY.to_owned(), kinds::MANAGER.to_owned()),
+        (kinds::LABEL_REPOSITORY.to_owned(), target.repository.clone()),
+        (kinds::LABEL_ENVIRONMENT.to_owned(), target.environment.clone()),
+    ])
+}
+
+/// As [`gather()`], in the environment's own namespace alone.
+pub(super) async fn gather_here<C: Cluster>(
+    cluster: &C,
+    target: &Target,
+    wanted: &[ObjectRef],
+    strays: Vec<Record>,
+) -> Result<Gathered, GatherError> {
+    let Target { repository, environment, namespace, platform: _ } = target;
+    let labels = labels_of(target);
+    let nothing = BTreeMap::new();
+    let (listed, records) = tokio::join!(
+        all(kinds::MANAGED.iter().map(|kind| list(cluster, kind, namespace, &labels)).collect::<Vec<_>>()),
+        list(cluster, &kinds::RECORD, namespace, &nothing),
+    );
+    let mut live: BTreeMap<ObjectIdentity, Object> = BTreeMap::new();
+    let mut unserved = BTreeSet::new();
+    for (kind, answer) in kinds::MANAGED.iter().zip(listed) {
+        match answer {
+            Ok(objects) => live.extend(objects.into_iter().map(|object| (object.reference().identity(), object))),
+            Err(ClusterError::UnknownKind { .. }) if !wanted.iter().any(|object| object.kind == kind.kind) => {
+                unserved.insert(kind.kind);
+            }
+            Err(cause) => return Err(GatherError { what: format!("{}s", kind.kind), cause }),
+        }
+    }
+    let listed = records.map_err(|cause| GatherError { what: "stator's records".to_owned(), cause })?;
+    let (mut records, mut damaged) = (Vec::new(), Vec::new());
+    for object in listed {
+        match Record::from_object(&object) {
+            Ok(record) if record.repository == *repository && record.environment == *environment => {
+                records.push(record)
+            }
+            Ok(_) => {}
+            Err(fault) => damaged.push(Damaged {
+                object: object.reference(),
+                message: fault.to_string(),
+                is_foreign: fault.is_foreign(),
+            }),
+        }
+    }
+    records.sort_by(|a: &Record, b| a.model.cmp(&b.model));
+    // What a record names and no list showed is gone, or somebody took our labels off it: worth a look either way.
+    let recorded = records.iter().flat_map(|record| &record.inventory).map(|entry| &entry.object);
+    let missing: Missing<'_> = wanted
+        .iter()
+        .chain(recorded)
+        .map(|object| (object.identity(), object))
+        .filter(|(identity, object)| !live.contains_key(identity) && !unserved.contains(object.kind.as_str()))
+        .collect();
+    live.extend(look_at(cluster, namespace, missing).await?);
+    // What a request made is the model's too, though it carries no label of ours and no record names it.
+    let made: Vec<ObjectRef> = live.values().filter_map(plan::made_by).collect();
+    let made: Missing<'_> = made
+        .iter()
+        .map(|object| (object.identity(), object))
+        .filter(|(identity, _)| !live.contains_key(identity))
+        .collect();
+    let found = look_at(cluster, namespace, made).await?;
+    live.extend(found);
+    let mut live: Vec<Object> = live.into_values().collect();
+    live.sort_by_cached_key(Object::reference);
+    Ok(Gathered { live, records, strays, damaged })
+}
+
+/// Looks objects up; those that are there.
+async fn look_at<C: Cluster>(
+    cluster: &C,
+    namespace: &str,
+    missing: Missing<'_>,
+) -> Result<BTreeMap<ObjectIdentity, Object>, GatherError> {
+    let (missing, mut found) = look_at_many(cluster, namespace, missing).await?;
+    // Made first and driven then: a stream that makes them as it goes cannot be sent to another thread.
+    let looks: Vec<_> = missing.values().map(|object| look(cluster, object)).collect();
+    let one_by_one: Vec<Option<Object>> = stream::iter(looks).buffered(LOOKS).try_collect().await?;
+    found.extend(one_by_one.into_iter().flatten().map(|object| (object.reference().identity(), object)));
+    Ok(found)
+}
+
+/// Where many objects of a kind are missing, one list of everything costs less than a look at each. What is still
+/// missing, and what was found.
+async fn look_at_many<'a, C: Cluster>(
+    cluster: &C,
+    namespace: &str,
+    mut missing: Missing<'a>,
+) -> Result<(Missing<'a>, BTreeMap<ObjectIdentity, Object>), GatherError> {
+    let mut found = BTreeMap::new();
+    let is_of = |object: &ObjectRef, kind: &Kind| object.kind == kind.kind && object.namespace == namespace;
+    for kind in kinds::MANAGED {
+        if missing.values().filter(|object| is_of(object, kind)).count() < MANY {
+            continue;
+        }
+        let everything = list(cluster, kind, namespace, &BTreeMap::new())
+            .await
+            .map_err(|cause| GatherError { what: format!("{}s", kind.kind), cause })?;
+        for object in everything {
+            let identity = object.reference().identity();
+            if missing.contains_key(&identity) {
+                found.insert(identity, object);
+            }
+        }
+        missing.retain(|_, object| !is_of(object, kind));
+    }
+    Ok((missing, found))
+}
+
+/// Objects that no list by label showed.
+type Missing<'a> = BTreeMap<ObjectIdentity, &'a ObjectRef>;
+
+/// The answers to a handful of questions, in their order.
+async fn all<T>(questions: Vec<impl Future<Output = T>>) -> Vec<T> {
+    stream::iter(questions).buffered(LOOKS).collect().await
+}
+
+async fn list<C: Cluster>(
+    cluster: &C,
+    kind: &Kind,
+    namespace: &str,
+    labels: &BTreeMap<String, String>,
+) -> Result<Vec<Object>, ClusterError> {
+    patiently(|| cluster.list(kind, Some(namespace), labels)).await
+}
+
+async fn look<C: Cluster>(cluster: &C, object: &ObjectRef) -> Result<Option<Object>, GatherError> {
+    patiently(|| cluster.get(object)).await.map_err(|cause| GatherError { what: object.to_string(), cause })
+}
+
+/// Asks again where the server may answer in a moment. One that is not reached at all is said at once.
+async fn patiently<T, F>(ask: impl Fn() -> F) -> Result<T, ClusterError>
+where
+    F: Future<Output = Result<T, ClusterError>>,
+{
+    let mut tries = 1;
+    loop {
+        let error = match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let pause = match (&error, error.may_pass()) {
+            (ClusterError::Transient { .. }, Some(pause)) if tries < TRIES && pause <= LONGEST => pause,
+            _ => return Err(error),
+        };
+        // A random uid is all the chance that is needed for looks not to come back all at once.
+        let chance = u32::try_from(uuid::Uuid::new_v4().as_u128() % 1000).unwrap_or_default();
+        tokio::time::sleep(pause + PAUSE * tries * chance / 500).await;
+        tries += 1;
+    }
+}
+
+/// The environment's records outside its namespace. Only a warning hangs from them, so a cluster that does not let us
+/// look into other namespaces, or holds something unreadable there, is no reason to plan nothing.
+pub async fn strays<C: Cluster>(cluster: &C, target: &Target) -> Vec<Record> {
+    let everywhere = match cluster.list(&kinds::RECORD, None, &labels_of(target)).await {
+        Ok(records) => records,
+        Err(error) => {
+            tracing::info!(%error, "records in other namespaces are not looked at");
+            return Vec::new();
+        }
+    };
+    let elsewhere = everywhere.iter().filter(|record| record.namespace() != target.namespace);
+    elsewhere.filter_map(|record| Record::from_object(record).ok()).collect()
+}

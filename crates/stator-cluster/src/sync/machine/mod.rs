@@ -1,0 +1,346 @@
+//! The step machine: (state, event) → (state, effects). No I/O, no clock, no chance of its own.
+//!
+//! Every model is a queue of tasks with at most one call to the cluster in flight, so models are independent: a fault
+//! ends or shortens one queue and leaves the others alone. What they share is the number of calls at a time, and the
+//! barrier before pruning: nothing is deleted before everything that can be applied has been.
+
+mod book;
+mod health;
+mod model;
+mod outcome;
+mod protocol;
+mod settle;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+pub use protocol::{Answer, Call, Effect, Event, Input, Recorded, Settings};
+
+use self::model::{ModelSync, Turn};
+use super::{Cancel, ModelOutcome, Progress, SyncReport, SyncResult};
+use crate::cluster::{Applied, Deleted};
+use stator_core::object::Object;
+use stator_model::plan::{Plan, Record};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// Where the models stand with each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Barrier {
+    /// Some model still has something to apply.
+    Closed,
+    /// Everything is applied: prune.
+    Open,
+    /// Something failed: nothing is pruned in this sync, and why.
+    Held(String),
+}
+
+/// What a model may look at of the sync around it.
+struct Around<'a> {
+    settings: &'a Settings,
+    now: Duration,
+    barrier: &'a Barrier,
+}
+
+/// The state of a sync.
+#[derive(Debug)]
+pub struct Machine {
+    settings: Settings,
+    models: BTreeMap<String, ModelSync>,
+    /// Models whose turn it is, in order.
+    ready: VecDeque<String>,
+    /// Models that have not come to the barrier.
+    applying: BTreeSet<String>,
+    /// Models that stand at the barrier.
+    at_barrier: BTreeSet<String>,
+    /// Models that wait for time to pass or for health.
+    parked: BTreeSet<String>,
+    /// When they want a turn at the latest. May hold times that are no longer true; they cost a look.
+    timers: BTreeSet<(Duration, String)>,
+    barrier: Barrier,
+    in_flight: usize,
+    /// Models that are not through.
+    unfinished: usize,
+    watching: bool,
+    cancel: Option<Cancel>,
+    timed_out: bool,
+    writes: usize,
+    chance: Chance,
+}
+
+impl Machine {
+    /// The state before the first event. Plan and records must be of one moment.
+    pub fn new(plan: Plan, records: Vec<Record>, settings: Settings) -> Self {
+        let models = tasks::models(plan, records, &settings);
+        Self {
+            ready: models.keys().cloned().collect(),
+            applying: models.keys().cloned().collect(),
+            unfinished: models.len(),
+            models,
+            at_barrier: BTreeSet::new(),
+            parked: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            barrier: Barrier::Closed,
+            in_flight: 0,
+            watching: false,
+            cancel: None,
+            timed_out: false,
+            writes: 0,
+            chance: Chance(settings.seed),
+            settings,
+        }
+    }
+
+    /// True when nothing is left to do and nothing is in flight.
+    pub fn is_done(&self) -> bool {
+        self.in_flight == 0 && self.unfinished == 0
+    }
+
+    /// The next time at which a [`Event::Tick`] changes something.
+    pub fn wake_at(&self) -> Option<Duration> {
+        let timeout = self.settings.timeout.filter(|_| !self.timed_out);
+        self.timers.first().map(|(at, _)| *at).into_iter().chain(timeout).min()
+    }
+
+    /// The report, complete once [`Machine::is_done`].
+    pub fn report(&self) -> SyncReport {
+        SyncReport {
+            models: self.models.values().filter_map(|model| model.outcome().cloned()).collect(),
+            writes: self.writes,
+            timed_out: self.timed_out,
+            cancelled: self.cancel.is_some(),
+        }
+    }
+
+    /// Takes one event.
+    #[must_use = "effects that are not carried out are lost"]
+    pub fn step(mut self, input: Input) -> (Self, Vec<Effect>) {
+        let Input { now, event } = input;
+        let mut effects = Vec::new();
+        match event {
+            Event::Start | Event::Tick => {}
+            Event::Answer { model, answer } => self.answer(now, &model, answer, &mut effects),
+            Event::Observed(object) => self.observe(&object),
+            Event::Listed(objects) => self.observe_all(&objects),
+            Event::Gone(object) => {
+                for model in self.models.values_mut() {
+                    model.observe_gone(&object);
+                }
+                self.ready.extend(std::mem::take(&mut self.parked));
+            }
+            Event::Cancel(cancel) => {
+                let result = match &cancel {
+                    Cancel::Interrupted => "interrupted".to_owned(),
+                    Cancel::Superseded { revision } => format!("superseded by {revision}"),
+                };
+                self.cancel.get_or_insert(cancel);
+                self.stop(SyncResult::Cancelled, &result);
+            }
+        }
+        if let Some(timeout) = self.settings.timeout
+            && now >= timeout
+            && !self.timed_out
+            && self.unfinished > 0
+        {
+            self.timed_out = true;
+            self.stop(SyncResult::Failed, &format!("timed out after {}", in_words(timeout)));
+        }
+        self.wake(now);
+        self.run(now, &mut effects);
+        (self, effects)
+    }
+
+    /// Ends every model at its next chance, keeping its record true.
+    fn stop(&mut self, result: SyncResult, why: &str) {
+        let queued: BTreeSet<String> = self.ready.iter().cloned().collect();
+        for (name, model) in &mut self.models {
+            if model.stop(result, why) {
+                self.parked.remove(name);
+                self.at_barrier.remove(name);
+                if !queued.contains(name) {
+                    self.ready.push_back(name.clone());
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, now: Duration, name: &str, answer: Answer, effects: &mut Vec<Effect>) {
+        let Some(model) = self.models.get_mut(name).filter(|model| model.is_calling()) else {
+            return; // An answer to nothing: the driver's fault, and no reason to fail.
+        };
+        self.in_flight -= 1;
+        self.writes += writes(&answer);
+        let around = Around { settings: &self.settings, now, barrier: &self.barrier };
+        model.answer(&around, answer, &mut self.chance, effects);
+        self.ready.push_back(name.to_owned());
+    }
+
+    fn observe(&mut self, object: &Object) {
+        // The label names the one model that an object belongs to: no need to ask ten thousand.
+        let Some(name) = object.labels().get(stator_core::dynamo::kinds::LABEL_MODEL).map(|name| (*name).to_owned())
+        else {
+            return;
+        };
+        if let Some(model) = self.models.get_mut(&name) {
+            model.observe(object);
+            if self.parked.remove(&name) {
+                self.ready.push_back(name);
+            }
+        }
+    }
+
+    fn observe_all(&mut self, objects: &[Object]) {
+        let by_identity: BTreeMap<_, &Object> =
+            objects.iter().map(|object| (object.reference().identity(), object)).collect();
+        for model in self.models.values_mut() {
+            model.observe_all(&by_identity);
+        }
+        self.ready.extend(std::mem::take(&mut self.parked));
+    }
+
+    /// Gives a turn to every parked model whose time has come.
+    fn wake(&mut self, now: Duration) {
+        while let Some((at, name)) = self.timers.pop_first() {
+            if at > now {
+                self.timers.insert((at, name));
+                return;
+            }
+            if !self.parked.contains(&name) {
+                continue;
+            }
+            match self.models.get(&name).and_then(|model| model.wake_at(&self.settings)) {
+                Some(later) if later > now => {
+                    self.timers.insert((later, name));
+                }
+                Some(_) => {
+                    self.parked.remove(&name);
+                    self.ready.push_back(name);
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn park(&mut self, name: String) {
+        if let Some(at) = self.models.get(&name).and_then(|model| model.wake_at(&self.settings)) {
+            self.timers.insert((at, name.clone()));
+        }
+        self.parked.insert(name);
+    }
+
+    /// Gives turns while there are models that want one and calls to spare.
+    fn run(&mut self, now: Duration, effects: &mut Vec<Effect>) {
+        loop {
+            self.lift_barrier();
+            if self.in_flight >= self.settings.concurrency.max(1) {
+                return;
+            }
+            let Some(name) = self.ready.pop_front() else { return };
+            let Some(model) = self.models.get_mut(&name) else { continue };
+            if model.outcome().is_some() {
+                continue;
+            }
+            let around = Around { settings: &self.settings, now, barrier: &self.barrier };
+            let turn = model.turn(&around, effects);
+            if model.has_applied() {
+                self.applying.remove(&name);
+            }
+            match turn {
+                Turn::Call(call) => {
+                    self.in_flight += 1;
+                    effects.push(Effect::Call { model: name, call: *call });
+                }
+                Turn::Barrier => {
+                    self.applying.remove(&name);
+                    self.at_barrier.insert(name);
+                }
+                Turn::Later => self.park(name),
+                Turn::Health => {
+                    self.park(name);
+                    if !self.watching {
+                        self.watching = true;
+                        effects.push(Effect::Watch);
+                    }
+                }
+                Turn::Done => {
+                    self.applying.remove(&name);
+                    self.unfinished -= 1;
+                    if let Some(outcome) = model.outcome() {
+                        effects.push(Effect::Report(Progress::Finished(outcome.clone())));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Once no model has anything left to apply, lets all of them prune, or none.
+    fn lift_barrier(&mut self) {
+        if self.barrier == Barrier::Closed && self.applying.is_empty() {
+            let failed: Vec<&str> =
+                self.models.values().filter(|model| model.has_failed_apply()).map(ModelSync::name).collect();
+            self.barrier = if failed.is_empty() {
+                Barrier::Open
+            } else {
+                Barrier::Held(format!("not everything could be applied ({})", few(&failed)))
+            };
+        }
+        if self.barrier != Barrier::Closed {
+            self.ready.extend(std::mem::take(&mut self.at_barrier));
+        }
+    }
+}
+
+/// How many writes an answer says that the cluster carried out.
+fn writes(answer: &Answer) -> usize {
+    use crate::cluster::ApplyOutcome;
+    match answer {
+        Answer::Recorded(Ok(recorded)) => recorded.writes,
+        Answer::Applied(Ok(Applied { object: _, outcome })) => match outcome {
+            ApplyOutcome::Created | ApplyOutcome::Updated => 1,
+            ApplyOutcome::Unchanged => 0,
+        },
+        Answer::Deleted(Ok(deleted)) => match deleted {
+            Deleted::Gone | Deleted::Pending(_) => 1,
+            Deleted::Absent => 0,
+        },
+        Answer::Recorded(Err(_))
+        | Answer::Applied(Err(_))
+        | Answer::Deleted(Err(_))
+        | Answer::Read(_)
+        | Answer::Pods(_) => 0,
+    }
+}
+
+/// Up to three names, and how many more.
+fn few(names: &[&str]) -> String {
+    let shown = names.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > 3 { format!("{shown} and {} more", names.len() - 3) } else { shown }
+}
+
+/// A duration as people say it: `90s`, `5m`, `30m`.
+fn in_words(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{}ms", duration.as_millis()),
+        _ if seconds.is_multiple_of(3600) => format!("{}h", seconds / 3600),
+        _ if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        _ => format!("{seconds}s"),
+    }
+}
+
+/// Numbers for jitter (splitmix64): from a seed, so that a test can replay them.
+#[derive(Debug)]
+struct Chance(u64);
+
+impl Chance {
+    /// A duration between zero and `most`.
+    fn up_to(&mut self, most: Duration) -> Duration {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+        Duration::from_millis(mixed % most.saturating_add(1))
+    }
+}

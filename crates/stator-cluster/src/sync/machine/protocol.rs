@@ -1,0 +1,130 @@
+//! What the machine is told, and what it asks for.
+
+use crate::cluster::{Applied, ApplyRequest, ClusterError, Deleted, Preconditions};
+use crate::sync::{Cancel, Progress};
+use stator_core::object::{Object, ObjectRef};
+use stator_model::plan::Record;
+use std::time::Duration;
+
+/// What a sync is to do besides the plan.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Waits until everything is Healthy, and applies adapters when their graph is.
+    pub wait: bool,
+    /// Deletes what the plan says is to go.
+    pub prune: bool,
+    /// Ends the wait for a model that shows no progress for this long.
+    pub progress_deadline: Duration,
+    /// Ends everything.
+    pub timeout: Option<Duration>,
+    /// Calls to the cluster at a time, at least 1.
+    pub concurrency: usize,
+    /// Tries of one call while it fails in a way that may pass, at least 1.
+    pub attempts: u32,
+    /// Wall time at the start, for the records' history.
+    pub started: jiff::Timestamp,
+    /// Where the jitter of backoffs comes from.
+    pub seed: u64,
+}
+
+/// What happened, and when: time since the start, from a clock that never goes back.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Since the start.
+    pub now: Duration,
+    /// What.
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The sync begins.
+    Start,
+    /// The call that a model had in flight came back.
+    Answer {
+        /// The model.
+        model: String,
+        /// With what.
+        answer: Answer,
+    },
+    /// A watch shows an object.
+    Observed(Object),
+    /// A watch shows that an object is gone.
+    Gone(ObjectRef),
+    /// Everything there is of the watched kinds.
+    Listed(Vec<Object>),
+    /// Time has passed: [`wake_at`](super::Machine::wake_at) said when to say so.
+    Tick,
+    /// Stop between two writes.
+    Cancel(Cancel),
+}
+
+/// What a call came back with.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// A record was written or deleted.
+    Recorded(Result<Recorded, ClusterError>),
+    /// An object was applied.
+    Applied(Result<Applied, ClusterError>),
+    /// An object was deleted.
+    Deleted(Result<Deleted, ClusterError>),
+    /// An object was read.
+    Read(Result<Option<Object>, ClusterError>),
+    /// Pods were read, as far as the cluster lets us.
+    Pods(Vec<Object>),
+}
+
+/// What came of writing or deleting a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// How many writes the cluster carried out.
+    pub writes: usize,
+    /// The object's generation after them, where one is left.
+    pub generation: Option<i64>,
+}
+
+/// What the driver must do.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Call the cluster, and answer with [`Event::Answer`].
+    Call {
+        /// For which model. It has no other call in flight.
+        model: String,
+        /// What.
+        call: Call,
+    },
+    /// Open a watch on everything that has health, then list it ([`Event::Listed`]).
+    Watch,
+    /// Tell somebody.
+    Report(Progress),
+}
+
+/// A call to the cluster.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// Write a model's record.
+    WriteRecord {
+        /// What it is to say. Its generation is the one that the cluster has.
+        record: Box<Record>,
+        /// Whether the object itself is written. It goes first.
+        object: bool,
+        /// Whether the status is written.
+        status: bool,
+    },
+    /// Delete the record of a model that is gone.
+    DeleteRecord(Box<Record>),
+    /// Server-side apply.
+    Apply(ApplyRequest),
+    /// Delete in the background.
+    Delete {
+        /// Which.
+        object: ObjectRef,
+        /// Only if.
+        preconditions: Preconditions,
+    },
+    /// Read one object.
+    Read(ObjectRef),
+    /// Read the pods of graphs that keep a wait from ending.
+    Pods(Vec<ObjectRef>),
+}

@@ -1,0 +1,115 @@
+//! A driver that can be stopped at any write, and what every story ends with.
+
+use super::world::{Git, World};
+use crate::sync::machine::{Call, Chance, Effect, Event, Input, Machine, Settings};
+use crate::sync::{Cancel, Progress, SyncReport};
+use stator_model::plan::{Change, Plan, Record, Step};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How one run is driven.
+#[derive(Clone, Debug)]
+pub struct Drive {
+    pub settings: Settings,
+    /// The order in which calls come back, and when the operator works.
+    pub order: u64,
+    /// The process dies instead of making the n-th write.
+    pub crash_at: Option<usize>,
+    /// Ctrl-C before the n-th step.
+    pub cancel_at: Option<usize>,
+}
+
+impl Default for Drive {
+    fn default() -> Self {
+        Self { settings: settings(true), order: 1, crash_at: None, cancel_at: None }
+    }
+}
+
+pub fn settings(wait: bool) -> Settings {
+    Settings {
+        wait,
+        prune: true,
+        progress_deadline: Duration::from_secs(1800),
+        timeout: None,
+        concurrency: 3,
+        attempts: 4,
+        started: "2026-01-01T00:00:00Z".parse().unwrap(),
+        seed: 7,
+    }
+}
+
+/// What came of a run; `None` for the report of one that died.
+pub struct Ran {
+    pub report: Option<SyncReport>,
+    pub progress: Vec<Progress>,
+    pub elapsed: Duration,
+}
+
+/// Plans and syncs once.
+pub fn sync(world: &mut World, git: &Git, drive: &Drive) -> Ran {
+    let (plan, records) = world.plan(git);
+    sync_plan(world, plan, records, drive)
+}
+
+pub fn sync_plan(world: &mut World, plan: Plan, records: Vec<Record>, drive: &Drive) -> Ran {
+    let Drive { settings, order, crash_at, cancel_at } = drive;
+    let mut machine = Machine::new(plan, records, settings.clone());
+    let mut chance = Chance(*order);
+    let mut now = Duration::ZERO;
+    let mut calls: Vec<(String, Call)> = Vec::new();
+    let mut events = VecDeque::from([Event::Start]);
+    let mut progress = Vec::new();
+    let before = world.writes.len();
+    for step in 0..200_000 {
+        if *cancel_at == Some(step) {
+            events.push_front(Event::Cancel(Cancel::Interrupted));
+        }
+        let event = events.pop_front().unwrap_or(Event::Tick);
+        let (next, effects) = machine.step(Input { now, event });
+        machine = next;
+        for effect in effects {
+            match effect {
+                Effect::Call { model, call } => calls.push((model, call)),
+                Effect::Watch => events.push_back(Event::Listed(world.live.values().cloned().collect())),
+                Effect::Report(report) => progress.push(report),
+            }
+        }
+        assert!(calls.len() <= settings.concurrency, "more calls at a time than allowed");
+        if machine.is_done() {
+            assert!(calls.is_empty(), "a call is left over");
+            return Ran { report: Some(machine.report()), progress, elapsed: now };
+        }
+        if !events.is_empty() {
+            continue;
+        }
+        if !calls.is_empty() && chance.up_to(Duration::from_millis(9)) > Duration::from_millis(1) {
+            let pick = usize::try_from(chance.up_to(Duration::from_millis(1000)).as_millis()).unwrap() % calls.len();
+            let (model, call) = calls.swap_remove(pick);
+            if *crash_at == Some(world.writes.len() - before) && !matches!(call, Call::Read(_)) {
+                return Ran { report: None, progress, elapsed: now };
+            }
+            let answer = world.call(&call);
+            events.push_back(Event::Answer { model, answer });
+        } else {
+            events.extend(world.operate());
+            if calls.is_empty() && events.is_empty() {
+                let wake = machine.wake_at().expect("a machine that waits says until when");
+                now = wake.max(now);
+            }
+        }
+    }
+    panic!("the machine does not end");
+}
+
+/// What every story ends with: nothing is left to do, and doing it writes nothing.
+pub fn settled(world: &mut World, git: &Git) {
+    while !world.operate().is_empty() {}
+    let (plan, records) = world.plan(git);
+    let pending: Vec<&Change> = plan.changes.iter().filter(|change| change.step != Step::Nothing).collect();
+    assert!(pending.is_empty(), "still to do: {pending:#?}");
+    let before = world.writes.len();
+    let ran = sync_plan(world, plan, records, &Drive::default());
+    assert_eq!(world.writes[before..], [] as [String; 0], "a second sync writes");
+    let report = ran.report.unwrap();
+    assert!(report.is_success() && report.writes == 0, "{report:#?}");
+}

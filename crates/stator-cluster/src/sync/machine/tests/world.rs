@@ -1,0 +1,450 @@
+//! A cluster in a map, and a plan in thirty lines.
+
+use crate::cluster::{Applied, ApplyOutcome, ApplyRequest, ClusterError, Deleted, FieldConflict, Preconditions};
+use crate::sync::machine::tasks::stage_of;
+use crate::sync::machine::{Answer, Call, Event, Recorded};
+use serde_json::{Value, json};
+use stator_core::dynamo::health::judge;
+use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::object::{FieldPath, Object, ObjectIdentity, ObjectRef};
+use stator_model::plan::{
+    Action, ApplyStep, Change, DeleteStep, Disruption, GpuTotals, InventoryEntry, Plan, Record, Step, Summary,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What git wants: models, each with objects by kind and name, each with a payload.
+pub type Git = BTreeMap<String, BTreeMap<(usize, String), u64>>;
+
+const KINDS: [Kind; 3] = [kinds::CLAIM, kinds::GRAPH, kinds::ADAPTER];
+
+/// A model by name, with its objects by kind and name and their payloads.
+pub type GitModel<'a> = (&'a str, &'a [(Kind, &'a str, u64)]);
+
+pub fn git(models: &[GitModel<'_>]) -> Git {
+    models
+        .iter()
+        .map(|(model, objects)| {
+            let objects = objects.iter().map(|(kind, name, payload)| {
+                ((KINDS.iter().position(|one| one == kind).unwrap(), (*name).to_owned()), *payload)
+            });
+            ((*model).to_owned(), objects.collect())
+        })
+        .collect()
+}
+
+pub fn reference(kind: usize, name: &str) -> ObjectRef {
+    let kind = KINDS[kind];
+    ObjectRef {
+        api_version: kind.api_version(),
+        kind: kind.kind.to_owned(),
+        namespace: "prod".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn desired(model: &str, object: &ObjectRef, payload: u64) -> Object {
+    Object::from_value(json!({
+        "apiVersion": object.api_version, "kind": object.kind,
+        "metadata": {"name": object.name, "namespace": object.namespace, "labels": {
+            kinds::LABEL_MANAGED_BY: kinds::MANAGER, kinds::LABEL_MODEL: model,
+        }},
+        "spec": {"payload": payload, "components": [{"name": "decode"}]},
+    }))
+    .unwrap()
+}
+
+/// What goes wrong with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not carried out, and may be in a moment.
+    Before,
+    /// It is carried out, and the answer is lost.
+    After,
+    /// The cluster refuses it.
+    Invalid,
+    /// Another manager owns a field.
+    Conflict,
+    /// The disk is full.
+    Full,
+}
+
+/// The cluster.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    pub live: BTreeMap<ObjectIdentity, Object>,
+    pub records: BTreeMap<String, Record>,
+    /// Every write that was carried out, in order.
+    pub writes: Vec<String>,
+    /// Kinds whose objects wait for a finalizer.
+    pub finalizers: BTreeSet<String>,
+    /// Whether the operator makes graphs Healthy.
+    pub operator: bool,
+    pub faults: BTreeMap<ObjectIdentity, VecDeque<Fault>>,
+    /// Pods, whoever's they are.
+    pub pods: Vec<Object>,
+    /// The graphs whose pods somebody asked for, in order.
+    pub looks: Vec<String>,
+    counter: u64,
+}
+
+impl World {
+    /// A cluster whose operator works.
+    pub fn operated() -> Self {
+        Self { operator: true, ..Self::default() }
+    }
+
+    fn count(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    /// What a status update does: a new resource version, and nothing else.
+    pub fn touch(&mut self, identity: &ObjectIdentity) {
+        let version = self.count().to_string();
+        if let Some(object) = self.live.get_mut(identity) {
+            set(object, "/metadata/resourceVersion", json!(version));
+        }
+    }
+
+    /// Somebody deletes an object and makes another of that name.
+    pub fn remake(&mut self, identity: &ObjectIdentity) {
+        let uid = format!("other-{}", self.count());
+        if let Some(object) = self.live.get_mut(identity) {
+            set(object, "/metadata/uid", json!(uid));
+        }
+        self.touch(identity);
+    }
+
+    /// The operator catches up with everything; what is going goes.
+    pub fn operate(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        let going: Vec<ObjectIdentity> =
+            self.live.iter().filter(|(_, object)| object.is_deleting()).map(|(identity, _)| identity.clone()).collect();
+        for identity in going {
+            if let Some(object) = self.live.remove(&identity) {
+                events.push(Event::Gone(object.reference()));
+            }
+        }
+        let version = self.count().to_string();
+        // Volumes are bound by the storage's own provisioner, operator or not.
+        for object in self.live.values_mut().filter(|object| object.kind() == kinds::CLAIM.kind) {
+            if object.text("/status/phase").is_none() {
+                set(object, "/status", json!({"phase": "Bound"}));
+                set(object, "/metadata/resourceVersion", json!(version));
+                events.push(Event::Observed(object.clone()));
+            }
+        }
+        if !self.operator {
+            return events;
+        }
+        for object in self.live.values_mut() {
+            if object.kind() == kinds::CLAIM.kind {
+                continue;
+            }
+            let generation = object.generation().unwrap();
+            if object.status().get("observedGeneration").and_then(Value::as_i64) == Some(generation) {
+                continue;
+            }
+            let mut value = object.value().clone();
+            value["status"] = json!({
+                "observedGeneration": generation, "state": "successful",
+                "totalEndpoints": 1, "readyEndpoints": 1, "endpoints": [{"ready": true}],
+                "conditions": [
+                    {"type": "Ready", "status": "True", "reason": "all_resources_are_ready", "message": ""},
+                    {"type": "EndpointsReady", "status": "True", "observedGeneration": generation},
+                ],
+            });
+            value["metadata"]["resourceVersion"] = json!(version);
+            *object = Object::from_value(value).unwrap();
+            events.push(Event::Observed(object.clone()));
+        }
+        events
+    }
+
+    /// The plan for a desired state, with the records it was made from.
+    pub fn plan(&self, git: &Git) -> (Plan, Vec<Record>) {
+        let mut changes = Vec::new();
+        let mut wanted = BTreeSet::new();
+        for (model, objects) in git {
+            for ((kind, name), payload) in objects {
+                let object = reference(*kind, name);
+                wanted.insert(object.identity());
+                changes.push(self.change(model, &object, *payload));
+            }
+        }
+        for (identity, object) in &self.live {
+            let model = object.labels()[kinds::LABEL_MODEL].to_owned();
+            let recorded = self
+                .records
+                .get(&model)
+                .and_then(|record| record.inventory.iter().find(|entry| entry.object.identity() == *identity));
+            let ours = recorded.is_some_and(|entry| entry.uid.is_none() || entry.uid.as_deref() == object.uid());
+            if wanted.contains(identity) || !ours {
+                continue;
+            }
+            let mut change = line(&model, &object.reference(), Action::Delete);
+            let kept = object.kind() == kinds::CLAIM.kind;
+            if kept || object.is_deleting() {
+                change.action = Action::Keep;
+            } else {
+                change.step = Step::Delete(DeleteStep {
+                    object: object.reference(),
+                    stage: stage_of(&object.reference()),
+                    uid: object.uid().unwrap().to_owned(),
+                    resource_version: object.resource_version().unwrap().to_owned(),
+                });
+            }
+            changes.push(change);
+        }
+        let retired = self.records.keys().filter(|model| !git.contains_key(*model)).cloned().collect();
+        let plan = Plan {
+            api_version: "stator.dev/v1alpha1",
+            kind: "Plan",
+            repository: "shop".to_owned(),
+            environment: "prod".to_owned(),
+            revision: "abc1234".to_owned(),
+            base: "live".to_owned(),
+            digest: String::new(),
+            summary: Summary::default(),
+            changes,
+            holds: Vec::new(),
+            retired,
+            elsewhere: Vec::new(),
+            folder: None,
+            intents: BTreeMap::new(),
+            findings: Vec::new(),
+        };
+        (plan, self.records.values().cloned().collect())
+    }
+
+    fn change(&self, model: &str, object: &ObjectRef, payload: u64) -> Change {
+        let live = self.live.get(&object.identity());
+        let mut target = desired(model, object, payload);
+        let entry = InventoryEntry {
+            object: object.clone(),
+            uid: live.and_then(Object::uid).map(str::to_owned),
+            generation: live.and_then(Object::generation),
+            digest: format!("{payload}"),
+            prune: object.kind != kinds::CLAIM.kind,
+        };
+        let action = match live {
+            None => Action::Create,
+            Some(live) if live.is_deleting() => Action::Blocked,
+            Some(live) if live.spec()["payload"] == json!(payload) => Action::Keep,
+            // A payload from another hundred cannot be reached in place.
+            Some(live) if live.spec()["payload"].as_u64().unwrap() / 100 != payload / 100 => Action::Replace,
+            Some(_) => Action::Update,
+        };
+        let mut change = line(model, object, action);
+        change.inventory = Some(entry);
+        change.health = live.map(|live| judge(live, None).health);
+        let stage = stage_of(object);
+        if action == Action::Update {
+            set(&mut target, "/metadata/uid", json!(live.unwrap().uid()));
+        }
+        let apply = ApplyStep {
+            object: target,
+            stage,
+            force: false,
+            planned_resource_version: live.and_then(Object::resource_version).map(str::to_owned),
+            seed_replicas: BTreeMap::new(),
+        };
+        change.step = match action {
+            Action::Create | Action::Update => Step::Apply(apply),
+            Action::Replace => Step::Replace {
+                delete: DeleteStep {
+                    object: object.clone(),
+                    stage,
+                    uid: live.unwrap().uid().unwrap().to_owned(),
+                    resource_version: live.unwrap().resource_version().unwrap().to_owned(),
+                },
+                apply,
+            },
+            Action::Keep | Action::Blocked | Action::Adopt | Action::Delete => Step::Nothing,
+        };
+        change
+    }
+
+    pub fn call(&mut self, call: &Call) -> Answer {
+        match call {
+            Call::WriteRecord { record, object, status } => {
+                Answer::Recorded(match self.fault(&record_identity(record)) {
+                    Some(Fault::Before) => Err(hiccup()),
+                    Some(Fault::Full) => Err(full()),
+                    fault => {
+                        assert!(*object || self.records.contains_key(&record.model), "a status makes no object");
+                        self.writes.push(format!("record {}", record.model));
+                        let stored = self.records.get(&record.model);
+                        let new = if *status { record.as_ref().clone() } else { record.written_ahead(stored) };
+                        self.records.insert(record.model.clone(), new);
+                        let recorded = Recorded { writes: 1, generation: record.generation };
+                        if fault == Some(Fault::After) { Err(hiccup()) } else { Ok(recorded) }
+                    }
+                })
+            }
+            Call::DeleteRecord(record) => {
+                self.writes.push(format!("retire {}", record.model));
+                let writes = usize::from(self.records.remove(&record.model).is_some());
+                Answer::Recorded(Ok(Recorded { writes, generation: None }))
+            }
+            Call::Apply(request) => {
+                let object = request.object.reference();
+                Answer::Applied(match self.fault(&object.identity()) {
+                    Some(Fault::Before) => Err(hiccup()),
+                    Some(Fault::Full) => Err(full()),
+                    Some(Fault::Invalid) => Err(ClusterError::Invalid { object, causes: Vec::new() }),
+                    Some(Fault::Conflict) => Err(ClusterError::Conflict {
+                        object,
+                        conflicts: vec![FieldConflict {
+                            manager: "kubectl-edit".to_owned(),
+                            path: FieldPath::default(),
+                        }],
+                    }),
+                    Some(Fault::After) => self.apply(request).and(Err(hiccup())),
+                    None => self.apply(request),
+                })
+            }
+            Call::Delete { object, preconditions } => Answer::Deleted(match self.fault(&object.identity()) {
+                Some(Fault::After) => self.delete(object, preconditions).and(Err(hiccup())),
+                Some(Fault::Before | Fault::Conflict) => Err(hiccup()),
+                Some(Fault::Invalid | Fault::Full) => Err(full()),
+                None => self.delete(object, preconditions),
+            }),
+            Call::Read(object) => Answer::Read(Ok(self.live.get(&object.identity()).cloned())),
+            Call::Pods(graphs) => {
+                self.looks.extend(graphs.iter().map(|graph| graph.name.clone()));
+                Answer::Pods(self.pods.clone())
+            }
+        }
+    }
+
+    fn fault(&mut self, identity: &ObjectIdentity) -> Option<Fault> {
+        self.faults.get_mut(identity)?.pop_front()
+    }
+
+    fn apply(&mut self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+        let ApplyRequest { object, manager, force: _, dry_run: _, status: _ } = request;
+        let reference = object.reference();
+        let identity = reference.identity();
+        let precondition =
+            |message: &str| ClusterError::Precondition { object: reference.clone(), message: message.to_owned() };
+        match self.live.get(&identity) {
+            None if object.uid().is_some() => Err(precondition("uid mismatch: there is no such object")),
+            Some(live) if object.uid().is_some() && object.uid() != live.uid() => Err(precondition("uid mismatch")),
+            Some(live) if live.is_deleting() => Err(precondition("is being deleted")),
+            Some(live) if live.spec() == object.spec() => {
+                Ok(Applied { object: live.clone(), outcome: ApplyOutcome::Unchanged })
+            }
+            live => {
+                let (uid, generation) =
+                    live.map_or((None, 0), |live| (live.uid().map(str::to_owned), live.generation().unwrap()));
+                let outcome = if uid.is_some() { ApplyOutcome::Updated } else { ApplyOutcome::Created };
+                let status = live.map(|live| live.status().clone()).unwrap_or_default();
+                let count = self.count();
+                let mut value = object.value().clone();
+                value["metadata"]["uid"] = json!(uid.unwrap_or(format!("uid-{count}")));
+                value["metadata"]["generation"] = json!(generation + 1);
+                value["metadata"]["resourceVersion"] = json!(count.to_string());
+                value["status"] = status;
+                let new = Object::from_value(value).unwrap();
+                self.writes.push(format!("apply {} as {manager}", reference));
+                self.live.insert(identity, new.clone());
+                Ok(Applied { object: new, outcome })
+            }
+        }
+    }
+
+    fn delete(&mut self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
+        let identity = object.identity();
+        let Some(live) = self.live.get_mut(&identity) else { return Ok(Deleted::Absent) };
+        let Preconditions { uid, resource_version } = preconditions;
+        if uid.as_deref() != live.uid() || resource_version.as_deref() != live.resource_version() {
+            return Err(ClusterError::Precondition { object: object.clone(), message: "it moved".to_owned() });
+        }
+        if live.is_deleting() {
+            return Ok(Deleted::Pending(live.clone()));
+        }
+        self.writes.push(format!("delete {object}"));
+        if self.finalizers.contains(&object.kind) {
+            set(live, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+            return Ok(Deleted::Pending(live.clone()));
+        }
+        self.live.remove(&identity);
+        Ok(Deleted::Gone)
+    }
+
+    /// How often objects were deleted.
+    pub fn deletes(&self) -> usize {
+        self.writes.iter().filter(|write| write.starts_with("delete")).count()
+    }
+
+    /// What a user would call the state: objects with what they were told, and what the records say of them.
+    pub fn state(&self) -> String {
+        let live = self.live.values().map(|object| format!("{} {}\n", object.reference(), object.spec()["payload"]));
+        let records = self.records.values().map(|record| {
+            let entries: Vec<String> = record
+                .inventory
+                .iter()
+                .map(|entry| {
+                    let uid = self.live.get(&entry.object.identity()).and_then(Object::uid);
+                    let known = if entry.uid.as_deref() == uid { "" } else { " (another uid)" };
+                    format!("{}={}{known}", entry.object.name, entry.digest)
+                })
+                .collect();
+            format!("record {}: {}\n", record.model, entries.join(" "))
+        });
+        live.chain(records).collect()
+    }
+}
+
+/// A JSON pointer whose last step may be new.
+fn set(object: &mut Object, pointer: &str, new: Value) {
+    let mut value = object.value().clone();
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    value.pointer_mut(parent).unwrap()[field] = new;
+    *object = Object::from_value(value).unwrap();
+}
+
+pub fn record_identity(record: &Record) -> ObjectIdentity {
+    model_record(&record.model)
+}
+
+/// Where faults of a model's record are put.
+pub fn model_record(model: &str) -> ObjectIdentity {
+    ObjectIdentity {
+        namespace: "prod".to_owned(),
+        group: kinds::RECORD.group.to_owned(),
+        kind: kinds::RECORD.kind.to_owned(),
+        name: model.to_owned(),
+    }
+}
+
+fn hiccup() -> ClusterError {
+    ClusterError::transient("the API server does not answer")
+}
+
+fn full() -> ClusterError {
+    ClusterError::Storage { message: "no space left on device".to_owned() }
+}
+
+fn line(model: &str, object: &ObjectRef, action: Action) -> Change {
+    Change {
+        model: model.to_owned(),
+        source: format!("models/{model}/model.yaml"),
+        object: object.clone(),
+        action,
+        disruption: Disruption::None,
+        fields: Vec::new(),
+        gpus: GpuTotals::default(),
+        gpu_sku: None,
+        gpus_by_sku: BTreeMap::new(),
+        gpu_range: None,
+        cost: None,
+        reasons: Vec::new(),
+        step: Step::Nothing,
+        inventory: None,
+        health: None,
+        before: None,
+        after: None,
+    }
+}

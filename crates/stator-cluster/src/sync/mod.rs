@@ -1,0 +1,147 @@
+//! Carrying a plan out: apply, prune, wait for health.
+//!
+//! [`machine`] is the whole of the logic and has no I/O: events go in, effects come out, and time and chance are in
+//! the events. [`run`] drives it against a cluster. [`gather()`] reads what a plan needs to know of a cluster.
+
+pub mod desired;
+pub mod gather;
+pub mod machine;
+mod pods;
+mod runner;
+pub mod steady;
+
+pub use desired::{Aim, Desired};
+pub use gather::{GatherError, Gathered, gather, labels_of, strays};
+pub use pods::pods;
+pub use runner::{SyncOptions, run};
+
+use serde::Serialize;
+use stator_core::object::ObjectRef;
+use std::fmt;
+
+/// How a sync ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncReport {
+    /// Each model of the plan, sorted by name.
+    pub models: Vec<ModelOutcome>,
+    /// How many writes the cluster carried out, those of records included. Zero when nothing changed.
+    pub writes: usize,
+    /// Whether the overall timeout ended it.
+    pub timed_out: bool,
+    /// Whether it was cancelled.
+    pub cancelled: bool,
+}
+
+impl SyncReport {
+    /// True when every model ended well.
+    pub fn is_success(&self) -> bool {
+        !self.timed_out && !self.cancelled && self.models.iter().all(|model| model.result.is_success())
+    }
+}
+
+/// How one model ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelOutcome {
+    /// The model's name.
+    pub name: String,
+    /// How it ended.
+    pub result: SyncResult,
+    /// Why, in a sentence or a few; empty when there is nothing to say.
+    pub message: String,
+    /// Objects created or changed.
+    pub applied: usize,
+    /// Objects deleted.
+    pub pruned: usize,
+    /// True for one that failed by its health alone: trying again changes nothing before the cluster does.
+    #[serde(skip)]
+    pub is_unhealthy: bool,
+}
+
+/// How one model ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum SyncResult {
+    /// Everything is applied; health was not waited for.
+    Synced,
+    /// Everything is applied, and Healthy at the generation applied.
+    Healthy,
+    /// Adapters wait for their graph and were left for a later sync.
+    Deferred,
+    /// Something must not be touched: a conflict, a hold, an object of somebody else.
+    Blocked,
+    /// Something failed, or did not become Healthy in time.
+    Failed,
+    /// The sync was cancelled before the model was through.
+    Cancelled,
+}
+
+impl SyncResult {
+    /// Whether this is what was asked for. Deferred adapters are: nothing is wrong, and the message says what to run.
+    pub fn is_success(self) -> bool {
+        match self {
+            Self::Synced | Self::Healthy | Self::Deferred => true,
+            Self::Blocked | Self::Failed | Self::Cancelled => false,
+        }
+    }
+}
+
+impl fmt::Display for SyncResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Synced => "Synced",
+            Self::Healthy => "Healthy",
+            Self::Deferred => "Deferred",
+            Self::Blocked => "Blocked",
+            Self::Failed => "Failed",
+            Self::Cancelled => "Cancelled",
+        })
+    }
+}
+
+/// What a sync tells while it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// An object was created or changed.
+    Applied {
+        /// The model.
+        model: String,
+        /// The object.
+        object: ObjectRef,
+    },
+    /// An object was deleted.
+    Deleted {
+        /// The model.
+        model: String,
+        /// The object.
+        object: ObjectRef,
+    },
+    /// A call failed and is tried again.
+    Retrying {
+        /// The model.
+        model: String,
+        /// What failed.
+        message: String,
+    },
+    /// Health is waited for. Told again whenever the message changes.
+    Waiting {
+        /// The model.
+        model: String,
+        /// What for, with the component.
+        message: String,
+    },
+    /// A model is through.
+    Finished(ModelOutcome),
+}
+
+/// Why a running sync is to stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cancel {
+    /// Somebody pressed Ctrl-C, or the process is to end.
+    Interrupted,
+    /// A newer revision is to be synced in its place.
+    Superseded {
+        /// The newer commit.
+        revision: String,
+    },
+}

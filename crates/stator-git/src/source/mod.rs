@@ -1,0 +1,193 @@
+//! Where intents come from: a folder on disk, or a commit in a git object database.
+//!
+//! Only files that stator understands are read, and nothing is ever checked out: no hooks, no filters, no links that
+//! lead out of the repository. What cannot be read stays in the tree as an entry with its reason, because a file that
+//! is silently missing would look like a model that was removed.
+
+pub mod credentials;
+mod error;
+mod git;
+pub mod mirror;
+pub mod model_source;
+mod pattern;
+pub mod restore;
+pub mod secret;
+pub mod signature;
+pub mod transport;
+pub mod url;
+mod walk;
+pub mod watch;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::SourceError;
+pub use git::tree_at;
+
+use stator_model::intent::SourceTree;
+use std::path::{Path, PathBuf};
+
+/// The most bytes that are kept of one file. One more than an intent may have, so that a file that is too long is
+/// seen to be too long.
+pub const FILE_LIMIT: usize = (1 << 20) + 1;
+
+/// A repository as it lies on disk.
+#[derive(Debug)]
+pub struct Checkout {
+    /// The repository's root, absolute.
+    pub root: PathBuf,
+    /// Which part of it was asked for. The tree is always the whole repository.
+    pub scope: Scope,
+    /// Its files.
+    pub tree: SourceTree,
+    /// The commit, with `-dirty` when a file in the tree is not as the commit has it; empty outside git.
+    pub revision: String,
+    /// What a user should know and nothing fails over, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Which part of a repository a command is about. Paths are from the root, with `/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Every intent in this folder and below; empty for the whole repository.
+    Folder(String),
+    /// One intent, by the path of its `model.yaml`.
+    Intent(String),
+}
+
+impl Scope {
+    /// Whether an intent at this path is in the scope.
+    pub fn contains(&self, source: &str) -> bool {
+        match self {
+            Self::Folder(folder) if folder.is_empty() => true,
+            Self::Folder(folder) => source.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/')),
+            Self::Intent(path) => path == source,
+        }
+    }
+
+    /// True for the whole repository.
+    pub fn is_everything(&self) -> bool {
+        matches!(self, Self::Folder(folder) if folder.is_empty())
+    }
+}
+
+/// What a file is to stator, by its name alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileKind {
+    /// `stator.yaml`, `model.yaml` or `model.<environment>.yaml`.
+    Ours,
+    /// `model.yml` and the like: not read, and worth a word.
+    NearMiss,
+    /// Anything else.
+    Other,
+}
+
+fn file_kind(name: &str) -> FileKind {
+    match name {
+        "stator.yaml" | "model.yaml" => FileKind::Ours,
+        "stator.yml" | "model.yml" => FileKind::NearMiss,
+        _ if name.starts_with("model.") && name.ends_with(".yaml") && name.len() > "model..yaml".len() => {
+            FileKind::Ours
+        }
+        _ if name.starts_with("model.") && name.ends_with(".yml") => FileKind::NearMiss,
+        _ => FileKind::Other,
+    }
+}
+
+/// Hidden folders are not looked into: `.git`, `.stator` (the embedded cluster), editors' folders.
+fn is_hidden(name: &[u8]) -> bool {
+    name.first() == Some(&b'.')
+}
+
+/// Reads the repository that `path` lies in. `path` is a folder of it, or a single `model.yaml`.
+///
+/// # Errors
+/// A path that does not exist is an error and never an empty repository. So is a folder that cannot be listed: what
+/// it holds is unknown, and unknown must not look like removed.
+pub fn open(path: &Path) -> Result<Checkout, SourceError> {
+    let absolute = fs_err::canonicalize(path).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::NotFound {
+            SourceError::Missing { path: path.to_owned() }
+        } else {
+            SourceError::Unreadable { path: path.to_owned(), reason: error.to_string() }
+        }
+    })?;
+    let metadata = fs_err::metadata(&absolute)
+        .map_err(|error| SourceError::Unreadable { path: path.to_owned(), reason: error.to_string() })?;
+    let (folder, file) = if metadata.is_dir() {
+        (absolute, None)
+    } else if metadata.is_file() && absolute.file_name().is_some_and(|name| name == "model.yaml") {
+        match absolute.parent() {
+            Some(parent) => (parent.to_owned(), Some("model.yaml")),
+            None => return Err(SourceError::NotAnIntent { path: path.to_owned() }),
+        }
+    } else {
+        return Err(SourceError::NotAnIntent { path: path.to_owned() });
+    };
+
+    let root = find_root(&folder)?;
+    let below = relative(&root, &folder)
+        .ok_or_else(|| SourceError::Unreadable { path: path.to_owned(), reason: "its path is not UTF-8".to_owned() })?;
+    let scope = match file {
+        None => Scope::Folder(below),
+        Some(name) if below.is_empty() => Scope::Intent(name.to_owned()),
+        Some(name) => Scope::Intent(format!("{below}/{name}")),
+    };
+    let (tree, mut notes) = walk::read(&root)?;
+    let revision = git::revision(&root, &tree, &mut notes);
+    Ok(Checkout { root, scope, tree, revision, notes })
+}
+
+/// The nearest folder upwards whose `stator.yaml` says `kind: Repository`. Without one, the outermost folder that has
+/// a `stator.yaml` at all, so that a root file that lost its kind is reported and not passed over; else `folder`.
+fn find_root(folder: &Path) -> Result<PathBuf, SourceError> {
+    let mut outermost = None;
+    for candidate in folder.ancestors() {
+        let file = candidate.join("stator.yaml");
+        match fs_err::symlink_metadata(&file) {
+            Ok(metadata) if metadata.is_file() => {
+                if says_repository(
+                    &walk::read_file(&file).map_err(|reason| SourceError::Unreadable { path: file.clone(), reason })?,
+                ) {
+                    return Ok(candidate.to_owned());
+                }
+                outermost = Some(candidate);
+            }
+            // A link or a folder of that name: the walk reports it if this turns out to be the root.
+            Ok(_) => outermost = Some(candidate),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(SourceError::Unreadable { path: file, reason: error.to_string() });
+            }
+        }
+    }
+    Ok(outermost.unwrap_or(folder).to_owned())
+}
+
+/// Whether a `stator.yaml` is a root file. By its lines and not by a parser, because a root file with a fault in it is
+/// still the root: its fault is to be reported, and the folders above are not to be searched in its place.
+fn says_repository(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let unquote = |text: &str| text.trim().trim_matches(['"', '\'']).to_owned();
+    let value_of_kind = |entry: &str| {
+        let (key, value) = entry.split_once(':')?;
+        let value = value.split(" #").next().unwrap_or(value);
+        (unquote(key) == "kind").then(|| unquote(value))
+    };
+    let trimmed = text.trim_start_matches('\u{feff}').trim();
+    if let Some(flow) = trimmed.strip_prefix('{') {
+        // The whole file in flow style, as JSON is.
+        return flow.split([',', '{', '}', '\n']).filter_map(value_of_kind).any(|kind| kind == "Repository");
+    }
+    text.lines()
+        .filter(|line| !line.starts_with([' ', '\t', '#', '-']))
+        .filter_map(value_of_kind)
+        .any(|kind| kind == "Repository")
+}
+
+/// `path` from `root` with `/`; `None` when a part of it is not UTF-8 or it is not below.
+fn relative(root: &Path, path: &Path) -> Option<String> {
+    let parts: Option<Vec<&str>> =
+        path.strip_prefix(root).ok()?.components().map(|part| part.as_os_str().to_str()).collect();
+    Some(parts?.join("/"))
+}

@@ -1,0 +1,311 @@
+//! `ModelSource`: where intents come from and how they are synced, as a custom resource or a file.
+//!
+//! The JSON Schema (`stator schema source`) is generated from these types; their doc comments are what a user reads.
+
+pub mod crd;
+pub mod status;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stator_model::intent::model::ApiVersion;
+use stator_model::intent::scalar::{DnsName, ModelName};
+
+/// How long something takes: whole numbers of hours, minutes, seconds and milliseconds, in this order, or one of them with
+/// a fraction. Every reader of durations in the world of Kubernetes takes it.
+pub const DURATION: &str =
+    "^(([0-9]{1,5}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?([0-9]{1,12}ms)?|[0-9]{1,9}[.][0-9]{1,9}(h|m|s|ms))$";
+
+/// A repository to sync into a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModelSource {
+    /// The version of this format.
+    pub api_version: ApiVersion,
+    /// Always `ModelSource`.
+    pub kind: ModelSourceKind,
+    /// Its name and namespace.
+    pub metadata: SourceMetadata,
+    /// What to sync and how.
+    pub spec: ModelSourceSpec,
+}
+
+/// The kind of a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ModelSourceKind {
+    /// A source.
+    #[default]
+    ModelSource,
+}
+
+/// What identifies a source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceMetadata {
+    /// Its name.
+    pub name: DnsName,
+    /// Its namespace; the secrets that it names are read there. Defaults to `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<DnsName>,
+}
+
+/// What to sync and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModelSourceSpec {
+    /// Where the repository is: an `https://` or `ssh://` URL.
+    #[schemars(length(min = 1, max = 2048))]
+    pub url: String,
+    /// Lets `url` be `http://`. Credentials would travel in the clear.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_insecure: bool,
+    /// Lets `url` be a path on this machine. For a file of sources only: in a cluster the machine is the controller's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_local: bool,
+    /// Which revision to follow.
+    #[serde(rename = "ref")]
+    pub reference: Reference,
+    /// The folder of the repository that holds its root `stator.yaml`. Defaults to `.`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub path: Option<String>,
+    /// The environment to sync. May be left out where the repository has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<ModelName>,
+    /// How often to look for a new revision: `1m`. Webhooks come on top.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 64))]
+    pub interval: Option<String>,
+    /// When to look, as a cron expression of five fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 6, max = 512))]
+    pub schedule: Option<String>,
+    /// The time zone of `schedule`, by its IANA name. Defaults to UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub time_zone: Option<String>,
+    /// The secret for git: `username` and `password`, `bearerToken`, `identity` and `known_hosts`, or the keys of a
+    /// GitHub App; and `caFile`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretRef>,
+    /// The git host's API, for commit statuses and comments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forge: Option<Forge>,
+    /// The webhook that the git host calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Webhook>,
+    /// Whether pull requests are planned and commented on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub previews: bool,
+    /// Whether every model has a commit status of its own beside the environment's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub status_per_model: bool,
+    /// Which signatures a revision must carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+    /// A namespace in place of the environment's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_namespace: Option<DnsName>,
+    /// A service account to act as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account_name: Option<DnsName>,
+    /// Whether objects that are no longer in git are deleted. Defaults to true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prune: Option<bool>,
+    /// Whether live objects that somebody changed are put back at once. Where it is false, drift is told and stays until
+    /// the next commit or request. Defaults to true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub self_heal: Option<bool>,
+    /// What holds a sync back; comes over the environment's own guards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guards: Option<stator_model::intent::repository::Guards>,
+    /// When syncs may run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub windows: Vec<Window>,
+    /// Stops syncing while true.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
+    /// How long one sync may take, health included: `10m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 64))]
+    pub timeout: Option<String>,
+    /// Who is told of what, beside the git host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub notifications: Vec<Notification>,
+}
+
+/// Who is told of what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Notification {
+    /// What is sent.
+    #[serde(rename = "type")]
+    pub kind: NotificationKind,
+    /// The secret with the key `url`: the address of a Slack webhook, or one that takes a JSON document. With the key
+    /// `token`, generic deliveries are signed as GitHub signs its own.
+    pub secret_ref: SecretRef,
+    /// What is told. Defaults to failures, recoveries and plans that are held back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    pub events: Vec<NotificationEvent>,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NotificationKind {
+    /// A message as Slack's incoming webhooks take it; Mattermost and Rocket.Chat take it too.
+    Slack,
+    /// A JSON document of stator's own.
+    Webhook,
+}
+
+/// What may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NotificationEvent {
+    /// A commit was synced, and its models are healthy.
+    Synced,
+    /// A commit, or a model of it, failed.
+    Failed,
+    /// What had failed is well again.
+    Recovered,
+    /// A guard holds a plan back until somebody lets it go.
+    Held,
+    /// Live objects were changed by somebody else.
+    Drifted,
+}
+
+/// Which revision to follow: exactly one of these.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Reference {
+    /// The newest commit of a branch.
+    Branch(#[schemars(length(min = 1, max = 255))] String),
+    /// A tag.
+    Tag(#[schemars(length(min = 1, max = 255))] String),
+    /// One commit, for good.
+    Commit(#[schemars(length(min = 1, max = 255))] String),
+    /// The highest tag in a range of versions: `>=1.0.0 <2.0.0`.
+    Semver(#[schemars(length(min = 1, max = 255))] String),
+}
+
+/// Names a secret in the source's namespace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SecretRef {
+    /// Its name.
+    pub name: DnsName,
+}
+
+/// The git host's API.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Forge {
+    /// Which host it is.
+    #[serde(rename = "type")]
+    pub kind: ForgeKind,
+    /// The API's URL. Defaults to the host of the repository's URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub url: Option<String>,
+    /// The secret with the key `token`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretRef>,
+    /// What commit status contexts begin with. Defaults to `stator`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 100))]
+    pub context: Option<String>,
+    /// Where commit statuses lead whoever follows them: the `https://` address of a dashboard or a page of the team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
+    pub target_url: Option<String>,
+}
+
+/// A git host with an API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ForgeKind {
+    /// GitHub, also on premises.
+    Github,
+    /// GitLab.
+    Gitlab,
+    /// Gitea or Forgejo.
+    Gitea,
+    /// Bitbucket, cloud or data center.
+    Bitbucket,
+    /// Azure DevOps.
+    Azure,
+}
+
+/// The webhook that the git host calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Webhook {
+    /// The secret with the key `token`, which the host signs its calls with.
+    pub secret_ref: SecretRef,
+}
+
+/// Which signatures a revision must carry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Verify {
+    /// What must be signed.
+    pub mode: VerifyMode,
+    /// The secret with the public keys.
+    pub secret_ref: SecretRef,
+}
+
+/// What must be signed. Flux's spellings of these, `HEAD` and `TagAndHEAD`, are read as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = with_spellings_of_flux)]
+pub enum VerifyMode {
+    /// The commit.
+    #[serde(alias = "HEAD")]
+    Head,
+    /// The tag.
+    Tag,
+    /// The tag and its commit.
+    #[serde(alias = "TagAndHEAD")]
+    TagAndHead,
+}
+
+/// Adds the aliases of [`VerifyMode`] to its schema, where schemars leaves them out.
+fn with_spellings_of_flux(schema: &mut schemars::Schema) {
+    if let Some(options) = schema.get_mut("oneOf").and_then(serde_json::Value::as_array_mut) {
+        let alias = |(word, means): (&str, &str)| serde_json::json!({"type": "string", "const": word, "description": format!("As `{means}`.")});
+        options.extend([("HEAD", "Head"), ("TagAndHEAD", "TagAndHead")].map(alias));
+    }
+}
+
+/// A time in which syncs may, or may not, run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Window {
+    /// Whether the window lets syncs run or keeps them from it.
+    pub kind: WindowKind,
+    /// When it opens, as a cron expression of five fields.
+    #[schemars(length(min = 6, max = 512))]
+    pub schedule: String,
+    /// How long it stays open: `2h`.
+    #[schemars(length(min = 2, max = 64))]
+    pub duration: String,
+    /// The time zone, by its IANA name. Defaults to UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub time_zone: Option<String>,
+}
+
+/// Whether a window lets syncs run or keeps them from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WindowKind {
+    /// Syncs run only inside.
+    Allow,
+    /// Syncs do not run inside.
+    Deny,
+}
+
+#[cfg(test)]
+mod tests;

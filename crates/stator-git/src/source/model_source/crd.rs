@@ -1,0 +1,260 @@
+//! The custom resource definition of sources, generated from their Rust types.
+//!
+//! What types cannot say, rules in CEL say. They are those of a file of sources, as far as they can be told from the
+//! object alone: what is in a secret, whether a range of versions is one and a schedule ever comes, the controller says in
+//! the status. Lists and texts are bounded, which is what the API server estimates the cost of a rule by.
+
+use super::ModelSourceSpec;
+use super::status::ModelSourceStatus;
+use serde_json::{Value, json};
+use stator_model::intent::structural::{column, rule, structural};
+
+/// The group of stator's own kinds.
+pub const GROUP: &str = "stator.dev";
+/// The only version so far.
+pub const VERSION: &str = "v1alpha1";
+/// The plural, as it is in paths.
+pub const PLURAL: &str = "modelsources";
+
+/// The definition of `modelsources.stator.dev`, as `crds/stator.dev_modelsources.yaml` holds it.
+pub fn custom_resource_definition() -> Value {
+    let condition = |kind: &str, field: &str| format!(".status.conditions[?(@.type==\"{kind}\")].{field}");
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{PLURAL}.{GROUP}")},
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": "ModelSource",
+                "listKind": "ModelSourceList",
+                "plural": PLURAL,
+                "singular": "modelsource",
+                "shortNames": ["msrc"],
+                "categories": ["stator"],
+            },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": VERSION,
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [
+                    column("URL", "string", ".spec.url", true),
+                    column("Ref", "string", ".spec.ref.*", false),
+                    column("Environment", "string", ".status.environment", true),
+                    column("Revision", "string", ".status.commit", false),
+                    column("Models", "string", ".status.models.ready", false),
+                    column("GPUs", "integer", ".status.plan.gpus.after", true),
+                    column("Suspended", "boolean", ".spec.suspend", true),
+                    column("Ready", "string", &condition("Ready", "status"), false),
+                    column("Status", "string", &condition("Ready", "message"), false),
+                    column("Age", "date", ".metadata.creationTimestamp", false),
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "description": "A repository to sync into the cluster.",
+                    "required": ["spec"],
+                    "properties": {
+                        "apiVersion": {"type": "string"},
+                        "kind": {"type": "string"},
+                        "metadata": {"type": "object"},
+                        "spec": spec(),
+                        "status": structural::<ModelSourceStatus>(),
+                    },
+                }},
+            }],
+        },
+    })
+}
+
+/// A rule: the field that it is about, the expression that must be true, and what to tell whoever breaks it.
+struct Rule {
+    field: &'static str,
+    expression: String,
+    message: &'static str,
+}
+
+/// Addresses may have credentials in them by mistake, and an API server quotes a value that breaks a rule of its own: so
+/// their rules stand at what they are in. The characters of a host, a port and a path are those that
+/// [`crate::source::url::RepositoryUrl`] takes.
+fn rules() -> Vec<Rule> {
+    let mut rules = Vec::new();
+    let mut rule =
+        |field, expression: &str, message| rules.push(Rule { field, expression: expression.to_owned(), message });
+    rule(
+        "",
+        "!has(self.allowLocal) || !self.allowLocal",
+        "`allowLocal` is for a file of sources on a machine of your own: in a cluster a path would be one of the \
+         controller's, beside the mirrors of other tenants",
+    );
+    rule(
+        "",
+        "!self.url.startsWith('http://') || (has(self.allowInsecure) && self.allowInsecure)",
+        "`url`: `http://` sends everything in the clear; write `https://`, or set `allowInsecure: true`",
+    );
+    rule(
+        "",
+        &format!(
+            "(self.url.matches({}) || self.url.matches({})) && !self.url.matches({})",
+            text(&format!("^{SCHEME}")),
+            text("^([^/:]+@)?[^/:@]+:(/?[^:/]|$)"),
+            text("^(https?|ssh|git|file):($|[^/]|/[^/])"),
+        ),
+        "`url`: write `https://HOST/PATH`, `ssh://USER@HOST/PATH` or `USER@HOST:PATH`",
+    );
+    rule(
+        "",
+        &format!(
+            "!self.url.matches({}) && !self.url.matches({})",
+            text("^https?://[^/]*@"),
+            text("^(ssh|git[+]ssh|ssh[+]git)://[^/@:]*:[^/@]*@"),
+        ),
+        "`url`: credentials do not belong into the address; put them into the secret that `secretRef` names",
+    );
+    rule(
+        "",
+        &format!(
+            "self.url.matches({}) || self.url.matches({})",
+            text(&format!("^{SCHEME}({USER}@)?({HOST}|\\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\\])(:{PORT})?/[^/]")),
+            text(&format!("^({USER}@)?{HOST}:/?[^:/]")),
+        ),
+        "`url`: there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`",
+    );
+    rule(
+        "",
+        &format!(
+            "self.url.matches({}) && !self.url.matches({})",
+            text("^[!-~]+$"),
+            text("[?#%\\\\]|[:/][.][.]?(/|$)|[^:/]//+[^/]|[:/]-"),
+        ),
+        "`url`: the address has no path to a repository, or one with a space, `..`, `?`, `#`, `%` or an empty part in it",
+    );
+    rule(
+        "",
+        &format!("self.url.matches({}) || has(self.secretRef)", text("^https?://")),
+        "an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository \
+         write the `https://` address",
+    );
+    rule(
+        "ref",
+        "[has(self.branch), has(self.tag), has(self.commit), has(self.semver)].filter(one, one).size() == 1",
+        "`ref` takes exactly one of `branch`, `tag`, `commit` and `semver`",
+    );
+    // What `git check-ref-format` takes, as far as a name below `refs/heads/` goes, and no option.
+    let name = format!(
+        "!self.matches({}) && !self.matches({})",
+        text("[\\x00-\\x20\\x7f~^:?*\\[\\\\]"),
+        text("[.][.]|@\\{|//|^[-/]|[/.]$|(^|/)[.]|[.]lock(/|$)"),
+    );
+    rule("ref.branch", &name, "it is no name of a branch: write it as `git branch` does");
+    rule("ref.tag", &name, "it is no name of a tag: write it as `git tag` does");
+    rule(
+        "ref.commit",
+        &format!("self.matches({})", text("^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$")),
+        "it is no commit: write all 40 hexadecimal digits",
+    );
+    rule(
+        "path",
+        &format!("!self.matches({})", text("^/|[\\p{Cc}\\\\]|(^|/)([.][.]|[.][gG][iI][tT])(/|$)")),
+        "`path` leads out of the repository, or where git keeps its own; write a folder from its root, as `clusters/prod`",
+    );
+    for field in ["interval", "timeout", "windows[].duration"] {
+        rule(
+            field,
+            &format!(
+                "size(self) > 1 && self.matches({}) && duration(self) >= duration('1s') && duration(self) <= duration('8784h')",
+                text(super::DURATION)
+            ),
+            "write a duration from one second to a year, as `30s`, `5m` or `1h30m`",
+        );
+    }
+    let fields = "[^\\s\\pZ?@]+([\\s\\pZ]+[^\\s\\pZ?]+){4}";
+    let words = "@(hourly|daily|midnight|weekly|monthly|yearly|annually)";
+    for field in ["schedule", "windows[].schedule"] {
+        rule(
+            field,
+            &format!("self.matches({})", text(&format!("^[\\s\\pZ]*({words}|{fields})[\\s\\pZ]*$"))),
+            "a schedule has five fields: minute, hour, day of the month, month, day of the week; `*/5 * * * *` is every \
+             five minutes",
+        );
+    }
+    for field in ["timeZone", "windows[].timeZone"] {
+        rule(
+            field,
+            &format!("self.matches({})", text("^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$")),
+            "it is no time zone: write its IANA name, such as `Europe/Zurich` or `UTC`",
+        );
+    }
+    rule(
+        "",
+        "!has(self.timeZone) || has(self.schedule)",
+        "`timeZone` without a `schedule`; windows have a time zone of their own",
+    );
+    rule(
+        "",
+        "!has(self.webhook) || has(self.forge)",
+        "`webhook` without `forge.type`: which host signs the calls is not known",
+    );
+    rule(
+        "",
+        "!has(self.previews) || !self.previews || (has(self.forge) && has(self.forge.secretRef))",
+        "`previews` without `forge.secretRef`: nobody may comment without a token",
+    );
+    rule(
+        "",
+        "!has(self.previews) || !self.previews || has(self.ref.branch)",
+        "`previews` without `ref.branch`: pull requests go into branches",
+    );
+    let web = "[^/@?#\\s]+([/?#]|$)";
+    rule(
+        "",
+        &format!(
+            "!has(self.forge) || !has(self.forge.url) || self.forge.url.matches({}) || (has(self.allowInsecure) && \
+             self.allowInsecure && self.forge.url.matches({}))",
+            text(&format!("^(?i)https://{web}")),
+            text(&format!("^(?i)http://{web}")),
+        ),
+        "`forge.url` is no `https://` address, or has credentials in it; `http://` needs `allowInsecure: true`",
+    );
+    rule(
+        "forge",
+        &format!("!has(self.targetUrl) || self.targetUrl.matches({})", text(&format!("^(?i)https?://{web}"))),
+        "`forge.targetUrl` is no `https://` or `http://` address, or has credentials in it",
+    );
+    rule(
+        "",
+        "!has(self.verify) || self.verify.mode in ['Head', 'HEAD'] || has(self.ref.tag) || has(self.ref.semver)",
+        "`verify` asks for a signed tag, and `ref` follows none: write `ref.tag` or `ref.semver`, or `mode: Head`",
+    );
+    rules
+}
+
+const SCHEME: &str = "(https?|ssh|git[+]ssh|ssh[+]git)://";
+const USER: &str = "[0-9A-Za-z._][0-9A-Za-z._-]*";
+/// Labels of at most 63 characters, and a dot at the end for those who write one.
+const HOST: &str =
+    "[0-9A-Za-z_]([0-9A-Za-z_-]{0,61}[0-9A-Za-z_])?([.][0-9A-Za-z_]([0-9A-Za-z_-]{0,61}[0-9A-Za-z_])?)*[.]?";
+/// 1 to 65535.
+const PORT: &str = "0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
+
+/// A text of CEL, as it stands.
+fn text(pattern: &str) -> String {
+    debug_assert!(!pattern.contains('\''), "{pattern}");
+    format!("r'{pattern}'")
+}
+
+fn spec() -> Value {
+    let mut schema = structural::<ModelSourceSpec>();
+    for Rule { field, expression, message } in rules() {
+        let placed = rule(&mut schema, field, &expression, message);
+        debug_assert!(placed, "{field}");
+    }
+    schema
+}
+
+/// Where the rules are that the definition should have, and what they tell.
+#[cfg(test)]
+pub(super) fn told() -> Vec<(&'static str, &'static str)> {
+    rules().into_iter().map(|rule| (rule.field, rule.message)).collect()
+}

@@ -1,0 +1,230 @@
+//! What components have in common, lifted to where a person writes it once.
+
+use super::parts::{Target, most_common, runtime_of};
+use super::shape::Shape;
+use super::{field, no_secrets};
+use crate::intent::model::{
+    Cache, ComponentType, CountOrPercent, EnvValue, ExternalScaling, GpuSku, Hardware, ModelSpec, Rollout,
+    RolloutStrategy, Scaling, Secrets,
+};
+use crate::intent::scalar::{EnvName, ImageReference};
+use crate::render::engine::Table;
+use crate::render::hardware::gpu_products;
+use serde_json::{Map, Value, json};
+use stator_core::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, annotation, env as names, label};
+use std::collections::BTreeMap;
+
+/// Where caches are mounted when an intent does not say.
+const CACHE_MOUNT: &str = "/opt/model-cache";
+/// What stator calls the volume of the weights when an intent does not say.
+const CACHE_VOLUME: &str = "model-cache";
+
+/// Something else decides about replicas where there is a scaling adapter.
+pub fn scaling(target: Target<'_>) -> Option<Scaling> {
+    target.0.get("scalingAdapter").map(|_| Scaling::External(ExternalScaling::External))
+}
+
+/// How pods are replaced, by the annotations that the operator reads.
+pub fn rollout(target: Target<'_>) -> Option<Rollout> {
+    let annotations = target.0.get("podTemplate")?.get("metadata")?.get("annotations")?;
+    let text = |name: &str| annotations.get(name).and_then(Value::as_str);
+    if text(annotation::STRATEGY) == Some("Recreate") {
+        return Some(Rollout { strategy: Some(RolloutStrategy::Recreate), max_surge: None, max_unavailable: None });
+    }
+    let amount = |name: &str| -> Option<CountOrPercent> {
+        let text = text(name)?;
+        match text.parse() {
+            Ok(count) if count <= 10_000 => Some(CountOrPercent::Count(count)),
+            Ok(_) => None,
+            Err(_) => serde_json::from_value(text.into()).ok(),
+        }
+    };
+    let (max_surge, max_unavailable) = (amount(annotation::MAX_SURGE), amount(annotation::MAX_UNAVAILABLE));
+    (max_surge.is_some() || max_unavailable.is_some()).then_some(Rollout { strategy: None, max_surge, max_unavailable })
+}
+
+/// The image that most workers have, as a runtime version where it is NVIDIA's.
+pub fn images(spec: &mut ModelSpec, shape: &Shape<'_>, table: &Table) {
+    let of_workers: Vec<ImageReference> = shape.workers.iter().filter_map(|(_, target)| target.image()).collect();
+    let of_others = || shape.further.iter().filter_map(|target| target.image()).collect::<Vec<_>>();
+    let image = most_common(&of_workers).or_else(|| most_common(&of_others()));
+    spec.runtime = image.as_ref().and_then(|image| runtime_of(image, table.image));
+    if spec.runtime.is_none() {
+        spec.image.clone_from(&image);
+    }
+    let own = |target: Target<'_>, default: Option<String>| {
+        target.image().filter(|image| Some(image.as_str()) != default.as_deref())
+    };
+    let engine = image.map(|image| image.to_string());
+    let runtime = spec.runtime.clone();
+    if let Some(serving) = &mut spec.serving {
+        if let (Some(target), Some(frontend)) = (shape.frontend, &mut serving.frontend) {
+            frontend.image = own(target, engine.clone());
+        }
+        for (role, target) in &shape.workers {
+            if let Some(worker) = field(serving, *role) {
+                worker.image = own(*target, engine.clone());
+            }
+        }
+    }
+    for target in &shape.further {
+        let of_runtime = |name| runtime.as_ref().map(|version| registry::image(name, version.as_str()));
+        let Some((_, component)) = spec.components.iter_mut().find(|(name, _)| name.as_str() == target.name()) else {
+            continue;
+        };
+        component.image = own(
+            *target,
+            match component.component_type {
+                Some(ComponentType::Planner) => of_runtime(PLANNER_IMAGE),
+                Some(ComponentType::Epp) => of_runtime(EPP_IMAGE),
+                Some(
+                    ComponentType::Frontend | ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode,
+                )
+                | None => engine.clone(),
+            },
+        );
+    }
+}
+
+/// The secrets that most workers have; components that have others name their own.
+pub fn secrets(spec: &mut ModelSpec, shape: &Shape<'_>) {
+    let of = |target: Target<'_>| target.secrets().unwrap_or_else(no_secrets);
+    let of_workers: Vec<Secrets> = shape.workers.iter().map(|(_, target)| of(*target)).collect();
+    let of_others = || shape.further.iter().map(|target| of(*target)).collect::<Vec<_>>();
+    let common = most_common(&of_workers).or_else(|| most_common(&of_others())).unwrap_or_default();
+    let only_pull = Secrets { image_pull: common.image_pull.clone(), ..Secrets::default() };
+    let own = |target: Target<'_>, default: &Secrets| Some(of(target)).filter(|own| own != default);
+    if let Some(serving) = &mut spec.serving {
+        if let (Some(target), Some(frontend)) = (shape.frontend, &mut serving.frontend) {
+            frontend.secrets = own(target, &only_pull);
+        }
+        for (role, target) in &shape.workers {
+            if let Some(worker) = field(serving, *role) {
+                worker.secrets = own(*target, &common);
+            }
+        }
+    }
+    for target in &shape.further {
+        if let Some((_, component)) = spec.components.iter_mut().find(|(name, _)| name.as_str() == target.name()) {
+            let default = match component.component_type {
+                Some(ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode | ComponentType::Epp) => {
+                    &common
+                }
+                Some(ComponentType::Frontend | ComponentType::Planner) | None => &only_pull,
+            };
+            component.secrets = own(*target, default);
+        }
+    }
+    spec.secrets = Some(common).filter(|common| *common != Secrets::default());
+}
+
+/// The claim that every worker mounts at one path is the cache.
+pub fn cache(spec: &mut ModelSpec, shape: &Shape<'_>) {
+    let mounted: Vec<Option<(Cache, bool)>> = shape.workers.iter().map(|(_, target)| claim(*target)).collect();
+    let Some(Some((cache, home))) = mounted.first().cloned() else { return };
+    if !mounted.iter().all(|other| other.as_ref() == Some(&(cache.clone(), home))) {
+        return;
+    }
+    if home && let Some(serving) = &mut spec.serving {
+        for (role, _) in &shape.workers {
+            if let Some(worker) = field(serving, *role) {
+                worker.env.retain(|name, _| name.as_str() != names::HF_HOME);
+            }
+        }
+    }
+    spec.cache = Some(cache);
+}
+
+/// A claim that `main` mounts whole, and whether `HF_HOME` points there.
+fn claim(target: Target<'_>) -> Option<(Cache, bool)> {
+    let volumes = target.pod()?.get("volumes")?.as_array()?;
+    let mounts = target.of_main("volumeMounts")?.as_array()?;
+    volumes.iter().find_map(|volume| {
+        let name = volume.get("name")?.as_str()?;
+        let claim = volume.get("persistentVolumeClaim")?.get("claimName")?.as_str()?;
+        if *volume != json!({"name": name, "persistentVolumeClaim": {"claimName": claim}}) {
+            return None;
+        }
+        let path = mounts.iter().find(|mount| mount.get("name").is_some_and(|of| of == name))?.get("mountPath")?;
+        let path = path.as_str().filter(|path| path.starts_with('/'))?;
+        if !mounts.contains(&json!({"name": name, "mountPath": path})) {
+            return None;
+        }
+        let home = target.literals().get(names::HF_HOME).is_some_and(|home| home == path);
+        let cache = Cache {
+            claim: claim.parse().ok()?,
+            size: None,
+            storage_class: None,
+            access_mode: None,
+            mount_path: Some(path.to_owned()).filter(|path| path != CACHE_MOUNT),
+            volume: if name == CACHE_VOLUME { None } else { Some(name.parse().ok()?) },
+            hf_home: (!home).then_some(false),
+            model_path: None,
+            prune: None,
+        };
+        Some((cache, home))
+    })
+}
+
+/// The nodes that every worker runs on: those it selects, and those whose taints it tolerates. Further components with
+/// GPUs run there, too.
+pub fn nodes(spec: &mut ModelSpec, shape: &Shape<'_>) {
+    let with_gpus = shape.further.iter().filter(|target| target.gpus(super::worker::GPU).is_some());
+    let targets: Vec<Target<'_>> = shape.workers.iter().map(|(_, target)| *target).chain(with_gpus.copied()).collect();
+    let Some(first) = targets.first() else { return };
+    let of = |target: &Target<'_>, field: &str| target.pod().and_then(|pod| pod.get(field)).cloned();
+    let alike = |field: &str| {
+        let value = of(first, field);
+        value.filter(|value| targets.iter().all(|target| of(target, field).as_ref() == Some(value)))
+    };
+    let selected = match alike("nodeSelector") {
+        Some(Value::Object(selector)) => selection(&selector, &targets),
+        Some(_) | None => None,
+    };
+    let tolerations: Option<Vec<Map<String, Value>>> = match alike("tolerations") {
+        Some(Value::Array(items)) => items.iter().map(|item| item.as_object().cloned()).collect(),
+        Some(_) | None => None,
+    };
+    let hardware = Hardware { tolerations: tolerations.unwrap_or_default(), ..selected.unwrap_or_default() };
+    spec.hardware = Some(hardware).filter(|hardware| *hardware != Hardware::default());
+}
+
+/// Nodes by their GPU where one label says it, else by labels.
+fn selection(selector: &Map<String, Value>, targets: &[Target<'_>]) -> Option<Hardware> {
+    let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+    let labels = selector.iter().map(text).collect::<Option<BTreeMap<_, _>>>()?;
+    let has_gpus = targets.iter().all(|target| target.gpus(super::worker::GPU).is_some());
+    Some(match sku(selector).filter(|_| has_gpus) {
+        Some(gpu) => Hardware { gpu: Some(gpu), ..Hardware::default() },
+        None => Hardware { node_selector: Some(labels), ..Hardware::default() },
+    })
+}
+
+fn sku(selector: &Map<String, Value>) -> Option<GpuSku> {
+    let product = selector.get(label::GPU_PRODUCT).filter(|_| selector.len() == 1)?.as_str()?;
+    crate::intent::model::GpuSku::ALL.into_iter().find(|sku| gpu_products(*sku) == [product])
+}
+
+/// Variables that every worker and further component has are the model's.
+pub fn environment(spec: &mut ModelSpec) {
+    let mut all: Vec<&mut BTreeMap<EnvName, EnvValue>> = Vec::new();
+    if let Some(serving) = &mut spec.serving {
+        let workers = [&mut serving.worker, &mut serving.prefill, &mut serving.decode];
+        all.extend(workers.into_iter().flatten().map(|worker| &mut worker.env));
+    }
+    all.extend(spec.components.values_mut().map(|component| &mut component.env));
+    // With one component there is nothing to have in common.
+    let [first, rest @ ..] = all.as_mut_slice() else { return };
+    if rest.is_empty() {
+        return;
+    }
+    let common: BTreeMap<EnvName, EnvValue> = first
+        .iter()
+        .filter(|(name, value)| rest.iter().all(|other| other.get(*name) == Some(value)))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    for env in &mut all {
+        env.retain(|name, _| !common.contains_key(name));
+    }
+    spec.env = common;
+}

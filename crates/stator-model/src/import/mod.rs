@@ -1,0 +1,399 @@
+//! Manifests become `model.yaml`, with a proof that they render back.
+//!
+//! Pure: takes bytes, gives text and findings. A guess is made of what a person would have written, the guess is rendered
+//! by the renderer itself, and what is left over goes into `template` and `overrides`. The text is then read back as an
+//! intent and rendered once more, and every difference from the manifest that counts is a finding.
+
+mod beside;
+mod carry;
+mod documents;
+mod guess;
+mod line;
+mod proof;
+mod remainder;
+pub mod rules;
+mod shell;
+mod sort;
+mod source;
+pub mod table;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use crate::intent::model::{Adapter, Model, OverrideKind};
+use crate::intent::scalar::{LabelValue, ModelName};
+use documents::Document;
+use serde_json::{Map, Value};
+use stator_core::dynamo::{equivalence, kinds};
+use stator_core::finding::{self, Finding};
+use stator_core::object::FieldPath;
+use std::collections::BTreeMap;
+
+/// One file to import.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Its name, for findings.
+    pub file: String,
+    /// Its bytes.
+    pub content: Vec<u8>,
+}
+
+/// A model made of manifests.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// Its name, which is also that of its folder.
+    pub name: String,
+    /// The file and the number of the document that it was made of.
+    pub origin: (String, usize),
+    /// The namespace that the manifest names.
+    pub namespace: Option<String>,
+    /// The text of its `model.yaml`.
+    pub text: String,
+    /// Whether rendering it gives every one of its manifests back.
+    pub proven: bool,
+    /// How much of the manifests has fields of its own.
+    pub share: Share,
+}
+
+/// How much of a model's manifests has fields of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Leaves of the manifests, in their normal form.
+    pub leaves: usize,
+    /// Leaves in `template` and `overrides`.
+    pub rest: usize,
+}
+
+impl Share {
+    /// Leaves that have a field.
+    pub fn named(self) -> usize {
+        self.leaves.saturating_sub(self.rest)
+    }
+}
+
+/// What came of an import.
+#[derive(Clone, Debug, Default)]
+pub struct Import {
+    /// The models, sorted by name.
+    pub models: Vec<Imported>,
+    /// What could not be carried, and what is worth a look.
+    pub findings: Vec<Finding>,
+}
+
+/// Imports files, all their documents together: what belongs to a graph is found wherever it stands.
+pub fn import(inputs: &[Input]) -> Import {
+    let mut findings = Vec::new();
+    let mut all = Vec::new();
+    for input in inputs {
+        all.extend(documents::read(&input.file, &input.content, &mut findings));
+    }
+    let sorted = sort::sort(all, &mut findings);
+    let roots = one_of_a_name(sorted.roots, &mut findings);
+    let mut drafts: Vec<Draft> = roots.iter().filter_map(|root| Draft::of(root, &mut findings)).collect();
+    for document in &sorted.adapters {
+        attach(document, &mut drafts, &mut findings);
+    }
+    for draft in &mut drafts {
+        draft.complete();
+    }
+    for document in &sorted.claims {
+        let mut near = drafts.iter_mut().filter(|draft| draft.beside(document));
+        if !near.any(|draft| draft.take_claim(document)) {
+            findings.push(unused_claim(document));
+        }
+    }
+    let mut models: Vec<Imported> = drafts.into_iter().map(|draft| draft.finish(&mut findings)).collect();
+    models.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
+    finding::sort(&mut findings);
+    Import { models, findings }
+}
+
+/// The roots that become models. A request and a graph of one name would be two models of that name: of these the graph,
+/// which runs, is taken.
+fn one_of_a_name(roots: Vec<Document>, findings: &mut Vec<Finding>) -> Vec<Document> {
+    let key = |root: &Document| {
+        (sort::namespace_of(&root.value).unwrap_or_default().to_owned(), sort::name_of(&root.value).to_owned())
+    };
+    let is_request = |root: &Document| sort::kind_of(&root.value) == kinds::REQUEST.kind;
+    let graphs: BTreeMap<(String, String), String> = roots
+        .iter()
+        .filter(|root| !is_request(root))
+        .map(|root| (key(root), format!("{}:{}", root.file, root.line)))
+        .collect();
+    let (left, taken): (Vec<Document>, Vec<Document>) =
+        roots.into_iter().partition(|root| is_request(root) && graphs.contains_key(&key(root)));
+    for root in left {
+        let message = format!(
+            "document {}: {} `{}` is not carried: the graph of {} has that name, and two models of one name cannot be",
+            root.number,
+            kinds::REQUEST.kind,
+            sort::name_of(&root.value),
+            graphs.get(&key(&root)).map_or("this import", String::as_str),
+        );
+        let help =
+            "import the request by itself, and give its model another name: requests are named after what they ask for";
+        findings.push(Finding::error(rules::TWICE, root.at_text("metadata.name"), message, help));
+    }
+    taken
+}
+
+/// A model on its way.
+struct Draft {
+    root: Document,
+    model: Model,
+    notes: Vec<(&'static str, String)>,
+    adapters: Vec<Document>,
+    /// The manifests that it must render to.
+    targets: Vec<Value>,
+}
+
+impl Draft {
+    fn of(root: &Document, findings: &mut Vec<Finding>) -> Option<Self> {
+        let name: ModelName = match sort::name_of(&root.value).parse() {
+            Ok(name) => name,
+            Err(why) => {
+                let message = format!(
+                    "document {}: {} `{}` is not carried: `metadata.name` is no name of a model; {why}",
+                    root.number,
+                    sort::kind_of(&root.value),
+                    sort::name_of(&root.value)
+                );
+                let help = "rename it in the manifest; in a cluster that makes another object";
+                findings.push(Finding::error(rules::NOT_CARRIED, root.at_text("metadata.name"), message, help));
+                return None;
+            }
+        };
+        let mut root = root.clone();
+        for (component, word) in foreign_types(&root.value) {
+            let message = format!(
+                "document {}: type `{word}` of component `{component}` is left out: v1beta1 has no such type, and Dynamo's \
+                 operator treats the component as one without a type",
+                root.number
+            );
+            let help = "nothing, unless something selects pods by the label of the type";
+            let path = FieldPath::of(["spec", "services", component.as_str(), "componentType"]);
+            findings.push(Finding::warning(rules::NOTE, root.at(&path), message, help));
+        }
+        if let Some(Value::Array(components)) = root.value.pointer_mut("/spec/components") {
+            let foreign = |component: &Value| {
+                let word = component.get("type").and_then(Value::as_str);
+                word.is_some_and(equivalence::is_foreign_type)
+            };
+            for component in components.iter_mut().filter(|component| foreign(component)) {
+                component.as_object_mut().and_then(|component| component.remove("type"));
+            }
+        }
+        let mut draft = Self {
+            model: guess::request(name, &Map::new()),
+            notes: Vec::new(),
+            adapters: Vec::new(),
+            targets: vec![root.value.clone()],
+            root,
+        };
+        draft.guess(&[]);
+        Some(draft)
+    }
+
+    fn spec(&self) -> Map<String, Value> {
+        self.root.value.get("spec").and_then(Value::as_object).cloned().unwrap_or_default()
+    }
+
+    fn guess(&mut self, adapters: &[Adapter]) {
+        let (name, spec) = (self.model.metadata.name.clone(), self.spec());
+        if sort::kind_of(&self.root.value) == kinds::REQUEST.kind {
+            self.model = guess::request(name, &spec);
+        } else {
+            let guess = guess::graph(name, &without_nulls(&spec), adapters);
+            (self.model, self.notes) = (guess.model, guess.notes);
+        }
+    }
+
+    /// Whether a document is in the same namespace.
+    fn beside(&self, document: &Document) -> bool {
+        sort::namespace_of(&self.root.value) == sort::namespace_of(&document.value)
+    }
+
+    fn kind(&self) -> OverrideKind {
+        if sort::kind_of(&self.root.value) == kinds::REQUEST.kind {
+            OverrideKind::DynamoGraphDeploymentRequest
+        } else {
+            OverrideKind::DynamoGraphDeployment
+        }
+    }
+
+    /// Takes a claim, when it is that of the cache, or may be: one that some workers mount, or that they mount in part.
+    fn take_claim(&mut self, document: &Document) -> bool {
+        let mut model = self.model.clone();
+        if model.spec.cache.is_none() {
+            let (target, kind) = (self.target(), self.kind());
+            model.spec.cache = beside::mentioned(&target, document);
+            if model.spec.cache.is_none() {
+                return false;
+            }
+            // Mounts that the cache brings and the graph lacks go.
+            carry::complete(&mut model, &target, kind);
+            if !carry::renders(&model, &target) {
+                return false;
+            }
+        }
+        let mine = beside::claim(&mut model, document);
+        if mine {
+            self.model = model;
+            self.targets.push(document.value.clone());
+        }
+        mine
+    }
+
+    /// The root as it is to be rendered.
+    fn target(&self) -> Value {
+        Value::Object(without_nulls(self.root.value.as_object().unwrap_or(&Map::new())))
+    }
+
+    /// Guesses with the adapters that were found, and adds what the guess lacks.
+    fn complete(&mut self) {
+        let name = self.model.metadata.name.to_string();
+        let engine = self.model.spec.engine;
+        let adapters: Vec<Adapter> =
+            self.adapters.iter().filter_map(|document| beside::adapter(document, &name, engine).ok()).collect();
+        if !adapters.is_empty() {
+            self.guess(&adapters);
+        }
+        labels(&mut self.model, &self.root.value);
+        let (target, kind) = (self.target(), self.kind());
+        carry::complete(&mut self.model, &target, kind);
+        for adapter in std::mem::take(&mut self.adapters) {
+            carry::complete(&mut self.model, &adapter.value, OverrideKind::DynamoModel);
+            self.targets.push(adapter.value);
+        }
+    }
+
+    fn finish(self, findings: &mut Vec<Finding>) -> Imported {
+        let Self { root, model, notes, targets, .. } = self;
+        let name = model.metadata.name.to_string();
+        let head = format!("Imported by stator from {}, document {}.", root.file, root.number);
+        let text = write::text(&model, &head, &notes);
+        let (rest, leaves) = carry::measure(&model, &targets);
+        let (text, proven) = match text {
+            Ok(text) => {
+                let mut faults = proof::faults(&text, &targets, &root);
+                let proven = !faults.iter().any(Finding::is_error);
+                findings.append(&mut faults);
+                (text, proven)
+            }
+            Err(error) => {
+                findings.push(Finding::error(rules::NO_MODEL, root.location(), error.to_string(), "import the others"));
+                (String::new(), false)
+            }
+        };
+        for (_, note) in &notes {
+            let help = "see the comment in the model, and correct it";
+            let message = format!("document {}: {note}", root.number);
+            findings.push(Finding::warning(rules::NOTE, root.location(), message, help));
+        }
+        Imported {
+            name,
+            namespace: sort::namespace_of(&root.value).map(str::to_owned),
+            origin: (root.file, root.number),
+            text,
+            proven,
+            share: Share { leaves, rest },
+        }
+    }
+}
+
+/// The components whose type v1beta1 has no word for, with that type.
+fn foreign_types(graph: &Value) -> Vec<(String, String)> {
+    let components = graph.pointer("/spec/components").and_then(Value::as_array);
+    let text = |component: &Value, field: &str| component.get(field).and_then(Value::as_str).map(str::to_owned);
+    components
+        .into_iter()
+        .flatten()
+        .filter_map(|component| Some((text(component, "name")?, text(component, "type")?)))
+        .filter(|(_, word)| equivalence::is_foreign_type(word))
+        .collect()
+}
+
+/// Labels and annotations that a person gave.
+fn labels(model: &mut Model, target: &Value) {
+    let all = |field: &str| {
+        let map = target.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
+        let own = |(key, value): (&String, &Value)| {
+            (!equivalence::is_not_the_users(key)).then(|| Some((key.clone(), value.as_str()?.to_owned()))).flatten()
+        };
+        map.into_iter().flatten().filter_map(own).collect::<Vec<(String, String)>>()
+    };
+    model.metadata.labels =
+        all("labels").into_iter().filter_map(|(key, value)| Some((key, value.parse::<LabelValue>().ok()?))).collect();
+    model.metadata.annotations = all("annotations").into_iter().collect();
+}
+
+/// A map without nulls, which mean nothing in a manifest and are refused in an intent.
+fn without_nulls(map: &Map<String, Value>) -> Map<String, Value> {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                map.retain(|_, below| !below.is_null());
+                map.values_mut().for_each(strip);
+            }
+            Value::Array(items) => {
+                items.retain(|item| !item.is_null());
+                items.iter_mut().for_each(strip);
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut value = Value::Object(map.clone());
+    strip(&mut value);
+    match value {
+        Value::Object(map) => map,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+    }
+}
+
+/// Finds the graph that an adapter is for.
+fn attach(document: &Document, drafts: &mut [Draft], findings: &mut Vec<Finding>) {
+    let base = beside::base_of(document);
+    let mut fitting: Vec<&mut Draft> = drafts
+        .iter_mut()
+        .filter(|draft| draft.beside(document) && beside::serves(&draft.root.value, &draft.model, base))
+        .collect();
+    let names: Vec<String> = fitting.iter().map(|draft| format!("`{}`", draft.model.metadata.name)).collect();
+    let why = match fitting.as_mut_slice() {
+        [draft] => match beside::adapter(document, draft.model.metadata.name.as_str(), draft.model.spec.engine) {
+            Ok(_) => {
+                draft.adapters.push(document.clone());
+                return;
+            }
+            Err(finding) => {
+                findings.push(*finding);
+                return;
+            }
+        },
+        [] => format!("no graph beside it serves `{base}`"),
+        _ => format!("several graphs serve `{base}`: {}", names.join(", ")),
+    };
+    findings.push(Finding::error(
+        rules::NOT_CARRIED,
+        document.at_text("spec.baseModelName"),
+        format!(
+            "document {}: DynamoModel `{}` is not carried: `spec.baseModelName`: {why}",
+            document.number,
+            sort::name_of(&document.value)
+        ),
+        "import it together with the one graph that it is loaded into",
+    ));
+}
+
+fn unused_claim(document: &Document) -> Finding {
+    Finding::error(
+        rules::NOT_CARRIED,
+        document.location(),
+        format!(
+            "document {}: PersistentVolumeClaim `{}` is not carried: a model has a claim for its cache only, which every \
+             worker mounts",
+            document.number,
+            sort::name_of(&document.value)
+        ),
+        "keep it where it is applied today; what mounts it names it",
+    )
+}

@@ -1,0 +1,161 @@
+//! What a guess leaves over: the smallest partial map that, merged over what is rendered, gives the target, and the
+//! fields that have to go first.
+
+use crate::render::merge;
+use serde_json::{Map, Value};
+use stator_core::object::{FieldPath, KeyValue, Quantity, Segment};
+use std::collections::BTreeMap;
+
+/// Deeper than any object that an API server takes.
+const MAX_DEPTH: usize = 100;
+
+/// What is left over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Remainder {
+    /// To merge, as `template` and `overrides` merge.
+    pub merge: Map<String, Value>,
+    /// To remove before.
+    pub remove: Vec<FieldPath>,
+}
+
+/// The difference from what is rendered to the target. `path` is where both are.
+pub fn between(rendered: &Map<String, Value>, target: &Map<String, Value>, path: &FieldPath) -> Remainder {
+    let mut remove = Vec::new();
+    let merge = maps(rendered, target, path, &mut remove, 0);
+    Remainder { merge, remove }
+}
+
+fn maps(
+    rendered: &Map<String, Value>,
+    target: &Map<String, Value>,
+    path: &FieldPath,
+    remove: &mut Vec<FieldPath>,
+    depth: usize,
+) -> Map<String, Value> {
+    let mut merge = Map::new();
+    for name in rendered.keys().filter(|name| !target.contains_key(*name)) {
+        remove.push(path.field(name.clone()));
+    }
+    for (name, wanted) in target {
+        let here = path.field(name.clone());
+        if let Some(change) = field(name, rendered.get(name), wanted, &here, remove, depth) {
+            merge.insert(name.clone(), change);
+        }
+    }
+    merge
+}
+
+/// What to merge into one field, if anything.
+fn field(
+    name: &str,
+    rendered: Option<&Value>,
+    wanted: &Value,
+    path: &FieldPath,
+    remove: &mut Vec<FieldPath>,
+    depth: usize,
+) -> Option<Value> {
+    let Some(rendered) = rendered else { return Some(wanted.clone()) };
+    if rendered == wanted || (is_amount(path) && same_quantity(rendered, wanted)) {
+        return None;
+    }
+    match (rendered, wanted) {
+        (Value::Object(rendered), Value::Object(wanted)) if depth < MAX_DEPTH => {
+            let below = maps(rendered, wanted, path, remove, depth + 1);
+            (!below.is_empty()).then_some(Value::Object(below))
+        }
+        (Value::Array(rendered), Value::Array(wanted)) if depth < MAX_DEPTH => {
+            match items(name, rendered, wanted, path, remove, depth) {
+                Some(items) => (!items.is_empty()).then_some(Value::Array(items)),
+                None => {
+                    if merge::keys_of(name).is_some() {
+                        // Merged by key it would keep what is there, so it goes as a whole first.
+                        remove.push(path.clone());
+                    }
+                    Some(Value::Array(wanted.clone()))
+                }
+            }
+        }
+        (_, _) => Some(wanted.clone()),
+    }
+}
+
+/// What to merge into a list with keys; `None` when it has none, or its items cannot be told apart.
+fn items(
+    name: &str,
+    rendered: &[Value],
+    wanted: &[Value],
+    path: &FieldPath,
+    remove: &mut Vec<FieldPath>,
+    depth: usize,
+) -> Option<Vec<Value>> {
+    let keys = merge::keys_of(name)?;
+    let before = by_key(keys, rendered)?;
+    let after = by_key(keys, wanted)?;
+    if name == "initContainers" && before.keys().ne(after.keys()) {
+        return None;
+    }
+    for step in before.keys().filter(|step| !after.contains_key(*step)) {
+        remove.push(path.join((*step).clone()));
+    }
+    let mut merge = Vec::new();
+    for item in wanted {
+        let step = step_of(keys, item)?;
+        let here = path.join(step.clone());
+        match before.get(&step) {
+            None => merge.push(item.clone()),
+            Some(old) if *old == item => {}
+            Some(_) if merge::replaces_items(name) => merge.push(item.clone()),
+            Some(old) => {
+                let (Value::Object(old), Value::Object(new)) = (old, item) else {
+                    merge.push(item.clone());
+                    continue;
+                };
+                let mut change = maps(old, new, &here, remove, depth + 1);
+                if !change.is_empty() {
+                    for (key, _) in keys {
+                        if let Some(value) = new.get(*key) {
+                            change.insert((*key).to_owned(), value.clone());
+                        }
+                    }
+                    merge.push(Value::Object(change));
+                }
+            }
+        }
+    }
+    Some(merge)
+}
+
+fn by_key<'a>(keys: &[(&str, &str)], items: &'a [Value]) -> Option<BTreeMap<Segment, &'a Value>> {
+    let found: BTreeMap<Segment, &Value> =
+        items.iter().map(|item| Some((step_of(keys, item)?, item))).collect::<Option<_>>()?;
+    (found.len() == items.len()).then_some(found)
+}
+
+fn step_of(keys: &[(&str, &str)], item: &Value) -> Option<Segment> {
+    let mut step = BTreeMap::new();
+    for (name, default) in keys {
+        match item.get(*name) {
+            Some(value) => step.insert((*name).to_owned(), KeyValue::new(value)),
+            None if default.is_empty() => return None,
+            None => step.insert((*name).to_owned(), KeyValue::new(&Value::from(*default))),
+        };
+    }
+    // Only text that a path can hold; everything else is replaced as a whole.
+    let plain = |value: &KeyValue| !value.to_string().contains([']', ',', '=']);
+    step.values().all(plain).then_some(Segment::Key(step))
+}
+
+/// Whether a field holds a quantity.
+fn is_amount(path: &FieldPath) -> bool {
+    path.0.iter().any(|step| matches!(step, Segment::Field(name) if name == "resources" || name == "sharedMemorySize"))
+}
+
+/// Whether both are one amount, spelled otherwise: `1` and `"1"`, `1Gi` and `1024Mi`.
+fn same_quantity(a: &Value, b: &Value) -> bool {
+    let amount = |value: &Value| match value {
+        Value::String(text) => Quantity::parse(text),
+        Value::Number(number) => Quantity::parse(&number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    amount(a).is_some() && amount(a) == amount(b)
+}

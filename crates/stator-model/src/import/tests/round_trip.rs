@@ -1,0 +1,89 @@
+//! Upstream's manifests, imported and rendered, against what Dynamo's own operator makes of them.
+
+use crate::import::table::{self, Row};
+use crate::import::{Import, Input, import};
+use crate::intent::{SourceFile, SourceTree, Workspace};
+use crate::render::{Target, render};
+use rayon::prelude::*;
+use serde_json::Value;
+use stator_core::dynamo::admission::Platform;
+use stator_core::object::Object;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+pub(super) fn data() -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/data/dynamo")
+}
+
+/// What the operator makes of each document of upstream's, by file.
+pub(super) fn oracle() -> BTreeMap<String, Vec<Value>> {
+    let text = fs_err::read_to_string(data().join("oracle/manifests.jsonl")).unwrap();
+    let mut files: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for row in text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        files.entry(row["file"].as_str().unwrap().to_owned()).or_default().push(row);
+    }
+    files
+}
+
+/// Each file by itself, imported once for all tests.
+static IMPORTED: LazyLock<BTreeMap<String, Import>> = LazyLock::new(|| {
+    let files: Vec<String> = oracle().into_keys().collect();
+    let import_file = |file: &String| {
+        let content = fs_err::read(data().join(file)).unwrap();
+        (file.clone(), import(&[Input { file: file.clone(), content }]))
+    };
+    files.par_iter().map(import_file).collect()
+});
+
+fn imported(file: &str) -> &'static Import {
+    &IMPORTED[file]
+}
+
+/// The objects that a model's text renders to, as a user gets them.
+pub(super) fn rendered(text: &str) -> Vec<Object> {
+    let file = SourceFile { path: "model.yaml".into(), content: Ok(text.as_bytes().to_vec()) };
+    let selection = Workspace::parse(&SourceTree { files: vec![file] }).environment(None).unwrap();
+    let [intent] = selection.intents.as_slice() else { panic!("{:#?}\n{text}", selection.findings) };
+    let target = Target {
+        repository: "r".into(),
+        environment: "e".into(),
+        namespace: "n".into(),
+        platform: Platform::default(),
+    };
+    let rendered = render(intent, &target);
+    rendered.objects.iter().map(crate::render::Desired::seeded).collect()
+}
+
+#[test]
+fn every_graph_and_request_that_the_operator_admits_comes_back_as_the_operator_has_it() {
+    let mut missing = Vec::new();
+    let mut count = 0;
+    for (file, rows) in oracle() {
+        let import = imported(&file);
+        for row in rows.iter().filter(|row| row["admitted"] == true && row["kind"] != "DynamoModel") {
+            count += 1;
+            let (kind, name) = (row["kind"].as_str().unwrap(), row["name"].as_str().unwrap());
+            let model = import.models.iter().find(|model| model.name == name);
+            let Some(model) = model else { panic!("{file}: no model `{name}`: {:#?}", import.findings) };
+            let objects = rendered(&model.text);
+            let object = objects.iter().find(|object| object.kind() == kind).unwrap();
+            for difference in stator_core::dynamo::equivalence::differences(&row["v1beta1"], object.value()) {
+                missing.push(format!("{file} {name}: {difference:?}"));
+            }
+            if !model.proven {
+                missing.push(format!("{file} {name}: is not proven: {:#?}", import.findings));
+            }
+        }
+    }
+    assert_eq!(missing, Vec::<String>::new());
+    assert_eq!(count, 136);
+}
+
+#[test]
+fn more_than_nine_leaves_in_ten_have_a_field_of_their_own() {
+    let files: Vec<String> = oracle().into_keys().collect();
+    let rows: Vec<Row> = files.iter().flat_map(|file| &imported(file).models).map(table::row).collect();
+    let total = table::total(&rows);
+    assert!(total.named() * 10 > total.leaves * 9, "{total:?}");
+}

@@ -1,0 +1,373 @@
+//! One environment of a workspace: which models belong to it, each merged, decoded and checked.
+
+use super::check::check_merged;
+use super::decode::decode;
+use super::lock::{self, Judged};
+use super::merge::{MapPlace, merge};
+use super::model::Model;
+use super::repository::Environment;
+use super::validate::validate;
+use super::workspace::{Document, ModelFiles, Workspace, name_of, refused};
+use super::yaml::{Content, Entry, FileId, Node};
+use super::{BrokenIntent, Intent, Origins, Selection, rules};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use rayon::prelude::*;
+use stator_core::finding::{self, Finding, Location};
+use std::collections::BTreeMap;
+
+/// Why an environment cannot be given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvironmentError {
+    /// No environment has this name.
+    #[error("unknown environment `{name}`; there are {}{}", list(known), meant(nearest.as_deref()))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is, sorted.
+        known: Vec<String>,
+        /// What may have been meant.
+        nearest: Option<String>,
+    },
+    /// None was named, and there are several.
+    #[error("the repository has several environments: {}; choose one with --environment", list(known))]
+    Ambiguous {
+        /// What there is, sorted.
+        known: Vec<String>,
+    },
+    /// The root file has faults, and the environment cannot be read from it.
+    #[error("the environments cannot be read from {file}, which has faults; `stator validate` lists them")]
+    Unreadable {
+        /// The root file.
+        file: String,
+    },
+}
+
+fn list(known: &[String]) -> String {
+    known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn meant(nearest: Option<&str>) -> String {
+    nearest.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
+}
+
+/// One model in one environment.
+enum Resolved {
+    Whole(Box<Intent>, Vec<Finding>),
+    Broken(BrokenIntent, Vec<Finding>),
+}
+
+impl Resolved {
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::Whole(intent, _) => Some(intent.model.metadata.name.as_str()),
+            Self::Broken(broken, _) => broken.name.as_deref(),
+        }
+    }
+}
+
+impl Workspace {
+    /// The models of one environment, merged and checked, on all cores. The name may be left out where there is one
+    /// environment.
+    ///
+    /// # Errors
+    /// When the environment does not exist, when none is named among several, and when the root file's faults hide it.
+    pub fn environment(&self, name: Option<&str>) -> Result<Selection, EnvironmentError> {
+        let (name, environment) = self.choose(name)?;
+        let resolver = Resolver::new(self, name, environment);
+        let mut resolved: Vec<Resolved> = self
+            .models
+            .par_iter()
+            .filter(|files| resolver.belongs(&files.intent.path))
+            .map(|files| resolver.resolve(files))
+            .collect();
+        let mut findings = self.findings.clone();
+        break_duplicates(&mut resolved, &mut findings, &self.sources());
+        let mut selection = Selection {
+            name: name.to_owned(),
+            environment: environment.clone(),
+            repository: self.repository.metadata.name.to_string(),
+            intents: Vec::with_capacity(resolved.len()),
+            broken: self.lost.clone(),
+            findings,
+            policy: self.repository.spec.policy.iter().chain(&environment.policy).cloned().collect(),
+            prices: self.repository.spec.prices.clone(),
+            guards: environment.guards.clone().unwrap_or_default(),
+        };
+        if let Some(root) = self.root.as_ref().filter(|root| root.broken) {
+            // Models that the file no longer selects may still be live.
+            selection.broken.push(BrokenIntent { source: root.path.clone(), name: None });
+        }
+        for model in resolved {
+            match model {
+                Resolved::Whole(intent, mut own) => {
+                    selection.intents.push(*intent);
+                    selection.findings.append(&mut own);
+                }
+                Resolved::Broken(broken, mut own) => {
+                    selection.broken.push(broken);
+                    selection.findings.append(&mut own);
+                }
+            }
+        }
+        selection.intents.sort_by(|a, b| a.model.metadata.name.cmp(&b.model.metadata.name));
+        selection.broken.sort_by(|a, b| (&a.name, &a.source).cmp(&(&b.name, &b.source)));
+        finding::sort(&mut selection.findings);
+        Ok(selection)
+    }
+
+    fn choose(&self, name: Option<&str>) -> Result<(&str, &Environment), EnvironmentError> {
+        let environments = &self.repository.spec.environments;
+        let found = match name {
+            Some(name) => environments.iter().find(|(known, _)| known.as_str() == name),
+            None if environments.len() == 1 => environments.iter().next(),
+            None => None,
+        };
+        if let Some((name, environment)) = found {
+            return Ok((name.as_str(), environment));
+        }
+        if let Some(root) = self.root.as_ref().filter(|root| root.broken) {
+            return Err(EnvironmentError::Unreadable { file: root.path.clone() });
+        }
+        let known = self.environments();
+        Err(match name {
+            Some(name) => {
+                let nearest = finding::nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+                EnvironmentError::Unknown { name: name.to_owned(), known, nearest }
+            }
+            None => EnvironmentError::Ambiguous { known },
+        })
+    }
+
+    /// Path of a `model.yaml` → where its name stands.
+    fn sources(&self) -> BTreeMap<&str, Location> {
+        self.models
+            .iter()
+            .map(|files| {
+                let document = &files.intent;
+                let name = document.node.as_ref().and_then(|node| node.get("metadata")?.get("name"));
+                let location =
+                    name.map_or_else(|| Location::file(&document.path), |name| name.span.location(&document.path));
+                (document.path.as_str(), location)
+            })
+            .collect()
+    }
+}
+
+/// Two models of one name: both are broken, and each finding names the other.
+fn break_duplicates(resolved: &mut [Resolved], findings: &mut Vec<Finding>, places: &BTreeMap<&str, Location>) {
+    let mut names: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (position, model) in resolved.iter().enumerate() {
+        if let Some(name) = model.name() {
+            names.entry(name.to_owned()).or_default().push(position);
+        }
+    }
+    for (name, positions) in names.into_iter().filter(|(_, positions)| positions.len() > 1) {
+        let sources: Vec<String> = positions
+            .iter()
+            .filter_map(|position| resolved.get(*position))
+            .map(|model| match model {
+                Resolved::Whole(intent, _) => intent.source.clone(),
+                Resolved::Broken(broken, _) => broken.source.clone(),
+            })
+            .collect();
+        for (position, source) in positions.iter().zip(&sources) {
+            let others: Vec<String> =
+                sources.iter().filter(|other| *other != source).map(|other| format!("`{other}`")).collect();
+            findings.push(Finding::error(
+                rules::LAYOUT_DUPLICATE_NAME,
+                places.get(source.as_str()).cloned().unwrap_or_else(|| Location::file(source)),
+                format!("the name `{name}` is also given by {}", others.join(", ")),
+                "Rename one of them, or leave one out of the environment with `exclude`.",
+            ));
+            if let Some(model) = resolved.get_mut(*position) {
+                let own = match model {
+                    Resolved::Whole(_, own) | Resolved::Broken(_, own) => std::mem::take(own),
+                };
+                *model = Resolved::Broken(BrokenIntent { source: source.clone(), name: Some(name.clone()) }, own);
+            }
+        }
+    }
+}
+
+/// What is the same for every model of an environment.
+struct Resolver<'a> {
+    workspace: &'a Workspace,
+    environment: &'a str,
+    root_defaults: Option<&'a Node>,
+    environment_defaults: Option<&'a Node>,
+    include: Option<GlobSet>,
+    exclude: Option<GlobSet>,
+    root_broken: bool,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(workspace: &'a Workspace, name: &'a str, environment: &Environment) -> Self {
+        let spec = workspace.root.as_ref().and_then(|root| root.node.as_ref()?.get("spec"));
+        Self {
+            workspace,
+            environment: name,
+            root_defaults: spec.and_then(|spec| spec.get("defaults")),
+            environment_defaults: spec.and_then(|spec| spec.get("environments")?.get(name)?.get("defaults")),
+            include: globs(&environment.include),
+            exclude: globs(&environment.exclude),
+            root_broken: workspace.root.as_ref().is_some_and(|root| root.broken),
+        }
+    }
+
+    fn belongs(&self, path: &str) -> bool {
+        self.include.as_ref().is_none_or(|globs| globs.is_match(path))
+            && !self.exclude.as_ref().is_some_and(|globs| globs.is_match(path))
+    }
+
+    /// The settings of the folders above a model, from the top down.
+    fn folders(&self, folder: &str) -> impl Iterator<Item = &'a Document> {
+        let workspace = self.workspace;
+        let ends = folder.match_indices('/').map(|(end, _)| end).chain([folder.len()]);
+        let above: Vec<&str> =
+            std::iter::once("").chain(ends.filter_map(|end| folder.get(..end)).filter(|f| !f.is_empty())).collect();
+        above.into_iter().filter_map(|folder| workspace.folders.get(folder))
+    }
+
+    fn resolve(&self, files: &ModelFiles) -> Resolved {
+        let source = &files.intent.path;
+        let overlay = files.overlays.get(self.environment);
+        // A lock of the environment's own is stronger than one for all.
+        let lock = files.locks.get(&Some(self.environment.to_owned())).or_else(|| files.locks.get(&None));
+        let broken = |findings| {
+            let broken = BrokenIntent { source: source.clone(), name: name_of(&files.intent) };
+            Resolved::Broken(broken, findings)
+        };
+        let unusable = self.root_broken
+            || files.intent.broken
+            || files.stray_overlay
+            || overlay.is_some_and(|overlay| overlay.broken)
+            || lock.is_some_and(|lock| lock.broken)
+            || self.folders(&files.folder).any(|folder| folder.broken);
+        let Some(intent) = files.intent.node.as_ref().filter(|_| !unusable) else { return broken(Vec::new()) };
+        let mut findings = Vec::new();
+        let overlay = overlay.and_then(|overlay| Some((overlay, overlay.node.as_ref()?)));
+        if let Some((overlay, node)) = overlay {
+            findings.extend(overlay_name(overlay, node, intent));
+        }
+        let merged = self.merged(files, intent, overlay.map(|(_, node)| node));
+        let model: Model = match decode(&merged) {
+            Ok(model) => model,
+            Err(error) => {
+                let file_name = |file| self.file_name(file).unwrap_or(source).to_owned();
+                let before = findings.len();
+                check_merged(&merged, &file_name, &mut findings);
+                if findings.len() == before {
+                    let span = error.span.unwrap_or(merged.span);
+                    findings.push(refused(span.location(&file_name(span.file)), &error.message));
+                }
+                return broken(findings);
+            }
+        };
+        let origins = Origins::new(self.workspace.names.clone(), merged);
+        findings.extend(validate(&model, &origins));
+        let mut holds = None;
+        if let Some((document, node)) = lock.and_then(|lock| Some((lock, lock.node.as_ref()?))) {
+            match lock::judge(document, node, &model, &origins) {
+                Judged::Holds(lock) => holds = Some(lock),
+                Judged::Unused(finding) | Judged::Damaged(finding) => findings.push(finding),
+            }
+        }
+        if findings.iter().any(Finding::is_error) {
+            return broken(findings);
+        }
+        let intent = Intent { source: source.clone(), model, origins, lock: holds };
+        Resolved::Whole(Box::new(intent), findings)
+    }
+
+    fn file_name(&self, file: FileId) -> Option<&str> {
+        usize::try_from(file).ok().and_then(|file| self.workspace.names.get(file)).map(|name| &**name)
+    }
+
+    /// Root defaults, folder defaults from the top down, environment defaults, intent, overlay: weakest first.
+    fn merged(&self, files: &ModelFiles, intent: &Node, overlay: Option<&Node>) -> Node {
+        let folders = self.folders(&files.folder).filter_map(|folder| folder.node.as_ref()?.get("spec"));
+        let mut defaults = self.root_defaults.into_iter().chain(folders).chain(self.environment_defaults);
+        let mut merged = intent.clone();
+        if let Some(first) = defaults.next() {
+            let mut spec = first.clone();
+            defaults.for_each(|next| merge_spec(&mut spec, next));
+            put_spec(&mut merged, spec);
+        }
+        if let Some(overlay) = overlay {
+            if let (Some(spec), Some(change)) = (spec_of(&mut merged), overlay.get("spec")) {
+                drop_replaced(spec, change);
+            }
+            merge(&mut merged, overlay, MapPlace::Base);
+        }
+        merged
+    }
+}
+
+/// Merges one layer of `spec` over the weaker ones.
+fn merge_spec(base: &mut Node, over: &Node) {
+    drop_replaced(base, over);
+    merge(base, over, MapPlace::Over);
+}
+
+/// `image` stands in place of `runtime`: the stronger layer that gives one of them takes the other away, or a default
+/// could never be replaced.
+fn drop_replaced(base: &mut Node, over: &Node) {
+    let Content::Map(entries) = &mut base.value else { return };
+    for (given, replaced) in [("image", "runtime"), ("runtime", "image")] {
+        if over.get(given).is_some() && over.get(replaced).is_none() {
+            entries.retain(|entry| &*entry.key != replaced);
+        }
+    }
+}
+
+fn spec_of(document: &mut Node) -> Option<&mut Node> {
+    let Content::Map(entries) = &mut document.value else { return None };
+    entries.iter_mut().find(|entry| &*entry.key == "spec").map(|entry| &mut entry.value)
+}
+
+/// Puts defaults under a document's `spec`.
+fn put_spec(document: &mut Node, mut defaults: Node) {
+    let span = document.span;
+    let Content::Map(entries) = &mut document.value else { return };
+    match entries.iter_mut().find(|entry| &*entry.key == "spec") {
+        Some(entry) => {
+            merge_spec(&mut defaults, &entry.value);
+            entry.value = defaults;
+        }
+        None => entries.push(Entry { key: "spec".into(), key_span: span, value: defaults }),
+    }
+}
+
+/// An overlay may repeat its intent's name, and may not change it.
+fn overlay_name(overlay: &Document, node: &Node, intent: &Node) -> Option<Finding> {
+    let name = |node: &Node| node.get("metadata").and_then(|metadata| metadata.get("name")).cloned();
+    let (given, wanted) = (name(node)?, name(intent)?);
+    let (text, wanted) = (given.as_str()?, wanted.as_str()?.to_owned());
+    (text != wanted).then(|| {
+        Finding::error(
+            rules::LAYOUT_OVERLAY_NAME,
+            given.span.location(&overlay.path),
+            format!("the overlay is named `{text}`, its intent `{wanted}`"),
+            "Remove the name from the overlay; a model has one name in all environments.",
+        )
+    })
+}
+
+/// A glob that names a folder means everything below it.
+fn globs(patterns: &[String]) -> Option<GlobSet> {
+    if patterns.is_empty() {
+        return None;
+    }
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let pattern = pattern.trim_start_matches("./").trim_end_matches('/');
+        let below = format!("{pattern}/**");
+        for pattern in [pattern, below.as_str()] {
+            // A pattern that does not compile has its finding already, and its file is broken.
+            if let Ok(glob) = GlobBuilder::new(pattern).literal_separator(true).build() {
+                set.add(glob);
+            }
+        }
+    }
+    Some(set.build().unwrap_or_default())
+}

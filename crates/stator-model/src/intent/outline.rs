@@ -1,0 +1,271 @@
+//! The outline of stator's documents: which fields a place may hold, in which order, and what is said about them.
+//!
+//! Made from the types alone: names and words come from the JSON Schema of the types, the order from their declaration.
+
+use super::lock::{LockMetadata, LockSpec, ModelLock};
+use super::model::{
+    Adapter, Cache, Component, EnvFromConfigMap, EnvFromSecret, Frontend, Hardware, Metadata, Model, ModelSpec,
+    Override, OverrideTarget, Probes, Resources, Rollout, ScalingBounds, Secrets, Serving, Sla, SlaWorker, Worker,
+    Workload,
+};
+use super::repository::{
+    Defaults, Environment, Guards, PolicyRule, Prices, Repository, RepositoryMetadata, RepositorySpec,
+};
+use schemars::SchemaGenerator;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+use serde_json::{Map, Value, json};
+use stator_core::dynamo::admission::Platform;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// The documents that stator reads. An overlay has a model's outline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Document {
+    /// A `model.yaml` or an overlay.
+    Model,
+    /// The root `stator.yaml`.
+    Repository,
+    /// A folder's `stator.yaml`.
+    Defaults,
+    /// A `model.lock.yaml`.
+    Lock,
+}
+
+impl Document {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Model, Self::Repository, Self::Defaults, Self::Lock];
+
+    /// Its `kind`.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Model => "Model",
+            Self::Repository => "Repository",
+            Self::Defaults => "Defaults",
+            Self::Lock => "ModelLock",
+        }
+    }
+
+    /// The document of a `kind`.
+    pub fn of_kind(kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|document| document.kind() == kind)
+    }
+}
+
+/// A place in a document, and what may stand there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    schema: &'static Value,
+}
+
+/// The schemas of every type, by name.
+static DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+    let mut generator = SchemaGenerator::default();
+    generator.subschema_for::<Model>();
+    generator.subschema_for::<Repository>();
+    generator.subschema_for::<Defaults>();
+    generator.subschema_for::<ModelLock>();
+    let mut definitions = generator.take_definitions(true);
+    for document in Document::ALL {
+        let reference = json!({"$ref": format!("#/$defs/{}", document.kind())});
+        definitions.insert(format!("document/{}", document.kind()), reference);
+    }
+    definitions
+});
+
+/// Stands where nothing is known.
+static NOTHING: Value = Value::Null;
+
+/// The field names of every struct, in the order of declaration.
+static ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = LazyLock::new(|| {
+    BTreeMap::from([
+        ("Adapter", fields_of::<Adapter>()),
+        ("Cache", fields_of::<Cache>()),
+        ("Component", fields_of::<Component>()),
+        ("Defaults", fields_of::<Defaults>()),
+        ("EnvFromConfigMap", fields_of::<EnvFromConfigMap>()),
+        ("EnvFromSecret", fields_of::<EnvFromSecret>()),
+        ("Environment", fields_of::<Environment>()),
+        ("Frontend", fields_of::<Frontend>()),
+        ("Guards", fields_of::<Guards>()),
+        ("Platform", fields_of::<Platform>()),
+        ("Hardware", fields_of::<Hardware>()),
+        ("LockMetadata", fields_of::<LockMetadata>()),
+        ("LockSpec", fields_of::<LockSpec>()),
+        ("Metadata", fields_of::<Metadata>()),
+        ("Model", fields_of::<Model>()),
+        ("ModelLock", fields_of::<ModelLock>()),
+        ("ModelSpec", fields_of::<ModelSpec>()),
+        ("Override", fields_of::<Override>()),
+        ("OverrideTarget", fields_of::<OverrideTarget>()),
+        ("PolicyRule", fields_of::<PolicyRule>()),
+        ("Prices", fields_of::<Prices>()),
+        ("Probes", fields_of::<Probes>()),
+        ("Repository", fields_of::<Repository>()),
+        ("RepositoryMetadata", fields_of::<RepositoryMetadata>()),
+        ("RepositorySpec", fields_of::<RepositorySpec>()),
+        ("Resources", fields_of::<Resources>()),
+        ("Rollout", fields_of::<Rollout>()),
+        ("ScalingBounds", fields_of::<ScalingBounds>()),
+        ("Secrets", fields_of::<Secrets>()),
+        ("Serving", fields_of::<Serving>()),
+        ("Sla", fields_of::<Sla>()),
+        ("SlaWorker", fields_of::<SlaWorker>()),
+        ("Worker", fields_of::<Worker>()),
+        ("Workload", fields_of::<Workload>()),
+    ])
+});
+
+impl Place {
+    /// The top of a document.
+    pub(super) fn top(document: Document) -> Self {
+        let schema = DEFINITIONS.get(&format!("document/{}", document.kind())).unwrap_or(&NOTHING);
+        Self { schema }
+    }
+
+    /// The schema as written at this place: its description is the field's own, not the type's.
+    pub(super) fn schema(self) -> &'static Value {
+        self.schema
+    }
+
+    /// What may stand here, references followed and alternatives spread out, `null` left out, with the type's name.
+    pub(super) fn alternatives(self) -> Vec<(Option<&'static str>, &'static Value)> {
+        let mut found = Vec::new();
+        spread(self.schema, None, &mut found);
+        found
+    }
+
+    /// The place of a field: a known one, or any key of a map.
+    pub(super) fn field(self, key: &str) -> Option<Self> {
+        let alternatives = self.alternatives();
+        let known = alternatives.iter().find_map(|(_, schema)| schema.get("properties")?.get(key));
+        let any = || {
+            alternatives.iter().find_map(|(_, schema)| {
+                // A map whose keys have a grammar has one pattern, and no additional properties besides.
+                let patterned = || schema.get("patternProperties")?.as_object()?.values().next();
+                schema.get("additionalProperties").filter(|schema| schema.is_object()).or_else(patterned)
+            })
+        };
+        known.or_else(any).map(|schema| Self { schema })
+    }
+
+    /// The place of a list's items.
+    pub(super) fn item(self) -> Option<Self> {
+        self.alternatives().iter().find_map(|(_, schema)| schema.get("items")).map(|schema| Self { schema })
+    }
+
+    /// Names of the known fields in canonical order; none for a free map.
+    pub(super) fn names(self) -> Vec<&'static str> {
+        self.alternatives()
+            .iter()
+            .filter_map(|(name, _)| ORDER.get(name.as_ref()?))
+            .flat_map(|names| names.iter().copied())
+            .collect()
+    }
+
+    /// Whether a field of this place must be given. Defaults require nothing.
+    pub(super) fn requires(self, key: &str) -> bool {
+        if self.schema.get("x-stator-defaults").is_some() {
+            return false;
+        }
+        self.alternatives().iter().any(|(_, schema)| {
+            schema.get("required").and_then(Value::as_array).is_some_and(|required| required.iter().any(|it| it == key))
+        })
+    }
+}
+
+fn spread(schema: &'static Value, name: Option<&'static str>, found: &mut Vec<(Option<&'static str>, &'static Value)>) {
+    if schema.get("x-stator-defaults").is_some() {
+        // A partial spec: every field of a model's, none of them required.
+        if let Some((name, schema)) = DEFINITIONS.get_key_value("ModelSpec") {
+            found.push((Some(name.as_str()), schema));
+        }
+    } else if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
+        let target = target.rsplit('/').next().unwrap_or(target);
+        if let Some((name, schema)) = DEFINITIONS.get_key_value(target) {
+            spread(schema, Some(name.as_str()), found);
+        }
+    } else if let Some(Value::Array(branches)) = schema.get("anyOf") {
+        for branch in branches {
+            spread(branch, None, found);
+        }
+    } else if schema.get("type") != Some(&Value::String("null".to_owned())) {
+        found.push((name, schema));
+    }
+}
+
+/// The names that a struct's `Deserialize` asks for, which serde's derive lists in the order of declaration.
+fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
+    let mut fields: &'static [&'static str] = &[];
+    // Always ends in an error: all that is wanted of it is the list.
+    let _ = T::deserialize(Probe(&mut fields));
+    fields
+}
+
+/// Answers the first question of a struct's `Deserialize` and then stops it.
+struct Probe<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for Probe<'_> {
+    type Error = de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(de::Error::custom("not a struct"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.0 = fields;
+        Err(de::Error::custom("the names are enough"))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_struct_has_an_order_that_names_all_its_fields() {
+        for (name, schema) in DEFINITIONS.iter() {
+            let Some(properties) = schema.get("properties").and_then(Value::as_object) else { continue };
+            let declared: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
+            let ordered: BTreeSet<&str> =
+                ORDER.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no order")).iter().copied().collect();
+            assert_eq!(ordered, declared, "{name}");
+        }
+        assert!(ORDER.keys().all(|name| DEFINITIONS.contains_key(*name)), "the order names a type that is gone");
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_declaration() {
+        assert_eq!(Place::top(Document::Model).names(), ["apiVersion", "kind", "metadata", "spec"]);
+        let serving = Place::top(Document::Model).field("spec").unwrap().field("serving").unwrap();
+        assert_eq!(serving.names(), ["frontend", "worker", "prefill", "decode", "headless"]);
+    }
+
+    #[test]
+    fn defaults_have_the_fields_of_a_spec() {
+        let defaults = Place::top(Document::Repository).field("spec").unwrap().field("defaults").unwrap();
+        assert_eq!(defaults.field("engine").unwrap().alternatives().len(), 1);
+        assert!(!defaults.requires("engine"));
+        assert!(Place::top(Document::Model).field("spec").unwrap().requires("engine"));
+    }
+
+    #[test]
+    fn a_free_map_has_no_order() {
+        let spec = Place::top(Document::Model).field("spec").unwrap();
+        assert!(spec.field("env").unwrap().names().is_empty());
+        let planner = spec.field("components").unwrap().field("planner").unwrap();
+        assert_eq!(planner.names().first(), Some(&"type"));
+        assert!(planner.field("config").unwrap().names().is_empty());
+    }
+}

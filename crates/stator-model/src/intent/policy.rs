@@ -1,0 +1,278 @@
+//! Policy: CEL expressions that every model must keep.
+//!
+//! An expression sees `model` (the merged intent as it would be written, `model.spec.serving.decode.gpus`),
+//! `environment` (its name) and `gpus` (how many GPUs the model takes). It must give `true`.
+
+use super::repository::{PolicyRule, PolicySeverity};
+use super::{Intent, rules};
+use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::{Context, Program, Value};
+use stator_core::finding::{Finding, Severity, nearest};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What an expression may refer to.
+const VARIABLES: [&str; 3] = ["environment", "gpus", "model"];
+/// How deep `all`, `exists`, `map` and `filter` may be nested: an intent is small, so two levels end in good time.
+const MOST_NESTED: usize = 2;
+/// How many of them one expression may have.
+const MOST_LOOPS: usize = 8;
+/// The longest piece of a parser's message that is shown, in characters.
+const LONGEST_REASON: usize = 200;
+
+/// Policy rules, compiled once for many models.
+#[derive(Debug)]
+pub struct Policy {
+    rules: Vec<(PolicyRule, Result<Program, String>)>,
+}
+
+impl Policy {
+    /// Compiles rules. One that does not compile fails for every model.
+    pub fn new(rules: &[PolicyRule]) -> Self {
+        Self { rules: rules.iter().map(|rule| (rule.clone(), compile(&rule.expression))).collect() }
+    }
+
+    /// A finding for every rule that a model breaks, and for every one that cannot be evaluated.
+    pub fn evaluate(&self, intent: &Intent, environment: &str, gpus: u64) -> Vec<Finding> {
+        if self.rules.is_empty() {
+            return Vec::new();
+        }
+        let mut context = Context::default();
+        let model = serde_json::to_value(&intent.model).unwrap_or_default();
+        context.add_variable_from_value("model", value(&model));
+        context.add_variable_from_value("environment", environment);
+        context.add_variable_from_value("gpus", Value::Int(i64::try_from(gpus).unwrap_or(i64::MAX)));
+        self.rules.iter().filter_map(|(rule, program)| verdict(rule, program, &context, intent)).collect()
+    }
+}
+
+/// Holds one model against rules; [`Policy`] does the same for many models.
+pub fn evaluate(rules: &[PolicyRule], intent: &Intent, environment: &str, gpus: u64) -> Vec<Finding> {
+    Policy::new(rules).evaluate(intent, environment, gpus)
+}
+
+fn verdict(
+    rule: &PolicyRule,
+    program: &Result<Program, String>,
+    context: &Context<'_, '_>,
+    intent: &Intent,
+) -> Option<Finding> {
+    let failed = |reason: String| {
+        Finding::error(
+            rules::POLICY_FAILED,
+            intent.origins.locate("metadata.name"),
+            format!("policy `{}` cannot be evaluated for this model: {reason}", rule.name),
+            "Correct the expression in `stator.yaml`; test for fields that may be missing with `has(…)`.",
+        )
+    };
+    let outcome = match program {
+        Ok(program) => program.execute(context),
+        Err(reason) => return Some(failed(reason.clone())),
+    };
+    match outcome {
+        Ok(Value::Bool(true)) => None,
+        Ok(Value::Bool(false)) => {
+            let severity = match rule.severity {
+                PolicySeverity::Error => Severity::Error,
+                PolicySeverity::Warning => Severity::Warning,
+            };
+            let finding = Finding::error(
+                rules::POLICY_VIOLATED,
+                intent.origins.locate("metadata.name"),
+                format!("policy `{}`: {}", rule.name, rule.message),
+                format!("Change the model so that this holds: {}", rule.expression),
+            );
+            Some(Finding { severity, ..finding })
+        }
+        Ok(other) => Some(failed(format!("it gives {}, not true or false", other.type_of()))),
+        Err(error) => Some(failed(error.to_string())),
+    }
+}
+
+/// Compiles an expression, or says in a sentence why it is none.
+pub(super) fn compile(expression: &str) -> Result<Program, String> {
+    let program = Program::compile(expression).map_err(|errors| {
+        // The first says what is wrong; the parser's attempts to go on make the others.
+        match errors.errors.first() {
+            Some(error) => {
+                let reason: String = error.msg.chars().take(LONGEST_REASON).collect();
+                format!("{reason} (column {} of the expression)", error.pos.1)
+            }
+            None => "it cannot be parsed".to_owned(),
+        }
+    })?;
+    let mut loops = 0;
+    if nested(program.expression(), &mut loops) > MOST_NESTED || loops > MOST_LOOPS {
+        return Err(format!(
+            "more than {MOST_NESTED} nested or {MOST_LOOPS} altogether of `all`, `exists`, `map` and `filter`"
+        ));
+    }
+    let mut unknown = Vec::new();
+    free(program.expression(), &mut Vec::new(), &mut unknown);
+    if let Some(name) = unknown.first() {
+        let meant = nearest(name, VARIABLES).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+        return Err(format!("unknown variable `{name}`; there are `model`, `environment` and `gpus`{meant}"));
+    }
+    Ok(program)
+}
+
+/// The parts of an expression. The parser bounds its depth.
+fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
+    match &expression.expr {
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
+        Expr::Call(call) => call.target.iter().map(AsRef::as_ref).chain(&call.args).collect(),
+        Expr::Comprehension(it) => {
+            vec![&it.iter_range, &it.accu_init, &it.loop_cond, &it.loop_step, &it.result]
+        }
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Select(select) => vec![&*select.operand],
+        Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_parts(&entry.expr)).collect(),
+        Expr::Struct(made) => made.entries.iter().flat_map(|entry| entry_parts(&entry.expr)).collect(),
+    }
+}
+
+fn entry_parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
+    match entry {
+        EntryExpr::StructField(field) => vec![&field.value],
+        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+    }
+}
+
+/// How deep loops are nested; counts them all.
+fn nested(expression: &IdedExpr, loops: &mut usize) -> usize {
+    let own = usize::from(matches!(expression.expr, Expr::Comprehension(_)));
+    *loops += own;
+    parts(expression).into_iter().map(|part| nested(part, loops)).max().unwrap_or(0) + own
+}
+
+/// Names that are neither variables nor bound by a loop.
+fn free<'a>(expression: &'a IdedExpr, bound: &mut Vec<&'a str>, unknown: &mut Vec<&'a str>) {
+    if let Expr::Ident(name) = &expression.expr {
+        // Types are values in CEL: `type(x) == int`.
+        let types = ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
+        if !bound.contains(&name.as_str()) && !VARIABLES.contains(&name.as_str()) && !types.contains(&name.as_str()) {
+            unknown.push(name);
+        }
+        return;
+    }
+    let before = bound.len();
+    if let Expr::Comprehension(it) = &expression.expr {
+        bound.push(&it.iter_var);
+        bound.push(&it.accu_var);
+        bound.extend(it.iter_var2.as_deref());
+    }
+    for part in parts(expression) {
+        free(part, bound, unknown);
+    }
+    bound.truncate(before);
+}
+
+/// JSON as CEL sees it: whole numbers are ints, so that they compare with plain literals.
+fn value(json: &serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(flag) => Value::Bool(*flag),
+        serde_json::Value::Number(number) => match number.as_i64() {
+            Some(number) => Value::Int(number),
+            None => Value::Float(number.as_f64().unwrap_or_default()),
+        },
+        serde_json::Value::String(text) => Value::String(Arc::new(text.clone())),
+        serde_json::Value::Array(items) => Value::List(Arc::new(items.iter().map(value).collect())),
+        serde_json::Value::Object(fields) => {
+            fields.iter().map(|(name, field)| (name.clone(), value(field))).collect::<HashMap<String, Value>>().into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intent::tests::{QWEN, ROOT, report, workspace};
+    use proptest::prelude::*;
+
+    fn judged(expression: &str) -> String {
+        let root = format!(
+            "{ROOT}  policy:\n    - {{name: rule, message: Too big., expression: {}}}\n",
+            serde_json::to_string(expression).unwrap()
+        );
+        let workspace = workspace(&[("stator.yaml", &root), ("m/model.yaml", QWEN)]);
+        let selection = workspace.environment(Some("prod")).unwrap();
+        match selection.intents.first() {
+            Some(intent) => report(&evaluate(&selection.policy, intent, "prod", 8)),
+            None => report(&selection.findings),
+        }
+    }
+
+    #[test]
+    fn a_policy_that_holds_says_nothing() {
+        for expression in [
+            "gpus <= 8",
+            "environment != 'prod' || model.spec.serving.worker.replicas >= 1",
+            "!has(model.spec.sla)",
+            "model.spec.serving.worker.args.all(a, a.startsWith('--'))",
+            "model.metadata.name.matches('^q[a-z]+$')",
+            "type(gpus) == int",
+        ] {
+            assert_eq!(judged(expression), "", "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_broken_policy_names_the_model_and_the_rule() {
+        insta::assert_snapshot!(judged("gpus < 8"), @r#"
+        m/model.yaml:4:9 error policy/violated: policy `rule`: Too big.
+          help: Change the model so that this holds: gpus < 8
+        "#);
+    }
+
+    #[test]
+    fn an_expression_that_cannot_be_evaluated_is_a_finding() {
+        insta::assert_snapshot!(judged("gpus + 1"), @r#"
+        m/model.yaml:4:9 error policy/failed: policy `rule` cannot be evaluated for this model: it gives int, not true or false
+          help: Correct the expression in `stator.yaml`; test for fields that may be missing with `has(…)`.
+        "#);
+        insta::assert_snapshot!(judged("model.spec.sla.ttft == '1s'"), @r#"
+        m/model.yaml:4:9 error policy/failed: policy `rule` cannot be evaluated for this model: No such key: sla
+          help: Correct the expression in `stator.yaml`; test for fields that may be missing with `has(…)`.
+        "#);
+        insta::assert_snapshot!(judged("gpus / 0 == 1"), @r#"
+        m/model.yaml:4:9 error policy/failed: policy `rule` cannot be evaluated for this model: Division by zero of Int(8)
+          help: Correct the expression in `stator.yaml`; test for fields that may be missing with `has(…)`.
+        "#);
+        insta::assert_snapshot!(judged("nosuch(gpus)"), @r#"
+        m/model.yaml:4:9 error policy/failed: policy `rule` cannot be evaluated for this model: Undeclared reference to 'nosuch'
+          help: Correct the expression in `stator.yaml`; test for fields that may be missing with `has(…)`.
+        "#);
+    }
+
+    #[test]
+    fn an_expression_that_does_not_compile_is_found_where_it_stands() {
+        insta::assert_snapshot!(judged("gpus <"), @r#"
+        stator.yaml:15:51 error policy/compile: not a CEL expression: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER} (column 7 of the expression)
+          help: Correct it; `stator explain policy` shows what an expression sees.
+        "#);
+        insta::assert_snapshot!(judged("modle.spec.model != ''"), @r#"
+        stator.yaml:15:51 error policy/compile: not a CEL expression: unknown variable `modle`; there are `model`, `environment` and `gpus`; did you mean `model`?
+          help: Correct it; `stator explain policy` shows what an expression sees.
+        "#);
+        insta::assert_snapshot!(judged("[1].all(a, [a].all(b, [b].all(c, c > 0)))"), @r#"
+        stator.yaml:15:51 error policy/compile: not a CEL expression: more than 2 nested or 8 altogether of `all`, `exists`, `map` and `filter`
+          help: Correct it; `stator explain policy` shows what an expression sees.
+        "#);
+        insta::assert_snapshot!(judged(&"(".repeat(2000)), @r#"
+        stator.yaml:15:51 error policy/compile: not a CEL expression: Syntax error: OtherError(ParseError { source: None, pos: (96, -1), msg: "Recursion limit of 96 exceeded", expr_id: 0, source_info: None }) (column 97 of the expression)
+          help: Correct it; `stator explain policy` shows what an expression sees.
+        "#);
+    }
+
+    proptest! {
+        #[test]
+        fn no_expression_makes_it_panic(text in "[a-z0-9.()\\[\\]{}+*/%<>=!&|?:,'\" -]{0,60}") {
+            if let Ok(program) = compile(&text) {
+                let mut context = Context::default();
+                context.add_variable_from_value("gpus", Value::Int(1));
+                let _ = program.execute(&context);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `stator.yaml`: the repository, its environments, and the defaults of folders.
+
+use super::model::ApiVersion;
+use super::scalar::{DnsName, ModelName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use stator_core::dynamo::admission::Platform;
+use std::collections::BTreeMap;
+
+/// The root `stator.yaml`: what holds for the whole repository.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Repository {
+    /// The version of this format.
+    pub api_version: ApiVersion,
+    /// Always `Repository`.
+    pub kind: RepositoryKind,
+    /// The repository's name: part of what marks live objects as its own.
+    pub metadata: RepositoryMetadata,
+    /// Environments, defaults, policy, prices.
+    #[serde(default)]
+    pub spec: RepositorySpec,
+}
+
+/// The kind of the root file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RepositoryKind {
+    /// A repository.
+    #[default]
+    Repository,
+}
+
+/// What identifies a repository.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RepositoryMetadata {
+    /// Its name. Renaming it makes stator treat live objects as another repository's.
+    pub name: ModelName,
+}
+
+/// Environments, defaults, policy, prices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RepositorySpec {
+    /// The environments by name. Without any there is one, `default`, in namespace `default`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environments: BTreeMap<ModelName, Environment>,
+    /// A partial `spec` merged under every model of the repository.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schemars(with = "Map<String, Value>", extend("x-stator-defaults" = true))]
+    pub defaults: Map<String, Value>,
+    /// Rules that every model must keep, in every environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policy: Vec<PolicyRule>,
+    /// What a GPU costs; no prices are built in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<Prices>,
+}
+
+/// One named target of the repository.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Environment {
+    /// The namespace that its objects live in.
+    pub namespace: DnsName,
+    /// The kubeconfig context of its cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub context: Option<String>,
+    /// A partial `spec` merged under every model, over the repository's and the folders' defaults.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schemars(with = "Map<String, Value>", extend("x-stator-defaults" = true))]
+    pub defaults: Map<String, Value>,
+    /// Only models in these folders or files belong to the environment, as globs from the root. All when left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+    /// Models in these folders or files do not belong to the environment, as globs from the root.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// Further rules that its models must keep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policy: Vec<PolicyRule>,
+    /// What holds a sync back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guards: Option<Guards>,
+    /// What its cluster has beside Dynamo's operator. What is left out is unknown, and models that need it get a warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+}
+
+/// A rule in CEL that every model must keep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicyRule {
+    /// A short name; findings carry it in their message.
+    pub name: DnsName,
+    /// A CEL expression over `model` (the merged intent), `environment` (its name) and `gpus` (an int) that must be true.
+    #[schemars(length(min = 1, max = 4096))]
+    pub expression: String,
+    /// What to tell whoever breaks it.
+    #[schemars(length(min = 1))]
+    pub message: String,
+    /// Whether breaking it stops the model. Defaults to `error`.
+    #[serde(default)]
+    pub severity: PolicySeverity,
+}
+
+/// Whether breaking a policy stops the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicySeverity {
+    /// It does.
+    #[default]
+    Error,
+    /// It does not.
+    Warning,
+}
+
+/// What a GPU costs an hour, by SKU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Prices {
+    /// The currency's sign or code, as it is to be printed. Defaults to `$`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 8))]
+    pub currency: Option<String>,
+    /// Price of one GPU for one hour, by SKU.
+    pub gpu_hour: BTreeMap<super::model::GpuSku, f64>,
+}
+
+/// What holds a sync back until somebody allows it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Guards {
+    /// Deletions in one revision that need no release. Defaults to the larger of 5 objects and 20 % of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1_000_000))]
+    pub max_deletions: Option<u32>,
+    /// The most GPUs that the environment's models may need at once, rollouts included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 10_000_000))]
+    pub max_gpus: Option<u32>,
+}
+
+/// A `stator.yaml` below the root: defaults for the models under its folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Defaults {
+    /// The version of this format.
+    pub api_version: ApiVersion,
+    /// Always `Defaults`.
+    pub kind: DefaultsKind,
+    /// A partial `spec`.
+    #[schemars(with = "Map<String, Value>", extend("x-stator-defaults" = true))]
+    pub spec: Map<String, Value>,
+}
+
+/// The kind of a folder's file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DefaultsKind {
+    /// Defaults.
+    #[default]
+    Defaults,
+}

@@ -1,0 +1,299 @@
+//! Scalars with a grammar: names, quantities, durations, images. Parsed once, then trusted.
+//!
+//! Each type's rule feeds `FromStr`, `Deserialize` and the JSON Schema alike.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Declares a string type: its grammar as a JSON Schema pattern, a check in Rust, an example, and its words.
+macro_rules! text_type {
+    ($(#[$doc:meta])* $name:ident, pattern = $pattern:expr, max = $max:expr, example = $example:expr, expected = $expected:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The JSON Schema pattern.
+            pub const PATTERN: &'static str = $pattern;
+            /// The most characters.
+            pub const MAX: usize = $max;
+            /// A value that passes.
+            pub const EXAMPLE: &'static str = $example;
+            /// What is allowed, in words.
+            pub const EXPECTED: &'static str = $expected;
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                static PATTERN: std::sync::LazyLock<Option<regex::Regex>> =
+                    std::sync::LazyLock::new(|| regex::Regex::new($pattern).ok());
+                let fits = PATTERN.as_ref().is_some_and(|pattern| pattern.is_match(text));
+                if fits && text.chars().count() <= Self::MAX {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(format!("expected {}", Self::EXPECTED))
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "type": "string",
+                    "pattern": Self::PATTERN,
+                    "maxLength": Self::MAX,
+                    "examples": [Self::EXAMPLE],
+                    "x-stator-expected": Self::EXPECTED,
+                })
+            }
+        }
+    };
+}
+
+text_type!(
+    /// The name of a model, a repository or an environment: an RFC 1035 label, so that it also names a Service.
+    ModelName,
+    pattern = "^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    max = 63,
+    example = "llama-3-70b",
+    expected = "lower-case letters, digits and `-`, starting with a letter, at most 63 characters"
+);
+text_type!(
+    /// The name of a Kubernetes object: an RFC 1123 subdomain.
+    DnsName,
+    pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+    max = 253,
+    example = "hf-token-secret",
+    expected = "lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit, at most 253 characters"
+);
+text_type!(
+    /// The name of a volume in a pod: an RFC 1123 label.
+    VolumeName,
+    pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    max = 63,
+    example = "model-cache",
+    expected = "lower-case letters, digits and `-`, starting and ending with a letter or digit, at most 63 characters"
+);
+text_type!(
+    /// The name of a graph's component (Dynamo's CRD, `spec.components[].name`).
+    ComponentName,
+    pattern = "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$",
+    max = 63,
+    example = "planner",
+    expected = "letters, digits and `-`, starting and ending with a letter or digit, at most 63 characters"
+);
+text_type!(
+    /// The name of an environment variable.
+    EnvName,
+    pattern = "^[A-Za-z_][A-Za-z0-9_.-]*$",
+    max = 253,
+    example = "LOG_LEVEL",
+    expected = "letters, digits, `_`, `.` and `-`, not starting with a digit"
+);
+text_type!(
+    /// The value of a Kubernetes label.
+    LabelValue,
+    pattern = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+    max = 63,
+    example = "team-search",
+    expected = "letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit, at most 63 characters"
+);
+text_type!(
+    /// A version of Dynamo's runtime: `x.y.z`, which Dynamo's admission from 1.4 on can read from the image tag.
+    RuntimeVersion,
+    pattern = "^[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$",
+    max = 64,
+    example = "1.2.0",
+    expected = "a version such as `1.2.0`"
+);
+text_type!(
+    /// An image with its tag or digest: `registry/name:tag`.
+    ImageReference,
+    pattern = "^[A-Za-z0-9][A-Za-z0-9._/:-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})$",
+    max = 512,
+    example = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0",
+    expected = "an image with a tag or a digest, such as `nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0`"
+);
+text_type!(
+    /// Where an adapter's weights are; Dynamo's admission takes these two schemes.
+    AdapterUri,
+    pattern = "^(s3|hf)://[^\\s]+$",
+    max = 2048,
+    example = "s3://adapters/sql-assist-v4",
+    expected = "`s3://…` or `hf://…`"
+);
+text_type!(
+    /// A path to a field of a rendered object: names after dots, items of lists by their key (`[name=main]`), and names
+    /// that hold dots as `["nvidia.com/gpu"]`. What it may be exactly is [`stator_core::object::FieldPath`]'s to say.
+    RemovedPath,
+    pattern = "^(spec|metadata)[.\\[].+$",
+    max = 1024,
+    example = "spec.components[name=worker].podTemplate.spec.nodeSelector",
+    expected = "a path below `spec` or `metadata`, such as `spec.components[name=worker].podTemplate.spec.nodeSelector`"
+);
+text_type!(
+    /// A Kubernetes quantity that is not negative.
+    Quantity,
+    pattern = "^[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+|[KMGTPE]i|[munkMGTPE])?$",
+    max = 64,
+    example = "500Gi",
+    expected = "a quantity such as `500Gi`, `2` or `500m`"
+);
+
+/// A duration in whole milliseconds, written `300ms`, `1.5s` or `2m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    const PATTERN: &'static str = "^[0-9]+(\\.[0-9]+)?(ms|s|m)$";
+    const EXPECTED: &'static str = "a duration such as `300ms`, `1.5s` or `2m`, in whole milliseconds above 0";
+}
+
+impl std::str::FromStr for Millis {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refuse = || format!("expected {}", Self::EXPECTED);
+        let (number, unit) = match text {
+            _ if text.ends_with("ms") => (&text[..text.len() - 2], 1.0),
+            _ if text.ends_with('s') => (&text[..text.len() - 1], 1_000.0),
+            _ if text.ends_with('m') => (&text[..text.len() - 1], 60_000.0),
+            _ => return Err(refuse()),
+        };
+        if !number.starts_with(|c: char| c.is_ascii_digit()) || !number.chars().all(|c| c.is_ascii_digit() || c == '.')
+        {
+            return Err(refuse());
+        }
+        let millis = number.parse::<f64>().map_err(|_| refuse())? * unit;
+        // Above 2^53 a float is no longer exact; a day is far below.
+        if millis.fract() == 0.0 && (1.0..=86_400_000.0).contains(&millis) {
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "whole, and within 1..=86 400 000"
+            )]
+            Ok(Self(millis as u64))
+        } else {
+            Err(refuse())
+        }
+    }
+}
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_multiple_of(1000) { write!(f, "{}s", self.0 / 1000) } else { write!(f, "{}ms", self.0) }
+    }
+}
+
+impl Serialize for Millis {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Millis {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Millis {
+    fn schema_name() -> Cow<'static, str> {
+        "Millis".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": Self::PATTERN, "examples": ["300ms"], "x-stator-expected": Self::EXPECTED})
+    }
+}
+
+/// A count, or a share in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CountOrPercent {
+    /// A count.
+    Count(u32),
+    /// A share, 0 to 100.
+    Percent(u32),
+}
+
+impl fmt::Display for CountOrPercent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Percent(share) => write!(f, "{share}%"),
+        }
+    }
+}
+
+impl Serialize for CountOrPercent {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Count(count) => serializer.serialize_u32(*count),
+            Self::Percent(_) => serializer.collect_str(self),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for CountOrPercent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Raw {
+            Count(u32),
+            Text(String),
+        }
+        match Raw::deserialize(deserializer)? {
+            Raw::Count(count) => Ok(Self::Count(count)),
+            Raw::Text(text) => text
+                .strip_suffix('%')
+                .and_then(|share| share.parse().ok())
+                .filter(|share| *share <= 100)
+                .map(Self::Percent)
+                .ok_or_else(|| serde::de::Error::custom("expected a count such as `1` or a share such as `25%`")),
+        }
+    }
+}
+
+impl JsonSchema for CountOrPercent {
+    fn schema_name() -> Cow<'static, str> {
+        "CountOrPercent".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "oneOf": [
+                {"type": "integer", "minimum": 0, "maximum": 10000},
+                {"type": "string", "pattern": "^(100|[0-9]{1,2})%$"},
+            ],
+            "examples": [1, "25%"],
+            "x-stator-expected": "a count such as `1` or a share such as `25%`",
+        })
+    }
+}

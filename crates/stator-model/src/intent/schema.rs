@@ -1,0 +1,231 @@
+//! JSON Schema of what stator reads, generated from the Rust types.
+//!
+//! Editors use it (`# yaml-language-server: $schema=…`), and [`super::check`] compiles it: there is one source of truth.
+
+use super::lock::ModelLock;
+use super::model::{Metadata, Model, ModelSpec};
+use super::repository::{Defaults, Repository};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+/// The documents that stator reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SchemaKind {
+    /// A `model.yaml`. Fields that defaults may give are not required.
+    Intent,
+    /// A `model.<environment>.yaml`.
+    Overlay,
+    /// The root `stator.yaml`.
+    Repository,
+    /// A `stator.yaml` below the root.
+    Defaults,
+    /// A `model.lock.yaml`, which `stator lock` writes.
+    Lock,
+}
+
+impl SchemaKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Intent, Self::Overlay, Self::Repository, Self::Defaults, Self::Lock];
+
+    /// The name of its file and of the argument to `stator schema`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Intent => "intent",
+            Self::Overlay => "overlay",
+            Self::Repository => "repository",
+            Self::Defaults => "defaults",
+            Self::Lock => "lock",
+        }
+    }
+}
+
+/// The JSON Schema (draft-07) of a document as it stands in its file, before merging.
+pub fn schema(kind: SchemaKind) -> Value {
+    let mut schema = match kind {
+        SchemaKind::Intent | SchemaKind::Overlay => document::<Model>(),
+        SchemaKind::Repository => document::<Repository>(),
+        SchemaKind::Defaults => document::<Defaults>(),
+        SchemaKind::Lock => return lock(),
+    };
+    type_defaults(&mut schema);
+    forbid_null(&mut schema);
+    relax(&mut schema, "ModelSpec");
+    match kind {
+        SchemaKind::Intent => require(&mut schema, &["apiVersion", "kind", "metadata"]),
+        SchemaKind::Overlay => {
+            relax(&mut schema, "Metadata");
+            require(&mut schema, &["apiVersion", "kind"]);
+            describe(&mut schema, "Overlay", "What one environment changes in the intent beside it.");
+        }
+        SchemaKind::Repository | SchemaKind::Defaults | SchemaKind::Lock => {}
+    }
+    schema
+}
+
+/// The JSON Schema of a lock: of nothing else, since it refers to no other document.
+fn lock() -> Value {
+    strict::<ModelLock>()
+}
+
+/// The JSON Schema of another document of stator's, as strict as those of intents: for [`super::check::Form`].
+pub fn strict<T: JsonSchema>() -> Value {
+    let generator = SchemaSettings::draft07().for_deserialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    forbid_null(&mut schema);
+    schema
+}
+
+/// The JSON Schema of a merged model, where every required field must be there.
+pub(super) fn merged() -> Value {
+    let mut schema = document::<Model>();
+    forbid_null(&mut schema);
+    schema
+}
+
+fn document<T: JsonSchema>() -> Value {
+    let mut generator = SchemaSettings::draft07().for_deserialize().into_generator();
+    // Settings refer to these through fields that are maps in Rust.
+    add::<ModelSpec>(&mut generator);
+    add::<Metadata>(&mut generator);
+    generator.into_root_schema_for::<T>().to_value()
+}
+
+fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
+    let _reference = generator.subschema_for::<T>();
+}
+
+fn describe(schema: &mut Value, title: &str, description: &str) {
+    if let Some(root) = schema.as_object_mut() {
+        root.insert("title".into(), title.into());
+        root.insert("description".into(), description.into());
+    }
+}
+
+fn require(schema: &mut Value, fields: &[&str]) {
+    if let Some(root) = schema.as_object_mut() {
+        root.insert("required".into(), json!(fields));
+    }
+}
+
+/// An optional field is left out, never `null`.
+fn forbid_null(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            map.values_mut().for_each(forbid_null);
+            if let Some(Value::Array(types)) = map.get_mut("type") {
+                types.retain(|word| word != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    map.insert("type".into(), only);
+                }
+            }
+            if let Some(Value::Array(options)) = map.get_mut("anyOf") {
+                options.retain(|option| option.get("type").is_none_or(|word| word != "null"));
+                if options.len() == 1
+                    && let Some(options) = map.remove("anyOf")
+                {
+                    map.insert("allOf".into(), options);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(forbid_null),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Gives the fields marked `x-stator-defaults` the type that they have: a partial `spec`.
+fn type_defaults(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if map.remove("x-stator-defaults").is_some() {
+                let description = map.remove("description");
+                map.clear();
+                map.insert("allOf".into(), json!([{"$ref": "#/definitions/ModelSpec"}]));
+                map.extend(description.map(|text| ("description".to_owned(), text)));
+            }
+            map.values_mut().for_each(type_defaults);
+        }
+        Value::Array(items) => items.iter_mut().for_each(type_defaults),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Removes `required` from a definition and from all that merge by key below it.
+///
+/// Items of lists are replaced whole, and so are the values of environment variables: those stay as they are.
+fn relax(schema: &mut Value, definition: &str) {
+    let mut open = vec![definition.to_owned()];
+    let mut done = BTreeSet::new();
+    while let Some(name) = open.pop() {
+        let Some(definition) = schema.pointer_mut(&format!("/definitions/{name}")).and_then(Value::as_object_mut)
+        else {
+            continue;
+        };
+        if !done.insert(name) {
+            continue;
+        }
+        definition.remove("required");
+        for (field, value) in definition.get("properties").and_then(Value::as_object).unwrap_or(&Map::new()) {
+            if field != "env" {
+                references(value, &mut open);
+            }
+        }
+        for word in ["anyOf", "oneOf"] {
+            definition.get(word).and_then(Value::as_array).into_iter().flatten().for_each(|v| references(v, &mut open));
+        }
+    }
+}
+
+/// The definitions that a field's value merges into.
+fn references(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (word, value) in map {
+                match (word.as_str(), value) {
+                    ("$ref", Value::String(target)) => {
+                        found.extend(target.strip_prefix("#/definitions/").map(str::to_owned));
+                    }
+                    ("anyOf" | "oneOf" | "allOf" | "additionalProperties" | "patternProperties", value) => {
+                        references(value, found);
+                    }
+                    (_, value) if value.is_object() && word.starts_with('^') => references(value, found),
+                    _ => {}
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `STATOR_BLESS=1 cargo test` writes them anew.
+    #[test]
+    fn the_checked_in_schemas_are_what_the_types_say() {
+        for kind in SchemaKind::ALL {
+            let path = format!("{}/schemas/{}.json", concat!(env!("CARGO_MANIFEST_DIR"), "/../.."), kind.name());
+            let text = serde_json::to_string_pretty(&schema(kind)).unwrap() + "\n";
+            if std::env::var("STATOR_BLESS").is_ok_and(|value| value == "1") {
+                fs_err::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
+                fs_err::write(&path, &text).unwrap();
+            }
+            let kept = fs_err::read_to_string(&path).unwrap_or_default();
+            assert!(kept == text, "{path} is old: STATOR_BLESS=1 cargo test");
+        }
+    }
+
+    #[test]
+    fn defaults_may_leave_out_what_a_model_must_have() {
+        let schema = schema(SchemaKind::Repository);
+        assert_eq!(schema.pointer("/definitions/ModelSpec/required"), None);
+        assert_eq!(schema.pointer("/definitions/Cache/required"), None);
+        assert_eq!(schema.pointer("/definitions/Adapter/required"), Some(&json!(["name", "source"])));
+        assert_eq!(schema.pointer("/definitions/EnvFromSecret/required"), Some(&json!(["secret", "key"])));
+        assert_eq!(schema.pointer("/definitions/Environment/required"), Some(&json!(["namespace"])));
+    }
+}

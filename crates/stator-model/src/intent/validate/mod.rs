@@ -1,0 +1,60 @@
+//! What a schema cannot say: fields of a merged model that must fit each other.
+//!
+//! Much of it is what Dynamo's admission would refuse, known before anything is sent. Every rule runs, so that all
+//! faults of a model are reported at once.
+
+mod graph;
+mod metadata;
+mod shape;
+mod workers;
+
+use super::Origins;
+use super::model::{Component, Model, Serving, Worker};
+use stator_core::finding::{Finding, Rule};
+
+/// Every fault and warning of a merged model.
+pub fn validate(model: &Model, origins: &Origins) -> Vec<Finding> {
+    let mut judge = Judge { model, origins, findings: Vec::new() };
+    shape::judge(&mut judge);
+    workers::judge(&mut judge);
+    graph::judge(&mut judge);
+    metadata::judge(&mut judge);
+    judge.findings
+}
+
+/// A model under judgement.
+struct Judge<'a> {
+    model: &'a Model,
+    origins: &'a Origins,
+    findings: Vec<Finding>,
+}
+
+impl Judge<'_> {
+    fn error(&mut self, rule: Rule, path: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.push(Finding::error(rule, self.origins.locate(path), message, help));
+    }
+
+    fn warning(&mut self, rule: Rule, path: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.push(Finding::warning(rule, self.origins.locate(path), message, help));
+    }
+}
+
+/// The workers that `serving` gives, with name and path.
+fn workers(serving: Option<&Serving>) -> Vec<(&'static str, String, &Worker)> {
+    let Some(serving) = serving else { return Vec::new() };
+    [("worker", &serving.worker), ("prefill", &serving.prefill), ("decode", &serving.decode)]
+        .into_iter()
+        .filter_map(|(name, worker)| Some((name, format!("spec.serving.{name}"), worker.as_ref()?)))
+        .collect()
+}
+
+/// The further components, with path.
+fn components(model: &Model) -> impl Iterator<Item = (&str, String, &Component)> {
+    model.spec.components.iter().map(|(name, component)| {
+        let name = name.as_str();
+        (name, format!("spec.components.{name}"), component)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,441 @@
+//! A repository's files → documents, each checked on its own; what depends on an environment comes later.
+
+use super::check::check;
+use super::decode::decode;
+use super::origins::FileNames;
+use super::policy::compile;
+use super::repository::{Defaults, Environment, Repository, RepositoryKind, RepositoryMetadata, RepositorySpec};
+use super::scalar::{DnsName, ModelName};
+use super::schema::SchemaKind;
+use super::yaml::{Content, FileId, Node, parse};
+use super::{BrokenIntent, SourceFile, SourceTree, rules};
+use rayon::prelude::*;
+use stator_core::finding::{self, Finding, Location};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The file name of a repository's and a folder's settings.
+const SETTINGS: &str = "stator.yaml";
+/// The name of the environment and namespace of a repository that declares none.
+const DEFAULT: &str = "default";
+
+/// A repository as parsed: everything that does not depend on the environment.
+#[derive(Debug)]
+pub struct Workspace {
+    /// The root file, or the one that a repository without any has. Where the root file has faults, what could be
+    /// read of it; every model is broken then.
+    pub repository: Repository,
+    /// How many files were read.
+    pub files: usize,
+    /// Faults of files, whatever the environment. Sorted.
+    pub findings: Vec<Finding>,
+    pub(super) names: FileNames,
+    /// The root file's document.
+    pub(super) root: Option<Document>,
+    /// Folder → its `stator.yaml` of kind `Defaults`.
+    pub(super) folders: BTreeMap<String, Document>,
+    /// Folder → its model, sorted.
+    pub(super) models: Vec<ModelFiles>,
+    /// Files that may hide a model whose name nobody knows.
+    pub(super) lost: Vec<BrokenIntent>,
+}
+
+/// One file that was read.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) path: String,
+    /// The document, as far as it could be read.
+    pub(super) node: Option<Node>,
+    /// It has errors of its own: nothing may be built on it.
+    pub(super) broken: bool,
+}
+
+/// A `model.yaml` and its overlays.
+#[derive(Debug)]
+pub(super) struct ModelFiles {
+    pub(super) folder: String,
+    pub(super) intent: Document,
+    /// Environment → overlay.
+    pub(super) overlays: BTreeMap<String, Document>,
+    /// Environment, or `None` for all → lock.
+    pub(super) locks: BTreeMap<Option<String>, Document>,
+    /// An overlay is for an environment that does not exist. Which one was meant is unknown, so none may use the model.
+    pub(super) stray_overlay: bool,
+}
+
+/// What a file is, by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Role {
+    Settings,
+    Intent,
+    /// An overlay for an environment.
+    Overlay(String),
+    /// A lock, for an environment or for all.
+    Lock(Option<String>),
+    Other,
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+fn role(path: &str) -> Role {
+    match split(path).1 {
+        SETTINGS => Role::Settings,
+        "model.yaml" => Role::Intent,
+        name => match name.strip_prefix("model.").and_then(|rest| rest.strip_suffix(".yaml")) {
+            Some("lock") => Role::Lock(None),
+            Some(rest) => match rest.strip_suffix(".lock") {
+                Some(environment) => Role::Lock(Some(environment.to_owned())),
+                None => Role::Overlay(rest.to_owned()),
+            },
+            None => Role::Other,
+        },
+    }
+}
+
+struct Loaded {
+    role: Role,
+    kind: Option<SchemaKind>,
+    document: Document,
+    findings: Vec<Finding>,
+}
+
+fn load(position: usize, file: &SourceFile) -> Loaded {
+    let role = role(&file.path);
+    let mut findings = Vec::new();
+    let mut node = None;
+    let mut kind = None;
+    match &file.content {
+        Err(reason) => findings.push(Finding::error(
+            rules::FILE_UNREADABLE,
+            Location::file(&file.path),
+            format!("the file cannot be read: {reason}"),
+            "Make it readable, or remove it.",
+        )),
+        Ok(_) if role == Role::Other => {}
+        Ok(bytes) => {
+            let parsed = parse(bytes, FileId::try_from(position).unwrap_or(FileId::MAX), &file.path);
+            findings = parsed.findings;
+            kind = match &role {
+                Role::Intent => Some(SchemaKind::Intent),
+                Role::Overlay(_) => Some(SchemaKind::Overlay),
+                Role::Lock(_) => Some(SchemaKind::Lock),
+                Role::Settings => Some(settings_kind(&file.path, parsed.root.as_ref())),
+                Role::Other => None,
+            };
+            node = parsed.root;
+            let nested = role == Role::Settings && file.path != SETTINGS;
+            match (&node, kind) {
+                (Some(node), Some(_)) if nested && says(node, "Repository") => findings.push(Finding::error(
+                    rules::SCHEMA_KIND,
+                    node.get("kind").map_or(node.span, |kind| kind.span).location(&file.path),
+                    "a repository inside a repository: this `stator.yaml` is below the root one",
+                    "Write `kind: Defaults` and a `spec` for the models of this folder, or move the file to the root.",
+                )),
+                (Some(node), Some(kind)) => check(kind, node, &file.path, &mut findings),
+                (_, _) => {}
+            }
+        }
+    }
+    let broken = findings.iter().any(Finding::is_error);
+    Loaded { role, kind, document: Document { path: file.path.clone(), node, broken }, findings }
+}
+
+/// Below the root a settings file holds defaults, at the root it says itself what it is.
+fn settings_kind(path: &str, node: Option<&Node>) -> SchemaKind {
+    if path == SETTINGS && !node.is_some_and(|node| says(node, "Defaults")) {
+        SchemaKind::Repository
+    } else {
+        SchemaKind::Defaults
+    }
+}
+
+fn says(node: &Node, kind: &str) -> bool {
+    node.get("kind").and_then(Node::as_str) == Some(kind)
+}
+
+impl Workspace {
+    /// Parses every file of a repository, on all cores. Never fails: faults become findings, and what they touch is
+    /// broken.
+    pub fn parse(tree: &SourceTree) -> Self {
+        let names: FileNames = tree.files.iter().map(|file| file.path.as_str().into()).collect();
+        let loaded: Vec<Loaded> =
+            tree.files.par_iter().enumerate().map(|(position, file)| load(position, file)).collect();
+        let mut workspace = Self {
+            repository: fallback_repository(),
+            files: tree.files.len(),
+            findings: Vec::new(),
+            names,
+            root: None,
+            folders: BTreeMap::new(),
+            models: Vec::new(),
+            lost: Vec::new(),
+        };
+        let mut models: BTreeMap<String, ModelFiles> = BTreeMap::new();
+        let mut overlays: Vec<(String, Document)> = Vec::new();
+        let mut locks: Vec<(Option<String>, Document)> = Vec::new();
+        for mut file in loaded {
+            workspace.findings.append(&mut file.findings);
+            let document = file.document;
+            let folder = split(&document.path).0.to_owned();
+            match file.role {
+                Role::Settings if file.kind == Some(SchemaKind::Repository) => workspace.root = Some(document),
+                // Unreadable at the root: it may have been the repository's.
+                Role::Settings if file.kind.is_none() && folder.is_empty() => workspace.root = Some(document),
+                Role::Settings => {
+                    workspace.folders.insert(folder, document);
+                }
+                Role::Intent => {
+                    let files = ModelFiles {
+                        folder: folder.clone(),
+                        intent: document,
+                        overlays: BTreeMap::new(),
+                        locks: BTreeMap::new(),
+                        stray_overlay: false,
+                    };
+                    models.insert(folder, files);
+                }
+                Role::Overlay(environment) => overlays.push((environment, document)),
+                Role::Lock(environment) => locks.push((environment, document)),
+                Role::Other if document.broken => {
+                    workspace.lost.push(BrokenIntent { source: document.path, name: None });
+                }
+                Role::Other => {}
+            }
+        }
+        workspace.read_repository();
+        workspace.check_root();
+        workspace.check_folders();
+        for (environment, overlay) in overlays {
+            workspace.place_overlay(&mut models, environment, overlay);
+        }
+        for (environment, lock) in locks {
+            workspace.place_lock(&mut models, environment, lock);
+        }
+        workspace.models = models.into_values().collect();
+        finding::sort(&mut workspace.findings);
+        workspace
+    }
+
+    /// True when a `stator.yaml` at the root gives the repository its name. Any folder without one is `default`.
+    pub fn is_named(&self) -> bool {
+        self.root.is_some()
+    }
+
+    /// Lets the documents of models go, once their environment is rendered: ten thousand of them take a lot of room.
+    /// Every environment has no models from then on.
+    pub fn forget_models(&mut self) {
+        self.models = Vec::new();
+        self.folders = BTreeMap::new();
+    }
+
+    /// The environments' names, sorted.
+    pub fn environments(&self) -> Vec<String> {
+        self.repository.spec.environments.keys().map(ToString::to_string).collect()
+    }
+
+    fn read_repository(&mut self) {
+        if let Some(root) = &mut self.root {
+            match root.node.as_ref().map(|node| (node, decode::<Repository>(node))) {
+                Some((_, Ok(repository))) => self.repository = repository,
+                Some((node, Err(error))) => {
+                    if !root.broken {
+                        let location = error.span.unwrap_or(node.span).location(&root.path);
+                        self.findings.push(refused(location, &error.message));
+                        root.broken = true;
+                    }
+                    self.repository = salvage(node);
+                }
+                None => root.broken = true,
+            }
+        }
+        if self.repository.spec.environments.is_empty() && !self.root.as_ref().is_some_and(|root| root.broken) {
+            self.repository.spec.environments = fallback_environments();
+        }
+    }
+
+    /// Policies and globs of the root file, which only look like text to the schema.
+    fn check_root(&mut self) {
+        let Some(root) = &mut self.root else { return };
+        let Some(spec) = root.node.as_ref().and_then(|node| node.get("spec")) else { return };
+        let before = self.findings.len();
+        let environments = spec.get("environments").map(Node::entries).unwrap_or_default();
+        for holder in std::iter::once(spec).chain(environments.iter().map(|entry| &entry.value)) {
+            for rule in items(holder.get("policy")) {
+                let Some(expression) = rule.get("expression") else { continue };
+                if let Err(reason) = compile(expression.as_str().unwrap_or_default()) {
+                    self.findings.push(Finding::error(
+                        rules::POLICY_COMPILE,
+                        expression.span.location(&root.path),
+                        format!("not a CEL expression: {reason}"),
+                        "Correct it; `stator explain policy` shows what an expression sees.",
+                    ));
+                }
+            }
+            for pattern in items(holder.get("include")).iter().chain(items(holder.get("exclude"))) {
+                if let Err(error) = globset::Glob::new(pattern.as_str().unwrap_or_default()) {
+                    self.findings.push(Finding::error(
+                        rules::LAYOUT_GLOB,
+                        pattern.span.location(&root.path),
+                        format!("not a glob: {}", error.kind()),
+                        "Correct it: `*` matches within a folder, `**` over folders.",
+                    ));
+                }
+            }
+        }
+        for entry in environments.iter().filter(|entry| &*entry.key == "lock") {
+            self.findings.push(Finding::error(
+                rules::LAYOUT_ENVIRONMENT_NAME,
+                entry.key_span.location(&root.path),
+                "an environment named `lock`: its overlays would be `model.lock.yaml`, which is the name of locks",
+                "Rename the environment.",
+            ));
+        }
+        root.broken |= self.findings.len() > before;
+    }
+
+    fn check_folders(&mut self) {
+        for document in self.folders.values_mut().filter(|document| !document.broken) {
+            let Some(node) = &document.node else { continue };
+            if let Err(error) = decode::<Defaults>(node) {
+                let location = error.span.unwrap_or(node.span).location(&document.path);
+                self.findings.push(refused(location, &error.message));
+                document.broken = true;
+            }
+        }
+    }
+
+    fn place_overlay(&mut self, models: &mut BTreeMap<String, ModelFiles>, environment: String, overlay: Document) {
+        let folder = split(&overlay.path).0;
+        let Some(model) = models.get_mut(folder) else {
+            self.findings.push(Finding::error(
+                rules::LAYOUT_OVERLAY_ORPHAN,
+                Location::file(&overlay.path),
+                "an overlay without its intent: there is no `model.yaml` beside it",
+                "Add the `model.yaml`, or remove the overlay with the model.",
+            ));
+            let name = name_of(&overlay);
+            self.lost.push(BrokenIntent { source: overlay.path, name });
+            return;
+        };
+        let known: BTreeSet<&str> = self.repository.spec.environments.keys().map(ModelName::as_str).collect();
+        if !known.contains(environment.as_str()) {
+            // With a broken root file the environments are not all known, and its own findings say enough.
+            if !self.root.as_ref().is_some_and(|root| root.broken) {
+                self.findings.push(unknown_environment(&overlay.path, &environment, &known));
+            }
+            model.stray_overlay = true;
+        }
+        model.overlays.insert(environment, overlay);
+    }
+}
+
+impl Workspace {
+    /// A lock hides no model, so one that is out of place is only said to be.
+    fn place_lock(&mut self, models: &mut BTreeMap<String, ModelFiles>, environment: Option<String>, lock: Document) {
+        let Some(model) = models.get_mut(split(&lock.path).0) else {
+            self.findings.push(Finding::warning(
+                rules::LOCK_UNUSED,
+                Location::file(&lock.path),
+                "a lock without its intent: there is no `model.yaml` beside it",
+                "Remove it, or take the `model.yaml` back from git.",
+            ));
+            return;
+        };
+        let root_broken = self.root.as_ref().is_some_and(|root| root.broken);
+        let known = |name: &String| self.repository.spec.environments.keys().any(|known| known.as_str() == name);
+        if let Some(name) = environment.as_ref().filter(|name| !root_broken && !known(name)) {
+            self.findings.push(Finding::warning(
+                rules::LOCK_UNUSED,
+                Location::file(&lock.path),
+                format!("a lock for `{name}`, which is no environment of the repository"),
+                "Rename it after an environment, or remove it.",
+            ));
+        }
+        model.locks.insert(environment, lock);
+    }
+}
+
+fn unknown_environment(path: &str, environment: &str, known: &BTreeSet<&str>) -> Finding {
+    let list: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+    let folder = split(path).0;
+    let join = if folder.is_empty() { "" } else { "/" };
+    let help = match finding::nearest(environment, known.iter().copied()) {
+        Some(meant) => format!("Did you mean `{meant}`? Rename the file to `{folder}{join}model.{meant}.yaml`."),
+        None => format!("Rename the file, or add `{environment}` to `spec.environments` in the root `stator.yaml`."),
+    };
+    Finding::error(
+        rules::LAYOUT_OVERLAY_ENVIRONMENT,
+        Location::file(path),
+        format!("an overlay for `{environment}`, which is no environment; there are {}", list.join(", ")),
+        help,
+    )
+}
+
+pub(super) fn refused(location: Location, message: &str) -> Finding {
+    Finding::error(
+        rules::SCHEMA_REFUSED,
+        location,
+        message.to_owned(),
+        "Compare the field with `stator explain`, and correct it.",
+    )
+}
+
+/// `metadata.name`, as far as it can be read.
+pub(super) fn name_of(document: &Document) -> Option<String> {
+    document.node.as_ref()?.get("metadata")?.get("name")?.as_str().map(str::to_owned)
+}
+
+fn items(node: Option<&Node>) -> &[Node] {
+    match node.map(|node| &node.value) {
+        Some(Content::List(items)) => items,
+        Some(Content::Refused | Content::Bool(_) | Content::Number(_) | Content::Text(_) | Content::Map(_)) | None => {
+            &[]
+        }
+    }
+}
+
+fn named<T: std::str::FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
+}
+
+fn fallback_environments() -> BTreeMap<ModelName, Environment> {
+    let environment = named::<DnsName>(DEFAULT).map(|namespace| Environment {
+        namespace,
+        context: None,
+        defaults: serde_json::Map::new(),
+        include: Vec::new(),
+        exclude: Vec::new(),
+        policy: Vec::new(),
+        guards: None,
+        platform: None,
+    });
+    named(DEFAULT).into_iter().zip(environment).collect()
+}
+
+#[expect(clippy::expect_used, reason = "a constant that a test covers")]
+fn fallback_repository() -> Repository {
+    Repository {
+        api_version: super::model::ApiVersion::V1Alpha1,
+        kind: RepositoryKind::Repository,
+        metadata: RepositoryMetadata { name: named(DEFAULT).expect("`default` is a name") },
+        spec: RepositorySpec::default(),
+    }
+}
+
+/// What can still be read of a root file with faults: its name, and the environments that are whole.
+fn salvage(node: &Node) -> Repository {
+    let mut repository = fallback_repository();
+    if let Some(name) = node.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Node::as_str)
+        && let Some(name) = named(name)
+    {
+        repository.metadata.name = name;
+    }
+    let environments = node.get("spec").and_then(|spec| spec.get("environments"));
+    for entry in environments.map(Node::entries).unwrap_or_default() {
+        if let (Some(name), Ok(environment)) = (named(&entry.key), decode(&entry.value)) {
+            repository.spec.environments.insert(name, environment);
+        }
+    }
+    repository
+}

@@ -1,0 +1,135 @@
+//! YAML bytes → a tree of nodes that know their place, with a finding for everything that strict YAML refuses.
+//!
+//! What is refused, and why: aliases and merge keys (a file must read as it stands, and they make bombs), duplicate
+//! keys (parsers disagree on which one counts), tags, several documents, `null` (it would be neither set nor unset
+//! under merging), and anything too big to be written by hand.
+
+mod build;
+mod scalar;
+
+pub use build::{Parsed, parse};
+
+use serde_json::{Map, Number, Value};
+use stator_core::finding::Location;
+
+/// The most bytes in one file.
+pub const MAX_BYTES: usize = 1024 * 1024;
+/// The most nodes (scalars, lists, maps) in one file.
+pub const MAX_NODES: usize = 100_000;
+/// How deep lists and maps may be nested.
+pub const MAX_DEPTH: usize = 64;
+
+/// Which file of the source tree: an index into its sorted files.
+pub type FileId = u32;
+
+/// Where something was written. Small, because every node of every model carries one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The file.
+    pub file: FileId,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// How many characters are meant, at least 1.
+    pub length: u32,
+}
+
+impl Span {
+    /// The same place, with the file's name.
+    pub fn location(self, file: &str) -> Location {
+        Location { file: file.to_owned(), line: self.line, column: self.column, length: self.length }
+    }
+}
+
+/// A value and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// The value.
+    pub value: Content,
+    /// Its place. A block map or list starts at its first key or item.
+    pub span: Span,
+}
+
+/// A YAML value, by the core schema of YAML 1.2.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Something that was refused: its finding exists already, and nothing more is to be said of it.
+    Refused,
+    /// `true` or `false`.
+    Bool(bool),
+    /// An integer of 64 bits or a finite float.
+    Number(Number),
+    /// Text.
+    Text(Box<str>),
+    /// A list.
+    List(Vec<Node>),
+    /// A map, in the order written, without duplicate keys.
+    Map(Vec<Entry>),
+}
+
+/// A key of a map and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The key.
+    pub key: Box<str>,
+    /// Where the key stands.
+    pub key_span: Span,
+    /// The value.
+    pub value: Node,
+}
+
+impl Entry {
+    /// The place to show for this field: the value if it is a scalar, else the key.
+    pub fn place(&self) -> Span {
+        match self.value.value {
+            Content::List(_) | Content::Map(_) => self.key_span,
+            Content::Refused | Content::Bool(_) | Content::Number(_) | Content::Text(_) => self.value.span,
+        }
+    }
+}
+
+impl Node {
+    /// The entries of a map, none for anything else.
+    pub fn entries(&self) -> &[Entry] {
+        match &self.value {
+            Content::Map(entries) => entries,
+            Content::Refused | Content::Bool(_) | Content::Number(_) | Content::Text(_) | Content::List(_) => &[],
+        }
+    }
+
+    /// The entry of a map with this key.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| &*entry.key == key)
+    }
+
+    /// The value under a key.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entry(key).map(|entry| &entry.value)
+    }
+
+    /// The text, if it is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            Content::Text(text) => Some(text),
+            Content::Refused | Content::Bool(_) | Content::Number(_) | Content::List(_) | Content::Map(_) => None,
+        }
+    }
+
+    /// The same value as JSON; what was refused becomes `null`.
+    pub fn to_json(&self) -> Value {
+        match &self.value {
+            Content::Refused => Value::Null,
+            Content::Bool(flag) => Value::Bool(*flag),
+            Content::Number(number) => Value::Number(number.clone()),
+            Content::Text(text) => Value::String(text.to_string()),
+            Content::List(items) => Value::Array(items.iter().map(Node::to_json).collect()),
+            Content::Map(entries) => Value::Object(
+                entries.iter().map(|entry| (entry.key.to_string(), entry.value.to_json())).collect::<Map<_, _>>(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+use super::*;
+use proptest::prelude::*;
+use stator_core::finding::Finding;
+
+fn faults(text: &str) -> String {
+    report(&parse(text.as_bytes(), 0, "model.yaml").findings)
+}
+
+fn report(findings: &[Finding]) -> String {
+    findings
+        .iter()
+        .map(|finding| {
+            let at = &finding.location;
+            format!("{}:{} {} {}: {}\n", at.line, at.column, finding.severity, finding.rule.id, finding.message)
+        })
+        .collect()
+}
+
+fn json(text: &str) -> String {
+    let parsed = parse(text.as_bytes(), 0, "model.yaml");
+    assert_eq!(report(&parsed.findings), "", "no findings");
+    parsed.root.unwrap().to_json().to_string()
+}
+
+#[test]
+fn scalars_are_what_yaml_1_2_says() {
+    insta::assert_snapshot!(
+        json("{a: no, b: on, c: yes, d: true, e: 0o17, f: 0x1F, g: 1_000, h: 1e3, i: -.5, j: 12:30, k: '7', l: 1.20}"),
+        @r#"{"a":"no","b":"on","c":"yes","d":true,"e":15,"f":31,"g":"1_000","h":1000.0,"i":-0.5,"j":"12:30","k":"7","l":1.2}"#
+    );
+    insta::assert_snapshot!(json("{a: 0, b: -3, c: +4, d: 18446744073709551615, e: '', f: 1.2.0, g: -x, h: 1.}"), @r#"{"a":0,"b":-3,"c":4,"d":18446744073709551615,"e":"","f":"1.2.0","g":"-x","h":1.0}"#);
+    insta::assert_snapshot!(json("a: |\n  one\n  two\nb: >-\n  one\n  two\n"), @r#"{"a":"one\ntwo\n","b":"one two"}"#);
+}
+
+#[test]
+fn a_value_knows_its_place_in_characters() {
+    let parsed = parse("é: {größe: [1, zwei]}\n".as_bytes(), 7, "model.yaml");
+    let root = parsed.root.unwrap();
+    let entry = &root.entries()[0].value.entries()[0];
+    assert_eq!((entry.key_span.line, entry.key_span.column, entry.key_span.length, entry.key_span.file), (1, 5, 5, 7));
+    let Content::List(items) = &entry.value.value else { panic!("a list") };
+    assert_eq!((items[1].span.line, items[1].span.column, items[1].span.length), (1, 16, 4));
+}
+
+#[test]
+fn a_byte_order_mark_and_windows_line_ends_are_harmless_at_the_start() {
+    insta::assert_snapshot!(json("\u{feff}a: 1\r\nb: two\r\n"), @r#"{"a":1,"b":"two"}"#);
+}
+
+#[test]
+fn everything_strict_yaml_refuses_is_found_in_one_go() {
+    let text = "base: &base {a: 1}\ncopy: *base\nlost: *nowhere\nmerged:\n  <<: *base\n  b: 1\n  b: 2\ntag: !secret x\nnothing:\nnull_too: ~\nmode: 0644\nhuge: 99999999999999999999\n1: one\n? [a]\n: list\n";
+    insta::assert_snapshot!(faults(text), @r#"
+    1:7 error yaml/anchor: anchor `&base`; anchors and aliases are not allowed
+    2:7 error yaml/anchor: alias `*base`; anchors and aliases are not allowed
+    3:7 error yaml/anchor: alias `*nowhere`; anchors and aliases are not allowed
+    5:3 error yaml/anchor: merge key `<<`; merge keys are not allowed
+    5:7 error yaml/anchor: alias `*base`; anchors and aliases are not allowed
+    7:3 error yaml/duplicate-key: `b` is given twice; the first is on line 6
+    8:6 error yaml/tag: tag `!secret`; tags are not allowed
+    9:8 error yaml/null: no value; a field has a value or is left out
+    10:11 error yaml/null: null; a field has a value or is left out
+    11:7 warning yaml/leading-zero: `0644` is a decimal number in YAML 1.2, and an octal one for older readers
+    12:7 error yaml/number: `99999999999999999999` is a number that does not fit: it is infinite, undefined, or above 64 bits
+    13:1 error yaml/key: `1` as a key; keys are strings
+    14:3 error yaml/key: a list or map as a key; keys are strings
+    "#);
+}
+
+#[test]
+fn broken_files_say_where() {
+    insta::assert_snapshot!(faults("a: [1, 2\nb: 3\n"), @"2:2 error yaml/syntax: not valid YAML: illegal placement of ':' indicator");
+    insta::assert_snapshot!(faults("a:\n\tb: 1\n"), @"2:2 error yaml/syntax: not valid YAML: tabs disallowed within this context (block indentation)");
+    insta::assert_snapshot!(faults("a: 1\n---\nb: 2\n"), @"2:1 error yaml/documents: a second document starts here; a file holds one");
+    insta::assert_snapshot!(faults("%YAML 1.1\n---\na: 1\n"), @"1:1 error yaml/syntax: not valid YAML: YAML directives are disallowed");
+    insta::assert_snapshot!(faults(""), @"0:0 error yaml/empty: the file is empty");
+    insta::assert_snapshot!(faults("# nothing but a comment\n"), @"0:0 error yaml/empty: the file is empty");
+    insta::assert_snapshot!(faults("a: 1\nb: x\u{feff}y\n"), @"2:5 error yaml/encoding: a byte order mark (U+FEFF) inside the file, which nobody can see");
+    insta::assert_snapshot!(report(&parse(b"a: 1\nb: gr\xf6sse\n", 0, "f").findings), @"2:6 error yaml/encoding: the file is not UTF-8: byte 10 is 0xf6");
+}
+
+#[test]
+fn big_and_deep_files_are_refused_early() {
+    let big = format!("a: {}\n", "x".repeat(2 * MAX_BYTES));
+    insta::assert_snapshot!(faults(&big), @"0:0 error yaml/too-big: the file is larger than 1048576 bytes (1 MiB), the most that is read");
+    let deep = "[".repeat(100_000);
+    insta::assert_snapshot!(faults(&deep), @"1:256 error yaml/too-deep: nested deeper than 64 levels");
+    let block: String = (0..80).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+    insta::assert_snapshot!(faults(&block), @"65:65 error yaml/too-deep: nested deeper than 64 levels");
+    let many = "- 1\n".repeat(MAX_NODES + 1);
+    insta::assert_snapshot!(faults(&many), @"100000:3 error yaml/too-big: more than 100000 values in one file");
+    let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b]\n";
+    assert!(parse(bomb.as_bytes(), 0, "f").findings.len() > 10);
+}
+
+#[test]
+fn a_map_of_many_keys_still_finds_duplicates_fast() {
+    let mut text: String = (0..40_000).map(|key| format!("k{key}: 1\n")).collect();
+    text.push_str("k39999: 2\n");
+    insta::assert_snapshot!(faults(&text), @"40001:1 error yaml/duplicate-key: `k39999` is given twice; the first is on line 40000");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let parsed = parse(&bytes, 0, "f");
+        prop_assert!(parsed.root.is_some() || !parsed.findings.is_empty());
+    }
+
+    #[test]
+    fn no_text_of_yaml_signs_makes_it_panic(text in "[-a1:,{}\\[\\]&*!|>'\"#%?~ \n\t]{0,200}") {
+        let parsed = parse(text.as_bytes(), 0, "f");
+        prop_assert!(parsed.root.is_some() || !parsed.findings.is_empty());
+    }
+}

@@ -1,0 +1,237 @@
+//! Puts a plan together.
+
+use super::decide::{self, Decided, block, line};
+use super::world::World;
+use super::{Action, Change, Plan, PlanInput, applyset, guard, mask, prune, rules, totals, uses};
+use crate::render::{Desired, Rendered, Stage};
+use rayon::prelude::*;
+use serde_json::Value;
+use stator_core::dynamo::kinds::{CLAIM, LABEL_MODEL, RECORD};
+use stator_core::finding::{self, Finding, Location};
+use stator_core::object::{Object, ObjectIdentity};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Plans one environment: what a sync would do, and why. Pure; models are decided on in parallel.
+pub fn plan(input: &PlanInput) -> Plan {
+    let world = World::new(input);
+    let rendered: Vec<&Rendered> = input.rendered.iter().filter(|one| input.scope.covers(&one.model)).collect();
+    let claims = Claims::of(&input.rendered);
+    let mut decided: Vec<Decided> = rendered
+        .par_iter()
+        .flat_map_iter(|rendered| rendered.objects.iter().map(|desired| decide(&world, &claims, rendered, desired)))
+        .collect();
+    let mut findings = input.findings.clone();
+    findings.extend(rendered.iter().flat_map(|one| one.findings.iter().cloned()));
+    findings.extend(claims.findings());
+    findings.extend(damage(input));
+    findings.extend(left_behind(input));
+    for one in &mut decided {
+        findings.append(&mut one.findings);
+    }
+    finding::sort(&mut findings);
+
+    let desired: BTreeSet<ObjectIdentity> = input
+        .rendered
+        .iter()
+        .flat_map(|one| one.objects.iter().map(|desired| desired.object.reference().identity()))
+        .collect();
+    let leftovers = prune::leftovers(&world, &desired);
+    let lines = decided.into_iter().map(|one| (one.stage, one.change)).chain(leftovers.changes);
+    let mut changes = sorted(lines.collect());
+    let holds = guard::hold(input, &mut changes);
+    let held: BTreeSet<&str> = changes
+        .iter()
+        .filter(|one| one.action == Action::Delete && one.step == super::Step::Nothing)
+        .map(|one| one.model.as_str())
+        .collect();
+    let retired = leftovers.retired.into_iter().filter(|model| !held.contains(model.as_str())).collect();
+    let digest = totals::digest(&changes, &holds);
+    totals::price(&mut changes, input.prices.as_ref());
+    mask::changes(&mut changes);
+    Plan {
+        api_version: "stator.dev/v1alpha1",
+        kind: "Plan",
+        repository: input.repository.clone(),
+        environment: input.environment.clone(),
+        revision: input.revision.clone(),
+        base: "live".to_owned(),
+        digest,
+        summary: totals::summary(&changes, Some(&input.beside.rest), input.prices.as_ref()),
+        changes,
+        holds,
+        retired,
+        elsewhere: world.elsewhere().map(str::to_owned).collect(),
+        folder: input.folder.clone(),
+        intents: rendered.iter().map(|one| (one.model.clone(), intent(one))).collect(),
+        findings,
+    }
+}
+
+/// The longest intent, in bytes of JSON, that a record keeps: an object of more than a megabyte and a half is refused.
+const LONGEST_INTENT: usize = 256 * 1024;
+
+/// What the record of a model keeps of its intent.
+fn intent(rendered: &Rendered) -> Value {
+    let mut intent = rendered.intent.clone();
+    stator_core::mask::one(&mut intent);
+    if intent.to_string().len() > LONGEST_INTENT { Value::Null } else { intent }
+}
+
+/// The object as a member of its model's ApplySet. The label is not rendered: kubectl refuses input that has it
+/// already, and a set without its parent means nothing. On a graph, Dynamo's operator copies labels of `spec` and of pod
+/// templates to what it makes, and none of the metadata, so that this restarts no pod.
+fn member(input: &PlanInput, model: &str, desired: &Desired) -> Desired {
+    let mut member = desired.clone();
+    let labelled = member.object.clone().map(|mut value| {
+        value["metadata"]["labels"][applyset::PART_OF] = Value::from(applyset::id_of(model, &input.namespace));
+        value
+    });
+    if let Ok(object) = labelled {
+        member.object = object;
+    }
+    member
+}
+
+/// By model, then in the order of applying; deletions last, in reverse order.
+pub(super) fn sorted(mut lines: Vec<(Stage, Change)>) -> Vec<Change> {
+    lines.sort_by(|(a_stage, a), (b_stage, b)| {
+        let (a_goes, b_goes) = (a.action == Action::Delete, b.action == Action::Delete);
+        let stages = if a_goes { b_stage.cmp(a_stage) } else { a_stage.cmp(b_stage) };
+        a_goes.cmp(&b_goes).then_with(|| a.model.cmp(&b.model)).then(stages).then_with(|| a.object.cmp(&b.object))
+    });
+    lines.into_iter().map(|(_, change)| change).collect()
+}
+
+fn decide(world: &World<'_>, claims: &Claims<'_>, rendered: &Rendered, desired: &Desired) -> Decided {
+    match claims.role(rendered, desired) {
+        Role::Owner => decide::desired(world, rendered, &member(world.input, &rendered.model, desired)),
+        Role::Shares(owner) => {
+            let mut change = line(&rendered.model, &rendered.source, desired.object.reference());
+            change.reasons.push(format!("shared: model {owner} renders the same claim and applies it"));
+            Decided { change, stage: desired.stage, findings: Vec::new() }
+        }
+        Role::Disputed(others) => {
+            let mut change = line(&rendered.model, &rendered.source, desired.object.reference());
+            if let Some(live) = world.live(&change.object) {
+                uses::standing(&mut change, live);
+            }
+            block(&mut change, format!("is rendered by {} as well: give one of them another name", others.join(", ")));
+            Decided { change, stage: desired.stage, findings: Vec::new() }
+        }
+    }
+}
+
+fn damage(input: &PlanInput) -> impl Iterator<Item = Finding> {
+    input.damaged.iter().map(|one| {
+        let what = if one.is_foreign {
+            one.message.clone()
+        } else if one.object.kind == RECORD.kind {
+            format!(
+                "the record of model {} cannot be read, so nothing of it is pruned: {}",
+                one.object.name, one.message
+            )
+        } else {
+            format!("{} cannot be read: {}", one.object, one.message)
+        };
+        let help = if one.is_foreign {
+            "nothing of the model is synced or pruned until then"
+        } else {
+            "correct it or delete it; a model's record is written anew by the next sync"
+        };
+        Finding::warning(rules::DAMAGED, Location::default(), what, help)
+    })
+}
+
+/// One warning a namespace that the environment has moved away from.
+fn left_behind(input: &PlanInput) -> impl Iterator<Item = Finding> {
+    let mut namespaces: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for record in input.strays.iter().filter(|record| record.namespace != input.namespace) {
+        namespaces.entry(&record.namespace).or_default().insert(&record.model);
+    }
+    namespaces.into_iter().map(|(namespace, models)| {
+        let models: Vec<&str> = models.into_iter().collect();
+        let what = format!(
+            "environment {} has left {} in namespace {namespace}, where it was before: still there, and not touched",
+            input.environment,
+            models.join(", ")
+        );
+        let help = format!(
+            "once the new ones serve, delete what is labelled stator.dev/environment={} in {namespace}, records last",
+            input.environment
+        );
+        Finding::warning(rules::OTHER_NAMESPACE, Location::default(), what, help)
+    })
+}
+
+/// Objects that several models render.
+struct Claims<'a> {
+    /// Identity → who renders it, by model; only where there are several.
+    several: BTreeMap<ObjectIdentity, Vec<(&'a Rendered, &'a Desired)>>,
+}
+
+enum Role {
+    Owner,
+    Shares(String),
+    Disputed(Vec<String>),
+}
+
+impl<'a> Claims<'a> {
+    fn of(rendered: &'a [Rendered]) -> Self {
+        let mut all: BTreeMap<ObjectIdentity, Vec<(&Rendered, &Desired)>> = BTreeMap::new();
+        for one in rendered {
+            for desired in &one.objects {
+                all.entry(desired.object.reference().identity()).or_default().push((one, desired));
+            }
+        }
+        all.retain(|_, users| users.len() > 1);
+        for users in all.values_mut() {
+            users.sort_by(|(a, _), (b, _)| (&a.model, &a.source).cmp(&(&b.model, &b.source)));
+        }
+        Self { several: all }
+    }
+
+    fn role(&self, rendered: &Rendered, desired: &Desired) -> Role {
+        let Some(users) = self.several.get(&desired.object.reference().identity()) else { return Role::Owner };
+        if !alike(users) {
+            let others = users.iter().map(|(one, _)| one).filter(|one| one.source != rendered.source);
+            return Role::Disputed(others.map(|one| format!("{} ({})", one.model, one.source)).collect());
+        }
+        match users.first() {
+            Some((first, _)) if first.model != rendered.model => Role::Shares(first.model.clone()),
+            Some(_) | None => Role::Owner,
+        }
+    }
+
+    fn findings(&self) -> impl Iterator<Item = Finding> {
+        self.several.iter().filter(|(_, users)| !alike(users)).flat_map(|(identity, users)| {
+            let names: Vec<&str> = users.iter().map(|(one, _)| one.model.as_str()).collect();
+            let message =
+                format!("{} `{}` is rendered by several models: {}", identity.kind, identity.name, names.join(", "));
+            users.iter().map(move |(one, _)| {
+                let help = if identity.kind == CLAIM.kind {
+                    "give the claims the same size, class and access mode, or different names"
+                } else {
+                    "give the models different names"
+                };
+                Finding::error(rules::DUPLICATE_OBJECT, Location::file(one.source.clone()), message.clone(), help)
+            })
+        })
+    }
+}
+
+/// True when all render the same claim: but for the label that names the model.
+fn alike(users: &[(&Rendered, &Desired)]) -> bool {
+    let plain = |object: &Object| {
+        let mut value = object.value().clone();
+        if let Some(labels) = value.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+            labels.remove(LABEL_MODEL);
+        }
+        value
+    };
+    let mut users = users.iter().map(|(_, desired)| &desired.object);
+    let Some(first) = users.next() else { return true };
+    first.kind() == CLAIM.kind && {
+        let first = plain(first);
+        users.all(|other| plain(other) == first)
+    }
+}

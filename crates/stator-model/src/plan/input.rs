@@ -1,0 +1,102 @@
+//! What a plan is made of.
+
+use super::{HoldKind, Record, Rest};
+use crate::intent::BrokenIntent;
+use crate::intent::repository::{Guards, Prices};
+use crate::render::Rendered;
+use stator_core::finding::Finding;
+use stator_core::object::{Object, ObjectRef};
+use std::collections::BTreeSet;
+
+/// Which models a plan is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All of the environment: what git no longer has is pruned.
+    #[default]
+    All,
+    /// These and no others, by name (`sync models/llama/model.yaml`): other models are neither shown nor pruned.
+    Models(BTreeSet<String>),
+}
+
+impl Scope {
+    /// True when the plan is about this model.
+    pub fn covers(&self, model: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Models(names) => names.contains(model),
+        }
+    }
+}
+
+/// Something in the cluster that is there and cannot be read: a file that a hand has damaged, a record that is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// Which object, as far as its place tells.
+    pub object: ObjectRef,
+    /// What is wrong with it.
+    pub message: String,
+    /// True for a record that another tool holds: its model is not synced, as the record must not be written over.
+    pub is_foreign: bool,
+}
+
+/// Everything that a plan is made of. No clock, no cluster: the same input gives the same plan.
+#[derive(Clone, Debug, Default)]
+pub struct PlanInput {
+    /// The repository's name.
+    pub repository: String,
+    /// Where the repository lies, when no `stator.yaml` gives it a name: all such folders are called `default`, and
+    /// none of them may prune what another one synced. The folder's real path, so that two of one name are told apart.
+    pub folder: Option<String>,
+    /// The environment's name.
+    pub environment: String,
+    /// The environment's namespace.
+    pub namespace: String,
+    /// The commit, with `-dirty` when the work tree differs; empty outside git.
+    pub revision: String,
+    /// What the models render to: all of the environment's, also where the scope is smaller.
+    pub rendered: Vec<Rendered>,
+    /// Models that cannot be used; their objects are left alone.
+    pub broken: Vec<BrokenIntent>,
+    /// Live objects of the kinds that stator renders, in the environment's namespace.
+    pub live: Vec<Object>,
+    /// The records of the namespace; those of other repositories and environments are passed over.
+    pub records: Vec<Record>,
+    /// Records of this repository and environment in other namespaces: what it left behind when it moved.
+    pub strays: Vec<Record>,
+    /// Live objects and records that cannot be read.
+    pub damaged: Vec<Damaged>,
+    /// What holds a sync back.
+    pub guards: Guards,
+    /// What GPUs cost.
+    pub prices: Option<Prices>,
+    /// What was allowed (`--allow`).
+    pub allow: BTreeSet<HoldKind>,
+    /// Whether objects that git no longer has are deleted.
+    pub prune: bool,
+    /// Which models the plan is about.
+    pub scope: Scope,
+    /// Findings of the intents; those of the rendered models are added by the plan.
+    pub findings: Vec<Finding>,
+    /// True when the render is empty although it should not be trusted to be: a path that is not there, a fetch that
+    /// failed. Nothing is pruned then. An environment without a single model counts as one too.
+    pub empty_render: bool,
+    /// What is not here, since nothing of it changes: see [`super::settled`].
+    pub beside: Beside,
+}
+
+/// Models that are left out of everything else here: they are in git, nothing of them changes, and all that a plan says
+/// of them is their share of sums and guards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// How many.
+    pub models: usize,
+    /// Their objects, each with a record, and their GPUs.
+    pub rest: Rest,
+}
+
+impl PlanInput {
+    /// True when nothing was rendered: then nothing is ever pruned, nor is a part of it.
+    pub fn is_empty_render(&self) -> bool {
+        self.empty_render || (self.rendered.is_empty() && self.broken.is_empty() && self.beside.models == 0)
+    }
+}

@@ -1,0 +1,337 @@
+//! The plan: desired against live, as a value that carries its reasons. The executor makes no choices.
+
+mod build;
+mod compare;
+mod decide;
+mod drift;
+mod guard;
+mod input;
+mod mask;
+mod merge;
+mod prune;
+mod record;
+pub mod rules;
+mod schema;
+mod settled;
+mod status;
+mod totals;
+mod uses;
+mod world;
+
+pub use build::plan;
+pub use compare::{Comparison, Rest, compare};
+pub use drift::drifted;
+pub use input::{Beside, Damaged, PlanInput, Scope};
+pub use merge::{SEED_MANAGER, replicas_only, with_replicas};
+pub use record::{
+    Condition, InventoryEntry, Outcome, Record, RecordFault, RecordState, Seen, applyset, custom_resource_definition,
+    short_commit,
+};
+pub use schema::schema;
+pub use settled::{Settled, settled};
+pub use status::{Drift, LastSync, ModelStatus, ObjectStatus, Sight, SyncState, status};
+pub use world::made_by;
+
+use crate::render::Stage;
+use serde::Serialize;
+use serde_json::Value;
+pub use stator_core::dynamo::disruption::Disruption;
+pub use stator_core::dynamo::gpus::GpuTotals;
+use stator_core::dynamo::health::Health;
+use stator_core::finding::Finding;
+use stator_core::object::{FieldPath, Object, ObjectRef};
+use std::collections::BTreeMap;
+
+/// What would change in one environment, and what that costs. Serializes to `plan -o json`.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// `stator.dev/v1alpha1`.
+    pub api_version: &'static str,
+    /// `Plan`.
+    pub kind: &'static str,
+    /// The repository's name.
+    pub repository: String,
+    /// The environment's name.
+    pub environment: String,
+    /// The commit that was planned, with `-dirty` when the work tree differs; empty outside git.
+    pub revision: String,
+    /// What it was compared with: `live`, or a commit.
+    pub base: String,
+    /// SHA-256 over everything that a sync of this plan would do: `sync --plan` refuses when it differs.
+    pub digest: String,
+    /// Counts.
+    pub summary: Summary,
+    /// One line an object, sorted by model, then apply order; deletions last.
+    pub changes: Vec<Change>,
+    /// What holds the sync back until it is allowed.
+    pub holds: Vec<Hold>,
+    /// Models that have a record and are no longer in git: their records go last, also when none of their objects is
+    /// left (a crash between the last delete and the record's). Never a model that is broken or out of scope. Sorted.
+    #[serde(skip)]
+    pub retired: Vec<String>,
+    /// Models of another folder without a name: neither they nor their records are touched. Sorted.
+    #[serde(skip)]
+    pub elsewhere: Vec<String>,
+    /// The folder that the records are to name; see [`PlanInput::folder`].
+    #[serde(skip)]
+    pub folder: Option<String>,
+    /// What the records are to keep as each model's intent, by model. What looks like a secret is hidden in it.
+    #[serde(skip)]
+    pub intents: BTreeMap<String, Value>,
+    /// Findings of the intents and of the plan.
+    #[schemars(with = "Vec<schema::FindingShape>")]
+    pub findings: Vec<Finding>,
+}
+
+/// Counts over all changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// Objects to create.
+    pub create: usize,
+    /// Objects to update in place.
+    pub update: usize,
+    /// Objects to delete and create again.
+    pub replace: usize,
+    /// Objects to delete.
+    pub delete: usize,
+    /// Objects that exist and are taken over.
+    pub adopt: usize,
+    /// Objects that stay as they are.
+    pub keep: usize,
+    /// Objects that cannot be touched.
+    pub blocked: usize,
+    /// GPUs of all models, the unchanged ones included.
+    pub gpus: GpuTotals,
+    /// GPUs by SKU; `unknown` where no SKU is given.
+    pub gpus_by_sku: BTreeMap<String, GpuTotals>,
+    /// Cost an hour, where prices are given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    /// The models of which something changes and that have GPUs, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<String, ModelTotals>,
+}
+
+/// One model's share of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelTotals {
+    /// GPUs of all its objects.
+    pub gpus: GpuTotals,
+    /// The same by SKU.
+    pub gpus_by_sku: BTreeMap<String, GpuTotals>,
+    /// Cost an hour, where prices are given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// What the GPUs cost an hour by the repository's prices.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cost {
+    /// As the repository writes it.
+    pub currency: String,
+    /// Now.
+    pub before_hour: f64,
+    /// When the change is through.
+    pub after_hour: f64,
+    /// What the change costs more an hour; negative for what it saves.
+    pub delta_hour: f64,
+    /// The same in a month of 730 hours.
+    pub delta_month: f64,
+    /// SKUs without a price: their GPUs are not in the sums.
+    pub unpriced: Vec<String>,
+}
+
+/// One object's line in a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// The model's name.
+    pub model: String,
+    /// Path of its `model.yaml`, or where it was when it is gone.
+    pub source: String,
+    /// The object.
+    #[schemars(with = "schema::ObjectShape")]
+    pub object: ObjectRef,
+    /// What happens to it.
+    pub action: Action,
+    /// What that disrupts.
+    pub disruption: Disruption,
+    /// Changed fields, sorted by path.
+    pub fields: Vec<FieldChange>,
+    /// Its GPUs.
+    pub gpus: GpuTotals,
+    /// The SKU of those GPUs, where the graph says; the first, where it has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_sku: Option<String>,
+    /// Its GPUs by SKU; `unknown` where no SKU is given.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub gpus_by_sku: BTreeMap<String, GpuTotals>,
+    /// Between how many GPUs an autoscaler or planner may move it, where the intent gives bounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_range: Option<GpuRange>,
+    /// What it costs an hour, where prices are given and it has GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    /// Why: one sentence each.
+    pub reasons: Vec<String>,
+    /// What the executor does. Not part of the contract's JSON.
+    #[serde(skip)]
+    pub step: Step,
+    /// What the model's record has to say of the object once this change is through, with the uid and generation that
+    /// it has now; `None` for an object that is not desired (deleted, blocked as another's, or kept of a retired
+    /// model). The executor repairs a record that says otherwise, so that an interrupted sync loses nothing.
+    #[serde(skip)]
+    pub inventory: Option<InventoryEntry>,
+    /// The health of the object as it is; `None` when it is not there, or is not the model's.
+    #[serde(skip)]
+    pub health: Option<Health>,
+    /// The object as it is, restricted to what stator compares; `None` when absent. For unified diffs.
+    #[serde(skip)]
+    pub before: Option<Value>,
+    /// The object as it becomes, restricted alike; `None` when it goes.
+    #[serde(skip)]
+    pub after: Option<Value>,
+}
+
+/// Between how many GPUs somebody else may move a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct GpuRange {
+    /// With every scaled component at its fewest replicas.
+    pub min: u64,
+    /// With every scaled component at its most.
+    pub max: u64,
+}
+
+/// What happens to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// It is made.
+    Create,
+    /// It is changed in place.
+    Update,
+    /// It is deleted and made again: Dynamo forbids the change in place.
+    Replace,
+    /// It is deleted: its model is gone, or no longer has it.
+    Delete,
+    /// It exists and is nobody's: stator takes it over.
+    Adopt,
+    /// It is as it should be, or is left alone on purpose (a reason says so).
+    Keep,
+    /// It cannot be touched; a reason says why and what to do.
+    Blocked,
+}
+
+impl Action {
+    /// The word for it, in JSON and wherever people read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Replace => "replace",
+            Self::Delete => "delete",
+            Self::Adopt => "adopt",
+            Self::Keep => "keep",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
+/// One changed field.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FieldChange {
+    /// Where.
+    #[schemars(with = "String")]
+    pub path: FieldPath,
+    /// What the cluster (or base) holds; `null` when absent.
+    pub old: Value,
+    /// What it becomes; `null` when removed.
+    pub new: Value,
+    /// Which field manager owns it now; `stator` for fields that nobody owns yet.
+    pub owner: String,
+}
+
+/// What the executor does for a change: everything is decided here.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Nothing.
+    Nothing,
+    /// Server-side apply.
+    Apply(ApplyStep),
+    /// Delete, wait until it is gone, apply.
+    Replace {
+        /// Which object must be there to be deleted.
+        delete: DeleteStep,
+        /// What is applied then.
+        apply: ApplyStep,
+    },
+    /// Delete.
+    Delete(DeleteStep),
+}
+
+/// A server-side apply that the plan decided on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplyStep {
+    /// The object, complete with the uid that it must have when it exists.
+    pub object: Object,
+    /// When.
+    pub stage: Stage,
+    /// Whether disputed fields are taken: only those of managers that the intent named.
+    pub force: bool,
+    /// The resource version that was planned against; `None` when the object was absent.
+    pub planned_resource_version: Option<String>,
+    /// Replicas to seed under a second manager, then give up: components whose count belongs to a scaling adapter
+    /// (`stator-initial-replicas`). Empty in the steady state.
+    pub seed_replicas: BTreeMap<String, u64>,
+}
+
+/// A delete that the plan decided on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteStep {
+    /// Which object.
+    pub object: ObjectRef,
+    /// When, in reverse order.
+    pub stage: Stage,
+    /// Its uid.
+    pub uid: String,
+    /// Its resource version.
+    pub resource_version: String,
+}
+
+/// What holds a sync back.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Hold {
+    /// Which.
+    pub kind: HoldKind,
+    /// Why, in a sentence, with the numbers.
+    pub message: String,
+    /// How to release it.
+    pub help: String,
+    /// Whether `--allow` released it.
+    pub allowed: bool,
+}
+
+/// The guards (rule 11 of the design), and the opt-ins of rule 6. `--allow` takes these words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HoldKind {
+    /// Something would be deleted and made again.
+    Replace,
+    /// Something would be deleted. Holds nothing back by itself; `--prune=false` leaves deletions out.
+    Delete,
+    /// Something that exists and is nobody's would be taken over.
+    Adopt,
+    /// More would be deleted than the guard lets through.
+    MassDelete,
+    /// More GPUs would be needed than the environment may have.
+    MaxGpus,
+}
+
+#[cfg(test)]
+mod tests;

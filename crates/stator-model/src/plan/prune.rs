@@ -1,0 +1,245 @@
+//! What git no longer has: deleted only when label, recorded uid and field manager all say that it is stator's.
+
+use super::decide::{delete_step, line};
+use super::uses::{graph_gpus, standing};
+use super::world::{Standing, World, managed, model_of};
+use super::{Action, Change, Step, merge};
+use crate::render::Stage;
+use serde_json::Value;
+use stator_core::dynamo::disruption;
+use stator_core::dynamo::health::{self, Health, Known};
+use stator_core::dynamo::kinds::{CLAIM, GRAPH, MANAGED, REQUEST};
+use stator_core::finding::Finding;
+use stator_core::object::{Object, ObjectIdentity};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is left of earlier revisions, and the models that are through.
+pub(super) struct Leftovers {
+    /// One line an object, not sorted.
+    pub(super) changes: Vec<(Stage, Change)>,
+    /// Models whose records go once their objects are gone.
+    pub(super) retired: Vec<String>,
+}
+
+/// Finds what git no longer has.
+pub(super) fn leftovers(world: &World<'_>, desired: &BTreeSet<ObjectIdentity>) -> Leftovers {
+    let input = world.input;
+    let protection = Protection::new(world);
+    let mut changes = Vec::new();
+    let mut candidates: BTreeMap<ObjectIdentity, &Object> = BTreeMap::new();
+    for object in &input.live {
+        let reference = object.reference();
+        let recorded = world.entry(&reference).is_some();
+        if (recorded || world.labelled(object)) && MANAGED.iter().any(|kind| kind.kind == object.kind()) {
+            let identity = reference.identity();
+            if !desired.contains(&identity) {
+                candidates.insert(identity, object);
+            }
+        }
+    }
+    for object in candidates.into_values() {
+        let recorded = world.entry(&object.reference());
+        let model = model_of(object).or(recorded.map(|(record, _)| record.model.as_str())).unwrap_or_default();
+        if !input.scope.covers(model) {
+            continue;
+        }
+        let source = recorded
+            .map(|(record, _)| record.source.as_str())
+            .or_else(|| input.rendered.iter().find(|one| one.model == model).map(|one| one.source.as_str()))
+            .unwrap_or_default();
+        let mut change = line(model, source, object.reference());
+        standing(&mut change, object);
+        graph_gpus(world, &mut change, object);
+        match keep(world, &protection, model, object) {
+            Some(Kept::Quietly(reason)) => change.reasons.push(reason),
+            Some(Kept::Blocked(reason)) => {
+                change.action = Action::Blocked;
+                change.reasons.push(reason);
+            }
+            None => delete(world, object, &mut change),
+        }
+        changes.push((stage(object), change));
+    }
+    let retired = world
+        .records()
+        .keys()
+        .filter(|model| {
+            input.prune
+                && !input.is_empty_render()
+                && input.scope.covers(model)
+                && !protection.covers(model)
+                && world.other_folder(model).is_none()
+                && !world.renders(model)
+        })
+        .map(|model| (*model).to_owned())
+        .collect();
+    Leftovers { changes, retired }
+}
+
+fn stage(object: &Object) -> Stage {
+    match object.kind() {
+        "PersistentVolumeClaim" => Stage::Cache,
+        "DynamoModel" => Stage::Adapter,
+        _ => Stage::Graph,
+    }
+}
+
+/// Models whose objects are left alone because git cannot say what it wants of them.
+struct Protection<'a> {
+    models: BTreeSet<&'a str>,
+    /// A file that cannot be read and whose model nobody knows: any model that git does not have may be its.
+    unknown: Option<&'a str>,
+}
+
+impl<'a> Protection<'a> {
+    fn new(world: &World<'a>) -> Self {
+        let input = world.input;
+        let mut models: BTreeSet<&str> = BTreeSet::new();
+        let mut unknown = None;
+        for broken in &input.broken {
+            let at = world.records().values().filter(|record| record.source == broken.source);
+            let known: Vec<&str> = broken.name.as_deref().into_iter().chain(at.map(|one| one.model.as_str())).collect();
+            if known.is_empty() {
+                unknown = Some(broken.source.as_str());
+            }
+            models.extend(known);
+        }
+        let faulty = input.rendered.iter().filter(|one| one.findings.iter().any(Finding::is_error));
+        models.extend(faulty.map(|one| one.model.as_str()));
+        Self { models, unknown }
+    }
+
+    fn covers(&self, model: &str) -> bool {
+        self.unknown.is_some() || self.models.contains(model)
+    }
+}
+
+enum Kept {
+    /// As it should be.
+    Quietly(String),
+    /// It would go, and must not.
+    Blocked(String),
+}
+
+/// Why an object that git no longer has is not deleted.
+fn keep(world: &World<'_>, protection: &Protection<'_>, model: &str, object: &Object) -> Option<Kept> {
+    let input = world.input;
+    let quietly = |reason: &str| Some(Kept::Quietly(reason.to_owned()));
+    if object.is_deleting() {
+        return quietly("is being deleted");
+    }
+    if let Some(reason) = world.other_folder(model) {
+        return Some(Kept::Quietly(reason));
+    }
+    if protection.models.contains(model) {
+        return quietly("git no longer has it, and its model has errors: kept until they are fixed");
+    }
+    if let Some(source) = protection.unknown
+        && !world.renders(model)
+    {
+        return Some(Kept::Quietly(format!(
+            "git no longer has it, and {source} cannot be read: it may be that model's"
+        )));
+    }
+    if input.is_empty_render() {
+        return Some(Kept::Blocked(
+            "nothing was rendered at all, which never prunes: delete it by hand if it is meant to go".to_owned(),
+        ));
+    }
+    let entry = world.entry(&object.reference()).map(|(_, entry)| entry);
+    if object.kind() == CLAIM.kind && entry.is_none_or(|entry| !entry.prune) || entry.is_some_and(|entry| !entry.prune)
+    {
+        return quietly("git no longer has it; it is kept because it holds data: delete it by hand");
+    }
+    if let Some(reason) = not_ours(world, model, object) {
+        return Some(Kept::Quietly(format!("git no longer has it, but {reason}: delete it by hand")));
+    }
+    let reason = match object.kind() {
+        kind if kind == REQUEST.kind => successor(world, model),
+        kind if kind == GRAPH.kind => serves_on(world, model),
+        _ => None,
+    };
+    if let Some(reason) = reason {
+        return Some(Kept::Quietly(reason));
+    }
+    if !input.prune {
+        return quietly("git no longer has it; it is kept because pruning is off");
+    }
+    None
+}
+
+/// What says that an object is not stator's to delete.
+fn not_ours(world: &World<'_>, model: &str, object: &Object) -> Option<String> {
+    if let Standing::Foreign(reason) = world.standing(object) {
+        return Some(format!("it {reason}"));
+    }
+    if !world.labelled(object) {
+        return Some("its labels no longer say that it is stator's".to_owned());
+    }
+    if !managed(object) {
+        return Some("stator is not among its field managers".to_owned());
+    }
+    match world.entry(&object.reference()) {
+        None if world.record_damaged(model) => Some("the model's record is damaged".to_owned()),
+        None => Some("no record says that stator made it".to_owned()),
+        // An apply whose answer was lost in a crash: recorded before it was sent, labelled and managed since.
+        Some((_, entry)) if entry.uid.is_none() => None,
+        Some((_, entry)) if entry.uid.as_deref() == object.uid() => None,
+        Some(_) => Some("it is not the object that stator made: its uid is another".to_owned()),
+    }
+}
+
+/// An old request goes only when the one that follows it has succeeded.
+fn successor(world: &World<'_>, model: &str) -> Option<String> {
+    let rendered = world.input.rendered.iter().find(|one| one.model == model)?;
+    let request = rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object.reference();
+    let done = world.live(&request).is_some_and(|live| health::judge(live, None).health == Health::Healthy);
+    (!done).then(|| format!("kept until request {} has succeeded", request.name))
+}
+
+/// A graph goes on serving while the request that is to follow it has made none: a request with `autoApply` makes one,
+/// any other only recommends one, and the graph is changed in place when that is locked.
+fn serves_on(world: &World<'_>, model: &str) -> Option<String> {
+    let rendered = world.input.rendered.iter().find(|one| one.model == model)?;
+    let request = &rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object;
+    let name = request.name();
+    if request.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true) {
+        let live = world.live(&request.reference());
+        let graph = live.and_then(|live| world.made_by(live).map(|graph| (live, graph)));
+        let serves = graph.is_some_and(|(live, graph)| {
+            let made = health::judge(graph, None);
+            health::judge_with_graph(live, Known::default(), graph, made).health == Health::Healthy
+        });
+        return (!serves).then(|| format!("serves on until the graph of request {name} is Ready"));
+    }
+    Some(format!("serves on, and is changed in place once the result of request {name} is locked (`stator lock`)"))
+}
+
+fn delete(world: &World<'_>, object: &Object, change: &mut Change) {
+    let rendered = world.renders(&change.model);
+    change.action = Action::Delete;
+    change.disruption = disruption::of_delete(object);
+    let made = world.made_by(object);
+    if made.is_none() {
+        change.gpus.after = 0;
+        for totals in change.gpus_by_sku.values_mut() {
+            totals.after = 0;
+        }
+    }
+    change.reasons.push(if rendered {
+        "the model no longer has it".to_owned()
+    } else {
+        format!("model {} is no longer in git", change.model)
+    });
+    if let Some(graph) = made {
+        // Dynamo gives it no owner, so it outlives its request.
+        change.reasons.push(format!(
+            "the graph that it made, {0}, is not stator's and goes on serving beside: `kubectl delete \
+             dynamographdeployment {0} -n {1}` when nobody uses it",
+            graph.name(),
+            graph.namespace()
+        ));
+    }
+    change.before = merge::owned_side(object);
+    change.step = Step::Delete(delete_step(object, stage(object)));
+}

@@ -1,0 +1,152 @@
+//! The custom resource definition of the record, generated from its Rust types.
+
+use super::applyset::IS_PARENT_TYPE;
+use super::{Condition, Outcome};
+use crate::intent::structural::{column, structural};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use stator_core::dynamo::kinds::RECORD;
+
+/// What stator did for the model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct RecordStatus {
+    /// `metadata.generation` that this is about. While it is smaller, a sync is under way, or was interrupted.
+    pub(super) observed_generation: Option<i64>,
+    /// Whether the cluster was as git said: `Synced`, `OutOfSync`, `Blocked` or `Unknown`.
+    pub(super) sync: String,
+    /// The worst health of the model's objects at the end of the last sync that wrote, or waited: `Healthy`,
+    /// `Suspended`, `Progressing`, `Unknown`, `Degraded` or `Failed`. It does not follow the objects between syncs.
+    pub(super) health: String,
+    /// GPUs that the model's objects ask for.
+    #[schemars(with = "i64")]
+    pub(super) gpus: u64,
+    /// The SKU of those GPUs, where the graph says.
+    pub(super) gpu_sku: Option<String>,
+    /// The commit of the last sync that changed anything; empty outside git.
+    pub(super) revision: String,
+    /// The same, short.
+    pub(super) commit: String,
+    /// Path of the model's `model.yaml` from the repository's root.
+    pub(super) source: String,
+    /// `Ready`, `Reconciling` and `Stalled`.
+    #[schemars(length(max = 8))]
+    pub(super) conditions: Vec<Condition>,
+    /// What was applied, or is about to be.
+    pub(super) inventory: Vec<Item>,
+    /// The last ten outcomes, newest first.
+    #[schemars(length(max = 10))]
+    pub(super) history: Vec<Outcome>,
+}
+
+/// One object that stator applied, or is about to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Item {
+    /// `group/version`, or `v1` for the core group.
+    pub(super) api_version: String,
+    /// The kind.
+    pub(super) kind: String,
+    /// The namespace.
+    pub(super) namespace: String,
+    /// The name.
+    pub(super) name: String,
+    /// Its uid; absent until the first apply came back.
+    #[serde(default)]
+    pub(super) uid: Option<String>,
+    /// The generation that the last apply gave.
+    #[serde(default)]
+    pub(super) generation: Option<i64>,
+    /// SHA-256 of what was applied, in hex.
+    pub(super) digest: String,
+    /// False for objects that are kept when the model goes.
+    pub(super) prune: bool,
+}
+
+/// The definition of `models.stator.dev`, as `crds/stator.dev_models.yaml` holds it.
+pub fn custom_resource_definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{}.{}", RECORD.plural, RECORD.group),
+            "labels": {IS_PARENT_TYPE: "true"},
+        },
+        "spec": {
+            "group": RECORD.group,
+            "names": {
+                "kind": RECORD.kind,
+                "listKind": format!("{}List", RECORD.kind),
+                "plural": RECORD.plural,
+                "singular": RECORD.short,
+                "shortNames": ["stm"],
+                "categories": ["stator"],
+            },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": RECORD.version,
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [
+                    column("Sync", "string", ".status.sync", false),
+                    column("Health", "string", ".status.health", false),
+                    column("GPUs", "integer", ".status.gpus", false),
+                    column("Revision", "string", ".status.commit", false),
+                    column("Age", "date", ".metadata.creationTimestamp", false),
+                    column("SKU", "string", ".status.gpuSku", true),
+                    column("Serves", "string", ".spec.model", true),
+                    column("Engine", "string", ".spec.engine", true),
+                    column("Source", "string", ".status.source", true),
+                    column("Last", "string", ".status.history[0].result", true),
+                    column("Message", "string", ".status.conditions[?(@.type==\"Ready\")].message", true),
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "description": "The record of one synced model: what git asks for, what stator applied for it, and how \
+                                    the last syncs ended. Written by stator; an edit here changes nothing that runs.",
+                    "properties": {
+                        "apiVersion": {"type": "string"},
+                        "kind": {"type": "string"},
+                        "metadata": {"type": "object"},
+                        "spec": {
+                            "type": "object",
+                            // Written as a whole by one manager: an owner for each field only costs the server time.
+                            "x-kubernetes-map-type": "atomic",
+                            "description": "The intent's `spec` as it is in git, with defaults and the environment's \
+                                            overlay merged, at the last sync that changed anything. What looks like a \
+                                            secret is hidden. `stator explain model.spec` documents its fields.",
+                            // Any stator's intents can be kept in it: what is valid was decided before this is written.
+                            "x-kubernetes-preserve-unknown-fields": true,
+                        },
+                        "status": status(),
+                    },
+                }},
+            }],
+        },
+    })
+}
+
+/// The schema of the status. Its lists are described and not checked item by item, and it has one owner as a whole:
+/// checking and owning every field took the API server more time than all the rest of a write.
+fn status() -> Value {
+    let mut schema = structural::<RecordStatus>();
+    schema["x-kubernetes-map-type"] = json!("atomic");
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(Map::values_mut) {
+        let Some(items) = property.get_mut("items") else { continue };
+        let fields = items.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        let fields = fields.iter().map(|(name, field)| {
+            let about = field.get("description").and_then(Value::as_str).unwrap_or_default();
+            format!("`{name}`: {about}")
+        });
+        let about = items.get("description").and_then(Value::as_str).unwrap_or_default();
+        *items = json!({
+            "type": "object",
+            "description": format!("{about} {}", fields.collect::<Vec<_>>().join(" ")),
+            "x-kubernetes-preserve-unknown-fields": true,
+        });
+    }
+    schema
+}

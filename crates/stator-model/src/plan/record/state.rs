@@ -1,0 +1,100 @@
+//! How a model stood at the end of a sync, in the form that `kubectl wait` and every kstatus reader understands.
+
+use crate::plan::SyncState;
+use serde::{Deserialize, Serialize};
+use stator_core::dynamo::health::Health;
+
+/// How a model stood when its record was last written.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordState {
+    /// Whether the cluster was as git said.
+    pub sync: SyncState,
+    /// The worst health of its objects.
+    pub health: Health,
+    /// GPUs that its objects asked for.
+    pub gpus: u64,
+    /// The SKU of those GPUs, where the graph says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_sku: Option<String>,
+    /// `Ready`, `Reconciling` and `Stalled`, sorted by type.
+    pub conditions: Vec<Condition>,
+}
+
+/// One condition, as Kubernetes has them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// `Ready`, `Reconciling` or `Stalled`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True` or `False`.
+    pub status: String,
+    /// One word in CamelCase.
+    pub reason: String,
+    /// One sentence.
+    #[serde(default)]
+    pub message: String,
+    /// Since when the status is that, RFC 3339 in UTC.
+    pub last_transition_time: String,
+}
+
+/// What the end of a sync knows of a model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Whether the cluster is as git says.
+    pub sync: SyncState,
+    /// The worst health of its objects.
+    pub health: Health,
+    /// Why, in a sentence.
+    pub message: String,
+    /// True when nothing moves any more until somebody does something: it failed, or is blocked.
+    pub is_stuck: bool,
+    /// GPUs that its objects ask for.
+    pub gpus: u64,
+    /// The SKU of those GPUs.
+    pub gpu_sku: Option<String>,
+}
+
+impl RecordState {
+    /// The state that is written for what was seen. A condition that stays as it was keeps its time.
+    pub fn new(seen: Seen, time: &str, before: Option<&Self>) -> Self {
+        let Seen { sync, health, message, is_stuck, gpus, gpu_sku } = seen;
+        let ready = sync == SyncState::Synced && matches!(health, Health::Healthy | Health::Suspended);
+        // What is not ready and not stuck is on its way, but for what served and no longer does: nobody works on that.
+        let let_down = sync == SyncState::Synced && health == Health::Degraded;
+        let moving = !(ready || is_stuck || let_down);
+        let reason = if sync == SyncState::Synced { health.word() } else { sync.word() };
+        let conditions = [("Ready", ready), ("Reconciling", moving), ("Stalled", is_stuck && !ready)];
+        let conditions = conditions.map(|(kind, is_true)| {
+            let status = if is_true { "True" } else { "False" };
+            let since = before
+                .and_then(|before| before.conditions.iter().find(|known| known.kind == kind && known.status == status))
+                .map_or(time, |known| known.last_transition_time.as_str());
+            Condition {
+                kind: kind.to_owned(),
+                status: status.to_owned(),
+                reason: reason.to_owned(),
+                // The sentence stands where it is a reason for the status, once.
+                message: if is_true || kind == "Ready" { message.clone() } else { String::new() },
+                last_transition_time: since.to_owned(),
+            }
+        });
+        Self { sync, health, gpus, gpu_sku, conditions: conditions.into() }
+    }
+
+    /// The sentence of `Ready`.
+    pub fn message(&self) -> &str {
+        self.conditions.iter().find(|one| one.kind == "Ready").map(|one| one.message.as_str()).unwrap_or_default()
+    }
+}
+
+/// A revision as people read it: the first seven digits of a commit, with `-dirty` where it has that.
+pub fn short_commit(revision: &str) -> String {
+    let (commit, dirty) = match revision.strip_suffix("-dirty") {
+        Some(commit) => (commit, "-dirty"),
+        None => (revision, ""),
+    };
+    let is_commit = commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    format!("{}{dirty}", if is_commit { commit.chars().take(7).collect() } else { commit.to_owned() })
+}

@@ -1,0 +1,367 @@
+//! The status of each model, from a plan and the live objects: what `status -o json` says.
+
+use super::world::World;
+use super::{Action, Change, Plan, PlanInput, mask};
+use serde::Serialize;
+use serde_json::Value;
+use stator_core::dynamo::health::{self, Health, Known, Verdict};
+use stator_core::dynamo::kinds::{CLAIM, GRAPH, REQUEST};
+use stator_core::object::{Object, ObjectRef};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One model's status.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelStatus {
+    /// The model's name.
+    pub name: String,
+    /// The namespace of its objects.
+    pub namespace: String,
+    /// Path of its `model.yaml`, or where it was.
+    pub source: String,
+    /// Whether the cluster is as git says.
+    pub sync: SyncState,
+    /// The worst health of its objects.
+    pub health: Health,
+    /// The commit of the last sync that changed it; empty when there was none, or outside git.
+    pub revision: String,
+    /// GPUs that it holds now.
+    pub gpus: u64,
+    /// The SKU of those GPUs, where its graph says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_sku: Option<String>,
+    /// The main kind: a graph or a request; empty when nothing of it is left.
+    pub kind: String,
+    /// When its main object was created, RFC 3339; absent when it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+    /// Fields that were changed in the cluster although git did not change. Sorted.
+    pub drift: Vec<Drift>,
+    /// What most deserves to be known, in a sentence.
+    pub message: String,
+    /// How the last sync that did anything ended; absent when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_sync: Option<LastSync>,
+    /// Each of its objects.
+    pub objects: Vec<ObjectStatus>,
+}
+
+/// The end of a sync, as the record has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastSync {
+    /// When, RFC 3339 in UTC.
+    pub time: String,
+    /// `Succeeded`, `Failed`, `Progressing` or `Superseded`.
+    pub result: String,
+    /// One sentence; empty when there is nothing to say.
+    pub message: String,
+}
+
+/// Whether the cluster is as git says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum SyncState {
+    /// It is.
+    Synced,
+    /// A sync would change something.
+    OutOfSync,
+    /// A sync cannot make it so: somebody else is in the way, or the model has errors.
+    Blocked,
+    /// It cannot be told.
+    #[default]
+    Unknown,
+}
+
+impl SyncState {
+    /// The word for it, in JSON and wherever people read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Synced => "Synced",
+            Self::OutOfSync => "OutOfSync",
+            Self::Blocked => "Blocked",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    /// The state of a word; `Unknown` for any other, so that what a later stator wrote can be read.
+    pub fn from_word(word: &str) -> Self {
+        let all = [Self::Synced, Self::OutOfSync, Self::Blocked];
+        all.into_iter().find(|one| one.word() == word).unwrap_or_default()
+    }
+}
+
+/// One drifted field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Drift {
+    /// Which object, as people write it: `DynamoGraphDeployment prod/llama`.
+    pub object: String,
+    /// Which field.
+    pub path: String,
+    /// What git says; `null` when it says nothing.
+    pub want: Value,
+    /// What the cluster holds; `null` when nothing.
+    pub have: Value,
+    /// Who owns it there.
+    pub owner: String,
+}
+
+/// One object's part in a model's status.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectStatus {
+    /// The object.
+    #[serde(flatten)]
+    pub object: ObjectRef,
+    /// What a sync would do with it.
+    pub action: Action,
+    /// Its health.
+    pub health: Health,
+    /// Why, in a sentence.
+    pub message: String,
+}
+
+/// What is known besides the plan when health is judged.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    /// The time: with it, what cannot be deleted is found out.
+    pub now: Option<jiff::Timestamp>,
+    /// Pods of graphs that are not healthy, as far as anybody could read them: their reasons go into the messages.
+    pub pods: Vec<Object>,
+}
+
+/// The status of every model that the plan is about, sorted by name. `plan` must have been made from `input`.
+pub fn status(input: &PlanInput, plan: &Plan, sight: &Sight) -> Vec<ModelStatus> {
+    let world = World::new(input);
+    let mut by_model: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
+    for change in &plan.changes {
+        by_model.entry(&change.model).or_default().push(change);
+    }
+    // A model without a line has errors, or its objects are gone already.
+    let rendered = input.rendered.iter().map(|one| one.model.as_str());
+    let broken = input.broken.iter().filter_map(|one| one.name.as_deref());
+    for name in rendered.chain(broken).chain(world.records().keys().copied()).filter(|name| input.scope.covers(name)) {
+        by_model.entry(name).or_default();
+    }
+    let faulty = faulty(input, &world);
+    by_model.into_iter().map(|(name, changes)| model(&world, sight, name, &changes, faulty.contains(name))).collect()
+}
+
+fn faulty<'a>(input: &'a PlanInput, world: &World<'a>) -> BTreeSet<&'a str> {
+    let errors = input.rendered.iter().filter(|one| one.findings.iter().any(stator_core::finding::Finding::is_error));
+    // A file that is too broken to say its name is still the one that the record names.
+    let sources: BTreeSet<&str> = input.broken.iter().map(|one| one.source.as_str()).collect();
+    let recorded = world.records().values().filter(|record| sources.contains(record.source.as_str()));
+    errors
+        .map(|one| one.model.as_str())
+        .chain(input.broken.iter().filter_map(|one| one.name.as_deref()))
+        .chain(recorded.map(|record| record.model.as_str()).filter(|model| !world.renders(model)))
+        .collect()
+}
+
+fn model(world: &World<'_>, sight: &Sight, name: &str, changes: &[&Change], faulty: bool) -> ModelStatus {
+    let input = world.input;
+    let record = world.records().get(name).copied();
+    let rendered = input.rendered.iter().find(|one| one.model == name);
+    let broken = input.broken.iter().find(|one| one.name.as_deref() == Some(name));
+    let workers = workers(world, changes);
+    let judged: Vec<(&Change, Verdict)> = changes
+        .iter()
+        .map(|change| {
+            let verdict = verdict(world, sight, change);
+            let endpoints = world.live(&change.object).and_then(health::Endpoints::of);
+            let verdict = match endpoints {
+                Some(one) => one.held_against(verdict, workers.get(&one.base).copied().unwrap_or(0)),
+                None => verdict,
+            };
+            (*change, verdict)
+        })
+        .collect();
+    let main = judged.iter().find(|(change, _)| {
+        matches!(change.object.kind.as_str(), "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest")
+    });
+    // A request that waits for its successor says nothing of the model any more, least of all that it failed.
+    let counts = |change: &Change| change.inventory.is_some() || change.object.kind != REQUEST.kind;
+    let counted: Vec<&(&Change, Verdict)> = judged.iter().filter(|(change, _)| counts(change)).collect();
+    let counted = if counted.is_empty() { judged.iter().collect() } else { counted };
+    let health = if judged.is_empty() {
+        Health::Unknown
+    } else {
+        counted.iter().map(|(_, one)| one.health).max().unwrap_or_default()
+    };
+    let sync = sync_state(changes, faulty);
+    let source = rendered
+        .map(|one| one.source.clone())
+        .or_else(|| broken.map(|one| one.source.clone()))
+        .or_else(|| record.map(|one| one.source.clone()))
+        .or_else(|| changes.first().map(|one| one.source.clone()))
+        .unwrap_or_default();
+    let live = main.and_then(|(change, _)| world.live(&change.object));
+    ModelStatus {
+        name: name.to_owned(),
+        namespace: input.namespace.clone(),
+        source,
+        sync,
+        health,
+        revision: record.map(|one| one.revision.clone()).unwrap_or_default(),
+        gpus: changes.iter().fold(0, |sum, one| sum.saturating_add(one.gpus.before)),
+        gpu_sku: changes.iter().find_map(|one| one.gpu_sku.clone()),
+        kind: main.map(|(change, _)| change.object.kind.clone()).unwrap_or_default(),
+        created: live.and_then(|live| live.text("/metadata/creationTimestamp")).map(str::to_owned),
+        drift: drift(world, changes),
+        message: message(&counted, changes, faulty, sync, health),
+        last_sync: record.and_then(|record| record.history.first()).map(|outcome| LastSync {
+            time: outcome.time.clone(),
+            result: outcome.result.clone(),
+            message: outcome.message.clone(),
+        }),
+        objects: judged.iter().flat_map(|(change, verdict)| lineage(world, sight, change, verdict)).collect(),
+    }
+}
+
+/// The workers that are ready for adapters, by base model.
+fn workers(world: &World<'_>, changes: &[&Change]) -> BTreeMap<String, u64> {
+    let mut workers: BTreeMap<String, u64> = BTreeMap::new();
+    for graph in changes.iter().filter_map(|change| world.live(&change.object)) {
+        for (base, ready) in health::ready_workers(graph) {
+            let sum = workers.entry(base).or_default();
+            *sum = sum.saturating_add(ready);
+        }
+    }
+    workers
+}
+
+/// An object, and the graph that it made.
+fn lineage(world: &World<'_>, sight: &Sight, change: &Change, verdict: &Verdict) -> Vec<ObjectStatus> {
+    let mut list = vec![ObjectStatus {
+        object: change.object.clone(),
+        action: change.action,
+        health: verdict.health,
+        message: verdict.message.clone(),
+    }];
+    if let Some(graph) = world.live(&change.object).and_then(|live| world.made_by(live)) {
+        let Verdict { health, message, terminal: _ } = judge_graph(graph, sight);
+        let message = format!("{message}; made by request {}", change.object.name);
+        list.push(ObjectStatus { object: graph.reference(), action: Action::Keep, health, message });
+    }
+    list
+}
+
+/// The verdict on a graph that a request made.
+fn judge_graph(graph: &Object, sight: &Sight) -> Verdict {
+    let known = Known { now: sight.now, ..Known::default() };
+    with_causes(health::judge_knowing(graph, known), graph, &sight.pods)
+}
+
+/// The health of a live object at the generation that was applied; what is not there is on its way or is not.
+fn verdict(world: &World<'_>, sight: &Sight, change: &Change) -> Verdict {
+    let missing = |health, message: &str| Verdict { health, message: message.to_owned(), terminal: false };
+    match world.live(&change.object) {
+        Some(live) => {
+            let applied = world.entry(&change.object).filter(|(_, entry)| entry.uid.as_deref() == live.uid());
+            let applied_generation = applied.and_then(|(_, entry)| entry.generation);
+            let known = Known { applied_generation, healthy_at: None, now: sight.now };
+            match world.made_by(live) {
+                Some(graph) => health::judge_with_graph(live, known, graph, judge_graph(graph, sight)),
+                None => with_causes(health::judge_knowing(live, known), live, &sight.pods),
+            }
+        }
+        None if world.damage(&change.object).is_some() => missing(Health::Unknown, "cannot be read from the cluster"),
+        None if change.action == Action::Keep => missing(Health::Progressing, "is applied with another model"),
+        None => missing(Health::Progressing, "is not there yet"),
+    }
+}
+
+/// The verdict on a graph with what its pods say of it.
+fn with_causes(verdict: Verdict, live: &Object, pods: &[Object]) -> Verdict {
+    if live.kind() != GRAPH.kind || matches!(verdict.health, Health::Healthy | Health::Suspended) {
+        return verdict;
+    }
+    let causes = health::pods::causes(live.name(), pods).join("; ");
+    if causes.is_empty() {
+        return verdict;
+    }
+    let causes = stator_core::mask::message(&causes, live.value());
+    Verdict { message: format!("{}; {causes}", verdict.message), ..verdict }
+}
+
+fn sync_state(changes: &[&Change], faulty: bool) -> SyncState {
+    if faulty || changes.iter().any(|one| one.action == Action::Blocked) {
+        SyncState::Blocked
+    } else if changes.is_empty() {
+        SyncState::Unknown
+    } else if changes.iter().all(|one| one.action == Action::Keep) {
+        SyncState::Synced
+    } else {
+        SyncState::OutOfSync
+    }
+}
+
+/// Fields that differ although what git wants is what was applied last.
+fn drift(world: &World<'_>, changes: &[&Change]) -> Vec<Drift> {
+    let mut list = Vec::new();
+    for change in changes {
+        let recorded = world.entry(&change.object).map(|(_, entry)| entry.digest.as_str());
+        let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
+        if recorded.is_none() || recorded != wanted {
+            continue;
+        }
+        let object = change.object.to_string();
+        if change.action == Action::Create && world.live(&change.object).is_none_or(Object::is_deleting) {
+            list.push(Drift {
+                object,
+                path: String::new(),
+                want: Value::from("present"),
+                have: Value::Null,
+                owner: String::new(),
+            });
+            continue;
+        }
+        list.extend(change.fields.iter().map(|field| Drift {
+            object: object.clone(),
+            path: field.path.to_string(),
+            want: mask::sideless(&field.new),
+            have: mask::sideless(&field.old),
+            owner: field.owner.clone(),
+        }));
+    }
+    list.sort_by(|a, b| (&a.object, &a.path).cmp(&(&b.object, &b.path)));
+    list
+}
+
+fn message(
+    judged: &[&(&Change, Verdict)],
+    changes: &[&Change],
+    faulty: bool,
+    sync: SyncState,
+    health: Health,
+) -> String {
+    if faulty {
+        return "has errors: see `stator validate`".to_owned();
+    }
+    if let Some((change, _)) = judged.iter().find(|(change, _)| change.action == Action::Blocked) {
+        return format!("{}: {}", change.object.name, change.reasons.join("; "));
+    }
+    if judged.is_empty() {
+        return "nothing of it is in the cluster".to_owned();
+    }
+    let worst = judged.iter().filter(|(_, verdict)| verdict.health == health);
+    // Among equals the graph says more than its volume: a claim is only ever the word where it is the worst.
+    let worst = worst.min_by_key(|(change, _)| change.object.kind == CLAIM.kind);
+    let several = judged.len() > 1;
+    match (worst, sync) {
+        (Some((change, verdict)), _) if !matches!(health, Health::Healthy | Health::Suspended) => {
+            if several {
+                format!("{}: {}", change.object.name, verdict.message)
+            } else {
+                verdict.message.clone()
+            }
+        }
+        (_, SyncState::OutOfSync) => {
+            let pending = changes.iter().filter(|change| change.action != Action::Keep).count();
+            format!("{pending} of {} objects differ from git", changes.len())
+        }
+        (Some((_, verdict)), _) => verdict.message.clone(),
+        (None, _) => String::new(),
+    }
+}

@@ -1,0 +1,96 @@
+//! Findings in the forms that people and CI systems read.
+
+mod ci;
+mod full;
+mod sarif;
+
+pub use ci::{github, gitlab, junit};
+pub use full::full;
+pub use sarif::sarif;
+
+use super::{Look, Tone, count, escape};
+use serde::Serialize;
+use stator_core::finding::{Finding, Location, Severity};
+
+/// Findings and what was looked at, as `validate --format json` prints them.
+#[derive(Debug, Serialize)]
+pub struct Report<'a> {
+    /// The findings, sorted.
+    pub findings: &'a [Finding],
+    /// How many files were read.
+    pub files: usize,
+    /// How many models they hold.
+    pub models: usize,
+}
+
+/// One line a finding: `models/a/model.yaml:3:5: error[yaml/type] message`.
+pub fn concise(findings: &[Finding], look: &Look) -> String {
+    findings
+        .iter()
+        .map(|finding| {
+            format!(
+                "{}: {} {}\n",
+                place(&finding.location),
+                look.paint(tone(finding.severity), &format!("{}[{}]", finding.severity, finding.rule.id)),
+                escape::line(&finding.message)
+            )
+        })
+        .collect()
+}
+
+/// A few lines a finding, without the source: what a plan shows.
+pub fn brief(findings: &[Finding], look: &Look) -> String {
+    findings
+        .iter()
+        .map(|finding| {
+            let head = look.paint(tone(finding.severity), &format!("{}[{}]", finding.severity, finding.rule.id));
+            let mut out = format!("{head}: {}\n", escape::line(&finding.message));
+            if !finding.location.file.is_empty() {
+                out.push_str(&format!("  --> {}\n", place(&finding.location)));
+            }
+            if !finding.help.is_empty() {
+                out.push_str(&format!("  = help: {}\n", escape::line(&finding.help)));
+            }
+            out
+        })
+        .collect()
+}
+
+/// The last line of a check: `2 errors and 1 warning in 14 models.`, or that all is well.
+pub fn closing(findings: &[Finding], models: usize) -> String {
+    let errors = findings.iter().filter(|finding| finding.is_error()).count();
+    let warnings = findings.len() - errors;
+    let models = count(models, "model", "models");
+    let counts: Vec<String> = [
+        (errors > 0).then(|| count(errors, "error", "errors")),
+        (warnings > 0).then(|| count(warnings, "warning", "warnings")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if counts.is_empty() {
+        format!("All checks passed ({models}).")
+    } else {
+        format!("Found {} ({models} checked).", counts.join(" and "))
+    }
+}
+
+fn tone(severity: Severity) -> Tone {
+    match severity {
+        Severity::Error => Tone::Bad,
+        Severity::Warning => Tone::Caution,
+    }
+}
+
+/// `file:line:column`, as far as it is known.
+pub fn place(location: &Location) -> String {
+    let file = if location.file.is_empty() { "repository".to_owned() } else { escape::line(&location.file) };
+    match (location.line, location.column) {
+        (0, _) => file,
+        (line, 0) => format!("{file}:{line}"),
+        (line, column) => format!("{file}:{line}:{column}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! The status of models as tables and data.
+
+use super::plan::short_revision;
+use super::table::{Cell, Table};
+use super::{Look, Tone, escape};
+use crate::plan::{Drift, ModelStatus, SyncState};
+use serde::Serialize;
+use serde_json::Value;
+use stator_core::dynamo::health::Health;
+
+/// What `status -o json` prints.
+#[derive(Debug, Serialize)]
+pub struct Report<'a> {
+    /// The models, sorted by name.
+    pub models: &'a [ModelStatus],
+}
+
+/// One line a model, and a line for each drifted field. `wide` adds namespace, kind and source.
+pub fn table(models: &[ModelStatus], wide: bool, now: jiff::Timestamp, look: &Look) -> String {
+    if models.is_empty() {
+        return "No models.\n".to_owned();
+    }
+    let mut headings = vec!["NAME", "SYNC", "HEALTH", "GPUS", "REVISION", "AGE"];
+    if wide {
+        headings.extend(["NAMESPACE", "KIND", "SOURCE", "LAST SYNC"]);
+    }
+    headings.push("MESSAGE");
+    let mut table = Table::new(&headings);
+    for model in models {
+        let mut row = vec![
+            Cell::plain(&model.name),
+            Cell::new(sync_tone(model.sync), model.sync.word()),
+            Cell::new(health_tone(model.health), model.health.word()),
+            Cell::plain(&gpus(model)),
+            Cell::plain(&short_revision(&model.revision)),
+            Cell::plain(&model.created.as_deref().map(|created| age(created, now)).unwrap_or_default()),
+        ];
+        if wide {
+            row.extend([
+                Cell::plain(&model.namespace),
+                Cell::plain(&model.kind),
+                Cell::plain(&model.source),
+                Cell::plain(&last_sync(model, now)),
+            ]);
+        }
+        row.push(Cell::plain(&model.message));
+        table.row(row);
+    }
+    let mut out = table.render(look);
+    for model in models {
+        out.push_str(&drifts(model, look));
+    }
+    out
+}
+
+/// `model/NAMESPACE/NAME`, one a line: what other commands take.
+pub fn names(models: &[ModelStatus]) -> String {
+    models
+        .iter()
+        .map(|model| format!("model/{}/{}\n", escape::line(&model.namespace), escape::line(&model.name)))
+        .collect()
+}
+
+/// Everything of one model: its objects, their health, and what drifted.
+pub fn details(model: &ModelStatus, now: jiff::Timestamp, look: &Look) -> String {
+    let created =
+        model.created.as_deref().map(|created| format!("{} ago ({})", age(created, now), escape::line(created)));
+    let mut out = String::new();
+    for (name, value) in [
+        ("Name", model.name.clone()),
+        ("Namespace", model.namespace.clone()),
+        ("Source", model.source.clone()),
+        ("Revision", short_revision(&model.revision)),
+        ("Sync", model.sync.word().to_owned()),
+        ("Health", model.health.word().to_owned()),
+        ("GPUs", gpus(model)),
+        ("Created", created.unwrap_or_default()),
+        ("Last sync", last_sync(model, now)),
+        ("Message", model.message.clone()),
+    ] {
+        let value = if value.is_empty() { "-".to_owned() } else { escape::line(&value) };
+        out.push_str(&format!("{}{value}\n", look.paint(Tone::Strong, &format!("{:<11}", format!("{name}:")))));
+    }
+    let mut table = Table::new(&["OBJECT", "ACTION", "HEALTH", "MESSAGE"]);
+    for object in &model.objects {
+        table.row([
+            Cell::plain(&object.object.to_string()),
+            Cell::plain(object.action.word()),
+            Cell::new(health_tone(object.health), object.health.word()),
+            Cell::plain(&object.message),
+        ]);
+    }
+    if !model.objects.is_empty() {
+        out.push('\n');
+        out.push_str(&table.render(look));
+    }
+    out + &drifts(model, look)
+}
+
+fn drifts(model: &ModelStatus, look: &Look) -> String {
+    model.drift.iter().map(|drift| format!("{}: {}\n", look.paint(Tone::Caution, "drift"), drifted(drift))).collect()
+}
+
+fn drifted(drift: &Drift) -> String {
+    let object = escape::line(&drift.object);
+    if drift.path.is_empty() {
+        return format!("{object} is gone from the cluster");
+    }
+    let say = |value: &Value| escape::line(&escape::cut(&value.to_string(), 80));
+    let owner =
+        if drift.owner.is_empty() { String::new() } else { format!(" (owned by {})", escape::line(&drift.owner)) };
+    let path = escape::line(&drift.path);
+    format!("{object} {path}: git says {}, the cluster has {}{owner}", say(&drift.want), say(&drift.have))
+}
+
+/// `Succeeded 3d ago`.
+fn last_sync(model: &ModelStatus, now: jiff::Timestamp) -> String {
+    let Some(last) = &model.last_sync else { return String::new() };
+    match age(&last.time, now).as_str() {
+        "" => last.result.clone(),
+        age => format!("{} {age} ago", last.result),
+    }
+}
+
+fn gpus(model: &ModelStatus) -> String {
+    match (&model.gpu_sku, model.gpus) {
+        (_, 0) => "0".to_owned(),
+        (Some(sku), gpus) => format!("{gpus} {sku}"),
+        (None, gpus) => gpus.to_string(),
+    }
+}
+
+/// How long ago, in its largest unit: `45s`, `12m`, `5h`, `3d`. Empty for what is no time.
+pub fn age(then: &str, now: jiff::Timestamp) -> String {
+    let Ok(then) = then.parse::<jiff::Timestamp>() else { return String::new() };
+    let seconds = now.duration_since(then).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn sync_tone(sync: SyncState) -> Tone {
+    match sync {
+        SyncState::Synced => Tone::Good,
+        SyncState::OutOfSync | SyncState::Unknown => Tone::Caution,
+        SyncState::Blocked => Tone::Bad,
+    }
+}
+
+fn health_tone(health: Health) -> Tone {
+    match health {
+        Health::Healthy => Tone::Good,
+        Health::Progressing | Health::Suspended | Health::Unknown => Tone::Caution,
+        Health::Degraded | Health::Failed => Tone::Bad,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::LastSync;
+    use serde_json::json;
+
+    fn llama() -> ModelStatus {
+        ModelStatus {
+            name: "llama-3-70b".into(),
+            namespace: "prod".into(),
+            source: "models/llama-3-70b/model.yaml".into(),
+            sync: SyncState::OutOfSync,
+            health: Health::Progressing,
+            revision: "3f2a91c0000000000000000000000000000000ab".into(),
+            gpus: 12,
+            gpu_sku: Some("h200_sxm".into()),
+            kind: "DynamoGraphDeployment".into(),
+            created: Some("2026-01-01T00:00:00Z".into()),
+            drift: vec![Drift {
+                object: "DynamoGraphDeployment prod/llama-3-70b".into(),
+                path: "spec.components[name=decode].replicas".into(),
+                want: json!(3),
+                have: json!(2),
+                owner: "kubectl-edit".into(),
+            }],
+            message: "decode has 2 of 3 replicas\u{1b}[2J".into(),
+            last_sync: Some(LastSync {
+                time: "2026-01-04T00:50:00Z".into(),
+                result: "Succeeded".into(),
+                message: String::new(),
+            }),
+            objects: Vec::new(),
+        }
+    }
+
+    fn now() -> jiff::Timestamp {
+        "2026-01-04T01:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn drift_is_named_below_the_table() {
+        insta::assert_snapshot!(table(&[llama()], false, now(), &Look::default()), @r"
+        NAME         SYNC       HEALTH       GPUS         REVISION  AGE  MESSAGE
+        llama-3-70b  OutOfSync  Progressing  12 h200_sxm  3f2a91c   3d   decode has 2 of 3 replicas\u{1b}[2J
+        drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git says 3, the cluster has 2 (owned by kubectl-edit)
+        ");
+        insta::assert_snapshot!(table(&[llama()], true, now(), &Look::default()), @r"
+        NAME         SYNC       HEALTH       GPUS         REVISION  AGE  NAMESPACE  KIND                   SOURCE                         LAST SYNC          MESSAGE
+        llama-3-70b  OutOfSync  Progressing  12 h200_sxm  3f2a91c   3d   prod       DynamoGraphDeployment  models/llama-3-70b/model.yaml  Succeeded 10m ago  decode has 2 of 3 replicas\u{1b}[2J
+        drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git says 3, the cluster has 2 (owned by kubectl-edit)
+        ");
+        insta::assert_snapshot!(names(&[llama()]), @"model/prod/llama-3-70b");
+        insta::assert_snapshot!(details(&llama(), now(), &Look::default()), @r"
+        Name:      llama-3-70b
+        Namespace: prod
+        Source:    models/llama-3-70b/model.yaml
+        Revision:  3f2a91c
+        Sync:      OutOfSync
+        Health:    Progressing
+        GPUs:      12 h200_sxm
+        Created:   3d ago (2026-01-01T00:00:00Z)
+        Last sync: Succeeded 10m ago
+        Message:   decode has 2 of 3 replicas\u{1b}[2J
+        drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git says 3, the cluster has 2 (owned by kubectl-edit)
+        ");
+    }
+
+    #[test]
+    fn ages_are_in_their_largest_unit() {
+        let ages: Vec<String> =
+            ["2026-01-04T00:59:30Z", "2026-01-04T00:30:00Z", "2026-01-03T20:00:00Z", "2026-02-01T00:00:00Z", "soon"]
+                .iter()
+                .map(|then| age(then, now()))
+                .collect();
+        assert_eq!(ages, ["30s", "30m", "5h", "0s", ""]);
+    }
+}

@@ -1,0 +1,378 @@
+//! One component of a graph: the frontend, a worker, or a further one.
+
+use super::engine::{self, Inputs, Role};
+use super::graph::{Graph, named};
+use super::hardware;
+use super::pod::{self, Container, Environment, PodTemplate};
+use super::{Context, planner, rules};
+use crate::intent::model::{self, ComponentType, Replica, RouterMode, Scaling, Secrets, Worker};
+use crate::intent::scalar::ComponentName;
+use serde_json::{Map, Value};
+use stator_core::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, env as names};
+use stator_core::dynamo::v1beta1::{Component, ModelRef, Multinode};
+
+/// The rank that engines reserve room for when no adapter says more (upstream's LoRA example).
+const DEFAULT_RANK: u32 = 64;
+
+/// The frontend.
+pub(super) fn frontend(context: &mut Context<'_>, graph: &Graph<'_>) -> Component {
+    let default = model::Frontend::default();
+    let written = graph.serving.frontend.as_ref().unwrap_or(&default);
+    let mut env = Environment::default();
+    if let Some(mode) = written.router {
+        env.set(names::ROUTER_MODE, router_mode(mode));
+        if mode == RouterMode::Kv
+            && let Some(size) = graph.block_size()
+        {
+            env.set(names::KV_BLOCK_SIZE, size.to_string());
+        }
+    }
+    env.layer(&written.env);
+    let image = written.image.as_ref().map(ToString::to_string).or_else(|| engine_image(graph));
+    require_image(context, "spec.serving.frontend", image.as_deref(), written.template.as_ref());
+    let mut pod = PodTemplate::of(Container {
+        image,
+        // Given arguments replace the operator's command line, whose program they need: `python3 -m dynamo.frontend`.
+        command: match &written.command {
+            Some(command) => command.clone(),
+            None if written.args.is_empty() => Vec::new(),
+            None => vec!["python3".to_owned()],
+        },
+        args: written.args.clone(),
+        working_dir: written.working_dir.clone(),
+        env: env.items(),
+        env_from: pod::env_from(written.secrets.as_ref()),
+        resources: pod::resources(written.resources.as_ref(), 0, ""),
+        ..Container::default()
+    });
+    if let Some(cache) = graph.spec.cache.as_ref().filter(|_| graph.spec.model.starts_with('/')) {
+        // The frontend reads the tokenizer from where the model is.
+        pod.mount_cache(cache);
+    }
+    pod.pull_with(written.secrets.as_ref().or(graph.spec.secrets.as_ref()));
+    pod.probe(written.probes.as_ref());
+    Component {
+        replicas: Some(i64::from(written.replicas.unwrap_or(1))),
+        pod_template: Some(pod.finish(written.template.as_ref())),
+        ..named(written.name.as_ref().map_or("frontend", ComponentName::as_str), Some("frontend"))
+    }
+}
+
+/// A worker of `serving`.
+pub(super) fn worker(
+    context: &mut Context<'_>,
+    graph: &Graph<'_>,
+    name: &'static str,
+    role: Role,
+    worker: &Worker,
+) -> Component {
+    let spec = graph.spec;
+    let path = format!("spec.serving.{name}");
+    let shape = Replica::of_worker(worker, spec.engine, spec.hardware.as_ref());
+
+    let adapters = !spec.adapters.is_empty();
+    let inputs = Inputs {
+        model: &spec.model,
+        served_name: spec.served_name.as_deref(),
+        worker,
+        role,
+        kv_events: graph.kv_events,
+        adapter_rank: adapters.then(|| {
+            spec.adapters.iter().map(|adapter| adapter.max_rank.unwrap_or(DEFAULT_RANK)).max().unwrap_or(DEFAULT_RANK)
+        }),
+    };
+    let (command, args) = command_line(context, graph, &path, &inputs);
+    let mut env = Environment::default();
+    env.cache(spec.cache.as_ref());
+    if adapters {
+        for (name, value) in graph.table.adapter_env {
+            env.set(name, *value);
+        }
+    }
+    env.layer(&spec.env);
+    env.layer(&worker.env);
+
+    let image = worker.image.as_ref().map(ToString::to_string).or_else(|| engine_image(graph));
+    require_image(context, &path, image.as_deref(), worker.template.as_ref());
+    let gpu = spec.hardware.as_ref().and_then(|hardware| hardware.gpu);
+    let secrets = worker.secrets.as_ref().or(spec.secrets.as_ref());
+    let needed = graph.table.working_dir.filter(|_| worker.command.is_none()).map(str::to_owned);
+    let mut pod = PodTemplate::of(Container {
+        image: image.clone(),
+        command,
+        args,
+        working_dir: worker.working_dir.clone().or(needed),
+        env: env.items(),
+        env_from: pod::env_from(secrets),
+        resources: pod::resources(worker.resources.as_ref(), shape.gpus_per_pod(), hardware::gpu_resource(gpu)),
+        ..Container::default()
+    });
+    if let Some(cache) = &spec.cache {
+        pod.mount_cache(cache);
+    }
+    if graph.picker {
+        pod.spec.containers.push(sidecar(secrets, image));
+    }
+    pod.pull_with(secrets);
+    pod.probe(worker.probes.as_ref());
+    pod.place(spec.hardware.as_ref(), shape.gpus > 0);
+    pod.roll(worker.rollout.as_ref().or(spec.rollout.as_ref()));
+
+    Component {
+        replicas: Some(replicas(worker.replicas, worker.scaling)),
+        multinode: multinode(shape),
+        shared_memory_size: worker.shared_memory.as_ref().map(|size| size.as_str().into()),
+        model_ref: adapters.then(|| ModelRef { name: spec.model.clone(), ..ModelRef::default() }),
+        scaling_adapter: worker.scaling.map(|_| Map::new()),
+        frontend_sidecar: graph.picker.then(|| SIDECAR_FRONTEND.to_owned()),
+        pod_template: Some(pod.finish(worker.template.as_ref())),
+        ..named(
+            worker.name.as_ref().map_or(name, ComponentName::as_str),
+            Some(worker.component_type.map_or(graph.table.component_type(role), type_name)),
+        )
+    }
+}
+
+/// The engine's command line, or the worker's own with the settings that it names filled in.
+fn command_line(
+    context: &mut Context<'_>,
+    graph: &Graph<'_>,
+    path: &str,
+    inputs: &Inputs<'_>,
+) -> (Vec<String>, Vec<String>) {
+    let worker = inputs.worker;
+    let Some(command) = &worker.command else {
+        if graph.table.module.is_empty() {
+            context.error(
+                crate::intent::rules::MODEL_ENGINE,
+                path,
+                "engine `custom` has no command line of its own, and the worker gives none",
+                "write the program under `command`, and its arguments under `args`",
+            );
+        }
+        for field in graph.table.ignored(inputs) {
+            context.warning(
+                rules::SETTING_IGNORED,
+                &format!("{path}.{field}"),
+                format!("`{field}` does nothing: the engine has no such setting"),
+                "remove it, or write the engine's own flag under `args`",
+            );
+        }
+        for (field, written, implied) in graph.table.misfits(inputs) {
+            context.warning(
+                rules::PARALLEL_SIZE,
+                &format!("{path}.{field}"),
+                format!("`{field}` is {written}, and this engine can only switch it on: its size will be {implied}"),
+                format!("write {implied}, or change the parallel sizes that it follows from"),
+            );
+        }
+        return (["python3", "-m", graph.table.module].map(str::to_owned).to_vec(), graph.table.args(inputs));
+    };
+    let whole: Vec<&String> = command.iter().chain(&worker.args).collect();
+    for setting in engine::settings() {
+        let Some(field) = setting.worker_field() else { continue };
+        // Parallel sizes say how many GPUs a replica has, even where the command line leaves them out.
+        if inputs.text(setting).is_some() && !inputs.names(setting, &whole) && !setting.counts_gpus() {
+            context.warning(
+                rules::SETTING_IGNORED,
+                &format!("{path}.{field}"),
+                format!("`{field}` does nothing: the worker's own command line does not name it"),
+                format!("write `<{field}>` where its value belongs, or remove `{field}`"),
+            );
+        }
+    }
+    if worker.engine_options.is_some() {
+        context.warning(
+            rules::SETTING_IGNORED,
+            &format!("{path}.engineOptions"),
+            "`engineOptions` does nothing: the worker brings its own command line",
+            "write the engine's own flag under `args`",
+        );
+    }
+    let mut unknown = Vec::new();
+    let mut filled = |list: &[String]| list.iter().map(|text| inputs.fill(text, &mut unknown)).collect::<Vec<_>>();
+    let line = (filled(command), filled(&worker.args));
+    unknown.sort_unstable();
+    unknown.dedup();
+    for word in unknown {
+        context.error(
+            rules::COMMAND_LINE,
+            &format!("{path}.command"),
+            format!("the command line names `<{word}>`, and `{word}` has no value"),
+            format!("give `{word}`, or write its value in place of `<{word}>`"),
+        );
+    }
+    line
+}
+
+/// A further component of `components`.
+pub(super) fn further(
+    context: &mut Context<'_>,
+    graph: &Graph<'_>,
+    name: &str,
+    written: &model::Component,
+) -> Component {
+    let spec = graph.spec;
+    let path = format!("spec.components.{name}");
+    let shape = Replica::of_component(written, spec.hardware.as_ref());
+
+    let mut command = written.command.clone();
+    let mut args = Vec::new();
+    let mut epp_config = None;
+    let mut env = Environment::default();
+    match written.component_type {
+        Some(ComponentType::Planner) => {
+            if let Some(config) = planner::config(graph, written) {
+                if command.is_empty() {
+                    command = ["python3", "-m", "dynamo.planner"].map(str::to_owned).to_vec();
+                }
+                args = vec!["--config".to_owned(), config];
+            }
+        }
+        Some(ComponentType::Epp) => {
+            epp_config = written.config.as_ref().map(|config| {
+                let mut wrapped = Map::new();
+                wrapped.insert("config".to_owned(), Value::Object(config.clone()));
+                wrapped
+            });
+            env.set(names::MODEL_NAME, spec.served_name.as_deref().unwrap_or(&spec.model));
+            env.set(names::ENFORCE_DISAGG, if graph.serving.prefill.is_some() { "true" } else { "false" });
+            if let Some(size) = graph.block_size() {
+                env.set(names::KV_BLOCK_SIZE, size.to_string());
+            }
+        }
+        Some(ComponentType::Frontend | ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode)
+        | None => {
+            if written.config.is_some() {
+                context.warning(
+                    rules::SETTING_IGNORED,
+                    &format!("{path}.config"),
+                    "`config` does nothing here: only a planner and an endpoint picker take one",
+                    "remove it, or pass settings under `args`",
+                );
+            }
+        }
+    }
+    args.extend(written.args.iter().cloned());
+    env.layer(&spec.env);
+    env.layer(&written.env);
+
+    let image = written.image.as_ref().map(ToString::to_string).or_else(|| component_image(graph, written));
+    require_image(context, &path, image.as_deref(), written.template.as_ref());
+    let gpu = spec.hardware.as_ref().and_then(|hardware| hardware.gpu);
+    let of_model = || spec.secrets.as_ref().filter(|_| takes_secrets(written.component_type));
+    let mut pod = PodTemplate::of(Container {
+        image,
+        command,
+        args,
+        working_dir: written.working_dir.clone(),
+        env: env.items(),
+        env_from: pod::env_from(written.secrets.as_ref().or_else(of_model)),
+        resources: pod::resources(written.resources.as_ref(), shape.gpus_per_pod(), hardware::gpu_resource(gpu)),
+        ..Container::default()
+    });
+    pod.pull_with(written.secrets.as_ref().or(spec.secrets.as_ref()));
+    pod.probe(written.probes.as_ref());
+    pod.place(spec.hardware.as_ref().filter(|_| shape.gpus > 0), shape.gpus > 0);
+    pod.roll(written.rollout.as_ref());
+
+    Component {
+        replicas: Some(replicas(written.replicas, written.scaling)),
+        multinode: multinode(shape),
+        shared_memory_size: written.shared_memory.as_ref().map(|size| size.as_str().into()),
+        scaling_adapter: written.scaling.map(|_| Map::new()),
+        epp_config,
+        pod_template: Some(pod.finish(written.template.as_ref())),
+        ..named(name, written.component_type.map(type_name))
+    }
+}
+
+/// The operator starts one pod a node.
+fn multinode(replica: Replica) -> Option<Multinode> {
+    (replica.nodes > 1).then(|| Multinode { node_count: i64::from(replica.nodes) })
+}
+
+/// How many replicas, or, with `scaling`, how many to start with.
+fn replicas(written: Option<u32>, scaling: Option<Scaling>) -> i64 {
+    let start = match scaling {
+        Some(Scaling::Bounds(bounds)) => written.unwrap_or(bounds.min).clamp(bounds.min, bounds.max.max(bounds.min)),
+        Some(Scaling::External(_)) | None => written.unwrap_or(1),
+    };
+    i64::from(start)
+}
+
+/// The frontend that an endpoint picker finds beside each worker (upstream's `gaie` examples).
+fn sidecar(secrets: Option<&Secrets>, image: Option<String>) -> Container {
+    Container {
+        name: SIDECAR_FRONTEND,
+        image,
+        args: ["-m", "dynamo.frontend", "--router-mode", "direct"].map(str::to_owned).to_vec(),
+        env_from: pod::env_from(secrets),
+        ..Container::default()
+    }
+}
+
+/// Workers load weights and an endpoint picker a tokenizer; nobody else needs the token.
+fn takes_secrets(component_type: Option<ComponentType>) -> bool {
+    match component_type {
+        Some(ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode | ComponentType::Epp) => true,
+        Some(ComponentType::Frontend | ComponentType::Planner) | None => false,
+    }
+}
+
+/// The image of workers and frontend: the intent's own, else NVIDIA's for the engine.
+fn engine_image(graph: &Graph<'_>) -> Option<String> {
+    let known = graph.spec.runtime.as_ref().filter(|_| !graph.table.image.is_empty());
+    let runtime = || known.map(|version| registry::image(graph.table.image, version.as_str()));
+    graph.spec.image.as_ref().map(ToString::to_string).or_else(runtime)
+}
+
+/// The image of a further component: a planner and an endpoint picker have their own.
+fn component_image(graph: &Graph<'_>, component: &model::Component) -> Option<String> {
+    let of_runtime = |name| graph.spec.runtime.as_ref().map(|version| registry::image(name, version.as_str()));
+    match component.component_type {
+        Some(ComponentType::Planner) => of_runtime(PLANNER_IMAGE),
+        Some(ComponentType::Epp) => of_runtime(EPP_IMAGE),
+        Some(ComponentType::Frontend | ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode)
+        | None => engine_image(graph),
+    }
+}
+
+fn require_image(context: &mut Context<'_>, path: &str, image: Option<&str>, template: Option<&Map<String, Value>>) {
+    if image.is_none() && !template.is_some_and(model::names_image) {
+        let help = if context.intent.model.spec.image.is_some() {
+            "give the component its own `image`: that of the model is the engine's"
+        } else {
+            "give `spec.runtime`, such as `1.2.0`, or the component its own `image`"
+        };
+        context.error(
+            crate::intent::rules::MODEL_IMAGE,
+            path,
+            "no image: the component names none, and none follows from `runtime`",
+            help,
+        );
+    }
+}
+
+pub(super) fn router_mode(mode: RouterMode) -> &'static str {
+    match mode {
+        RouterMode::RoundRobin => "round-robin",
+        RouterMode::Random => "random",
+        RouterMode::PowerOfTwo => "power-of-two",
+        RouterMode::Kv => "kv",
+        RouterMode::Direct => "direct",
+        RouterMode::LeastLoaded => "least-loaded",
+        RouterMode::DeviceAwareWeighted => "device-aware-weighted",
+    }
+}
+
+fn type_name(component_type: ComponentType) -> &'static str {
+    match component_type {
+        ComponentType::Frontend => "frontend",
+        ComponentType::Worker => "worker",
+        ComponentType::Prefill => "prefill",
+        ComponentType::Decode => "decode",
+        ComponentType::Planner => "planner",
+        ComponentType::Epp => "epp",
+    }
+}

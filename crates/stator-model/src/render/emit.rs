@@ -1,0 +1,116 @@
+//! Desired objects as text: YAML documents that every reader reads alike, or a JSON `List`.
+
+use crate::intent::format::{FormatError, format};
+use crate::intent::lock::ModelLock;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+use stator_core::object::Object;
+
+/// Why objects could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum EmitError {
+    /// The serializer refused a value.
+    #[error("cannot write {object} as YAML: {reason}; use `-o json`")]
+    Yaml {
+        /// The object.
+        object: String,
+        /// What the serializer said.
+        reason: String,
+    },
+    /// A lock that cannot be brought into the form that `stator fmt` gives it.
+    #[error("cannot write the lock of {model}: {cause}")]
+    Lock {
+        /// The model.
+        model: String,
+        /// What the formatter said.
+        #[source]
+        cause: FormatError,
+    },
+}
+
+/// What stands above every lock.
+const LOCK_HEADER: &str = "\
+# Written by `stator lock`: the graph that Dynamo's profiler chose for this model. Do not edit it. Change the graph with
+# `overrides` in the intent; when the intent asks for something else, `stator lock` writes the file anew.
+";
+
+/// A lock as its file, in the form that `stator fmt` gives it.
+///
+/// # Errors
+/// When the graph holds text that YAML cannot carry unharmed.
+pub fn lock(lock: &ModelLock) -> Result<String, EmitError> {
+    let model = lock.metadata.name.to_string();
+    let unreadable = |reason: String| EmitError::Yaml { object: format!("the lock of {model}"), reason };
+    let value = serde_json::to_value(lock).map_err(|error| unreadable(error.to_string()))?;
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    let text = serde_saphyr::to_string_with_options(&Ordered(&value), options)
+        .map_err(|error| unreadable(error.to_string()))?;
+    format(&format!("{LOCK_HEADER}{text}")).map_err(|cause| EmitError::Lock { model, cause })
+}
+
+/// YAML documents in the order given, each after a `---`.
+///
+/// Strings that YAML 1.1 reads as something else (`yes`, `0644`, `1e3`, `12:30`) are quoted, since kubectl and many
+/// tools still read YAML 1.1.
+pub fn yaml_documents(objects: &[&Object]) -> Result<String, EmitError> {
+    let mut text = String::new();
+    for object in objects {
+        text.push_str("---\n");
+        text.push_str(&yaml(object)?);
+    }
+    Ok(text)
+}
+
+/// One object as a YAML document without a leading `---`.
+pub fn yaml(object: &Object) -> Result<String, EmitError> {
+    // Folded scalars hide how long a line of arguments is, and a folded JSON text no longer reads as JSON.
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(&Ordered(object.value()), options)
+        .map_err(|reason| EmitError::Yaml { object: object.reference().to_string(), reason: reason.to_string() })
+}
+
+/// A Kubernetes `List` of the objects, indented, with a newline at the end.
+///
+/// # Errors
+/// None that a value of JSON could cause; the serializer's own are passed on.
+pub fn json_list(objects: &[&Object]) -> Result<String, serde_json::Error> {
+    /// Its fields in the order of their names, as in every other JSON of stator's.
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct List<'a> {
+        api_version: &'static str,
+        items: &'a [&'a Object],
+        kind: &'static str,
+    }
+    let mut text = serde_json::to_string_pretty(&List { api_version: "v1", items: objects, kind: "List" })?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Fields that come first wherever they stand, in this order; the others follow by name. So a manifest reads from what
+/// a thing is to what it has.
+const FIRST: [&str; 10] =
+    ["apiVersion", "kind", "metadata", "name", "namespace", "type", "image", "command", "args", "replicas"];
+
+/// A value that is written in reading order.
+struct Ordered<'a>(&'a Value);
+
+impl Serialize for Ordered<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(fields) => {
+                let mut map = serializer.serialize_map(Some(fields.len()))?;
+                let first = FIRST.iter().filter_map(|name| fields.get_key_value(*name));
+                let others = fields.iter().filter(|(name, _)| !FIRST.contains(&name.as_str()));
+                for (name, value) in first.chain(others) {
+                    map.serialize_entry(name, &Ordered(value))?;
+                }
+                map.end()
+            }
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Ordered)),
+            scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+                scalar.serialize(serializer)
+            }
+        }
+    }
+}

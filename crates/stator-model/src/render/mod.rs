@@ -1,0 +1,295 @@
+//! `Model` → desired objects. Pure and deterministic to the byte; v1beta1 only.
+
+mod adapter;
+mod cache;
+mod component;
+pub mod emit;
+pub mod engine;
+mod generated;
+mod graph;
+pub mod hardware;
+mod judge;
+mod locked;
+pub mod merge;
+mod metadata;
+mod overrides;
+mod planner;
+mod pod;
+pub mod profiled;
+mod request;
+pub mod rules;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::intent::Intent;
+use crate::intent::model::Scaling;
+use rayon::prelude::*;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::kinds;
+use stator_core::dynamo::v1beta1::{GraphSpec, to_value};
+use stator_core::finding::{self, Finding, Rule};
+use stator_core::object::Object;
+use std::collections::BTreeMap;
+
+/// When an object is applied; pruning goes the other way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Volumes first: pods wait for them.
+    Cache,
+    /// The graph or the request.
+    Graph,
+    /// Adapters, once the graph is Ready: an earlier load fails (`ai-runway#84`).
+    Adapter,
+}
+
+/// One rendered object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Desired {
+    /// The object, with labels, namespace, and without anything that a cluster fills in.
+    pub object: Object,
+    /// When it is applied.
+    pub stage: Stage,
+    /// False for objects that are kept when the model goes (weights).
+    pub prune: bool,
+    /// How many replicas to start with, by component, where a scaling adapter or a planner decides later. They are not
+    /// in `object`: a new graph is seeded with them under a second field manager, which then lets go.
+    pub initial_replicas: BTreeMap<String, u64>,
+    /// Between how many replicas they may decide, by component, where the intent gives bounds.
+    pub bounds: BTreeMap<String, (u64, u64)>,
+}
+
+impl Desired {
+    /// The object as it is first created: with the initial replicas put in.
+    pub fn seeded(&self) -> Object {
+        let mut value = self.object.value().clone();
+        let components = value.pointer_mut("/spec/components").and_then(Value::as_array_mut);
+        for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let start = component.get("name").and_then(Value::as_str).and_then(|name| self.initial_replicas.get(name));
+            if let Some(start) = start {
+                component.insert("replicas".to_owned(), (*start).into());
+            }
+        }
+        Object::from_value(value).unwrap_or_else(|_| self.object.clone())
+    }
+}
+
+/// What one model renders to.
+#[derive(Clone, Debug)]
+pub struct Rendered {
+    /// The model's name.
+    pub model: String,
+    /// Path of its `model.yaml` from the root.
+    pub source: String,
+    /// Its objects in apply order. Empty when there is an error.
+    pub objects: Vec<Desired>,
+    /// Errors (nothing may be applied) and warnings.
+    pub findings: Vec<Finding>,
+    /// Managers that may be overruled (`spec.takeOver`).
+    pub take_over: Vec<String>,
+    /// The `spec` that it was rendered from, with defaults and overlay merged: what the model's record keeps.
+    pub intent: Value,
+}
+
+/// Where a model is rendered to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The repository's name, for the label `stator.dev/repository`.
+    pub repository: String,
+    /// The environment's name, for the label `stator.dev/environment`.
+    pub environment: String,
+    /// The namespace.
+    pub namespace: String,
+    /// What the cluster has beside Dynamo's operator, as far as it is known.
+    pub platform: Platform,
+}
+
+/// What rendering one model carries along: the intent, where it goes, what was found on the way.
+pub(crate) struct Context<'a> {
+    pub(crate) intent: &'a Intent,
+    pub(crate) target: &'a Target,
+    findings: Vec<Finding>,
+}
+
+impl Context<'_> {
+    fn error(&mut self, rule: Rule, path: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.push(Finding::error(rule, self.intent.origins.locate(path), message, help));
+    }
+
+    fn warning(&mut self, rule: Rule, path: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.push(Finding::warning(rule, self.intent.origins.locate(path), message, help));
+    }
+}
+
+/// Renders one model. With an error among the findings there are no objects: half a model is never applied.
+pub fn render(intent: &Intent, target: &Target) -> Rendered {
+    let mut rendered = attempt(intent, target);
+    if rendered.findings.iter().any(Finding::is_error) {
+        rendered.objects.clear();
+    }
+    rendered
+}
+
+/// Renders one model as far as it goes, whatever the findings say: to see what it lacks, never to apply it.
+pub fn attempt(intent: &Intent, target: &Target) -> Rendered {
+    let mut context = Context { intent, target, findings: Vec::new() };
+    let mut objects = objects(&mut context);
+    objects.sort_by_key(|desired| desired.stage);
+    let mut findings = context.findings;
+    finding::sort(&mut findings);
+    Rendered {
+        model: intent.model.metadata.name.to_string(),
+        source: intent.source.clone(),
+        objects,
+        findings,
+        take_over: intent.model.spec.take_over.clone(),
+        // A spec was read from YAML, so its keys are texts, and writing it cannot fail.
+        intent: serde_json::to_value(&intent.model.spec).unwrap_or_default(),
+    }
+}
+
+/// The request of a model by target, whether its result is locked or not. `None` for a model that has none, or whose
+/// request has errors, which [`render`] reports.
+pub fn request(intent: &Intent, target: &Target) -> Option<Object> {
+    intent.model.spec.sla.as_ref()?;
+    let unlocked = Intent { lock: None, ..intent.clone() };
+    let objects = render(&unlocked, target).objects;
+    objects.into_iter().map(|desired| desired.object).find(|object| object.kind() == kinds::REQUEST.kind)
+}
+
+/// Renders many models on all cores, in the order given.
+pub fn render_all(intents: &[Intent], target: &Target) -> Vec<Rendered> {
+    intents.par_iter().map(|intent| render(intent, target)).collect()
+}
+
+fn objects(context: &mut Context<'_>) -> Vec<Desired> {
+    let intent = context.intent;
+    let model = &intent.model.spec;
+    let mut drafts = Vec::with_capacity(2 + model.adapters.len());
+    if let Some(claim) = cache::draft(context) {
+        drafts.push(claim);
+    }
+    match (&model.serving, &model.sla) {
+        (Some(_), Some(_)) => context.error(
+            crate::intent::rules::MODEL_SHAPE,
+            "spec.sla",
+            "both `serving` and `sla` are given: one says how the model runs, the other asks Dynamo to find out",
+            "keep one of them",
+        ),
+        (None, Some(sla)) => drafts.push(match &intent.lock {
+            Some(lock) => locked::draft(context, lock),
+            None => request::draft(context, sla),
+        }),
+        (Some(serving), None) => {
+            let spec = graph::spec(context, serving);
+            drafts.push(graph_draft(context, spec));
+        }
+        (None, None) => context.error(
+            crate::intent::rules::MODEL_SHAPE,
+            "spec",
+            "neither `serving` nor `sla` is given, so there is nothing to run",
+            "add `serving: {worker: {}}`, or targets under `sla`",
+        ),
+    }
+    adapter::drafts(context, &mut drafts);
+    overrides::apply(context, &mut drafts);
+    drafts.into_iter().filter_map(|draft| finish(context, draft)).collect()
+}
+
+/// An object on its way: overrides and checks come before it is [`Desired`].
+#[derive(Debug)]
+pub(crate) struct Draft {
+    /// Which kind.
+    pub(crate) kind: kinds::Kind,
+    /// The whole object.
+    pub(crate) value: Map<String, Value>,
+    /// Where in the intent it comes from, for findings.
+    pub(crate) path: String,
+    stage: Stage,
+    prune: bool,
+}
+
+fn graph_draft(context: &Context<'_>, spec: GraphSpec) -> Draft {
+    let name = context.intent.model.metadata.name.as_str();
+    Draft {
+        kind: kinds::GRAPH,
+        value: metadata::object(context, kinds::GRAPH, name, to_value(&spec), true),
+        path: "spec".to_owned(),
+        stage: Stage::Graph,
+        prune: true,
+    }
+}
+
+/// Judges a draft as Dynamo's admission would, and takes out the replicas that are somebody else's.
+fn finish(context: &mut Context<'_>, draft: Draft) -> Option<Desired> {
+    let Draft { kind, mut value, path, stage, prune } = draft;
+    let initial_replicas = if kind == kinds::GRAPH { take_replicas(&mut value) } else { BTreeMap::new() };
+    match Object::from_value(Value::Object(value)) {
+        Ok(object) => {
+            judge::judge(context, &object, &path);
+            let bounds = if kind == kinds::GRAPH { bounds(context, &object) } else { BTreeMap::new() };
+            Some(Desired { object, stage, prune, initial_replicas, bounds })
+        }
+        Err(reason) => {
+            context.error(
+                crate::intent::rules::MODEL_OVERRIDE,
+                "spec.overrides",
+                format!("the {} is no object any more: {reason}", kind.kind),
+                "remove the override of `apiVersion`, `kind` or `metadata`",
+            );
+            None
+        }
+    }
+}
+
+/// The bounds of `scaling`, of the components that the graph really has.
+fn bounds(context: &Context<'_>, graph: &Object) -> BTreeMap<String, (u64, u64)> {
+    let Some(serving) = &context.intent.model.spec.serving else { return BTreeMap::new() };
+    let workers = [("worker", &serving.worker), ("prefill", &serving.prefill), ("decode", &serving.decode)];
+    let further = context.intent.model.spec.components.iter().map(|(name, own)| (name.as_str(), own.scaling));
+    let scaling = workers.into_iter().filter_map(|(name, own)| Some((name, own.as_ref()?.scaling))).chain(further);
+    let components = graph.spec().get("components").and_then(Value::as_array);
+    let there = |name: &str| {
+        components.is_some_and(|all| all.iter().any(|one| one.get("name").and_then(Value::as_str) == Some(name)))
+    };
+    scaling
+        .filter_map(|(name, scaling)| match scaling? {
+            Scaling::Bounds(bounds) => Some((name, (u64::from(bounds.min), u64::from(bounds.max)))),
+            Scaling::External(_) => None,
+        })
+        .filter(|(name, _)| there(name))
+        .map(|(name, bounds)| (name.to_owned(), bounds))
+        .collect()
+}
+
+/// Removes `replicas` of every component that a scaling adapter or a planner scales, and returns them.
+fn take_replicas(value: &mut Map<String, Value>) -> BTreeMap<String, u64> {
+    let mut taken = BTreeMap::new();
+    let Some(spec) = value.get_mut("spec") else { return taken };
+    // Most graphs have neither an adapter nor a planner: they need not be read again.
+    let components = spec.get("components").and_then(Value::as_array);
+    let may_delegate = |component: &Value| {
+        component.get("scalingAdapter").is_some() || component.get("type").is_some_and(|kind| kind == "planner")
+    };
+    if !components.into_iter().flatten().any(may_delegate) {
+        return taken;
+    }
+    // An override may have made a spec that cannot be read; admission's findings say so.
+    let Ok(read) = GraphSpec::read(spec) else { return taken };
+    let delegated = read.delegated();
+    if delegated.is_empty() {
+        return taken;
+    }
+    let components = spec.get_mut("components").and_then(Value::as_array_mut);
+    for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let name = component.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if delegated.contains(name.as_str())
+            && let Some(replicas) = component.remove("replicas").as_ref().and_then(Value::as_u64)
+        {
+            taken.insert(name, replicas);
+        }
+    }
+    taken
+}

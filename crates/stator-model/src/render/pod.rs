@@ -1,0 +1,230 @@
+//! Pod templates: what a component's container and pod are made of.
+
+use super::hardware;
+use crate::intent::model::{Cache, EnvValue, Hardware, Probes, Resources, Rollout, RolloutStrategy, Secrets};
+use crate::intent::scalar::{EnvName, VolumeName};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use stator_core::dynamo::registry::{MAIN_CONTAINER, annotation, env as names, label};
+use stator_core::dynamo::v1beta1::to_value;
+use std::collections::BTreeMap;
+
+/// The volume that holds the weights. A constant, since a claim's name may hold dots and a volume's may not.
+const CACHE_VOLUME: &str = "model-cache";
+/// Where the weights are mounted unless the intent says otherwise; Dynamo's own default for requests.
+pub(super) const CACHE_MOUNT: &str = "/opt/model-cache";
+
+/// A core/v1 PodTemplateSpec, as far as stator fills it in.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct PodTemplate {
+    #[serde(skip_serializing_if = "PodMetadata::is_empty")]
+    pub(super) metadata: PodMetadata,
+    pub(super) spec: PodSpec,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct PodMetadata {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) annotations: BTreeMap<&'static str, String>,
+}
+
+impl PodMetadata {
+    fn is_empty(&self) -> bool {
+        self.annotations.is_empty()
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PodSpec {
+    pub(super) containers: Vec<Container>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) volumes: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) image_pull_secrets: Vec<Value>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) node_selector: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) affinity: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tolerations: Vec<Value>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Container {
+    pub(super) name: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) image: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) command: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) args: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) working_dir: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) env: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) env_from: Vec<Value>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub(super) resources: Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) volume_mounts: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) startup_probe: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) liveness_probe: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) readiness_probe: Option<Map<String, Value>>,
+}
+
+impl PodTemplate {
+    /// A pod of one container, `main`.
+    pub(super) fn of(container: Container) -> Self {
+        let main = Container { name: MAIN_CONTAINER, ..container };
+        Self { spec: PodSpec { containers: vec![main], ..PodSpec::default() }, ..Self::default() }
+    }
+
+    /// As JSON, with the intent's own template merged last.
+    pub(super) fn finish(&self, template: Option<&Map<String, Value>>) -> Value {
+        let mut value = to_value(self);
+        if let Value::Object(map) = &mut value {
+            super::merge::maps(map, template);
+        }
+        value
+    }
+
+    /// Mounts the cache into `main` and adds its volume.
+    pub(super) fn mount_cache(&mut self, cache: &Cache) {
+        let path = cache.mount_path.as_deref().unwrap_or(CACHE_MOUNT);
+        let volume = cache.volume.as_ref().map_or(CACHE_VOLUME, VolumeName::as_str);
+        self.spec.volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": cache.claim.as_str()}}));
+        if let Some(main) = self.spec.containers.first_mut() {
+            main.volume_mounts.push(json!({"name": volume, "mountPath": path}));
+        }
+    }
+
+    /// Probes of `main`.
+    pub(super) fn probe(&mut self, probes: Option<&Probes>) {
+        if let (Some(probes), Some(main)) = (probes, self.spec.containers.first_mut()) {
+            main.startup_probe.clone_from(&probes.startup);
+            main.liveness_probe.clone_from(&probes.liveness);
+            main.readiness_probe.clone_from(&probes.readiness);
+        }
+    }
+
+    /// Names the secrets that images are pulled with.
+    pub(super) fn pull_with(&mut self, secrets: Option<&Secrets>) {
+        let names = secrets.map(|secrets| secrets.image_pull.as_slice()).unwrap_or_default();
+        self.spec.image_pull_secrets = names.iter().map(|name| json!({"name": name.as_str()})).collect();
+    }
+
+    /// Picks nodes: by the labels that the intent names, else, for pods with GPUs, by the product label of the SKU.
+    pub(super) fn place(&mut self, hardware: Option<&Hardware>, has_gpus: bool) {
+        let Some(hardware) = hardware else { return };
+        self.spec.tolerations = hardware.tolerations.iter().cloned().map(Value::Object).collect();
+        if let Some(selector) = &hardware.node_selector {
+            self.spec.node_selector.clone_from(selector);
+            return;
+        }
+        let Some(sku) = hardware.gpu.filter(|_| has_gpus) else { return };
+        match hardware::gpu_products(sku) {
+            [] => {}
+            [product] => {
+                self.spec.node_selector.insert(label::GPU_PRODUCT.to_owned(), (*product).to_owned());
+            }
+            // A selector takes one value; several memory sizes of one SKU need an affinity.
+            products => {
+                self.spec.affinity = Some(json!({"nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [
+                        {"key": label::GPU_PRODUCT, "operator": "In", "values": products}
+                    ]}]}
+                }}));
+            }
+        }
+    }
+
+    /// Says how pods are replaced, by the annotations that the operator reads from the pod template.
+    pub(super) fn roll(&mut self, rollout: Option<&Rollout>) {
+        let Some(rollout) = rollout else { return };
+        let annotations = &mut self.metadata.annotations;
+        match rollout.strategy {
+            // All pods stop first: surge and unavailability have no meaning.
+            Some(RolloutStrategy::Recreate) => {
+                annotations.insert(annotation::STRATEGY, "Recreate".to_owned());
+            }
+            Some(RolloutStrategy::Rolling) | None => {
+                let amounts = [
+                    (annotation::MAX_SURGE, rollout.max_surge),
+                    (annotation::MAX_UNAVAILABLE, rollout.max_unavailable),
+                ];
+                annotations.extend(amounts.into_iter().filter_map(|(name, amount)| Some((name, amount?.to_string()))));
+            }
+        }
+    }
+}
+
+/// Environment variables, later layers over earlier ones, sorted by name. Rendered into `main.env`, which is keyed by
+/// name, and never into `spec.env`, which one manager owns whole.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Environment(BTreeMap<String, Value>);
+
+impl Environment {
+    pub(super) fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.0.insert(name.to_owned(), json!({"name": name, "value": value.into()}));
+    }
+
+    pub(super) fn layer(&mut self, values: &BTreeMap<EnvName, EnvValue>) {
+        for (name, value) in values {
+            let name = name.as_str();
+            let item = match value {
+                EnvValue::Literal(text) => json!({"name": name, "value": text}),
+                EnvValue::Secret(from) => {
+                    json!({"name": name, "valueFrom": {"secretKeyRef": {"name": from.secret.as_str(), "key": from.key}}})
+                }
+                EnvValue::ConfigMap(from) => json!({
+                    "name": name,
+                    "valueFrom": {"configMapKeyRef": {"name": from.config_map.as_str(), "key": from.key}}
+                }),
+            };
+            self.0.insert(name.to_owned(), item);
+        }
+    }
+
+    /// Points Hugging Face libraries at the cache.
+    pub(super) fn cache(&mut self, cache: Option<&Cache>) {
+        if let Some(cache) = cache.filter(|cache| cache.hf_home.unwrap_or(true)) {
+            self.set(names::HF_HOME, cache.mount_path.as_deref().unwrap_or(CACHE_MOUNT));
+        }
+    }
+
+    pub(super) fn items(self) -> Vec<Value> {
+        self.0.into_values().collect()
+    }
+}
+
+/// `envFrom`: the Hugging Face token, then further secrets, in the intent's order.
+pub(super) fn env_from(secrets: Option<&Secrets>) -> Vec<Value> {
+    let Some(secrets) = secrets else { return Vec::new() };
+    secrets.hugging_face.iter().chain(&secrets.env).map(|name| json!({"secretRef": {"name": name.as_str()}})).collect()
+}
+
+/// A container's `resources`: the intent's, and the GPUs under `limits` alone, which is where Kubernetes reads an
+/// extended resource from.
+pub(super) fn resources(written: Option<&Resources>, gpus: u32, gpu_resource: &str) -> Map<String, Value> {
+    let quantities = |map: &BTreeMap<String, crate::intent::scalar::Quantity>| -> Map<String, Value> {
+        map.iter().map(|(name, quantity)| (name.clone(), Value::from(quantity.as_str()))).collect()
+    };
+    let mut limits = written.map(|resources| quantities(&resources.limits)).unwrap_or_default();
+    let requests = written.map(|resources| quantities(&resources.requests)).unwrap_or_default();
+    if gpus > 0 {
+        limits.insert(gpu_resource.to_owned(), gpus.to_string().into());
+    }
+    let mut all = Map::new();
+    for (field, map) in [("limits", limits), ("requests", requests)] {
+        if !map.is_empty() {
+            all.insert(field.to_owned(), Value::Object(map));
+        }
+    }
+    all
+}

@@ -1,0 +1,198 @@
+//! The request (DGDR): a model described by targets. It is one-shot: Dynamo ignores edits once it has ended, so its
+//! name ends in a hash of its spec, and another spec is another request.
+
+use super::{Context, Draft, Stage, generated, metadata, rules};
+use crate::intent::model::{Engine, ModelSpec, Optimize, OverrideKind, Search, Secrets, Sla};
+use crate::intent::scalar::Millis;
+use serde_json::{Value, json};
+use stator_core::dynamo::kinds;
+use stator_core::dynamo::registry::{self, PLANNER_IMAGE};
+use stator_core::dynamo::v1beta1::{RequestSpec, to_value};
+use std::collections::BTreeMap;
+
+/// The longest name of a request: the operator's job is `profile-<name>`, and a job's name has at most 63 characters.
+const MAX_NAME: usize = 55;
+
+pub(super) fn draft(context: &mut Context<'_>, sla: &Sla) -> Draft {
+    let intent = context.intent;
+    let model = &intent.model.spec;
+    not_with_sla(context, model, false);
+    let spec = to_value(&RequestSpec {
+        model: model.model.clone(),
+        backend: Some(backend(context, model.engine).to_owned()),
+        image: image(model),
+        auto_apply: Some(sla.auto_apply.unwrap_or(false)),
+        search_strategy: sla.search.map(|search| {
+            match search {
+                Search::Rapid => "rapid",
+                Search::Thorough => "thorough",
+            }
+            .to_owned()
+        }),
+        hardware: hardware_of(model),
+        workload: workload(sla),
+        sla: targets(sla),
+        model_cache: model_cache(model),
+        features: features(sla),
+        overrides: overrides(context, sla),
+        ..RequestSpec::default()
+    });
+    let mut identity = spec.to_string();
+    // Dynamo has no field for it, and another name is what makes another attempt.
+    if let Some(attempt) = sla.attempt.filter(|attempt| *attempt > 1) {
+        identity.push_str(&format!(" attempt {attempt}"));
+    }
+    // Overrides are merged later, and make another request as well.
+    for change in &model.overrides {
+        if change.target.kind == OverrideKind::DynamoGraphDeploymentRequest {
+            identity.push_str(&Value::Object(change.merge.clone()).to_string());
+        }
+    }
+    let hash = metadata::short_hash(identity.as_bytes());
+    let name = metadata::bounded_name(intent.model.metadata.name.as_str(), &hash, MAX_NAME);
+    Draft {
+        kind: kinds::REQUEST,
+        value: metadata::object(context, kinds::REQUEST, &name, spec, true),
+        path: "spec.sla".to_owned(),
+        stage: Stage::Graph,
+        prune: true,
+    }
+}
+
+/// Fields that say how a graph runs have no place in a request; silence would lose them.
+pub(super) fn not_with_sla(context: &mut Context<'_>, model: &ModelSpec, locked: bool) {
+    let written = [
+        ("components", !model.components.is_empty()),
+        ("restart", model.restart.is_some() && !locked),
+        ("rollout", model.rollout.is_some()),
+    ];
+    for (field, present) in written {
+        // Defaults of a folder are for all its models, and need not fit each of them.
+        let by_default = context.intent.origins.locate(&format!("spec.{field}")).file.ends_with("stator.yaml");
+        if present && !by_default {
+            context.warning(
+                rules::NOT_WITH_SLA,
+                &format!("spec.{field}"),
+                format!("`{field}` does nothing with `sla`: Dynamo writes the graph"),
+                format!("remove `{field}`, or promote the recommendation into `serving`"),
+            );
+        }
+    }
+}
+
+fn backend(context: &mut Context<'_>, engine: Engine) -> &'static str {
+    match engine {
+        Engine::Vllm => "vllm",
+        Engine::Sglang => "sglang",
+        Engine::Trtllm => "trtllm",
+        Engine::Auto => "auto",
+        Engine::Mocker | Engine::Custom => {
+            let (name, help) = if engine == Engine::Mocker {
+                ("mocker", "name a real engine, and write `sla.mocker: true` to profile without GPUs")
+            } else {
+                ("custom", "name a real engine, or say how your program runs under `serving`")
+            };
+            context.error(
+                crate::intent::rules::MODEL_ENGINE,
+                "spec.engine",
+                format!("the profiler has no engine `{name}`"),
+                help,
+            );
+            "auto"
+        }
+    }
+}
+
+/// The profiler's image; without one, Dynamo's webhook fills in its own.
+fn image(model: &ModelSpec) -> Option<String> {
+    let runtime = || model.runtime.as_ref().map(|version| registry::image(PLANNER_IMAGE, version.as_str()));
+    model.image.as_ref().map(ToString::to_string).or_else(runtime)
+}
+
+/// Collects the entries that have a value.
+fn fields<const N: usize>(entries: [(&str, Option<Value>); N]) -> BTreeMap<String, Value> {
+    entries.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))).collect()
+}
+
+fn hardware_of(model: &ModelSpec) -> BTreeMap<String, Value> {
+    let Some(hardware) = &model.hardware else { return BTreeMap::new() };
+    fields([
+        ("gpuSku", hardware.gpu.map(|sku| sku.name().into())),
+        ("numGpusPerNode", hardware.gpus_per_node.map(Value::from)),
+        ("totalGpus", hardware.total_gpus.map(Value::from)),
+        ("vramMb", hardware.vram_mib.map(Value::from)),
+        ("interconnect", hardware.interconnect.as_deref().map(Value::from)),
+        ("rdma", hardware.rdma.map(Value::from)),
+    ])
+}
+
+fn workload(sla: &Sla) -> BTreeMap<String, Value> {
+    let Some(workload) = &sla.workload else { return BTreeMap::new() };
+    fields([
+        ("isl", workload.isl.map(Value::from)),
+        ("osl", workload.osl.map(Value::from)),
+        ("concurrency", workload.concurrency.map(Value::from)),
+        ("requestRate", workload.request_rate.map(Value::from)),
+    ])
+}
+
+/// Targets are in milliseconds in Dynamo.
+fn targets(sla: &Sla) -> BTreeMap<String, Value> {
+    let millis = |duration: Option<Millis>| duration.map(|Millis(count)| Value::from(count));
+    fields([
+        ("ttft", millis(sla.ttft)),
+        ("itl", millis(sla.itl)),
+        ("e2eLatency", millis(sla.e2e)),
+        (
+            "optimizationType",
+            sla.optimize.map(|optimize| {
+                match optimize {
+                    Optimize::Latency => "latency",
+                    Optimize::Throughput => "throughput",
+                }
+                .into()
+            }),
+        ),
+    ])
+}
+
+fn model_cache(model: &ModelSpec) -> BTreeMap<String, Value> {
+    let Some(cache) = &model.cache else { return BTreeMap::new() };
+    fields([
+        ("pvcName", Some(cache.claim.as_str().into())),
+        ("pvcModelPath", cache.model_path.as_deref().map(Value::from)),
+        ("pvcMountPath", cache.mount_path.as_deref().map(Value::from)),
+    ])
+}
+
+fn features(sla: &Sla) -> BTreeMap<String, Value> {
+    fields([
+        ("planner", sla.planner.clone().map(Value::Object)),
+        ("mocker", sla.mocker.map(|enabled| json!({"enabled": enabled}))),
+    ])
+}
+
+fn overrides(context: &mut Context<'_>, sla: &Sla) -> BTreeMap<String, Value> {
+    let secrets = context.intent.model.spec.secrets.as_ref();
+    fields([("dgd", generated::overrides(context, sla)), ("profilingJob", secrets.and_then(profiling_job))])
+}
+
+/// Secrets reach the profiler through its job's pod. The container's name is the operator's own, so that the override
+/// is merged into it.
+fn profiling_job(secrets: &Secrets) -> Option<Value> {
+    let mut pod = serde_json::Map::new();
+    let pull: Vec<Value> = secrets.image_pull.iter().map(|name| json!({"name": name.as_str()})).collect();
+    let env_from = super::pod::env_from(Some(secrets));
+    if pull.is_empty() && env_from.is_empty() {
+        return None;
+    }
+    let mut container = json!({"name": "profiler"});
+    if let (false, Some(map)) = (env_from.is_empty(), container.as_object_mut()) {
+        map.insert("envFrom".to_owned(), Value::Array(env_from));
+    }
+    pod.insert("containers".to_owned(), json!([container]));
+    if !pull.is_empty() {
+        pod.insert("imagePullSecrets".to_owned(), Value::Array(pull));
+    }
+    Some(json!({"template": {"spec": pod}}))
+}

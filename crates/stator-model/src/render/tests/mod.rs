@@ -1,0 +1,81 @@
+//! Tests of rendering: goldens against upstream-shaped manifests, scenarios, laws.
+
+mod canonical;
+mod edges;
+mod emission;
+mod laws;
+mod locked;
+mod scenarios;
+mod schema;
+pub(crate) mod strategy;
+mod targets;
+
+use super::{Rendered, Target, render};
+use crate::intent::model::Model;
+use crate::intent::{Intent, Origins};
+use serde_json::Value;
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::kinds;
+
+/// An intent from the YAML of its `spec`, named `name`.
+pub(crate) fn intent(name: &str, spec: &str) -> Intent {
+    let indented: String = spec.lines().map(|line| format!("  {line}\n")).collect();
+    let text = format!("apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {{name: {name}}}\nspec:\n{indented}");
+    let model: Model = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    of_model(model)
+}
+
+/// An intent around a model, with nothing known of lines.
+pub(crate) fn of_model(model: Model) -> Intent {
+    let source = format!("{}/model.yaml", model.metadata.name);
+    Intent { source, model, origins: Origins::default(), lock: None }
+}
+
+/// Where tests render to.
+pub(crate) fn target() -> Target {
+    Target {
+        repository: "models".into(),
+        environment: "prod".into(),
+        namespace: "serving".into(),
+        platform: Platform::default(),
+    }
+}
+
+/// Renders an intent, which must have no errors.
+pub(crate) fn rendered(name: &str, spec: &str) -> Rendered {
+    let rendered = render(&intent(name, spec), &target());
+    assert!(rendered.findings.iter().all(|finding| !finding.is_error()), "{:#?}", rendered.findings);
+    rendered
+}
+
+/// The findings of an intent as a user reads them: rule, severity, message, help.
+pub(crate) fn findings(name: &str, spec: &str) -> String {
+    let lines: Vec<String> = render(&intent(name, spec), &target())
+        .findings
+        .iter()
+        .map(|finding| format!("{} {}: {}; {}", finding.severity, finding.rule.id, finding.message, finding.help))
+        .collect();
+    lines.join("\n")
+}
+
+/// The graph of a rendered model.
+pub(crate) fn graph(rendered: &Rendered) -> &Value {
+    let desired = rendered.objects.iter().find(|desired| desired.object.kind() == kinds::GRAPH.kind).unwrap();
+    desired.object.value()
+}
+
+/// A component of the graph.
+pub(crate) fn component<'a>(rendered: &'a Rendered, name: &str) -> &'a Value {
+    graph(rendered)["spec"]["components"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()
+}
+
+/// `main` of a component.
+pub(crate) fn main<'a>(rendered: &'a Rendered, name: &str) -> &'a Value {
+    &component(rendered, name)["podTemplate"]["spec"]["containers"][0]
+}
+
+/// A container's arguments in one line.
+pub(crate) fn args(rendered: &Rendered, name: &str) -> String {
+    let list = main(rendered, name)["args"].as_array().cloned().unwrap_or_default();
+    list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,55 @@
+//! What is rendered against the schemas of an API server, and what is written against what is read.
+
+use super::{of_model, strategy, target};
+use crate::intent::model::Model;
+use crate::intent::{SourceFile, SourceTree, Workspace};
+use crate::render::render;
+use proptest::prelude::*;
+use stator_core::fields;
+use stator_core::object::Object;
+
+/// What an API server says of an object: fields that its schema does not know, then its schema and its rules.
+fn refused(object: &Object) -> Vec<String> {
+    let schema = fields::schema_of(object.api_version(), object.kind()).expect("a schema for every rendered kind");
+    let mut value = object.value().clone();
+    let mut faults: Vec<String> = fields::undeclared(schema, &value).iter().map(|fault| format!("{fault:?}")).collect();
+    faults.extend(fields::typing_faults(schema, &value).iter().map(|fault| format!("{fault:?}")));
+    fields::default(schema, &mut value);
+    faults.extend(fields::validate(schema, &value, None).into_iter().map(|(path, fault)| format!("{path}: {fault}")));
+    faults
+}
+
+/// A model through its file: written, and read as a repository of nothing else.
+fn reread(model: &Model) -> Result<Model, String> {
+    let text = serde_saphyr::to_string(model).map_err(|error| error.to_string())?;
+    let file = SourceFile { path: "model.yaml".into(), content: Ok(text.clone().into_bytes()) };
+    let workspace = Workspace::parse(&SourceTree { files: vec![file] });
+    let selection = workspace.environment(None).map_err(|error| error.to_string())?;
+    match selection.intents.as_slice() {
+        [intent] => Ok(intent.model.clone()),
+        _ => Err(format!("{:#?}\n{text}", selection.findings)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn a_valid_model_renders_to_what_an_api_server_takes(model in strategy::valid()) {
+        let rendered = render(&of_model(model), &target());
+        let faults: Vec<_> = rendered.findings.iter().filter(|finding| finding.is_error()).collect();
+        prop_assert!(faults.is_empty(), "{:#?}", faults);
+        prop_assert!(!rendered.objects.is_empty());
+        for desired in &rendered.objects {
+            for object in [&desired.object, &desired.seeded()] {
+                prop_assert_eq!(refused(object), Vec::<String>::new(), "{:#}", object.value());
+            }
+        }
+    }
+
+    #[test]
+    fn a_valid_model_reads_back_from_its_file(model in strategy::valid()) {
+        let read = reread(&model);
+        prop_assert_eq!(read.as_ref(), Ok(&model), "{:?}", read.as_ref().err());
+    }
+}

@@ -1,0 +1,135 @@
+//! The crates depend on each other only as `docs/architecture.md` says, and the pure ones on nothing that does I/O.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test: a file that cannot be read is a failed test"
+)]
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+/// What none of the pure crates may reach, not even through another crate.
+const DOES_IO: [&str; 8] = ["tokio", "kube", "kube-client", "git2", "reqwest", "hyper", "notify", "fs-err"];
+
+/// Of each package its name and the packages that it is built with: neither those of its tests nor those of its build script.
+struct Packages {
+    names: BTreeMap<String, String>,
+    dependencies: BTreeMap<String, Vec<String>>,
+}
+
+impl Packages {
+    fn of_this_workspace() -> Self {
+        let output = Command::new(env!("CARGO"))
+            .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self::read(&serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    fn read(metadata: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let list = |value: &Value| value.as_array().unwrap().clone();
+        let names = list(&metadata["packages"]).iter().map(|it| (text(&it["id"]), text(&it["name"]))).collect();
+        let is_built_in = |edge: &Value| list(&edge["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
+        let dependencies = list(&metadata["resolve"]["nodes"])
+            .iter()
+            .map(|node| {
+                let edges =
+                    list(&node["deps"]).into_iter().filter(is_built_in).map(|edge| text(&edge["pkg"])).collect();
+                (text(&node["id"]), edges)
+            })
+            .collect();
+        Self { names, dependencies }
+    }
+
+    fn id(&self, name: &str) -> &str {
+        self.names.iter().find(|(_, it)| *it == name).map(|(id, _)| id.as_str()).unwrap()
+    }
+
+    /// The names of everything that a package is built with, whatever it comes through.
+    fn reached_from(&self, name: &str) -> BTreeSet<&str> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![self.id(name)];
+        while let Some(id) = open.pop() {
+            for dependency in &self.dependencies[id] {
+                if found.insert(dependency.as_str()) {
+                    open.push(dependency);
+                }
+            }
+        }
+        found.into_iter().map(|id| self.names[id].as_str()).collect()
+    }
+
+    /// The workspace's own packages that a package names itself.
+    fn own_of(&self, name: &str) -> BTreeSet<String> {
+        let names = self.dependencies[self.id(name)].iter().map(|id| self.names[id].clone());
+        names.filter(|it| it.starts_with("stator")).collect()
+    }
+}
+
+/// The rows of the table of crates: name, whether it is pure, and what of the workspace it may depend on.
+fn table(page: &str) -> Vec<(String, bool, BTreeSet<String>)> {
+    let code = |cell: &str| -> BTreeSet<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    page.lines()
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
+            let [name, _, pure, imports] = cells.as_slice() else { return None };
+            let name = code(name).into_iter().find(|it| it.starts_with("stator"))?;
+            Some((name, *pure == "yes", code(imports)))
+        })
+        .collect()
+}
+
+#[test]
+fn crates_depend_on_each_other_as_the_page_says() {
+    let packages = Packages::of_this_workspace();
+    let page = fs_err::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/architecture.md")).unwrap();
+    let rows = table(&page);
+    let named: BTreeSet<&str> = rows.iter().map(|(name, _, _)| name.as_str()).collect();
+    let own: BTreeSet<&str> =
+        packages.names.values().map(String::as_str).filter(|it| it.starts_with("stator")).collect();
+    assert_eq!(named, own, "the table and the workspace name other crates");
+    for (name, pure, imports) in &rows {
+        assert_eq!(
+            packages.own_of(name),
+            *imports,
+            "{name} depends on other crates of the workspace than the page says"
+        );
+        let reached = packages.reached_from(name);
+        let found: Vec<_> = DOES_IO.iter().filter(|it| reached.contains(**it)).collect();
+        assert_eq!(*pure, found.is_empty(), "{name}: {found:?}");
+    }
+}
+
+/// What a pure crate may not call itself is held by clippy, whose settings of the two are one file in two places.
+#[test]
+fn pure_crates_are_held_to_the_same_list_of_calls() {
+    let read = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates").join(name).join("clippy.toml");
+        fs_err::read_to_string(path).unwrap()
+    };
+    assert_eq!(read("stator-core"), read("stator-model"));
+    for call in ["std::fs::File::open", "std::env::var", "std::time::SystemTime::now", "jiff::Timestamp::now"] {
+        assert!(read("stator-core").contains(call), "{call}");
+    }
+}
+
+#[test]
+fn what_is_reached_through_another_crate_is_found() {
+    let kinds = |kind: Value| serde_json::json!([{ "kind": kind }]);
+    let packages = Packages::read(&serde_json::json!({
+        "packages": [{"id": "1", "name": "stator-core"}, {"id": "2", "name": "middle"}, {"id": "3", "name": "tokio"}, {"id": "4", "name": "git2"}],
+        "resolve": {"nodes": [
+            {"id": "1", "deps": [{"pkg": "2", "dep_kinds": kinds(Value::Null)}, {"pkg": "4", "dep_kinds": kinds("dev".into())}]},
+            {"id": "2", "deps": [{"pkg": "3", "dep_kinds": kinds(Value::Null)}]},
+            {"id": "3", "deps": []},
+            {"id": "4", "deps": []},
+        ]},
+    }));
+    assert_eq!(packages.reached_from("stator-core"), BTreeSet::from(["middle", "tokio"]));
+}
