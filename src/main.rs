@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         usual(panic);
-        stator::controller::metrics::panicked();
+        stator::controller::metrics::count_panic();
         let note = "note: this is a bug in stator; please report it with the command and the lines above\n";
         let _ = std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes());
     }));

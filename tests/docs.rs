@@ -223,7 +223,7 @@ impl Fresh {
         }
         let programs = testbed::Programs::find().unwrap();
         let plane = testbed::ControlPlane::bare(&programs, testbed::Audit::Off).unwrap();
-        let setting = node::Setting {
+        let setting = node::NodeSettings {
             namespaces: vec!["stator-system".to_owned()],
             images: vec![("registry.example.com/stator".to_owned(), env!("CARGO_BIN_EXE_stator").into())],
             variables: vec![("SSL_CERT_FILE".to_owned(), host.gitea.certificate().display().to_string())],

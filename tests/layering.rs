@@ -20,10 +20,18 @@ struct Packages {
     dependencies: BTreeMap<String, Vec<String>>,
 }
 
+/// The platform that this is compiled on, as rustc names it.
+fn host() -> String {
+    let output = Command::new("rustc").arg("-vV").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
+}
+
 impl Packages {
     fn of_this_workspace() -> Self {
         let output = Command::new(env!("CARGO"))
-            .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+            // Of this platform alone: the crates of others are in no cache.
+            .args(["metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", &host()])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
             .unwrap();

@@ -7,7 +7,7 @@
 mod fidelity;
 
 use stator_core::finding::Rule;
-use stator_model::intent::explain::{Child, Explanation, explain};
+use stator_model::intent::explain::{ChildField, FieldExplanation, explain};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -61,7 +61,7 @@ fn sections(path: &str, seen: &mut BTreeMap<String, String>, page: &mut String) 
     }
 }
 
-fn meaning(field: &Child, below: &Explanation) -> String {
+fn meaning(field: &ChildField, below: &FieldExplanation) -> String {
     let mut words = String::new();
     if field.required {
         words.push_str("**Required.** ");
@@ -127,7 +127,7 @@ fn the_page_of_the_rules_follows_the_rooms() {
         ("Rendering", stator_model::render::rules::ALL),
         ("Plans", stator_model::plan::rules::ALL),
         ("Importing", stator_model::import::rules::ALL),
-        ("Sources", stator::controller::file::rules::ALL),
+        ("Sources", stator::controller::sources::spec::rules::ALL),
     ];
     let mut page = "# Rules\n\nGenerated from the sources. Every finding carries the id of the rule that it breaks; \
                     what the rule asks for stands here.\n"
@@ -172,7 +172,7 @@ fn the_page_of_dynamo_follows_the_verdicts() {
 
 #[test]
 fn the_page_of_dynamo_follows_the_tables() {
-    use stator_core::dynamo::conversion::rules::{ALL as MAPPINGS, Fate};
+    use stator_core::dynamo::conversion::field_mappings::{ALL as MAPPINGS, MappingTarget};
     use stator_core::dynamo::{deprecations, registry};
 
     let mut page = "# What is known of Dynamo\n\nGenerated from the tables in `crates/stator-core/src/dynamo/`, which validation, rendering, \
@@ -182,8 +182,8 @@ fn the_page_of_dynamo_follows_the_tables() {
         .to_owned();
     for line in deprecations::ALL {
         let kind = line.subject.kind().map(|kind| format!("{kind}: ")).unwrap_or_default();
-        let (what, removed) = (line.subject.name(), line.removed.unwrap_or("–"));
-        writeln!(page, "| {kind}{} | {} | {removed} | {} |", cell(&what), line.since, cell(line.instead)).unwrap();
+        let (what, removed) = (line.subject.name(), line.removed_in.unwrap_or("–"));
+        writeln!(page, "| {kind}{} | {} | {removed} | {} |", cell(&what), line.since, cell(line.replacement)).unwrap();
     }
     for (title, text, keys) in [
         ("Labels", "Those of the operator are never rendered, shown as drift or removed.", registry::LABELS),
@@ -199,12 +199,12 @@ fn the_page_of_dynamo_follows_the_tables() {
          is a warning in an intent, and one that it fixes is an error.\n\n| Name | Written by | Meaning |\n|-|-|-|\n",
     );
     for variable in registry::VARIABLES {
-        writeln!(page, "| `{}` | {} | {} |", variable.name, variable.setting.name(), cell(variable.meaning)).unwrap();
+        writeln!(page, "| `{}` | {} | {} |", variable.name, variable.policy.name(), cell(variable.meaning)).unwrap();
     }
     page.push_str("\n## Ports\n\n| Port | Name | Of | Meaning |\n|-|-|-|-|\n");
     for port in registry::PORTS {
         let name = if port.name.is_empty() { "–".to_owned() } else { format!("`{}`", port.name) };
-        writeln!(page, "| {} | {name} | {} | {} |", port.number, port.of, cell(port.meaning)).unwrap();
+        writeln!(page, "| {} | {name} | {} | {} |", port.number, port.components, cell(port.meaning)).unwrap();
     }
     page.push_str(
         "\n## From v1alpha1 to v1beta1\n\nWhat becomes of each field, as the operator converts it. `*` stands for a name and \
@@ -217,10 +217,10 @@ fn the_page_of_dynamo_follows_the_tables() {
             kind = mapping.kind;
             writeln!(page, "\n### {kind}\n\n| v1alpha1 | v1beta1 |\n|-|-|").unwrap();
         }
-        let fate = match mapping.fate {
-            Fate::Same => "the same".to_owned(),
-            Fate::To(place) => place.to_owned(),
-            Fate::Kept(why) => format!("*kept*: {why}"),
+        let fate = match mapping.target {
+            MappingTarget::Same => "the same".to_owned(),
+            MappingTarget::MovedTo(place) => place.to_owned(),
+            MappingTarget::KeptInAnnotation(why) => format!("*kept*: {why}"),
         };
         writeln!(page, "| `{}` | {} |", mapping.path, cell(&fate)).unwrap();
     }
@@ -275,7 +275,7 @@ fn described(schema: &serde_json::Value, path: &str, page: &mut String) {
 
 #[test]
 fn the_page_of_sources_follows_the_definition() {
-    use stator::controller::requests;
+    use stator::controller::sources::manual_requests;
     let definition = stator_git::source::model_source::crd::custom_resource_definition();
     let version = &definition["spec"]["versions"][0];
     let mut page = "# Sources in a cluster\n\nGenerated from the types, like the definition that the API server checks them \
@@ -297,13 +297,13 @@ fn the_page_of_sources_follows_the_definition() {
     page.push_str("\n## Annotations\n\n| Annotation | Asks for |\n|-|-|\n");
     for (name, meaning) in [
         (
-            requests::REQUESTED_AT,
+            manual_requests::REQUESTED_AT_ANNOTATION,
             "a look and a sync now. Any value that is another one than before, by convention the time; `status.lastHandledRequest` repeats it when it is answered",
         ),
-        (requests::REQUESTED_AT_OF_FLUX, "the same, by the name that Flux has for it"),
-        (requests::ALLOW, "letting go what guards hold back of one commit: `mass-delete,replace@<commit>`"),
-        (requests::OUTSIDE_WINDOWS, "syncing one commit although no window is open: `<commit>`"),
-        (requests::HINTS, "nothing: `stator server` writes here what webhooks told"),
+        (manual_requests::FLUX_REQUESTED_AT_ANNOTATION, "the same, by the name that Flux has for it"),
+        (manual_requests::ALLOW, "letting go what guards hold back of one commit: `mass-delete,replace@<commit>`"),
+        (manual_requests::OUTSIDE_WINDOWS_ANNOTATION, "syncing one commit although no window is open: `<commit>`"),
+        (manual_requests::HINTS_ANNOTATION, "nothing: `stator server` writes here what webhooks told"),
     ] {
         writeln!(page, "| `{name}` | {meaning} |").unwrap();
     }
@@ -321,8 +321,9 @@ fn every_dependency_has_a_reason_on_its_page() {
     let mut inside = false;
     for line in manifest.lines() {
         if line.starts_with('[') {
-            inside = line.ends_with("dependencies]");
-        } else if let Some((name, _)) = line.split_once('=').filter(|_| inside) {
+            inside = line == "[workspace.dependencies]";
+        } else if let Some((name, _)) = line.split_once('=').filter(|(name, _)| inside && !name.starts_with("stator-"))
+        {
             wanted.insert(name.trim().to_owned());
         }
     }
@@ -355,7 +356,7 @@ fn the_page_of_the_metrics_follows_the_registry() {
                 all => format!(" Buckets: {}.", all.iter().map(f64::to_string).collect::<Vec<_>>().join(", ")),
             };
             let dash = |text: &str| if text.is_empty() { "–".to_owned() } else { cell(text) };
-            let (kind, unit) = (family.kind.word(), dash(family.unit));
+            let (kind, unit) = (family.kind.as_str(), dash(family.unit));
             let labels = dash(&labels.join("<br>"));
             writeln!(page, "| `{}` | {kind} | {unit} | {labels} | {}.{buckets} |", family.name, cell(family.meaning))
                 .unwrap();

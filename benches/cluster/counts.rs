@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// The API server's own counter of requests for what stator handles.
-pub(crate) struct Counts {
+pub(crate) struct RequestCounter {
     client: kube::Client,
 }
 
 /// Requests by verb.
 #[derive(Default)]
-pub(crate) struct Requests(BTreeMap<String, u64>);
+pub(crate) struct RequestCounts(BTreeMap<String, u64>);
 
 const RESOURCES: &[&str] = &[
     "models",
@@ -23,16 +23,16 @@ const RESOURCES: &[&str] = &[
     "namespaces",
 ];
 
-impl Counts {
+impl RequestCounter {
     pub(crate) fn of(client: kube::Client) -> Self {
         Self { client }
     }
 
     /// Requests since the server started.
-    pub(crate) async fn now(&self) -> Fallible<Requests> {
+    pub(crate) async fn now(&self) -> Fallible<RequestCounts> {
         let request = http::Request::get("/metrics").body(Vec::new())?;
         let text = self.client.request_text(request).await?;
-        let mut counted = Requests::default();
+        let mut counted = RequestCounts::default();
         for line in text.lines().filter_map(|line| line.strip_prefix("apiserver_request_total{")) {
             let Some((labels, number)) = line.rsplit_once("} ") else { continue };
             let label = |name: &str| labels.split(&format!("{name}=\"")).nth(1)?.split('"').next();
@@ -48,7 +48,7 @@ impl Counts {
     }
 }
 
-impl Requests {
+impl RequestCounts {
     /// What came in between.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let new = self
@@ -59,7 +59,7 @@ impl Requests {
     }
 }
 
-impl fmt::Display for Requests {
+impl fmt::Display for RequestCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list: Vec<String> = self.0.iter().map(|(verb, count)| format!("{count} {verb}")).collect();
         f.write_str(&if list.is_empty() { "none".to_owned() } else { list.join(", ") })

@@ -3,11 +3,11 @@
 use super::Fallible;
 use super::testbed::ControlPlane;
 use stator_cluster::cluster::Cluster;
-use stator_cluster::sync::{SyncOptions, SyncReport, gather, run};
+use stator_cluster::sync::{SyncOptions, SyncReport, gather, run_sync};
 use stator_core::object::{Object, ObjectRef};
 use stator_model::intent::Workspace;
-use stator_model::plan::{PlanInput, plan};
-use stator_model::render::{Rendered, Target, render_all};
+use stator_model::plan::{PlanInput, build_plan};
+use stator_model::render::{RenderTarget, RenderedModel, render_all};
 use std::fmt::Write as _;
 
 /// A repository in a folder, and a namespace.
@@ -54,10 +54,12 @@ impl Environment {
         Ok(rendered.into_iter().flat_map(|one| one.objects).map(|one| one.object).collect())
     }
 
-    fn render(&self) -> Fallible<(Target, Vec<Rendered>, stator_model::intent::Selection, String)> {
+    fn render(
+        &self,
+    ) -> Fallible<(RenderTarget, Vec<RenderedModel>, stator_model::intent::ResolvedEnvironment, String)> {
         let checkout = stator_git::source::open(self.folder.path())?;
-        let selection = Workspace::parse(&checkout.tree).environment(None)?;
-        let target = Target {
+        let selection = Workspace::parse(&checkout.tree).resolve_environment(None)?;
+        let target = RenderTarget {
             repository: selection.repository.clone(),
             environment: selection.name.clone(),
             namespace: selection.environment.namespace.to_string(),
@@ -82,17 +84,17 @@ impl Environment {
             broken: selection.broken,
             live: gathered.live,
             records: gathered.records.clone(),
-            damaged: gathered.damaged,
+            unreadable: gathered.damaged,
             guards: selection.guards,
             prices: selection.prices,
             prune: true,
             findings: selection.findings,
             ..PlanInput::default()
         };
-        let plan = plan(&input);
+        let plan = build_plan(&input);
         let options = SyncOptions::new(jiff::Timestamp::now(), 7);
         let (_keep, cancel) = tokio::sync::watch::channel(None);
-        let report = run(cluster, plan, gathered.records, options, &|_| {}, cancel).await;
+        let report = run_sync(cluster, plan, gathered.records, options, &|_| {}, cancel).await;
         if report.is_success() {
             Ok(report)
         } else {

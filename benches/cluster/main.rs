@@ -11,10 +11,10 @@ mod environment;
 #[path = "../../tests/support/testbed/mod.rs"]
 mod testbed;
 
-use counts::Counts;
+use counts::RequestCounter;
 use environment::Environment;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
-use stator_cluster::cluster::kube::{Kube, Options};
+use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
 use stator_cluster::cluster::{Cluster, Preconditions, WatchEvent};
 use stator_core::dynamo::kinds;
 use stator_core::object::Object;
@@ -49,9 +49,11 @@ fn print_line(line: &str) {
 }
 
 async fn measure(plane: &ControlPlane, models: usize) -> Fallible<()> {
-    let kube = Kube::connect(Options { kubeconfig: Some(plane.kubeconfig()), ..Options::default() }).await?;
+    let kube =
+        KubeCluster::connect(ConnectOptions { kubeconfig: Some(plane.kubeconfig()), ..ConnectOptions::default() })
+            .await?;
     let client = plane.admin().await;
-    let counts = Counts::of(client.clone());
+    let counts = RequestCounter::of(client.clone());
     let concurrency = environment::concurrency();
     print_line(&format!(
         "{models} models, {} cores, {concurrency} calls at a time\n",
@@ -122,7 +124,7 @@ async fn bare_loop(
         let (objects, client, namespace) = (objects.clone(), client.clone(), namespace.to_owned());
         workers.spawn(async move {
             let api = graphs(client, &namespace);
-            let params = PatchParams::apply(kinds::MANAGER);
+            let params = PatchParams::apply(kinds::FIELD_MANAGER);
             loop {
                 let next = objects.lock().map_err(|error| error.to_string())?.pop_front();
                 let Some(object) = next else { return Ok::<(), Box<dyn Error + Send + Sync>>(()) };
@@ -149,7 +151,7 @@ fn graphs(client: kube::Client, namespace: &str) -> Api<DynamicObject> {
 }
 
 /// Somebody deletes a graph by hand; from the moment that a watch says so until it is as git says again.
-async fn drift(kube: &Kube, environment: &Environment) -> Fallible<Duration> {
+async fn drift(kube: &KubeCluster, environment: &Environment) -> Fallible<Duration> {
     let mut events = kube.watch(&[kinds::GRAPH], Some(environment.namespace())).await?;
     let graph = environment.objects()?.pop().ok_or("no graph")?;
     kube.delete(&graph.reference(), &Preconditions::default()).await?;

@@ -39,7 +39,7 @@ const ROUNDS: usize = 3;
 
 /// What one round of a phase took and did.
 #[derive(Serialize, Deserialize)]
-struct Measured {
+struct PhaseMeasurement {
     /// By the clock.
     seconds: f64,
     /// Of all cores together, which other work on the machine disturbs less. Filled in by whoever waited for it.
@@ -74,7 +74,7 @@ fn main() -> Fallible<()> {
             let text = fs_err::read_to_string(&path)?.replace("replicas: 1", "replicas: 2");
             fs_err::write(path, text)?;
         }
-        let Measured { seconds, processor_seconds, peak_kib, did } = run_phase(phase, folder.path())?;
+        let PhaseMeasurement { seconds, processor_seconds, peak_kib, did } = run_phase(phase, folder.path())?;
         let (time, processor) = *parsing.get_or_insert((seconds, processor_seconds));
         print_line(&format!(
             "| {phase} | {:.2} | {:.2} | {} MiB | {did} |",
@@ -92,16 +92,16 @@ fn print_line(line: &str) {
 }
 
 /// Runs one phase in fresh processes, so that its peak memory is its own.
-fn run_phase(phase: &str, folder: &Path) -> Fallible<Measured> {
+fn run_phase(phase: &str, folder: &Path) -> Fallible<PhaseMeasurement> {
     // A first sync is only first once.
     let rounds = if phase == "first-sync" { 1 } else { ROUNDS };
-    let mut best: Option<Measured> = None;
+    let mut best: Option<PhaseMeasurement> = None;
     for _ in 0..rounds {
         let before = processor_seconds_of_children()?;
         let mut measured = if phase.contains("sync") || phase.starts_with("plan-") {
             let start = Instant::now();
-            let phases::Command { did, peak_kib } = phases::command(phase, folder)?;
-            Measured { seconds: start.elapsed().as_secs_f64(), processor_seconds: 0.0, peak_kib, did }
+            let phases::CommandOutcome { did, peak_kib } = phases::command(phase, folder)?;
+            PhaseMeasurement { seconds: start.elapsed().as_secs_f64(), processor_seconds: 0.0, peak_kib, did }
         } else {
             in_child(phase, folder)?
         };
@@ -109,7 +109,7 @@ fn run_phase(phase: &str, folder: &Path) -> Fallible<Measured> {
         // The fastest round is the one that the machine disturbed least, by either clock.
         best = Some(match best {
             None => measured,
-            Some(best) => Measured {
+            Some(best) => PhaseMeasurement {
                 seconds: best.seconds.min(measured.seconds),
                 processor_seconds: best.processor_seconds.min(measured.processor_seconds),
                 peak_kib: best.peak_kib.max(measured.peak_kib),
@@ -121,7 +121,7 @@ fn run_phase(phase: &str, folder: &Path) -> Fallible<Measured> {
 }
 
 /// Runs a phase that calls the rooms in a copy of this program.
-fn in_child(phase: &str, folder: &Path) -> Fallible<Measured> {
+fn in_child(phase: &str, folder: &Path) -> Fallible<PhaseMeasurement> {
     let output =
         Command::new(std::env::current_exe()?).arg("--phase").arg(phase).arg("--folder").arg(folder).output()?;
     if !output.status.success() {
@@ -139,7 +139,7 @@ fn child(phase: &str, folder: &Path) -> Fallible<()> {
             (start.elapsed().as_secs_f64(), did)
         }
     };
-    let measured = Measured { seconds, processor_seconds: 0.0, peak_kib: peak_kib(std::process::id())?, did };
+    let measured = PhaseMeasurement { seconds, processor_seconds: 0.0, peak_kib: peak_kib(std::process::id())?, did };
     print_line(&serde_json::to_string(&measured)?);
     Ok(())
 }

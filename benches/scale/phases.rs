@@ -4,8 +4,8 @@ use super::Fallible;
 use rayon::prelude::*;
 use serde_json::Value;
 use stator_core::object::Object;
-use stator_model::intent::{Selection, Workspace};
-use stator_model::render::{Rendered, Target, emit, render_all};
+use stator_model::intent::{ResolvedEnvironment, Workspace};
+use stator_model::render::{RenderTarget, RenderedModel, emit, render_all};
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,18 +50,18 @@ fn parse(folder: &Path) -> Fallible<String> {
     Ok(format!("{parsed} files read and parsed by serde-saphyr, nothing else"))
 }
 
-fn load(folder: &Path) -> Fallible<Selection> {
+fn load(folder: &Path) -> Fallible<ResolvedEnvironment> {
     let checkout = stator_git::source::open(folder)?;
-    let selection = Workspace::parse(&checkout.tree).environment(Some("prod"))?;
+    let selection = Workspace::parse(&checkout.tree).resolve_environment(Some("prod"))?;
     match selection.findings.first() {
         Some(finding) => Err(format!("the run's own intents have a finding: {finding:?}").into()),
         None => Ok(selection),
     }
 }
 
-fn rendered(folder: &Path) -> Fallible<Vec<Rendered>> {
+fn rendered(folder: &Path) -> Fallible<Vec<RenderedModel>> {
     let selection = load(folder)?;
-    let target = Target {
+    let target = RenderTarget {
         repository: selection.repository.clone(),
         environment: selection.name.clone(),
         namespace: selection.environment.namespace.to_string(),
@@ -70,12 +70,12 @@ fn rendered(folder: &Path) -> Fallible<Vec<Rendered>> {
     Ok(render_all(&selection.intents, &target))
 }
 
-fn objects(rendered: &[Rendered]) -> Vec<&Object> {
+fn objects(rendered: &[RenderedModel]) -> Vec<&Object> {
     rendered.iter().flat_map(|model| &model.objects).map(|desired| &desired.object).collect()
 }
 
 /// What a whole command did, and the most memory it held.
-pub(crate) struct Command {
+pub(crate) struct CommandOutcome {
     /// In a few words.
     pub(crate) did: String,
     /// Peak resident memory.
@@ -83,7 +83,7 @@ pub(crate) struct Command {
 }
 
 /// Runs a phase that is a whole command, as a user would run it.
-pub(crate) fn command(phase: &str, folder: &Path) -> Fallible<Command> {
+pub(crate) fn command(phase: &str, folder: &Path) -> Fallible<CommandOutcome> {
     let arguments: &[&str] =
         if phase.starts_with("plan") { &["plan", "-o", "json"] } else { &["sync", "--yes", "-o", "json"] };
     let (output, peak_kib) = stator(folder, arguments)?;
@@ -95,7 +95,7 @@ pub(crate) fn command(phase: &str, folder: &Path) -> Fallible<Command> {
     if phase == "sync-unchanged" && output["writes"] != 0 {
         return Err(format!("an unchanged sync wrote: {did}").into());
     }
-    Ok(Command { did, peak_kib })
+    Ok(CommandOutcome { did, peak_kib })
 }
 
 /// Runs the built binary, and watches how much memory it takes.

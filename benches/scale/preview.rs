@@ -2,13 +2,13 @@
 
 use super::Fallible;
 use git2::{IndexEntry, IndexTime, Repository, Signature};
-use stator::controller::preview::commits::{self, Wanted};
-use stator::controller::preview::planner::Planner;
-use stator_git::source::credentials::Credentials;
-use stator_git::source::mirror::{Mirror, Remote};
-use stator_git::source::url::{Allowed, RepositoryUrl};
+use stator::controller::report::preview::planner::PullRequestPlanner;
+use stator::controller::report::preview::trees::{self, PullRequestRefs};
+use stator_git::source::credentials::GitCredentials;
+use stator_git::source::mirror::{Mirror, RemoteRepository};
+use stator_git::source::url::{AllowedSchemes, RepositoryUrl};
 use stator_model::intent::SourceFile;
-use stator_model::present::preview::{Budget, Preview, Shown, comment};
+use stator_model::present::preview::{CommentLimits, PreviewComment, PreviewContent, render_comment};
 use std::path::Path;
 use std::time::Instant;
 
@@ -27,10 +27,10 @@ pub(crate) fn run(which: &str, folder: &Path) -> Fallible<(f64, String)> {
         let changed = SourceFile { path: model.path.clone(), content: Ok(text.into_bytes()) };
         commit(&origin, &format!("refs/pull/{number}/head"), Some(main), &[changed])?;
     }
-    let url = RepositoryUrl::parse(path.to_str().ok_or("no path")?, Allowed { local: true, insecure: false })?;
-    let remote = Remote::new(url.clone(), Credentials::read(None, &url)?);
+    let url = RepositoryUrl::parse(path.to_str().ok_or("no path")?, AllowedSchemes { local: true, insecure: false })?;
+    let remote = RemoteRepository::new(url.clone(), GitCredentials::read(None, &url)?);
     let mut mirror = Mirror::open(&place.path().join("data"), remote)?;
-    let mut planner = Planner::new(Some("prod".to_owned()), None);
+    let mut planner = PullRequestPlanner::new(Some("prod".to_owned()), None);
     if which != "first" {
         preview(&mut mirror, &mut planner, 2)?;
     }
@@ -43,26 +43,26 @@ pub(crate) fn run(which: &str, folder: &Path) -> Fallible<(f64, String)> {
     ))
 }
 
-fn preview(mirror: &mut Mirror, planner: &mut Planner, number: u32) -> Fallible<(String, usize)> {
-    let wanted = Wanted {
+fn preview(mirror: &mut Mirror, planner: &mut PullRequestPlanner, number: u32) -> Fallible<(String, usize)> {
+    let wanted = PullRequestRefs {
         branch: "main".to_owned(),
         tip: None,
         fetch: format!("refs/pull/{number}/head"),
         head: String::new(),
         folder: String::new(),
     };
-    let sides = commits::read(mirror, &wanted)?;
+    let sides = trees::read_trees(mirror, &wanted)?;
     let planned = planner.plan(&sides)?;
-    let preview = Preview {
+    let preview = PreviewComment {
         scope: "bench",
         environment: "prod",
         head: &sides.head_commit,
-        shown: Shown::Plan(&planned.plan),
+        content: PreviewContent::Plan(&planned.plan),
         models: Some(planned.models),
         notes: &planned.notes,
         link: None,
     };
-    let body = comment(&preview, Budget::default());
+    let body = render_comment(&preview, CommentLimits::default());
     if !body.contains("1 of") {
         return Err(format!("not one model changes:\n{body}").into());
     }

@@ -12,11 +12,11 @@ mod repository;
 #[path = "../../tests/support/testbed/mod.rs"]
 mod testbed;
 
-use counts::Counts;
-use process::Process;
+use counts::RequestCounter;
+use process::ControllerProcess;
 use repository::Repository;
 use serde_json::{Value, json};
-use stator_cluster::cluster::kube::{Kube, Options};
+use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
 use stator_cluster::cluster::{ApplyRequest, Cluster, WatchEvent};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
@@ -61,13 +61,13 @@ fn row(what: &str, result: &str, goal: &str) {
 }
 
 /// The bench's own view: which replicas every graph has.
-struct Watched {
+struct WatchedReplicas {
     events: Receiver<WatchEvent>,
     replicas: BTreeMap<String, i64>,
 }
 
-impl Watched {
-    async fn open(kube: &Kube) -> Fallible<Self> {
+impl WatchedReplicas {
+    async fn open(kube: &KubeCluster) -> Fallible<Self> {
         let events = kube.watch(&[kinds::GRAPH], Some(NAMESPACE)).await?;
         let all = kube.list(&kinds::GRAPH, Some(NAMESPACE), &BTreeMap::new()).await?;
         let replicas = all.iter().map(|graph| (graph.name().to_owned(), replicas(graph))).collect();
@@ -118,7 +118,7 @@ fn replicas(graph: &Object) -> i64 {
 }
 
 /// Says of every graph that it is Ready, for as long as it is not dropped.
-async fn operate(kube: Kube) -> Fallible<()> {
+async fn operate(kube: KubeCluster) -> Fallible<()> {
     loop {
         let mut events = kube.watch(&[kinds::GRAPH], Some(NAMESPACE)).await?;
         for graph in kube.list(&kinds::GRAPH, Some(NAMESPACE), &BTreeMap::new()).await? {
@@ -134,7 +134,7 @@ async fn operate(kube: Kube) -> Fallible<()> {
     }
 }
 
-async fn ready(kube: &Kube, graph: &Object) -> Fallible<()> {
+async fn ready(kube: &KubeCluster, graph: &Object) -> Fallible<()> {
     if graph.status().get("observedGeneration").and_then(Value::as_i64) == graph.generation() {
         return Ok(());
     }
@@ -155,14 +155,16 @@ async fn ready(kube: &Kube, graph: &Object) -> Fallible<()> {
 }
 
 async fn measure(plane: &ControlPlane, models: usize, rounds: u64, rest: Duration) -> Fallible<()> {
-    let kube = Kube::connect(Options { kubeconfig: Some(plane.kubeconfig()), ..Options::default() }).await?;
-    let counts = Counts::of(plane.admin().await);
+    let kube =
+        KubeCluster::connect(ConnectOptions { kubeconfig: Some(plane.kubeconfig()), ..ConnectOptions::default() })
+            .await?;
+    let counts = RequestCounter::of(plane.admin().await);
     plane.admin().await;
     let namespace = namespace(plane).await?;
     let operator = tokio::spawn(operate(kube.clone()));
     let repository = Repository::new(&namespace, models)?;
-    let mut controller = Process::start(plane, &repository)?;
-    let mut watched = Watched::open(&kube).await?;
+    let mut controller = ControllerProcess::start(plane, &repository)?;
+    let mut watched = WatchedReplicas::open(&kube).await?;
     let all: BTreeSet<String> = (0..models).map(repository::name).collect();
     watched.until(&all, 1).await?;
     controller.settled().await?;
@@ -179,7 +181,7 @@ async fn measure(plane: &ControlPlane, models: usize, rounds: u64, rest: Duratio
     row("memory at rest", &format!("{} MiB", controller.memory("VmRSS")?), "≤ 100 MiB at 1,000, ≤ 400 MiB at 10,000");
 
     // What came while nobody listened is more than a watch holds.
-    let mut watched = Watched::open(&kube).await?;
+    let mut watched = WatchedReplicas::open(&kube).await?;
     watched.quiet().await?;
     let (mut pushed, mut healed, mut asked) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {

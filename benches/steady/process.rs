@@ -15,20 +15,20 @@ const SECRET: &str = "a-secret-of-the-bench";
 const TICKS: u64 = 100;
 
 /// A controller that runs.
-pub(crate) struct Process {
+pub(crate) struct ControllerProcess {
     child: Child,
     address: String,
     folder: tempfile::TempDir,
 }
 
-impl Drop for Process {
+impl Drop for ControllerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Process {
+impl ControllerProcess {
     /// Starts it, with webhooks in place of an interval, and with the variable that `deploy/Dockerfile` sets.
     pub(crate) fn start(plane: &ControlPlane, repository: &Repository) -> Fallible<Self> {
         let folder = tempfile::tempdir()?;

@@ -4,8 +4,8 @@ use super::error::CliError;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use stator_cluster::cluster::AnyCluster;
-use stator_cluster::cluster::embedded::Embedded;
-use stator_cluster::cluster::embedded::operator::{Operator, OperatorHandle};
+use stator_cluster::cluster::embedded::EmbeddedCluster;
+use stator_cluster::cluster::embedded::operator::{OperatorHandle, SimulatedOperator};
 use stator_model::plan::HoldKind;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Options of every verb.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
-pub struct Common {
+pub struct GlobalArgs {
     /// Say nothing but results and errors
     #[arg(short, long, global = true, env = "STATOR_QUIET", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "verbose")]
     pub quiet: bool,
@@ -101,22 +101,24 @@ impl SimulateArgs {
     ///
     /// # Errors
     /// On a Kubernetes cluster, where Dynamo's own operator plays it.
-    pub fn start(&self, cluster: &AnyCluster) -> Result<Option<OperatorHandle>, CliError> {
-        Ok(self.playable(cluster)?.map(|cluster| Operator::start(cluster.clone(), self.simulate_speed)))
+    pub fn start_operator(&self, cluster: &AnyCluster) -> Result<Option<OperatorHandle>, CliError> {
+        Ok(self
+            .embedded_cluster(cluster)?
+            .map(|cluster| SimulatedOperator::start(cluster.clone(), self.simulate_speed)))
     }
 
     /// The cluster to play on, where playing is asked for.
     ///
     /// # Errors
     /// On a Kubernetes cluster, where Dynamo's own operator plays that part.
-    pub fn playable<'a>(&self, cluster: &'a AnyCluster) -> Result<Option<&'a Embedded>, CliError> {
+    pub fn embedded_cluster<'a>(&self, cluster: &'a AnyCluster) -> Result<Option<&'a EmbeddedCluster>, CliError> {
         match cluster {
             _ if !self.simulate_operator => Ok(None),
             AnyCluster::Embedded(cluster) => Ok(Some(cluster)),
             AnyCluster::Kubernetes(_) => Err(CliError::usage(
                 "--simulate-operator is for the embedded cluster, and this is a Kubernetes cluster",
             )
-            .hint("leave it out: Dynamo's operator is at work there; or pass `--cluster embedded`")),
+            .with_hint("leave it out: Dynamo's operator is at work there; or pass `--cluster embedded`")),
         }
     }
 }
@@ -129,24 +131,24 @@ pub struct ChangeArgs {
     pub prune: bool,
     /// Let through what is held back otherwise
     #[arg(long, env = "STATOR_ALLOW", value_name = "WHAT", value_delimiter = ',')]
-    pub allow: Vec<Allow>,
+    pub allow: Vec<AllowArg>,
 }
 
 impl ChangeArgs {
     /// Pruning, and nothing released: what a status is measured against.
-    pub fn everything() -> Self {
+    pub fn for_status() -> Self {
         Self { prune: true, allow: Vec::new() }
     }
 
     /// The guards that are released.
-    pub fn allowed(&self) -> BTreeSet<HoldKind> {
-        self.allow.iter().map(|allow| allow.kind()).collect()
+    pub fn allowed_holds(&self) -> BTreeSet<HoldKind> {
+        self.allow.iter().map(|allow| allow.hold_kind()).collect()
     }
 }
 
 /// What can be let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Allow {
+pub enum AllowArg {
     /// Deleting an object and making it again, where Dynamo forbids a change in place
     Replace,
     /// Deleting objects
@@ -159,8 +161,8 @@ pub enum Allow {
     MaxGpus,
 }
 
-impl Allow {
-    fn kind(self) -> HoldKind {
+impl AllowArg {
+    fn hold_kind(self) -> HoldKind {
         match self {
             Self::Replace => HoldKind::Replace,
             Self::Delete => HoldKind::Delete,

@@ -1,6 +1,6 @@
 //! `stator completions`.
 
-use super::error::{CliError, Exit};
+use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use clap::Args;
 use clap_complete::Shell;
@@ -8,14 +8,14 @@ use clap_complete::Shell;
 /// Write the completions of a shell to standard output
 #[derive(Debug, Args)]
 #[command(after_help = "Example: stator completions bash > /etc/bash_completion.d/stator")]
-pub struct Arguments {
+pub struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub fn run(arguments: &CompletionsArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut super::command(), "stator", &mut text);
-    output.result(&String::from_utf8_lossy(&text))?;
-    Ok(Exit::Success)
+    output.write_result(&String::from_utf8_lossy(&text))?;
+    Ok(ExitStatus::Success)
 }

@@ -1,20 +1,20 @@
 //! Which cluster a command works on, said in one line.
 
 use super::args::ClusterArgs;
-use super::error::{CliError, ErrorKind};
+use super::error::{CliError, CliErrorKind};
 use super::output::Output;
-use stator_cluster::cluster::embedded::{Embedded, Options};
-use stator_cluster::cluster::kube::{self, ConnectError, Kube};
+use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
+use stator_cluster::cluster::kube::{self, ConnectError, KubeCluster};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
 /// Where the embedded cluster is, below the repository's root.
-const FOLDER: &str = ".stator/cluster";
+const EMBEDDED_FOLDER: &str = ".stator/cluster";
 
 /// Which cluster, and why that one and no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Choice {
+enum ClusterChoice {
     /// The folder of an embedded cluster, and what is to be said of why.
     Embedded(PathBuf, &'static str),
     /// A context of the kubeconfig, `None` for its current one.
@@ -30,17 +30,19 @@ pub async fn open(
     environment_context: Option<&str>,
     output: &Output,
 ) -> Result<AnyCluster, CliError> {
-    let choice = choose(arguments, root, environment_context, &Machine::look(arguments)?)?;
+    let choice = choose_cluster(arguments, root, environment_context, &KubeconfigSummary::read(arguments)?)?;
     match choice {
-        Choice::Embedded(folder, why) => {
+        ClusterChoice::Embedded(folder, why) => {
             if arguments.impersonate.is_some() {
                 return Err(CliError::usage("--as is for Kubernetes clusters, and this is an embedded one")
-                    .hint("leave it out, or name a cluster with --context"));
+                    .with_hint("leave it out, or name a cluster with --context"));
             }
             open_embedded(&folder, why, output).map(AnyCluster::from)
         }
-        Choice::Context(context, why) => connected(arguments, Some((context, why)), output).await.map(AnyCluster::from),
-        Choice::InCluster => connected(arguments, None, output).await.map(AnyCluster::from),
+        ClusterChoice::Context(context, why) => {
+            connect_kubernetes(arguments, Some((context, why)), output).await.map(AnyCluster::from)
+        }
+        ClusterChoice::InCluster => connect_kubernetes(arguments, None, output).await.map(AnyCluster::from),
     }
 }
 
@@ -48,31 +50,31 @@ pub async fn open(
 ///
 /// # Errors
 /// When it is an embedded cluster that they name, which is not touched then.
-pub async fn kubernetes(arguments: &ClusterArgs, what: &str, output: &Output) -> Result<Kube, CliError> {
-    match choose(arguments, Path::new("."), None, &Machine::look(arguments)?)? {
-        Choice::Embedded(_, why) => Err(CliError::usage(format!(
+pub async fn open_kubernetes(arguments: &ClusterArgs, what: &str, output: &Output) -> Result<KubeCluster, CliError> {
+    match choose_cluster(arguments, Path::new("."), None, &KubeconfigSummary::read(arguments)?)? {
+        ClusterChoice::Embedded(_, why) => Err(CliError::usage(format!(
             "{what} of a Kubernetes cluster, and this is the embedded one{why}"
         ))
-        .hint("name a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file")),
-        Choice::Context(context, why) => connected(arguments, Some((context, why)), output).await,
-        Choice::InCluster => connected(arguments, None, output).await,
+        .with_hint("name a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file")),
+        ClusterChoice::Context(context, why) => connect_kubernetes(arguments, Some((context, why)), output).await,
+        ClusterChoice::InCluster => connect_kubernetes(arguments, None, output).await,
     }
 }
 
 /// Connects to a context of the kubeconfig, or as the pod that this runs in, and says so.
-async fn connected(
+async fn connect_kubernetes(
     arguments: &ClusterArgs,
     context: Option<(Option<String>, &'static str)>,
     output: &Output,
-) -> Result<Kube, CliError> {
-    let options = kube::Options {
+) -> Result<KubeCluster, CliError> {
+    let options = kube::ConnectOptions {
         kubeconfig: arguments.kubeconfig.clone(),
-        impersonate: arguments.impersonate.clone().map(|user| kube::Impersonate { user, groups: Vec::new() }),
-        ..kube::Options::default()
+        impersonate: arguments.impersonate.clone().map(|user| kube::ImpersonatedUser { user, groups: Vec::new() }),
+        ..kube::ConnectOptions::default()
     };
     let (cluster, why) = match context {
-        Some((context, why)) => (Kube::connect(kube::Options { context, ..options }).await?, why),
-        None => (Kube::in_cluster(options)?, ""),
+        Some((context, why)) => (KubeCluster::connect(kube::ConnectOptions { context, ..options }).await?, why),
+        None => (KubeCluster::in_cluster(options)?, ""),
     };
     let somebody = match &arguments.impersonate {
         Some(user) => format!(" as {user}"),
@@ -87,7 +89,7 @@ async fn connected(
 /// # Errors
 /// When something makes work on it impossible. A server that does not answer is left to the first read to report.
 pub async fn preflight(cluster: &AnyCluster, output: &Output) -> Result<(), CliError> {
-    let Some(cluster) = cluster.kubernetes() else { return Ok(()) };
+    let Some(cluster) = cluster.as_kubernetes() else { return Ok(()) };
     let found = match cluster.preflight().await {
         Ok(found) => found,
         Err(error) => {
@@ -100,30 +102,30 @@ pub async fn preflight(cluster: &AnyCluster, output: &Output) -> Result<(), CliE
         operator = found.operator_version,
         "Dynamo's definitions"
     );
-    let (blocking, warnings): (Vec<_>, Vec<_>) = found.obstacles.into_iter().partition(|one| one.blocks);
+    let (blocking, warnings): (Vec<_>, Vec<_>) = found.problems.into_iter().partition(|one| one.blocks);
     for one in warnings {
         output.warn(&format!("{}; {}", one.message, one.fix));
     }
     let Some(first) = blocking.first() else { return Ok(()) };
     let messages: Vec<&str> = blocking.iter().map(|one| one.message.as_str()).collect();
-    let error = CliError::new(ErrorKind::Cluster, messages.join("; and ")).hint(&first.fix);
-    Err(blocking.iter().skip(1).fold(error, |error, one| error.hint(&one.fix)))
+    let error = CliError::new(CliErrorKind::Cluster, messages.join("; and ")).with_hint(&first.fix);
+    Err(blocking.iter().skip(1).fold(error, |error, one| error.with_hint(&one.fix)))
 }
 
-pub use stator_cluster::sync::desired::learn;
+pub use stator_cluster::sync::desired::detect_platform;
 
-fn open_embedded(folder: &Path, why: &str, output: &Output) -> Result<Embedded, CliError> {
-    let folder = shorten(folder);
+fn open_embedded(folder: &Path, why: &str, output: &Output) -> Result<EmbeddedCluster, CliError> {
+    let folder = shorten_path(folder);
     output.note(&format!("Using the embedded cluster in {}{why}.", folder.display()));
-    let cluster = Embedded::open(&folder, Options::default())?;
-    if folder.ends_with(FOLDER) {
-        keep_out_of_git(&folder);
+    let cluster = EmbeddedCluster::open(&folder, EmbeddedOptions::default())?;
+    if folder.ends_with(EMBEDDED_FOLDER) {
+        write_gitignore(&folder);
     }
     Ok(cluster)
 }
 
 /// Live objects are no part of what git declares, and a commit of them would be applied by nobody.
-fn keep_out_of_git(folder: &Path) {
+fn write_gitignore(folder: &Path) {
     let Some(ignore) = folder.parent().map(|parent| parent.join(".gitignore")) else { return };
     if !ignore.exists() {
         // A folder that cannot be written to needs no telling git about it.
@@ -133,7 +135,7 @@ fn keep_out_of_git(folder: &Path) {
 
 /// What the machine says where the options say nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Machine {
+struct KubeconfigSummary {
     /// Whether there is a kubeconfig.
     kubeconfig: bool,
     /// Its contexts.
@@ -142,9 +144,9 @@ struct Machine {
     current: Option<String>,
 }
 
-impl Machine {
+impl KubeconfigSummary {
     /// Reads the kubeconfig, where the choice can hang on it.
-    fn look(arguments: &ClusterArgs) -> Result<Self, CliError> {
+    fn read(arguments: &ClusterArgs) -> Result<Self, CliError> {
         if arguments.cluster.is_some() || arguments.context.is_some() {
             return Ok(Self::default());
         }
@@ -152,55 +154,55 @@ impl Machine {
         if files.is_empty() {
             return Ok(Self::default());
         }
-        let kube::Contexts { names, current } = kube::contexts(&files)?;
+        let kube::KubeconfigContexts { names, current } = kube::kubeconfig_contexts(&files)?;
         Ok(Self { kubeconfig: true, contexts: names, current })
     }
 }
 
 /// What is asked for on the command line goes over the environment's own context, that over the kubeconfig's current
 /// one, and that over the embedded cluster.
-fn choose(
+fn choose_cluster(
     arguments: &ClusterArgs,
     root: &Path,
     environment_context: Option<&str>,
-    machine: &Machine,
-) -> Result<Choice, CliError> {
+    machine: &KubeconfigSummary,
+) -> Result<ClusterChoice, CliError> {
     if let Some(cluster) = &arguments.cluster {
         return match cluster.split_once(':') {
-            None if cluster == "embedded" => Ok(Choice::Embedded(root.join(FOLDER), "")),
-            None if cluster == "in-cluster" => Ok(Choice::InCluster),
-            Some(("embedded", folder)) if !folder.is_empty() => Ok(Choice::Embedded(PathBuf::from(folder), "")),
+            None if cluster == "embedded" => Ok(ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), "")),
+            None if cluster == "in-cluster" => Ok(ClusterChoice::InCluster),
+            Some(("embedded", folder)) if !folder.is_empty() => Ok(ClusterChoice::Embedded(PathBuf::from(folder), "")),
             Some(_) | None => Err(CliError::usage(format!("`{cluster}` is no cluster"))
-                .hint("write `embedded`, or `embedded:DIR` for a folder of your own; name a Kubernetes cluster with --context")),
+                .with_hint("write `embedded`, or `embedded:DIR` for a folder of your own; name a Kubernetes cluster with --context")),
         };
     }
     if let Some(context) = &arguments.context {
-        return Ok(Choice::Context(Some(context.clone()), ""));
+        return Ok(ClusterChoice::Context(Some(context.clone()), ""));
     }
     if arguments.kubeconfig.is_some() {
         // A kubeconfig that was made for this environment may well be about other clusters as well.
         let own = environment_context.filter(|own| machine.contexts.iter().any(|known| known == own));
         return Ok(match own {
-            Some(own) => Choice::Context(Some(own.to_owned()), ", as the environment says"),
-            None => Choice::Context(None, ""),
+            Some(own) => ClusterChoice::Context(Some(own.to_owned()), ", as the environment says"),
+            None => ClusterChoice::Context(None, ""),
         });
     }
     if let Some(own) = environment_context {
-        return Ok(Choice::Context(Some(own.to_owned()), ", as the environment says"));
+        return Ok(ClusterChoice::Context(Some(own.to_owned()), ", as the environment says"));
     }
     Ok(match machine {
-        Machine { current: Some(current), .. } => {
-            Choice::Context(Some(current.clone()), ", the current context of the kubeconfig")
+        KubeconfigSummary { current: Some(current), .. } => {
+            ClusterChoice::Context(Some(current.clone()), ", the current context of the kubeconfig")
         }
-        Machine { kubeconfig: true, .. } => {
-            Choice::Embedded(root.join(FOLDER), ", as the kubeconfig has no current context")
+        KubeconfigSummary { kubeconfig: true, .. } => {
+            ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), ", as the kubeconfig has no current context")
         }
-        Machine { .. } => Choice::Embedded(root.join(FOLDER), ", as there is no kubeconfig"),
+        KubeconfigSummary { .. } => ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), ", as there is no kubeconfig"),
     })
 }
 
 /// A path as short as it can be said from here.
-fn shorten(path: &Path) -> PathBuf {
+fn shorten_path(path: &Path) -> PathBuf {
     let here = std::env::current_dir().and_then(fs_err::canonicalize);
     match here {
         Ok(here) => path.strip_prefix(here).map_or_else(|_| path.to_owned(), Path::to_owned),
@@ -209,23 +211,21 @@ fn shorten(path: &Path) -> PathBuf {
 }
 
 /// Runs a command's work within `--timeout`.
-pub async fn within<T>(
+pub async fn with_timeout<T>(
     arguments: &ClusterArgs,
     work: impl Future<Output = Result<T, CliError>>,
 ) -> Result<T, CliError> {
     let Some(limit) = arguments.timeout else { return work.await };
     match tokio::time::timeout(limit, work).await {
         Ok(result) => result,
-        Err(_) => {
-            Err(CliError::new(ErrorKind::Timeout, format!("not done after {limit:?}"))
-                .hint("give it more with --timeout"))
-        }
+        Err(_) => Err(CliError::new(CliErrorKind::Timeout, format!("not done after {limit:?}"))
+            .with_hint("give it more with --timeout")),
     }
 }
 
 impl From<ConnectError> for CliError {
     fn from(error: ConnectError) -> Self {
-        Self::new(ErrorKind::Cluster, error.to_string()).hint(error.help())
+        Self::new(CliErrorKind::Cluster, error.to_string()).with_hint(error.help())
     }
 }
 
@@ -239,40 +239,43 @@ mod tests {
         ClusterArgs { cluster: Some(cluster.into()), ..ClusterArgs::default() }
     }
 
-    fn machine(current: Option<&str>) -> Machine {
-        Machine {
+    fn machine(current: Option<&str>) -> KubeconfigSummary {
+        KubeconfigSummary {
             kubeconfig: true,
             contexts: vec!["prod".to_owned(), "staging".to_owned()],
             current: current.map(str::to_owned),
         }
     }
 
-    fn chosen(arguments: &ClusterArgs, environment: Option<&str>, machine: &Machine) -> Choice {
-        choose(arguments, Path::new(ROOT), environment, machine).unwrap()
+    fn chosen(arguments: &ClusterArgs, environment: Option<&str>, machine: &KubeconfigSummary) -> ClusterChoice {
+        choose_cluster(arguments, Path::new(ROOT), environment, machine).unwrap()
     }
 
     #[test]
     fn the_embedded_cluster_is_in_the_repository_or_where_one_says() {
-        let nowhere = Machine::default();
+        let nowhere = KubeconfigSummary::default();
         let own = Path::new(ROOT).join(".stator/cluster");
-        assert_eq!(chosen(&arguments("embedded"), None, &nowhere), Choice::Embedded(own.clone(), ""));
-        assert_eq!(chosen(&arguments("embedded:x/y"), None, &nowhere), Choice::Embedded("x/y".into(), ""));
+        assert_eq!(chosen(&arguments("embedded"), None, &nowhere), ClusterChoice::Embedded(own.clone(), ""));
+        assert_eq!(chosen(&arguments("embedded:x/y"), None, &nowhere), ClusterChoice::Embedded("x/y".into(), ""));
         // What is asked for on the command line goes over the environment's context.
-        assert_eq!(chosen(&arguments("embedded"), Some("prod"), &machine(Some("prod"))), Choice::Embedded(own, ""));
-        assert_eq!(chosen(&arguments("in-cluster"), Some("prod"), &nowhere), Choice::InCluster);
+        assert_eq!(
+            chosen(&arguments("embedded"), Some("prod"), &machine(Some("prod"))),
+            ClusterChoice::Embedded(own, "")
+        );
+        assert_eq!(chosen(&arguments("in-cluster"), Some("prod"), &nowhere), ClusterChoice::InCluster);
         for wrong in ["embedded:", "kind", "kind:x", ""] {
-            let error = choose(&arguments(wrong), Path::new(ROOT), None, &nowhere).unwrap_err();
-            assert_eq!(error.exit(), super::super::error::Exit::Error);
+            let error = choose_cluster(&arguments(wrong), Path::new(ROOT), None, &nowhere).unwrap_err();
+            assert_eq!(error.exit_status(), super::super::error::ExitStatus::Error);
             assert!(!error.hints().is_empty(), "{error}");
         }
     }
 
     #[test]
     fn options_go_over_the_environment_that_over_the_kubeconfig_and_that_over_the_embedded_cluster() {
-        let said = |choice: Choice| match choice {
-            Choice::Embedded(_, why) => format!("embedded{why}"),
-            Choice::Context(context, why) => format!("{}{why}", context.unwrap_or_else(|| "current".to_owned())),
-            Choice::InCluster => "in-cluster".to_owned(),
+        let said = |choice: ClusterChoice| match choice {
+            ClusterChoice::Embedded(_, why) => format!("embedded{why}"),
+            ClusterChoice::Context(context, why) => format!("{}{why}", context.unwrap_or_else(|| "current".to_owned())),
+            ClusterChoice::InCluster => "in-cluster".to_owned(),
         };
         let context = ClusterArgs { context: Some("staging".into()), ..ClusterArgs::default() };
         let kubeconfig = ClusterArgs { kubeconfig: Some("k".into()), ..ClusterArgs::default() };
@@ -282,10 +285,10 @@ mod tests {
             said(chosen(&kubeconfig, Some("prod"), &machine(Some("staging")))),
             said(chosen(&kubeconfig, Some("elsewhere"), &machine(Some("staging")))),
             said(chosen(&nothing, Some("prod"), &machine(Some("staging")))),
-            said(chosen(&nothing, Some("prod"), &Machine::default())),
+            said(chosen(&nothing, Some("prod"), &KubeconfigSummary::default())),
             said(chosen(&nothing, None, &machine(Some("staging")))),
             said(chosen(&nothing, None, &machine(None))),
-            said(chosen(&nothing, None, &Machine::default())),
+            said(chosen(&nothing, None, &KubeconfigSummary::default())),
         ];
         insta::assert_snapshot!(all.join("\n"), @"
         staging

@@ -1,7 +1,7 @@
 //! `stator diff`.
 
 use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg};
-use super::error::{CliError, Exit};
+use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::{connect, plan, repository};
 use clap::{ArgAction, Args};
@@ -10,7 +10,7 @@ use stator_model::present::{diff, findings};
 /// Show what a sync would change as a unified diff
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 no difference, 1 there is one or an intent has errors, 2 no diff.")]
-pub struct Arguments {
+pub struct DiffArgs {
     #[command(flatten)]
     path: PathArg,
     #[command(flatten)]
@@ -24,16 +24,16 @@ pub struct Arguments {
     exit_code: bool,
 }
 
-pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub async fn run(arguments: &DiffArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let opened = repository::open(&arguments.path.path, output)?;
-    let plan = connect::within(
+    let plan = connect::with_timeout(
         &arguments.cluster,
-        plan::against_live(opened, &arguments.environment, &arguments.cluster, &arguments.changes, output),
+        plan::plan_against_cluster(opened, &arguments.environment, &arguments.cluster, &arguments.changes, output),
     )
     .await?;
-    output.result(&diff::unified(&plan, &output.look))?;
-    output.block(&findings::brief(&plan.findings, &output.notes));
+    output.write_result(&diff::unified(&plan, &output.stdout_style))?;
+    output.write_stderr(&findings::brief(&plan.findings, &output.stderr_style));
     let faulty = plan.findings.iter().any(stator_core::finding::Finding::is_error);
     let differs = arguments.exit_code && plan::has_changes(&plan);
-    Ok(if faulty || differs { Exit::No } else { Exit::Success })
+    Ok(if faulty || differs { ExitStatus::Negative } else { ExitStatus::Success })
 }

@@ -5,11 +5,11 @@ use std::fmt;
 /// How a command ended, as a process exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+pub enum ExitStatus {
     /// All is well.
     Success = 0,
     /// An expected "no": findings, differences, a wait that ended in failure.
-    No = 1,
+    Negative = 1,
     /// Bad usage, unreadable input, an unreachable cluster, or a bug.
     Error = 2,
     /// The time ran out.
@@ -18,15 +18,15 @@ pub enum Exit {
     Interrupted = 130,
 }
 
-impl From<Exit> for std::process::ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<ExitStatus> for std::process::ExitCode {
+    fn from(exit: ExitStatus) -> Self {
         Self::from(exit as u8)
     }
 }
 
 /// Whose fault it is, which decides the tone and the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
+pub enum CliErrorKind {
     /// The command line asks for something that cannot be.
     Usage,
     /// Files cannot be read, or say something that stops the whole command.
@@ -48,20 +48,20 @@ pub enum ErrorKind {
 /// An error as the user sees it.
 #[derive(Clone, Debug)]
 pub struct CliError {
-    kind: ErrorKind,
+    kind: CliErrorKind,
     message: String,
     hints: Vec<String>,
 }
 
 impl CliError {
     /// An error of a kind.
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub fn new(kind: CliErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hints: Vec::new() }
     }
 
     /// With one more sentence about what to do next.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         let hint = hint.into();
         if !hint.is_empty() {
             self.hints.push(hint);
@@ -71,16 +71,16 @@ impl CliError {
 
     /// Bad usage.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Usage, message)
+        Self::new(CliErrorKind::Usage, message)
     }
 
     /// Unreadable or unusable input.
     pub fn input(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Input, message)
+        Self::new(CliErrorKind::Input, message)
     }
 
     /// Whose fault it is.
-    pub fn kind(&self) -> ErrorKind {
+    pub fn kind(&self) -> CliErrorKind {
         self.kind
     }
 
@@ -90,14 +90,14 @@ impl CliError {
     }
 
     /// The exit code that follows from the kind.
-    pub fn exit(&self) -> Exit {
+    pub fn exit_status(&self) -> ExitStatus {
         match self.kind {
             // `stator validate | head` is no failure.
-            ErrorKind::BrokenPipe => Exit::Success,
-            ErrorKind::Refused => Exit::No,
-            ErrorKind::Usage | ErrorKind::Input | ErrorKind::Cluster | ErrorKind::Bug => Exit::Error,
-            ErrorKind::Timeout => Exit::Timeout,
-            ErrorKind::Interrupted => Exit::Interrupted,
+            CliErrorKind::BrokenPipe => ExitStatus::Success,
+            CliErrorKind::Refused => ExitStatus::Negative,
+            CliErrorKind::Usage | CliErrorKind::Input | CliErrorKind::Cluster | CliErrorKind::Bug => ExitStatus::Error,
+            CliErrorKind::Timeout => ExitStatus::Timeout,
+            CliErrorKind::Interrupted => ExitStatus::Interrupted,
         }
     }
 }
@@ -113,12 +113,12 @@ impl std::error::Error for CliError {}
 impl From<std::io::Error> for CliError {
     fn from(error: std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
-            return Self::new(ErrorKind::BrokenPipe, "the reader of the output went away");
+            return Self::new(CliErrorKind::BrokenPipe, "the reader of the output went away");
         }
         let full = error.kind() == std::io::ErrorKind::StorageFull;
         let error = Self::input(error.to_string());
         if full {
-            error.hint("make room on the disk and run the command again; nothing half-written is left")
+            error.with_hint("make room on the disk and run the command again; nothing half-written is left")
         } else {
             error
         }
@@ -127,19 +127,19 @@ impl From<std::io::Error> for CliError {
 
 impl From<serde_json::Error> for CliError {
     fn from(error: serde_json::Error) -> Self {
-        Self::new(ErrorKind::Bug, format!("a report cannot be written as JSON: {error}"))
+        Self::new(CliErrorKind::Bug, format!("a report cannot be written as JSON: {error}"))
     }
 }
 
 impl From<stator_git::source::SourceError> for CliError {
     fn from(error: stator_git::source::SourceError) -> Self {
-        Self::input(error.to_string()).hint(error.help())
+        Self::input(error.to_string()).with_hint(error.help())
     }
 }
 
 impl From<stator_cluster::cluster::ClusterError> for CliError {
     fn from(error: stator_cluster::cluster::ClusterError) -> Self {
         let hint = error.help().into_owned();
-        Self::new(ErrorKind::Cluster, error.to_string()).hint(hint)
+        Self::new(CliErrorKind::Cluster, error.to_string()).with_hint(hint)
     }
 }

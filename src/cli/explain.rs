@@ -1,10 +1,10 @@
 //! `stator explain`.
 
-use super::error::{CliError, Exit};
+use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use clap::{Args, ValueEnum};
-use stator_model::intent::explain::{ExplainError, Explanation, explain};
-use stator_model::present::{Look, Tone, escape};
+use stator_model::intent::explain::{ExplainError, FieldExplanation, explain};
+use stator_model::present::{TerminalOptions, Tone, escape};
 use std::fmt::Write as _;
 
 /// Say what a field means, which values it takes, and what stands below it
@@ -12,40 +12,40 @@ use std::fmt::Write as _;
 #[command(
     after_help = "Examples:\n  stator explain serving.decode.gpus\n  stator explain repository.spec.environments"
 )]
-pub struct Arguments {
+pub struct ExplainArgs {
     /// The field, by its dotted path
     #[arg(value_name = "FIELD.PATH", default_value = "model", hide_default_value = true)]
     field: String,
     /// Text, or JSON
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
-    output: Format,
+    output: ExplainFormat,
 }
 
 /// The forms of an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ExplainFormat {
     /// Text
     Text,
     /// JSON
     Json,
 }
 
-pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let explanation = explain(&arguments.field)?;
-    output.result(&match arguments.output {
-        Format::Text => text(&explanation, &output.look),
-        Format::Json => stator_model::present::json(&explanation)?,
+    output.write_result(&match arguments.output {
+        ExplainFormat::Text => format_explanation(&explanation, &output.stdout_style),
+        ExplainFormat::Json => stator_model::present::json(&explanation)?,
     })?;
-    Ok(Exit::Success)
+    Ok(ExitStatus::Success)
 }
 
 impl From<ExplainError> for CliError {
     fn from(error: ExplainError) -> Self {
-        Self::usage(error.to_string()).hint("`stator explain` alone lists the fields at the top")
+        Self::usage(error.to_string()).with_hint("`stator explain` alone lists the fields at the top")
     }
 }
 
-fn text(explanation: &Explanation, look: &Look) -> String {
+fn format_explanation(explanation: &FieldExplanation, look: &TerminalOptions) -> String {
     let heading = |text: &str| look.paint(Tone::Strong, text);
     let mut out = format!("{}   {}\n", heading("KIND:"), explanation.kind);
     if !explanation.path.is_empty() {
@@ -62,7 +62,7 @@ fn text(explanation: &Explanation, look: &Look) -> String {
     }
     if !explanation.values.is_empty() {
         let _ = writeln!(out, "{}", heading("VALUES:"));
-        let column = explanation.values.iter().map(|value| escape::width(&value.value)).max().unwrap_or(0);
+        let column = explanation.values.iter().map(|value| escape::display_width(&value.value)).max().unwrap_or(0);
         for value in &explanation.values {
             let line = format!("  {:column$}  {}", value.value, value.description);
             let _ = writeln!(out, "{}", line.trim_end());

@@ -8,7 +8,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When the folder or the file cannot be written; the old file is then untouched.
-pub fn write(path: &Path, content: &[u8]) -> Result<(), CliError> {
+pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), CliError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs_err::create_dir_all(folder)?;
     let fail = |error: std::io::Error| {
@@ -36,8 +36,8 @@ mod tests {
     fn a_file_is_replaced_whole_and_leaves_nothing_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b.yaml");
-        write(&path, b"one").unwrap();
-        write(&path, b"two").unwrap();
+        write_atomically(&path, b"one").unwrap();
+        write_atomically(&path, b"two").unwrap();
         assert_eq!(fs_err::read(&path).unwrap(), b"two");
         assert_eq!(fs_err::read_dir(folder.path().join("a")).unwrap().count(), 1);
     }
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn a_folder_in_the_way_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let error = write(folder.path(), b"x").unwrap_err();
+        let error = write_atomically(folder.path(), b"x").unwrap_err();
         assert!(error.to_string().contains("cannot be written"), "{error}");
     }
 }

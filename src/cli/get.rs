@@ -1,6 +1,6 @@
 //! `stator get`.
 
-use super::error::{CliError, Exit};
+use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::{sources, status};
 use clap::{Args, Subcommand};
@@ -8,23 +8,23 @@ use clap::{Args, Subcommand};
 /// List what there is
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
-pub struct Arguments {
+pub struct GetArgs {
     #[command(subcommand)]
-    what: What,
+    what: GetCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum GetCommand {
     /// The models of an environment, as `stator status` lists them
     #[command(visible_alias = "model")]
-    Models(status::Arguments),
+    Models(status::StatusArgs),
     #[command(visible_alias = "source")]
-    Sources(sources::list::Arguments),
+    Sources(sources::list::GetSourcesArgs),
 }
 
-pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub async fn run(arguments: &GetArgs, output: &Output) -> Result<ExitStatus, CliError> {
     match &arguments.what {
-        What::Models(arguments) => status::run(arguments, output).await,
-        What::Sources(arguments) => sources::list::run(arguments, output).await,
+        GetCommand::Models(arguments) => status::run(arguments, output).await,
+        GetCommand::Sources(arguments) => sources::list::run(arguments, output).await,
     }
 }

@@ -1,26 +1,26 @@
 //! `stator import`.
 
 use super::args::ClusterArgs;
-use super::error::{CliError, ErrorKind, Exit};
+use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::{connect, files};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueHint};
 use stator_core::finding::Finding;
-use stator_model::import::{self, Import, Imported, Input, rules, table};
-use stator_model::present::{count, escape, findings};
+use stator_model::import::{self, ImportResult, ImportedModel, ManifestFile, coverage, rules};
+use stator_model::present::{escape, findings, pluralize};
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-mod live;
+mod from_cluster;
 
 /// Turn manifests into models: Dynamo's graphs, requests and adapters, with the claims beside them
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 rendering the models gives the manifests back; 1 something could not be carried; 2 nothing could be read."
 )]
-pub struct Arguments {
+pub struct ImportArgs {
     /// Manifests, folders of them, or `-` for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath, required_unless_present = "from_cluster", conflicts_with = "from_cluster")]
     paths: Vec<PathBuf>,
@@ -48,24 +48,25 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// How deep folders are read.
 const MAX_DEPTH: usize = 32;
 /// The namespace where none is named.
-const DEFAULT: &str = "default";
+const DEFAULT_NAMESPACE: &str = "default";
 
-pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub async fn run(arguments: &ImportArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let mut unreadable = Vec::new();
     let inputs = if arguments.from_cluster {
         let here = std::env::current_dir()?;
         let cluster = connect::open(&arguments.cluster, &here, None, output).await?;
-        let namespace = arguments.namespace.as_deref().unwrap_or(DEFAULT);
-        let (input, notes) = connect::within(&arguments.cluster, live::read(&cluster, namespace)).await?;
+        let namespace = arguments.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+        let (input, notes) =
+            connect::with_timeout(&arguments.cluster, from_cluster::read_manifests(&cluster, namespace)).await?;
         for note in notes {
             output.warn(&note);
         }
         vec![input]
     } else {
-        read(&arguments.paths, &mut unreadable)
+        read_inputs(&arguments.paths, &mut unreadable)
     };
     if arguments.measure {
-        return measure(&inputs, output);
+        return print_measures(&inputs, output);
     }
     let mut import = import::import(&inputs);
     if let Some(namespace) = &arguments.namespace {
@@ -73,59 +74,59 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
     }
     let mut refused = false;
     if let Some(folder) = &arguments.out {
-        refused = write(&import, folder, arguments, output)?;
+        refused = write_models(&import, folder, arguments, output)?;
     } else {
-        print(&import, output)?;
+        print_models(&import, output)?;
     }
-    tell(&import, output);
+    report_outcome(&import, output);
     for error in &unreadable {
-        output.error(error);
+        output.report_error(error);
     }
-    Ok(exit(&import, &inputs, unreadable.is_empty(), refused))
+    Ok(exit_status(&import, &inputs, unreadable.is_empty(), refused))
 }
 
 /// Prints how much of each file has fields of its own. Each file is looked at by itself: two of them may say different
 /// things of one name.
-fn measure(inputs: &[Input], output: &Output) -> Result<Exit, CliError> {
+fn print_measures(inputs: &[ManifestFile], output: &Output) -> Result<ExitStatus, CliError> {
     let imports = inputs.iter().map(|input| import::import(std::slice::from_ref(input)));
-    let rows: Vec<table::Row> =
-        imports.flat_map(|import| import.models.iter().map(table::row).collect::<Vec<_>>()).collect();
-    output.result(&table::markdown(&rows))?;
-    Ok(if rows.iter().all(|row| row.proven) { Exit::Success } else { Exit::No })
+    let rows: Vec<coverage::CoverageRow> =
+        imports.flat_map(|import| import.models.iter().map(coverage::row).collect::<Vec<_>>()).collect();
+    output.write_result(&coverage::markdown(&rows))?;
+    Ok(if rows.iter().all(|row| row.round_trips) { ExitStatus::Success } else { ExitStatus::Negative })
 }
 
 /// 2 when nothing of the input could be read, 1 when something could not be carried.
-fn exit(import: &Import, inputs: &[Input], all_read: bool, refused: bool) -> Exit {
+fn exit_status(import: &ImportResult, inputs: &[ManifestFile], all_read: bool, refused: bool) -> ExitStatus {
     let errors = || import.findings.iter().filter(|finding| finding.is_error());
     let unreadable = |finding: &Finding| finding.rule == rules::UNREADABLE || finding.rule == rules::TEMPLATE;
     let nothing = import.models.is_empty() && (inputs.is_empty() || (errors().count() > 0 && errors().all(unreadable)));
     if !all_read || nothing {
-        Exit::Error
+        ExitStatus::Error
     } else if refused || errors().count() > 0 {
-        Exit::No
+        ExitStatus::Negative
     } else {
-        Exit::Success
+        ExitStatus::Success
     }
 }
 
 /// Reads files and folders. One that cannot be read leaves the others alone.
-fn read(paths: &[PathBuf], unreadable: &mut Vec<CliError>) -> Vec<Input> {
+fn read_inputs(paths: &[PathBuf], unreadable: &mut Vec<CliError>) -> Vec<ManifestFile> {
     let mut inputs = Vec::new();
     for path in paths {
         if path.as_os_str() == "-" {
-            match bounded(std::io::stdin().lock(), "standard input") {
-                Ok(content) => inputs.push(Input { file: "stdin".to_owned(), content }),
+            match read_bounded(std::io::stdin().lock(), "standard input") {
+                Ok(content) => inputs.push(ManifestFile { file: "stdin".to_owned(), content }),
                 Err(error) => unreadable.push(error),
             }
             continue;
         }
         let mut found = Vec::new();
         if path.is_dir() {
-            walk(path, 0, &mut found, unreadable);
+            find_manifests(path, 0, &mut found, unreadable);
             if found.is_empty() {
                 unreadable.push(
                     CliError::input(format!("{} holds no .yaml, .yml or .json file", path.display()))
-                        .hint("name the folder that the manifests are in"),
+                        .with_hint("name the folder that the manifests are in"),
                 );
             }
         } else {
@@ -134,9 +135,9 @@ fn read(paths: &[PathBuf], unreadable: &mut Vec<CliError>) -> Vec<Input> {
         for file in found {
             let content = fs_err::File::open(&file)
                 .map_err(CliError::from)
-                .and_then(|open| bounded(open, &file.display().to_string()));
+                .and_then(|open| read_bounded(open, &file.display().to_string()));
             match content {
-                Ok(content) => inputs.push(Input { file: file.display().to_string(), content }),
+                Ok(content) => inputs.push(ManifestFile { file: file.display().to_string(), content }),
                 Err(error) => unreadable.push(error),
             }
         }
@@ -144,7 +145,7 @@ fn read(paths: &[PathBuf], unreadable: &mut Vec<CliError>) -> Vec<Input> {
     inputs
 }
 
-fn bounded(reader: impl std::io::Read, name: &str) -> Result<Vec<u8>, CliError> {
+fn read_bounded(reader: impl std::io::Read, name: &str) -> Result<Vec<u8>, CliError> {
     let mut content = Vec::new();
     let mut limited = reader.take(MAX_BYTES.saturating_add(1));
     limited.read_to_end(&mut content)?;
@@ -152,13 +153,13 @@ fn bounded(reader: impl std::io::Read, name: &str) -> Result<Vec<u8>, CliError> 
         return Err(CliError::input(format!(
             "{name} is larger than {MAX_BYTES} bytes (64 MiB), the most that is read"
         ))
-        .hint("split it"));
+        .with_hint("split it"));
     }
     Ok(content)
 }
 
 /// Files of a folder and the folders in it, sorted. Hidden ones and links are passed over.
-fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>, unreadable: &mut Vec<CliError>) {
+fn find_manifests(folder: &Path, depth: usize, found: &mut Vec<PathBuf>, unreadable: &mut Vec<CliError>) {
     let entries = match fs_err::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) => return unreadable.push(error.into()),
@@ -176,7 +177,7 @@ fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>, unreadable: &mut 
         let extension = path.extension().and_then(|extension| extension.to_str());
         match kind {
             Ok(kind) if kind.is_dir() && !hidden && depth < MAX_DEPTH => {
-                walk(&path, depth.saturating_add(1), found, unreadable);
+                find_manifests(&path, depth.saturating_add(1), found, unreadable);
             }
             Ok(kind) if kind.is_file() && !hidden && matches!(extension, Some("yaml" | "yml" | "json")) => {
                 found.push(path)
@@ -188,20 +189,25 @@ fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>, unreadable: &mut 
 }
 
 /// Where a model is written, from the folder of all.
-fn path_of(model: &Imported) -> String {
+fn model_path(model: &ImportedModel) -> String {
     format!("{}/model.yaml", model.name)
 }
 
 /// One document a model, each after a comment with its path.
-fn print(import: &Import, output: &Output) -> Result<(), CliError> {
+fn print_models(import: &ImportResult, output: &Output) -> Result<(), CliError> {
     for model in import.models.iter().filter(|model| !model.text.is_empty()) {
-        output.result(&format!("---\n# {}\n{}", path_of(model), model.text))?;
+        output.write_result(&format!("---\n# {}\n{}", model_path(model), model.text))?;
     }
     Ok(())
 }
 
 /// Writes each model, and a `stator.yaml` where the namespace needs one. True when a file was in the way.
-fn write(import: &Import, folder: &Path, arguments: &Arguments, output: &Output) -> Result<bool, CliError> {
+fn write_models(
+    import: &ImportResult,
+    folder: &Path,
+    arguments: &ImportArgs,
+    output: &Output,
+) -> Result<bool, CliError> {
     let mut planned: Vec<(PathBuf, String)> = Vec::new();
     let namespaces: BTreeSet<&str> = import.models.iter().filter_map(|model| model.namespace.as_deref()).collect();
     let namespace = arguments.namespace.as_deref().or_else(|| namespaces.first().copied());
@@ -212,33 +218,34 @@ fn write(import: &Import, folder: &Path, arguments: &Arguments, output: &Output)
              folder of its own.",
             all.join(", ")
         ));
-    } else if let Some(namespace) = namespace.filter(|namespace| *namespace != DEFAULT)
+    } else if let Some(namespace) = namespace.filter(|namespace| *namespace != DEFAULT_NAMESPACE)
         && !in_repository(folder)
     {
-        planned.push((folder.join("stator.yaml"), repository(namespace)));
+        planned.push((folder.join("stator.yaml"), repository_text(namespace)));
     }
     let models = import.models.iter().filter(|model| !model.text.is_empty());
-    planned.extend(models.map(|model| (folder.join(path_of(model)), model.text.clone())));
+    planned.extend(models.map(|model| (folder.join(model_path(model)), model.text.clone())));
     let mut refused = false;
     let mut written = BTreeSet::new();
     for (path, text) in planned {
         let old = fs_err::read(&path).ok();
         let shown = path.display();
         if !written.insert(path.clone()) {
-            let error = CliError::new(ErrorKind::Refused, format!("{shown} is the model of another namespace already"))
-                .hint("import one namespace at a time with -n NAMESPACE, into folders of their own");
-            output.error(&error);
+            let error =
+                CliError::new(CliErrorKind::Refused, format!("{shown} is the model of another namespace already"))
+                    .with_hint("import one namespace at a time with -n NAMESPACE, into folders of their own");
+            output.report_error(&error);
             refused = true;
         } else if old.as_deref() == Some(text.as_bytes()) {
             output.note(&format!("{shown} is as it would be written."));
         } else if old.is_some() && !arguments.force {
-            let error = CliError::new(ErrorKind::Refused, format!("{shown} exists and says something else"))
-                .hint("pass --force to write over it, or name another folder with --out");
-            output.error(&error);
+            let error = CliError::new(CliErrorKind::Refused, format!("{shown} exists and says something else"))
+                .with_hint("pass --force to write over it, or name another folder with --out");
+            output.report_error(&error);
             refused = true;
         } else {
-            files::write(&path, text.as_bytes())?;
-            output.result(&(escape::line(&shown.to_string()) + "\n"))?;
+            files::write_atomically(&path, text.as_bytes())?;
+            output.write_result(&(escape::line(&shown.to_string()) + "\n"))?;
         }
     }
     Ok(refused)
@@ -250,7 +257,7 @@ fn in_repository(folder: &Path) -> bool {
     absolute.ancestors().any(|above| above.join("stator.yaml").is_file())
 }
 
-fn repository(namespace: &str) -> String {
+fn repository_text(namespace: &str) -> String {
     format!(
         "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata:\n  name: imported\nspec:\n  environments:\n    \
          default:\n      namespace: {namespace}\n"
@@ -258,17 +265,17 @@ fn repository(namespace: &str) -> String {
 }
 
 /// What could not be carried, and how it went.
-fn tell(import: &Import, output: &Output) {
+fn report_outcome(import: &ImportResult, output: &Output) {
     let told: Vec<Finding> =
         import.findings.iter().filter(|finding| finding.is_error() || !output.is_quiet()).cloned().collect();
     if !told.is_empty() {
-        output.block(&findings::concise(&told, &output.notes));
+        output.write_stderr(&findings::concise(&told, &output.stderr_style));
     }
-    let back = import.models.iter().filter(|model| model.proven).count();
+    let back = import.models.iter().filter(|model| model.round_trips).count();
     let lost = import.findings.iter().filter(|finding| finding.is_error()).count();
     output.note(&format!(
         "{} imported, {back} of them rendering back to their manifests; {} not carried.",
-        count(import.models.len(), "model", "models"),
-        count(lost, "thing", "things"),
+        pluralize(import.models.len(), "model", "models"),
+        pluralize(lost, "thing", "things"),
     ));
 }

@@ -1,6 +1,6 @@
 //! `stator init`.
 
-use super::error::{CliError, Exit};
+use super::error::{CliError, ExitStatus};
 use super::files;
 use super::output::Output;
 use clap::{Args, ValueHint};
@@ -11,28 +11,28 @@ use std::path::PathBuf;
 /// Write a small repository that validates, renders and syncs as it stands
 #[derive(Debug, Args)]
 #[command(after_help = "Nothing that exists is ever overwritten.")]
-pub struct Arguments {
+pub struct InitArgs {
     /// The folder; it is made when it is missing
     #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
     directory: PathBuf,
 }
 
-pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub fn run(arguments: &InitArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let folder = &arguments.directory;
     fs_err::create_dir_all(folder)?;
     let absolute = fs_err::canonicalize(folder)?;
     let name = absolute.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let files = scaffold::files(&name);
+    let files = scaffold::repository_files(&name);
     // All or nothing: half a repository beside somebody's files helps nobody.
     if let Some((taken, _)) = files.iter().find(|(path, _)| folder.join(path).symlink_metadata().is_ok()) {
         return Err(CliError::input(format!("{} exists already", folder.join(taken).display()))
-            .hint("name another folder: `stator init DIR`"));
+            .with_hint("name another folder: `stator init DIR`"));
     }
     for (path, text) in &files {
-        files::write(&folder.join(path), text.as_bytes())?;
-        output.result(&(escape::line(path) + "\n"))?;
+        files::write_atomically(&folder.join(path), text.as_bytes())?;
+        output.write_result(&(escape::line(path) + "\n"))?;
     }
     let place = if folder.as_os_str() == "." { String::new() } else { format!("cd {} && ", folder.display()) };
     output.note(&format!("Next: {place}stator validate && stator sync -e staging --simulate-operator --wait"));
-    Ok(Exit::Success)
+    Ok(ExitStatus::Success)
 }

@@ -1,19 +1,19 @@
 //! `stator lock`: what Dynamo's profiler chose becomes a file beside the intent.
 
 use super::args::{ClusterArgs, EnvironmentArgs};
-use super::error::{CliError, ErrorKind, Exit};
+use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
-use super::repository::{self, Opened};
+use super::repository::{self, OpenedRepository};
 use super::{connect, files, status};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use stator_cluster::cluster::Cluster;
 use stator_core::finding::{Finding, Location};
-use stator_model::intent::lock::Lock;
-use stator_model::intent::{Intent, Selection};
+use stator_model::intent::lock::ActiveLock;
+use stator_model::intent::{Intent, ResolvedEnvironment};
 use stator_model::plan;
 use stator_model::present::findings;
-use stator_model::render::{self, Target, emit, profiled};
+use stator_model::render::{self, RenderTarget, emit, profiling_result};
 use std::collections::BTreeMap;
 
 /// Write what Dynamo's profiler chose for models with `sla` beside them, so that git decides from then on
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 #[command(
     after_help = "A lock that holds is left as it is. In a repository of one environment the file is model.lock.yaml, else model.ENVIRONMENT.lock.yaml.\n\nExit codes: 0 every model with `sla` is locked; 1 one is not, or its lock is for another target; 2 the repository or the cluster cannot be read."
 )]
-pub struct Arguments {
+pub struct LockArgs {
     /// Folder of a repository, a single model.yaml, or the name of a model
     #[arg(default_value = ".", value_name = "PATH|MODEL")]
     target: String,
@@ -34,16 +34,16 @@ pub struct Arguments {
     cluster: ClusterArgs,
 }
 
-pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
-    connect::within(&arguments.cluster, lock(arguments, output)).await
+pub async fn run(arguments: &LockArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    connect::with_timeout(&arguments.cluster, lock_models(arguments, output)).await
 }
 
-async fn lock(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
-    let (path, name) = status::target(&arguments.target);
+async fn lock_models(arguments: &LockArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let (path, name) = status::parse_target(&arguments.target);
     let opened = repository::open(&path, output)?;
     opened.note_when_empty(output);
-    let selection = repository::select(&opened.workspace, &arguments.environment)?;
-    let faulty = report_faults(&opened, &selection, name.as_deref(), output);
+    let selection = repository::select_environment(&opened.workspace, &arguments.environment)?;
+    let faulty = report_errors(&opened, &selection, name.as_deref(), output);
     let wanted: Vec<&Intent> = selection
         .intents
         .iter()
@@ -57,7 +57,7 @@ async fn lock(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> 
     let asked: Vec<&Intent> = wanted.into_iter().filter(|intent| intent.model.spec.sla.is_some()).collect();
     if asked.is_empty() && !faulty {
         output.note("Nothing to lock: no model here has `sla`.");
-        return Ok(Exit::Success);
+        return Ok(ExitStatus::Success);
     }
     let (held, open): (Vec<&Intent>, Vec<&Intent>) = asked.into_iter().partition(|intent| intent.lock.is_some());
     for intent in &held {
@@ -67,18 +67,27 @@ async fn lock(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> 
     let done = match (arguments.check, open.is_empty()) {
         (true, _) => {
             for intent in &open {
-                output.result(&format!("{}: {}\n", intent.model.metadata.name, state(&opened, &selection, intent)))?;
+                output.write_result(&format!(
+                    "{}: {}\n",
+                    intent.model.metadata.name,
+                    describe_missing_lock(&opened, &selection, intent)
+                ))?;
             }
             open.is_empty()
         }
         (false, true) => true,
-        (false, false) => write_all(arguments, &opened, &selection, &open, output).await?,
+        (false, false) => write_locks(arguments, &opened, &selection, &open, output).await?,
     };
-    Ok(if done && !faulty { Exit::Success } else { Exit::No })
+    Ok(if done && !faulty { ExitStatus::Success } else { ExitStatus::Negative })
 }
 
 /// Says what is wrong with models that have errors: a damaged lock is one of them. Gives whether there are any.
-fn report_faults(opened: &Opened, selection: &Selection, name: Option<&str>, output: &Output) -> bool {
+fn report_errors(
+    opened: &OpenedRepository,
+    selection: &ResolvedEnvironment,
+    name: Option<&str>,
+    output: &Output,
+) -> bool {
     let scope = &opened.checkout.scope;
     let broken: Vec<&str> = selection
         .broken
@@ -86,30 +95,34 @@ fn report_faults(opened: &Opened, selection: &Selection, name: Option<&str>, out
         .filter(|one| scope.contains(&one.source) && name.is_none_or(|name| one.name.as_deref() == Some(name)))
         .map(|one| one.source.as_str())
         .collect();
-    let beside =
-        |file: &str| broken.iter().any(|source| *source == file || folder(source) == folder(file) && is_part(file));
+    let beside = |file: &str| {
+        broken
+            .iter()
+            .any(|source| *source == file || parent_folder(source) == parent_folder(file) && is_model_file(file))
+    };
     let found: Vec<Finding> =
         selection.findings.iter().filter(|one| one.is_error() && beside(&one.location.file)).cloned().collect();
     if !found.is_empty() {
-        output.block(&findings::full(&found, &|file| opened.text(file), &output.notes));
+        output.write_stderr(&findings::with_snippets(&found, &|file| opened.file_text(file), &output.stderr_style));
     }
     !broken.is_empty()
 }
 
-fn folder(path: &str) -> &str {
+fn parent_folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 /// True for what stands beside a `model.yaml` and belongs to it.
-fn is_part(path: &str) -> bool {
+fn is_model_file(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.starts_with("model."))
 }
 
 /// What is wrong with the lock of a model that has none that holds.
-fn state(opened: &Opened, selection: &Selection, intent: &Intent) -> String {
+fn describe_missing_lock(opened: &OpenedRepository, selection: &ResolvedEnvironment, intent: &Intent) -> String {
     let file = lock_file(opened, selection, intent);
     let stale = selection.findings.iter().find(|one| {
-        one.rule == stator_model::intent::rules::LOCK_STALE && folder(&one.location.file) == folder(&intent.source)
+        one.rule == stator_model::intent::rules::LOCK_STALE
+            && parent_folder(&one.location.file) == parent_folder(&intent.source)
     });
     match stale {
         Some(finding) => format!("{}: {}", finding.location.file, finding.message),
@@ -119,34 +132,38 @@ fn state(opened: &Opened, selection: &Selection, intent: &Intent) -> String {
 
 /// Where the lock of a model belongs: the environment's own file where there is one already or several environments
 /// are, and else the one for all.
-fn lock_file(opened: &Opened, selection: &Selection, intent: &Intent) -> String {
-    let folder = folder(&intent.source);
+fn lock_file(opened: &OpenedRepository, selection: &ResolvedEnvironment, intent: &Intent) -> String {
+    let folder = parent_folder(&intent.source);
     let join = if folder.is_empty() { "" } else { "/" };
     let own = format!("{folder}{join}model.{}.lock.yaml", selection.name);
     let exists = opened.checkout.tree.files.iter().any(|file| file.path == own);
-    if exists || opened.workspace.environments().len() > 1 { own } else { format!("{folder}{join}model.lock.yaml") }
+    if exists || opened.workspace.environment_names().len() > 1 {
+        own
+    } else {
+        format!("{folder}{join}model.lock.yaml")
+    }
 }
 
 /// Locks every model whose request has its result. Gives whether that were all.
-async fn write_all(
-    arguments: &Arguments,
-    opened: &Opened,
-    selection: &Selection,
+async fn write_locks(
+    arguments: &LockArgs,
+    opened: &OpenedRepository,
+    selection: &ResolvedEnvironment,
     open: &[&Intent],
     output: &Output,
 ) -> Result<bool, CliError> {
     let root = &opened.checkout.root;
     let context = selection.environment.context.as_deref();
     let cluster = connect::open(&arguments.cluster, root, context, output).await?;
-    let target = repository::target(selection);
+    let target = repository::target_of(selection);
     let mut all = true;
     for intent in open {
         let model = intent.model.metadata.name.as_str();
         let file = lock_file(opened, selection, intent);
-        match result(&cluster, intent, &target, &file).await? {
+        match profiled_lock(&cluster, intent, &target, &file).await? {
             Ok(locked) => {
-                files::write(&root.join(&file), locked.text.as_bytes())?;
-                output.result(&format!("{file}\n"))?;
+                files::write_atomically(&root.join(&file), locked.text.as_bytes())?;
+                output.write_result(&format!("{file}\n"))?;
                 output.note(&format!("{model} is locked to the result of request {}.", locked.request));
                 for note in locked.notes {
                     output.note(&format!("note: {model}: {note}"));
@@ -165,19 +182,19 @@ async fn write_all(
 }
 
 /// A lock, ready to be written.
-struct Locked {
+struct RenderedLock {
     text: String,
     request: String,
     notes: Vec<String>,
 }
 
 /// The lock of one model, or why it has none yet.
-async fn result<C: Cluster>(
+async fn profiled_lock<C: Cluster>(
     cluster: &C,
     intent: &Intent,
-    target: &Target,
+    target: &RenderTarget,
     file: &str,
-) -> Result<Result<Locked, String>, CliError> {
+) -> Result<Result<RenderedLock, String>, CliError> {
     let Some(wanted) = render::request(intent, target) else {
         return Ok(Err("its request has errors; see `stator validate`".to_owned()));
     };
@@ -185,16 +202,16 @@ async fn result<C: Cluster>(
     let Some(request) = cluster.get(&reference).await? else {
         return Ok(Err(format!("request {} is not in the cluster; run `stator sync --wait` first", reference.name)));
     };
-    let graph = match plan::made_by(&request) {
+    let graph = match plan::graph_made_by(&request) {
         Some(graph) => cluster.get(&graph).await?,
         None => None,
     };
-    let found = match profiled::profiled(intent, &request, graph.as_ref()) {
+    let found = match profiling_result::lock_from_request(intent, &request, graph.as_ref()) {
         Ok(found) => found,
         Err(reason) => return Ok(Err(reason.to_string())),
     };
     // A lock that could not be rendered would break its model.
-    let lock = Lock { lock: found.lock, location: Location::file(file) };
+    let lock = ActiveLock { document: found.lock, location: Location::file(file) };
     let locked = Intent { lock: Some(Box::new(lock.clone())), ..intent.clone() };
     let refused: BTreeMap<String, String> = render::render(&locked, target)
         .findings
@@ -207,14 +224,14 @@ async fn result<C: Cluster>(
         return Ok(Err(format!("the graph of request {} cannot be applied: {}", reference.name, listed.join("; "))));
     }
     let mut notes: Vec<String> = found
-        .left
+        .unconverted
         .iter()
-        .map(|left| format!("`{}` of the profiler's graph is left out: {}", left.path, left.why))
+        .map(|left| format!("`{}` of the profiler's graph is left out: {}", left.path, left.reason))
         .collect();
     if !found.config_maps.is_empty() {
         let names = found.config_maps.join(", ");
         notes.push(format!("the graph reads ConfigMaps that stator does not make, which must stay: {names}"));
     }
-    let text = emit::lock(&lock.lock).map_err(|error| CliError::new(ErrorKind::Bug, error.to_string()))?;
-    Ok(Ok(Locked { text, request: reference.name, notes }))
+    let text = emit::lock_yaml(&lock.document).map_err(|error| CliError::new(CliErrorKind::Bug, error.to_string()))?;
+    Ok(Ok(RenderedLock { text, request: reference.name, notes }))
 }

@@ -1,6 +1,6 @@
 //! `stator man`.
 
-use super::error::{CliError, Exit};
+use super::error::{CliError, ExitStatus};
 use super::files;
 use super::output::Output;
 use clap::{Args, ValueHint};
@@ -9,36 +9,36 @@ use std::path::PathBuf;
 /// Write the manual pages, one a verb, into a folder
 #[derive(Debug, Args)]
 #[command(after_help = "Example: stator man /usr/local/share/man/man1")]
-pub struct Arguments {
+pub struct ManArgs {
     /// The folder; it is made when it is missing
     #[arg(value_hint = ValueHint::DirPath)]
     directory: PathBuf,
 }
 
-pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub fn run(arguments: &ManArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let mut command = super::command();
     // Building gives sub-commands their full names and global options.
     command.build();
-    let pages = pages(&command, "stator")?;
+    let pages = render_pages(&command, "stator")?;
     for (name, page) in &pages {
-        files::write(&arguments.directory.join(name), page)?;
+        files::write_atomically(&arguments.directory.join(name), page)?;
     }
     output.note(&format!("{} manual pages written to {}", pages.len(), arguments.directory.display()));
-    Ok(Exit::Success)
+    Ok(ExitStatus::Success)
 }
 
 /// One page a command that does something by itself.
-fn pages(command: &clap::Command, name: &str) -> Result<Vec<(String, Vec<u8>)>, CliError> {
+fn render_pages(command: &clap::Command, name: &str) -> Result<Vec<(String, Vec<u8>)>, CliError> {
     let mut page = Vec::new();
     let title = name.to_owned();
     clap_mangen::Man::new(command.clone().name(title).bin_name(name.replace('-', " "))).render(&mut page)?;
     let mut pages = vec![(format!("{name}.1"), page)];
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
-        pages.extend(pages_of(verb, name)?);
+        pages.extend(render_verb_pages(verb, name)?);
     }
     Ok(pages)
 }
 
-fn pages_of(verb: &clap::Command, parent: &str) -> Result<Vec<(String, Vec<u8>)>, CliError> {
-    pages(verb, &format!("{parent}-{}", verb.get_name()))
+fn render_verb_pages(verb: &clap::Command, parent: &str) -> Result<Vec<(String, Vec<u8>)>, CliError> {
+    render_pages(verb, &format!("{parent}-{}", verb.get_name()))
 }

@@ -12,12 +12,12 @@ mod explain;
 mod files;
 mod fmt;
 mod get;
+mod history;
 mod import;
 mod init;
-mod live;
+mod live_plan;
 mod lock;
 mod man;
-mod past;
 mod plan;
 mod progress;
 mod render;
@@ -33,11 +33,11 @@ mod status;
 mod sync;
 mod validate;
 
-pub use error::{CliError, ErrorKind, Exit};
+pub use error::{CliError, CliErrorKind, ExitStatus};
 
-use crate::telemetry::traces::Traces;
-use crate::telemetry::{self, Format, LogSettings};
-use args::Common;
+use crate::telemetry::traces::TracePipeline;
+use crate::telemetry::{self, LogEncoding, LogSettings};
+use args::GlobalArgs;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use output::Output;
 use std::ffi::OsString;
@@ -56,36 +56,36 @@ use std::time::Duration;
 )]
 struct Cli {
     #[command(flatten)]
-    common: Common,
+    common: GlobalArgs,
     #[command(subcommand)]
-    verb: Verb,
+    verb: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
-    Init(init::Arguments),
-    Validate(validate::Arguments),
-    Fmt(fmt::Arguments),
-    Render(render::Arguments),
-    Plan(plan::Arguments),
-    Diff(diff::Arguments),
-    Sync(sync::Arguments),
-    Suspend(sources::suspend::SuspendArguments),
-    Resume(sources::suspend::ResumeArguments),
-    Rollback(rollback::Arguments),
-    Lock(lock::Arguments),
-    Status(status::Arguments),
-    Get(get::Arguments),
-    Describe(past::DescribeArguments),
-    Events(past::EventsArguments),
-    History(past::HistoryArguments),
-    Import(import::Arguments),
-    Controller(controller::Arguments),
-    Server(server::Arguments),
-    Schema(schema::Arguments),
-    Explain(explain::Arguments),
-    Completions(completions::Arguments),
-    Man(man::Arguments),
+enum CliCommand {
+    Init(init::InitArgs),
+    Validate(validate::ValidateArgs),
+    Fmt(fmt::FmtArgs),
+    Render(render::RenderArgs),
+    Plan(plan::PlanArgs),
+    Diff(diff::DiffArgs),
+    Sync(sync::SyncArgs),
+    Suspend(sources::suspend::SuspendArgs),
+    Resume(sources::suspend::ResumeArgs),
+    Rollback(rollback::RollbackArgs),
+    Lock(lock::LockArgs),
+    Status(status::StatusArgs),
+    Get(get::GetArgs),
+    Describe(history::DescribeArgs),
+    Events(history::EventsArgs),
+    History(history::HistoryArgs),
+    Import(import::ImportArgs),
+    Controller(controller::ControllerArgs),
+    Server(server::ServerArgs),
+    Schema(schema::SchemaArgs),
+    Explain(explain::ExplainArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 /// The whole command line, as help, completions and manual pages show it.
@@ -104,72 +104,72 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
 }
 
 /// Parses the arguments and carries them out.
-pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let mut command = without_empty_variables(command());
     let cli = match command
         .try_get_matches_from_mut(arguments)
-        .and_then(|matches| sources::ask::conflicts(&mut command, &matches).map(|()| matches))
+        .and_then(|matches| sources::remote_sync::check_conflicts(&mut command, &matches).map(|()| matches))
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
     {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are results; a reader of either that went away is no failure.
             let _ = error.print();
-            return if error.exit_code() == 0 { Exit::Success } else { Exit::Error };
+            return if error.exit_code() == 0 { ExitStatus::Success } else { ExitStatus::Error };
         }
     };
     let output = Output::new(&cli.common);
-    tracing_to_stderr(&cli.common, &output, &cli.verb);
-    let traces = traces(&cli.verb, &output);
-    let done = carry_out(cli.verb, &output).await;
+    init_logging(&cli.common, &output, &cli.verb);
+    let traces = start_traces(&cli.verb, &output);
+    let done = run_command(cli.verb, &output).await;
     if let Some(traces) = traces {
-        traces.ended(FAREWELL).await;
+        traces.shutdown(TRACE_FLUSH_TIMEOUT).await;
     }
     match done {
         Ok(exit) => exit,
         Err(error) => {
-            if error.kind() != ErrorKind::BrokenPipe {
-                output.error(&error);
+            if error.kind() != CliErrorKind::BrokenPipe {
+                output.report_error(&error);
             }
-            error.exit()
+            error.exit_status()
         }
     }
 }
 
-async fn carry_out(verb: Verb, output: &Output) -> Result<Exit, CliError> {
+async fn run_command(verb: CliCommand, output: &Output) -> Result<ExitStatus, CliError> {
     match verb {
-        Verb::Init(arguments) => init::run(&arguments, output),
-        Verb::Validate(arguments) => validate::run(&arguments, output),
-        Verb::Fmt(arguments) => fmt::run(&arguments, output),
-        Verb::Render(arguments) => render::run(&arguments, output),
-        Verb::Plan(arguments) => plan::run(&arguments, output).await,
-        Verb::Diff(arguments) => diff::run(&arguments, output).await,
-        Verb::Sync(arguments) => sync::run(&arguments, output).await,
-        Verb::Suspend(arguments) => sources::suspend::suspend(&arguments, output).await,
-        Verb::Resume(arguments) => sources::suspend::resume(&arguments, output).await,
-        Verb::Rollback(arguments) => rollback::run(&arguments, output).await,
-        Verb::Lock(arguments) => lock::run(&arguments, output).await,
-        Verb::Status(arguments) => status::run(&arguments, output).await,
-        Verb::Get(arguments) => get::run(&arguments, output).await,
-        Verb::Describe(arguments) => past::describe(&arguments, output).await,
-        Verb::Events(arguments) => past::events(&arguments, output).await,
-        Verb::History(arguments) => past::history(&arguments, output).await,
-        Verb::Import(arguments) => import::run(&arguments, output).await,
-        Verb::Controller(arguments) => controller::run(&arguments, output).await,
-        Verb::Server(arguments) => server::run(&arguments, output).await,
-        Verb::Schema(arguments) => schema::run(&arguments, output),
-        Verb::Explain(arguments) => explain::run(&arguments, output),
-        Verb::Completions(arguments) => completions::run(&arguments, output),
-        Verb::Man(arguments) => man::run(&arguments, output),
+        CliCommand::Init(arguments) => init::run(&arguments, output),
+        CliCommand::Validate(arguments) => validate::run(&arguments, output),
+        CliCommand::Fmt(arguments) => fmt::run(&arguments, output),
+        CliCommand::Render(arguments) => render::run(&arguments, output),
+        CliCommand::Plan(arguments) => plan::run(&arguments, output).await,
+        CliCommand::Diff(arguments) => diff::run(&arguments, output).await,
+        CliCommand::Sync(arguments) => sync::run(&arguments, output).await,
+        CliCommand::Suspend(arguments) => sources::suspend::suspend(&arguments, output).await,
+        CliCommand::Resume(arguments) => sources::suspend::resume(&arguments, output).await,
+        CliCommand::Rollback(arguments) => rollback::run(&arguments, output).await,
+        CliCommand::Lock(arguments) => lock::run(&arguments, output).await,
+        CliCommand::Status(arguments) => status::run(&arguments, output).await,
+        CliCommand::Get(arguments) => get::run(&arguments, output).await,
+        CliCommand::Describe(arguments) => history::describe(&arguments, output).await,
+        CliCommand::Events(arguments) => history::events(&arguments, output).await,
+        CliCommand::History(arguments) => history::history(&arguments, output).await,
+        CliCommand::Import(arguments) => import::run(&arguments, output).await,
+        CliCommand::Controller(arguments) => controller::run(&arguments, output).await,
+        CliCommand::Server(arguments) => server::run(&arguments, output).await,
+        CliCommand::Schema(arguments) => schema::run(&arguments, output),
+        CliCommand::Explain(arguments) => explain::run(&arguments, output),
+        CliCommand::Completions(arguments) => completions::run(&arguments, output),
+        CliCommand::Man(arguments) => man::run(&arguments, output),
     }
 }
 
 /// Logs go to standard error: warnings by default, more with each `-v`. `STATOR_LOG` takes filters
 /// (`stator_cluster::sync=debug`), `STATOR_LOG_FORMAT=json` makes each line JSON.
-fn tracing_to_stderr(common: &Common, output: &Output, verb: &Verb) {
+fn init_logging(common: &GlobalArgs, output: &Output, verb: &CliCommand) {
     // What runs for days says what it does.
-    let runs = if let Verb::Controller(controller::Arguments { log_format, .. })
-    | Verb::Server(server::Arguments { log_format, .. }) = verb
+    let runs = if let CliCommand::Controller(controller::ControllerArgs { log_format, .. })
+    | CliCommand::Server(server::ServerArgs { log_format, .. }) = verb
     {
         Some(*log_format)
     } else {
@@ -187,27 +187,27 @@ fn tracing_to_stderr(common: &Common, output: &Output, verb: &Verb) {
     let usual = if common.verbose < 3 { format!("{level},kube_client=off") } else { level.to_owned() };
     let json = runs == Some(controller::LogFormat::Json)
         || std::env::var("STATOR_LOG_FORMAT").is_ok_and(|format| format == "json");
-    let format = if json { Format::Json } else { Format::Text };
+    let format = if json { LogEncoding::Json } else { LogEncoding::Text };
     let asked = std::env::var("STATOR_LOG").ok().filter(|filter| !filter.trim().is_empty());
     let filter = asked.as_deref().unwrap_or(&usual);
-    let settings = LogSettings { format, color: output.notes.color, time: runs.is_some(), filter };
+    let settings = LogSettings { format, color: output.stderr_style.color, time: runs.is_some(), filter };
     let stderr = || -> Box<dyn std::io::Write> { Box::new(std::io::stderr()) };
-    if let Err(error) = telemetry::log_to(stderr, settings) {
+    if let Err(error) = telemetry::init_log(stderr, settings) {
         output.warn(&format!("STATOR_LOG is not understood ({error}); it is left aside"));
-        let _ = telemetry::log_to(stderr, LogSettings { filter: &usual, ..settings });
+        let _ = telemetry::init_log(stderr, LogSettings { filter: &usual, ..settings });
     }
 }
 
 /// How long spans that wait are sent at the end.
-const FAREWELL: Duration = Duration::from_secs(5);
+const TRACE_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Traces of what runs for days, where the environment says where to. What is wrong with that is told, and no reason not to
 /// run.
-fn traces(verb: &Verb, output: &Output) -> Option<Traces> {
-    if !matches!(verb, Verb::Controller(_) | Verb::Server(_)) {
+fn start_traces(verb: &CliCommand, output: &Output) -> Option<TracePipeline> {
+    if !matches!(verb, CliCommand::Controller(_) | CliCommand::Server(_)) {
         return None;
     }
-    Traces::start().unwrap_or_else(|problem| {
+    TracePipeline::start().unwrap_or_else(|problem| {
         output.warn(&format!("no traces are sent: {problem}"));
         None
     })

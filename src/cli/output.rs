@@ -1,33 +1,33 @@
 //! Where text goes: results to standard output, everything else to standard error.
 
-use super::args::{ColorWhen, Common};
+use super::args::{ColorWhen, GlobalArgs};
 use super::error::CliError;
-use stator_model::present::{Look, Tone, escape};
+use stator_model::present::{TerminalOptions, Tone, escape};
 use std::io::{IsTerminal as _, Write as _};
 
 /// The two streams, and how each looks.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     /// How standard output looks.
-    pub look: Look,
+    pub stdout_style: TerminalOptions,
     /// How standard error looks.
-    pub notes: Look,
+    pub stderr_style: TerminalOptions,
     quiet: bool,
 }
 
 impl Output {
     /// Streams of this process, with the options of the command line.
-    pub fn new(common: &Common) -> Self {
+    pub fn new(common: &GlobalArgs) -> Self {
         let out = std::io::stdout();
         let err = std::io::stderr();
-        let look = |color: bool, terminal: bool| Look {
+        let look = |color: bool, terminal: bool| TerminalOptions {
             color,
-            width: if terminal { width() } else { None },
+            width: if terminal { terminal_width() } else { None },
             verbose: common.verbose > 0,
         };
         Self {
-            look: look(colored(common.color, anstream::AutoStream::choice(&out)), out.is_terminal()),
-            notes: look(colored(common.color, anstream::AutoStream::choice(&err)), err.is_terminal()),
+            stdout_style: look(use_color(common.color, anstream::AutoStream::choice(&out)), out.is_terminal()),
+            stderr_style: look(use_color(common.color, anstream::AutoStream::choice(&err)), err.is_terminal()),
             quiet: common.quiet,
         }
     }
@@ -36,7 +36,7 @@ impl Output {
     ///
     /// # Errors
     /// When the stream cannot be written; a reader that went away is an error of its own kind.
-    pub fn result(&self, text: &str) -> Result<(), CliError> {
+    pub fn write_result(&self, text: &str) -> Result<(), CliError> {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;
         out.flush()?;
@@ -52,22 +52,23 @@ impl Output {
 
     /// Says something on standard error in any case.
     pub fn warn(&self, text: &str) {
-        self.block(&(escape::line(text) + "\n"));
+        self.write_stderr(&(escape::line(text) + "\n"));
     }
 
     /// Writes text that is already made for a terminal to standard error. A standard error that is closed is no reason
     /// to stop.
-    pub fn block(&self, text: &str) {
+    pub fn write_stderr(&self, text: &str) {
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 
     /// Says an error and what to do about it.
-    pub fn error(&self, error: &CliError) {
-        let mut text = format!("{}: {}\n", self.notes.paint(Tone::Bad, "error"), escape::lines(&error.to_string()));
+    pub fn report_error(&self, error: &CliError) {
+        let mut text =
+            format!("{}: {}\n", self.stderr_style.paint(Tone::Bad, "error"), escape::lines(&error.to_string()));
         for hint in error.hints() {
-            text.push_str(&format!("{}: {}\n", self.notes.paint(Tone::Strong, "hint"), escape::lines(hint)));
+            text.push_str(&format!("{}: {}\n", self.stderr_style.paint(Tone::Strong, "hint"), escape::lines(hint)));
         }
-        self.block(&text);
+        self.write_stderr(&text);
     }
 
     /// True with `--quiet`.
@@ -76,7 +77,7 @@ impl Output {
     }
 }
 
-fn colored(when: ColorWhen, automatic: anstream::ColorChoice) -> bool {
+fn use_color(when: ColorWhen, automatic: anstream::ColorChoice) -> bool {
     match when {
         ColorWhen::Always => true,
         ColorWhen::Never => false,
@@ -85,7 +86,7 @@ fn colored(when: ColorWhen, automatic: anstream::ColorChoice) -> bool {
 }
 
 /// The terminal's width: `COLUMNS` where it is set, as in every other program, else what the terminal says.
-fn width() -> Option<usize> {
+fn terminal_width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns > 0);
     columns.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
 }

@@ -1,10 +1,10 @@
 //! `stator plan`.
 
 use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg};
-use super::error::{CliError, Exit};
+use super::error::{CliError, ExitStatus};
 use super::output::Output;
-use super::repository::{self, Opened};
-use super::{connect, live, revisions};
+use super::repository::{self, OpenedRepository};
+use super::{connect, live_plan, revisions};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use stator_model::plan::{Action, Change, Disruption, Plan};
@@ -17,7 +17,7 @@ use stator_model::present::{plan as present, preview};
 #[command(
     after_help = "Exit codes: 0 planned; 1 an intent has errors, --fail-on was hit, or --exit-code and there are changes; 2 no plan.\n\nExamples:\n  stator plan -e prod\n  stator plan -e prod --from origin/main... -o markdown\n  stator plan -e prod -o json > plan.json && stator sync -e prod --plan plan.json"
 )]
-pub struct Arguments {
+pub struct PlanArgs {
     #[command(flatten)]
     path: PathArg,
     #[command(flatten)]
@@ -28,13 +28,13 @@ pub struct Arguments {
     changes: ChangeArgs,
     /// Text, JSON, Markdown for a comment, or a page of HTML
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
-    output: Format,
+    output: PlanFormat,
     /// Exit with 1 when there are changes
     #[arg(long, env = "STATOR_EXIT_CODE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     exit_code: bool,
     /// Exit with 1 when a change is of one of these classes
     #[arg(long, env = "STATOR_FAIL_ON", value_name = "CLASS", value_delimiter = ',')]
-    fail_on: Vec<Class>,
+    fail_on: Vec<FailOnClass>,
     /// Compare with this revision and not with a cluster; `main...` is where the work left main
     #[arg(long, env = "STATOR_FROM", value_name = "REV", conflicts_with_all = ["cluster", "context", "kubeconfig", "allow", "prune"])]
     from: Option<String>,
@@ -45,7 +45,7 @@ pub struct Arguments {
 
 /// The forms of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum PlanFormat {
     /// Text
     Text,
     /// JSON
@@ -58,7 +58,7 @@ enum Format {
 
 /// Classes of change for --fail-on: disruptions, and actions that are worth a stop by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Class {
+enum FailOnClass {
     /// Adapters load or unload
     AdapterOnly,
     /// Replicas come or go
@@ -81,8 +81,8 @@ enum Class {
     Blocked,
 }
 
-impl Class {
-    fn covers(self, change: &Change) -> bool {
+impl FailOnClass {
+    fn matches_change(self, change: &Change) -> bool {
         match self {
             Self::AdapterOnly => change.disruption == Disruption::AdapterOnly,
             Self::Scale => change.disruption == Disruption::Scale,
@@ -98,67 +98,70 @@ impl Class {
     }
 }
 
-pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub async fn run(arguments: &PlanArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let opened = repository::open(&arguments.path.path, output)?;
     let plan = match &arguments.from {
-        Some(from) => revisions::compare(&opened, from, arguments.to.as_deref(), &arguments.environment)?,
+        Some(from) => revisions::compare_revisions(&opened, from, arguments.to.as_deref(), &arguments.environment)?,
         None => {
-            connect::within(
+            connect::with_timeout(
                 &arguments.cluster,
-                against_live(opened, &arguments.environment, &arguments.cluster, &arguments.changes, output),
+                plan_against_cluster(opened, &arguments.environment, &arguments.cluster, &arguments.changes, output),
             )
             .await?
         }
     };
-    output.result(&match arguments.output {
-        Format::Text => present::text(&plan, &output.look),
-        Format::Json => present::json(&plan)?,
-        Format::Markdown => preview::of(&plan),
-        Format::Html => present::html(&plan),
+    output.write_result(&match arguments.output {
+        PlanFormat::Text => present::text(&plan, &output.stdout_style),
+        PlanFormat::Json => present::json(&plan)?,
+        PlanFormat::Markdown => preview::ci_comment(&plan),
+        PlanFormat::Html => present::html(&plan),
     })?;
-    if arguments.output == Format::Text && has_changes(&plan) && arguments.from.is_none() {
+    if arguments.output == PlanFormat::Text && has_changes(&plan) && arguments.from.is_none() {
         output.note(&format!("Next: stator sync -e {}", plan.environment));
     }
-    Ok(verdict(&plan, arguments, output))
+    Ok(exit_status(&plan, arguments, output))
 }
 
 /// Plans the repository against the cluster.
-pub async fn against_live(
-    mut opened: Opened,
+pub async fn plan_against_cluster(
+    mut opened: OpenedRepository,
     environment: &EnvironmentArgs,
     cluster: &ClusterArgs,
     changes: &ChangeArgs,
     output: &Output,
 ) -> Result<Plan, CliError> {
     opened.note_when_empty(output);
-    let mut selection = repository::select(&opened.workspace, environment)?;
+    let mut selection = repository::select_environment(&opened.workspace, environment)?;
     let context = selection.environment.context.clone();
     let connected = connect::open(cluster, &opened.checkout.root, context.as_deref(), output).await?;
     connect::preflight(&connected, output).await?;
-    connect::learn(&connected, &mut selection).await;
+    connect::detect_platform(&connected, &mut selection).await;
     let desired = repository::render_selection(selection);
     opened.workspace.forget_models();
-    let found = live::read(&connected, &desired).await?;
-    Ok(live::plan(&opened, desired, found, changes).plan)
+    let found = live_plan::gather_live_state(&connected, &desired).await?;
+    Ok(live_plan::plan_changes(&opened, desired, found, changes).plan)
 }
 
 /// True when a sync would do something, or is kept from doing it.
 pub fn has_changes(plan: &Plan) -> bool {
-    plan.changes.iter().any(|change| !present::unchanged(change))
+    plan.changes.iter().any(|change| !present::is_unchanged(change))
 }
 
-fn verdict(plan: &Plan, arguments: &Arguments, output: &Output) -> Exit {
-    let mut exit = Exit::Success;
-    let hit: Vec<&Change> =
-        plan.changes.iter().filter(|change| arguments.fail_on.iter().any(|class| class.covers(change))).collect();
+fn exit_status(plan: &Plan, arguments: &PlanArgs, output: &Output) -> ExitStatus {
+    let mut exit = ExitStatus::Success;
+    let hit: Vec<&Change> = plan
+        .changes
+        .iter()
+        .filter(|change| arguments.fail_on.iter().any(|class| class.matches_change(change)))
+        .collect();
     for change in &hit {
-        let action = change.action.word();
-        let disruption = change.disruption.word();
+        let action = change.action.as_str();
+        let disruption = change.disruption.as_str();
         output.warn(&format!("--fail-on: {action} {} ({disruption})", change.object));
-        exit = Exit::No;
+        exit = ExitStatus::Negative;
     }
     if arguments.exit_code && has_changes(plan) || plan.findings.iter().any(stator_core::finding::Finding::is_error) {
-        exit = Exit::No;
+        exit = ExitStatus::Negative;
     }
     exit
 }

@@ -2,7 +2,7 @@
 
 use super::output::Output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use stator_cluster::sync::Progress as Event;
+use stator_cluster::sync::SyncProgress as Event;
 use stator_model::plan::Plan;
 use stator_model::present::escape;
 use std::collections::BTreeSet;
@@ -11,12 +11,12 @@ use std::time::Duration;
 
 /// Shows the progress of one sync.
 #[derive(Debug)]
-pub struct Progress {
+pub struct ProgressReporter {
     bar: Option<ProgressBar>,
     output: Output,
 }
 
-impl Progress {
+impl ProgressReporter {
     /// Nothing is shown with `--quiet`.
     pub fn new(plan: &Plan, output: &Output) -> Self {
         let terminal = std::io::stderr().is_terminal() && !output.is_quiet();
@@ -35,28 +35,28 @@ impl Progress {
     }
 
     /// Shows one event.
-    pub fn tell(&self, event: Event) {
+    pub fn report_event(&self, event: Event) {
         match event {
-            Event::Applied { model: _, object } => self.say(&format!("applied {object}")),
-            Event::Deleted { model: _, object } => self.say(&format!("deleted {object}")),
-            Event::Retrying { model, message } => self.say(&format!("{model}: trying again: {message}")),
+            Event::Applied { model: _, object } => self.print_line(&format!("applied {object}")),
+            Event::Deleted { model: _, object } => self.print_line(&format!("deleted {object}")),
+            Event::Retrying { model, message } => self.print_line(&format!("{model}: trying again: {message}")),
             Event::Waiting { model, message } => match &self.bar {
-                Some(bar) => bar.set_message(escape::line(&format!("{model}: {}", brief(&model, &message)))),
-                None => self.say(&format!("{model}: {message}")),
+                Some(bar) => bar.set_message(escape::line(&format!("{model}: {}", without_object(&model, &message)))),
+                None => self.print_line(&format!("{model}: {message}")),
             },
             Event::Finished(outcome) => {
                 if let Some(bar) = &self.bar {
                     bar.inc(1);
                 }
                 if !outcome.result.is_success() {
-                    self.say(&format!("{}: {}: {}", outcome.name, outcome.result, outcome.message));
+                    self.print_line(&format!("{}: {}: {}", outcome.name, outcome.result, outcome.message));
                 }
             }
         }
     }
 
     /// Says a line above the bar.
-    pub fn say(&self, line: &str) {
+    pub fn print_line(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| self.output.note(line)),
             None => self.output.note(line),
@@ -72,7 +72,7 @@ impl Progress {
 }
 
 /// A sentence without the object that it is about, where the model's name says as much: a bar has one line.
-fn brief<'a>(model: &str, message: &'a str) -> &'a str {
+fn without_object<'a>(model: &str, message: &'a str) -> &'a str {
     match message.split_once(": ") {
         Some((object, rest)) if object.rsplit('/').next() == Some(model) => rest,
         Some(_) | None => message,
@@ -86,13 +86,13 @@ mod tests {
     #[test]
     fn the_bar_leaves_room_for_what_is_waited_for() {
         assert_eq!(
-            brief("llama", "DynamoGraphDeployment prod/llama: waiting for worker: none"),
+            without_object("llama", "DynamoGraphDeployment prod/llama: waiting for worker: none"),
             "waiting for worker: none"
         );
         assert_eq!(
-            brief("llama", "DynamoModel prod/llama-sql: no endpoints"),
+            without_object("llama", "DynamoModel prod/llama-sql: no endpoints"),
             "DynamoModel prod/llama-sql: no endpoints"
         );
-        assert_eq!(brief("llama", "trying again"), "trying again");
+        assert_eq!(without_object("llama", "trying again"), "trying again");
     }
 }

@@ -1,13 +1,13 @@
 //! `stator render`.
 
 use super::args::{EnvironmentArgs, PathArg};
-use super::error::{CliError, ErrorKind, Exit};
+use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::files;
 use super::output::Output;
 use super::repository;
 use clap::{Args, ValueEnum, ValueHint};
 use stator_core::object::Object;
-use stator_model::present::{count, findings};
+use stator_model::present::{findings, pluralize};
 use stator_model::render::emit;
 use std::path::PathBuf;
 
@@ -16,14 +16,14 @@ use std::path::PathBuf;
 #[command(
     after_help = "Exit codes: 0 all rendered; 1 some models have faults, the others are rendered; 2 the repository cannot be read."
 )]
-pub struct Arguments {
+pub struct RenderArgs {
     #[command(flatten)]
     path: PathArg,
     #[command(flatten)]
     environment: EnvironmentArgs,
     /// YAML documents, or a JSON List
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "yaml")]
-    output: Format,
+    output: ManifestFormat,
     /// Write one file an object into this folder, as MODEL/KIND-NAME.yaml
     #[arg(long, env = "STATOR_OUT", value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
@@ -31,17 +31,17 @@ pub struct Arguments {
 
 /// The forms of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ManifestFormat {
     /// YAML documents
     Yaml,
     /// A JSON List
     Json,
 }
 
-pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub fn run(arguments: &RenderArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let opened = repository::open(&arguments.path.path, output)?;
     opened.note_when_empty(output);
-    let desired = repository::desired(&opened.workspace, &arguments.environment)?;
+    let desired = repository::render_environment(&opened.workspace, &arguments.environment)?;
     let scope = &opened.checkout.scope;
     let mut objects: Vec<_> = desired
         .rendered
@@ -56,30 +56,36 @@ pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
             for (_, model, object) in &objects {
                 let name = format!("{}-{}", object.kind().to_lowercase(), object.name());
                 let (extension, text) = match arguments.output {
-                    Format::Yaml => ("yaml", text(arguments.output, &[object])?),
-                    Format::Json => ("json", stator_model::present::json(object)?),
+                    ManifestFormat::Yaml => ("yaml", format_objects(arguments.output, &[object])?),
+                    ManifestFormat::Json => ("json", stator_model::present::json(object)?),
                 };
                 let path = folder.join(file_name(model)).join(format!("{}.{extension}", file_name(&name)));
-                files::write(&path, text.as_bytes())?;
+                files::write_atomically(&path, text.as_bytes())?;
             }
-            output.note(&format!("{} written to {}", count(objects.len(), "object", "objects"), folder.display()));
+            output.note(&format!("{} written to {}", pluralize(objects.len(), "object", "objects"), folder.display()));
         }
         None => {
             let objects: Vec<&Object> = objects.iter().map(|(_, _, object)| *object).collect();
-            output.result(&text(arguments.output, &objects)?)?;
+            output.write_result(&format_objects(arguments.output, &objects)?)?;
         }
     }
-    let found = repository::in_scope(desired.findings, scope);
+    let found = repository::findings_in_scope(desired.findings, scope);
     if !found.is_empty() && (!output.is_quiet() || found.iter().any(stator_core::finding::Finding::is_error)) {
-        output.block(&findings::full(&found, &|file| opened.text(file), &output.notes));
+        output.write_stderr(&findings::with_snippets(&found, &|file| opened.file_text(file), &output.stderr_style));
     }
-    Ok(if found.iter().any(stator_core::finding::Finding::is_error) { Exit::No } else { Exit::Success })
+    Ok(if found.iter().any(stator_core::finding::Finding::is_error) {
+        ExitStatus::Negative
+    } else {
+        ExitStatus::Success
+    })
 }
 
-fn text(format: Format, objects: &[&Object]) -> Result<String, CliError> {
+fn format_objects(format: ManifestFormat, objects: &[&Object]) -> Result<String, CliError> {
     match format {
-        Format::Yaml => emit::yaml_documents(objects).map_err(|error| CliError::new(ErrorKind::Bug, error.to_string())),
-        Format::Json => Ok(emit::json_list(objects)?),
+        ManifestFormat::Yaml => {
+            emit::yaml_documents(objects).map_err(|error| CliError::new(CliErrorKind::Bug, error.to_string()))
+        }
+        ManifestFormat::Json => Ok(emit::json_list(objects)?),
     }
 }
 

@@ -3,17 +3,17 @@
 use super::args::EnvironmentArgs;
 use super::error::CliError;
 use super::output::Output;
-pub use stator_cluster::sync::Desired;
-pub use stator_cluster::sync::desired::target;
+pub use stator_cluster::sync::DesiredState;
+pub use stator_cluster::sync::desired::target_of;
 use stator_core::finding::Finding;
-use stator_git::source::{self, Checkout, Scope};
+use stator_git::source::{self, Checkout, RepositoryScope};
 use stator_model::intent::scalar::DnsName;
-use stator_model::intent::{EnvironmentError, Selection, Workspace};
+use stator_model::intent::{EnvironmentError, ResolvedEnvironment, Workspace};
 use std::path::Path;
 
 /// A repository, read and parsed.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedRepository {
     /// Its files.
     pub checkout: Checkout,
     /// What they say, whatever the environment.
@@ -21,16 +21,16 @@ pub struct Opened {
 }
 
 /// Reads and parses the repository that a path lies in, and says what is worth a word.
-pub fn open(path: &Path, output: &Output) -> Result<Opened, CliError> {
+pub fn open(path: &Path, output: &Output) -> Result<OpenedRepository, CliError> {
     let checkout = source::open(path)?;
     for note in &checkout.notes {
         output.note(&format!("note: {note}"));
     }
     let workspace = Workspace::parse(&checkout.tree);
-    Ok(Opened { checkout, workspace })
+    Ok(OpenedRepository { checkout, workspace })
 }
 
-impl Opened {
+impl OpenedRepository {
     /// Says so when there is nothing to work on.
     pub fn note_when_empty(&self, output: &Output) {
         let scope = &self.checkout.scope;
@@ -44,7 +44,7 @@ impl Opened {
     }
 
     /// The text of a file, for showing the line that a finding is about.
-    pub fn text(&self, file: &str) -> Option<String> {
+    pub fn file_text(&self, file: &str) -> Option<String> {
         let files = &self.checkout.tree.files;
         let at = files.binary_search_by(|known| known.path.as_str().cmp(file)).ok()?;
         let content = files.get(at)?.content.as_ref().ok()?;
@@ -53,13 +53,13 @@ impl Opened {
 }
 
 /// Renders one environment of a workspace.
-pub fn desired(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<Desired, CliError> {
-    Ok(render_selection(select(workspace, arguments)?))
+pub fn render_environment(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<DesiredState, CliError> {
+    Ok(render_selection(select_environment(workspace, arguments)?))
 }
 
 /// The models of one environment of a workspace, in the namespace that the options ask for.
-pub fn select(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<Selection, CliError> {
-    let mut selection = workspace.environment(arguments.environment.as_deref())?;
+pub fn select_environment(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<ResolvedEnvironment, CliError> {
+    let mut selection = workspace.resolve_environment(arguments.environment.as_deref())?;
     if let Some(namespace) = &arguments.namespace {
         selection.environment.namespace = namespace
             .parse::<DnsName>()
@@ -69,29 +69,29 @@ pub fn select(workspace: &Workspace, arguments: &EnvironmentArgs) -> Result<Sele
 }
 
 /// Renders an environment that is chosen already.
-pub fn render_selection(selection: Selection) -> Desired {
-    Desired::of(selection)
+pub fn render_selection(selection: ResolvedEnvironment) -> DesiredState {
+    DesiredState::render(selection)
 }
 
 /// Findings that a scope is about: those of its files, and those of the settings that hold for it.
-pub fn in_scope(findings: Vec<Finding>, scope: &Scope) -> Vec<Finding> {
-    findings.into_iter().filter(|finding| about(&finding.location.file, scope)).collect()
+pub fn findings_in_scope(findings: Vec<Finding>, scope: &RepositoryScope) -> Vec<Finding> {
+    findings.into_iter().filter(|finding| is_in_scope(&finding.location.file, scope)).collect()
 }
 
-fn about(file: &str, scope: &Scope) -> bool {
+fn is_in_scope(file: &str, scope: &RepositoryScope) -> bool {
     if scope.contains(file) || file.is_empty() {
         return true;
     }
     let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
-    let (Scope::Folder(below) | Scope::Intent(below)) = scope;
+    let (RepositoryScope::Folder(below) | RepositoryScope::Intent(below)) = scope;
     if name == "stator.yaml" {
         // Settings hold for everything below their folder.
         return folder.is_empty() || below.starts_with(&format!("{folder}/")) || below == folder;
     }
     match scope {
         // An overlay lies beside its intent.
-        Scope::Intent(intent) => intent.rsplit_once('/').map_or("", |(folder, _)| folder) == folder,
-        Scope::Folder(_) => false,
+        RepositoryScope::Intent(intent) => intent.rsplit_once('/').map_or("", |(folder, _)| folder) == folder,
+        RepositoryScope::Folder(_) => false,
     }
 }
 
@@ -108,7 +108,7 @@ impl From<EnvironmentError> for CliError {
             EnvironmentError::Ambiguous { .. } => "or set STATOR_ENVIRONMENT",
             EnvironmentError::Unreadable { .. } => "mend the root stator.yaml first",
         };
-        Self::input(error.to_string()).hint(hint)
+        Self::input(error.to_string()).with_hint(hint)
     }
 }
 
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn a_scope_is_about_its_files_and_the_settings_above_them() {
-        let intent = Scope::Intent("models/a/model.yaml".into());
-        let folder = Scope::Folder("models".into());
+        let intent = RepositoryScope::Intent("models/a/model.yaml".into());
+        let folder = RepositoryScope::Folder("models".into());
         for (file, of_intent, of_folder) in [
             ("models/a/model.yaml", true, true),
             ("models/a/model.prod.yaml", true, true),
@@ -130,8 +130,8 @@ mod tests {
             ("other/model.yaml", false, false),
             ("modelsish/stator.yaml", false, false),
         ] {
-            assert_eq!(about(file, &intent), of_intent, "{file} for the intent");
-            assert_eq!(about(file, &folder), of_folder, "{file} for the folder");
+            assert_eq!(is_in_scope(file, &intent), of_intent, "{file} for the intent");
+            assert_eq!(is_in_scope(file, &folder), of_folder, "{file} for the folder");
         }
     }
 }

@@ -2,42 +2,47 @@
 
 use super::args::EnvironmentArgs;
 use super::error::CliError;
-use super::repository::{self, Opened};
-use stator_git::source::{self, Scope};
+use super::repository::{self, OpenedRepository};
+use stator_git::source::{self, RepositoryScope};
 use stator_model::intent::{EnvironmentError, Workspace};
-use stator_model::plan::{self, Comparison, Plan};
-use stator_model::render::Rendered;
+use stator_model::plan::{self, Plan, RevisionComparison};
+use stator_model::render::RenderedModel;
 
 /// Plans what turns `from` into `to`, or into the files as they are.
-pub fn compare(opened: &Opened, from: &str, to: Option<&str>, environment: &EnvironmentArgs) -> Result<Plan, CliError> {
+pub fn compare_revisions(
+    opened: &OpenedRepository,
+    from: &str,
+    to: Option<&str>,
+    environment: &EnvironmentArgs,
+) -> Result<Plan, CliError> {
     let checkout = &opened.checkout;
-    let (base_tree, base_revision) = source::tree_at(&checkout.root, from)?;
+    let (base_tree, base_revision) = source::read_tree_at(&checkout.root, from)?;
     let there;
     let (head, head_revision) = match to {
         Some(revision) => {
-            let (tree, commit) = source::tree_at(&checkout.root, revision)?;
+            let (tree, commit) = source::read_tree_at(&checkout.root, revision)?;
             there = Workspace::parse(&tree);
             (&there, commit)
         }
         None => (&opened.workspace, checkout.revision.clone()),
     };
     let base = Workspace::parse(&base_tree);
-    between(&checkout.scope, (&base, &base_revision), (head, &head_revision), environment)
+    plan_between(&checkout.scope, (&base, &base_revision), (head, &head_revision), environment)
 }
 
 /// Plans what turns one state of a repository into another, each with the revision that it is.
-pub fn between(
-    scope: &Scope,
+pub fn plan_between(
+    scope: &RepositoryScope,
     (base, base_revision): (&Workspace, &str),
     (head, head_revision): (&Workspace, &str),
     environment: &EnvironmentArgs,
 ) -> Result<Plan, CliError> {
-    let head = repository::desired(head, environment)?;
+    let head = repository::render_environment(head, environment)?;
     // Which environment is meant is the head's to say; the base may lack it, and then all of it is new.
     let named = EnvironmentArgs { environment: Some(head.target.environment.clone()), ..environment.clone() };
-    let (base, base_broken) = match base.environment(named.environment.as_deref()) {
+    let (base, base_broken) = match base.resolve_environment(named.environment.as_deref()) {
         Ok(_) => {
-            let desired = repository::desired(base, &named)?;
+            let desired = repository::render_environment(base, &named)?;
             (desired.rendered, desired.selection.broken)
         }
         Err(EnvironmentError::Unknown { .. }) => (Vec::new(), Vec::new()),
@@ -45,12 +50,12 @@ pub fn between(
             return Err(error.into());
         }
     };
-    let here = |models: Vec<Rendered>| -> Vec<Rendered> {
+    let here = |models: Vec<RenderedModel>| -> Vec<RenderedModel> {
         models.into_iter().filter(|model| scope.contains(&model.source)).collect()
     };
     let (base, rendered) = (here(base), here(head.rendered));
-    let findings = repository::in_scope(head.findings, scope);
-    Ok(plan::compare(&Comparison {
+    let findings = repository::findings_in_scope(head.findings, scope);
+    Ok(plan::compare_revisions(&RevisionComparison {
         repository: &head.target.repository,
         environment: &head.target.environment,
         base: &base,
@@ -62,6 +67,6 @@ pub fn between(
         findings: &findings,
         prices: head.selection.prices.as_ref(),
         guards: head.selection.guards,
-        rest: plan::Rest::default(),
+        unchanged: plan::UnchangedTotals::default(),
     }))
 }

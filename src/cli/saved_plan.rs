@@ -1,6 +1,6 @@
 //! `sync --plan FILE`: the plan that somebody looked at is the plan that is carried out.
 
-use super::error::{CliError, ErrorKind};
+use super::error::{CliError, CliErrorKind};
 use serde::Deserialize;
 use stator_model::plan::Plan;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// As much of a saved plan as is needed to compare it.
 #[derive(Debug, Deserialize)]
-struct Saved {
+struct SavedPlan {
     kind: String,
     digest: String,
     #[serde(default)]
@@ -18,41 +18,41 @@ struct Saved {
 }
 
 /// How many differences are named.
-const NAMED: usize = 20;
+const MAX_LISTED_DIFFERENCES: usize = 20;
 
 /// Refuses when the plan in the file and the plan of now would not do the same, saying what moved.
-pub fn check(file: &Path, plan: &Plan) -> Result<(), CliError> {
+pub fn check_saved_plan(file: &Path, plan: &Plan) -> Result<(), CliError> {
     let text = fs_err::read_to_string(file)?;
-    let saved: Saved =
-        serde_json::from_str(&text).ok().filter(|saved: &Saved| saved.kind == "Plan").ok_or_else(|| {
+    let saved: SavedPlan =
+        serde_json::from_str(&text).ok().filter(|saved: &SavedPlan| saved.kind == "Plan").ok_or_else(|| {
             CliError::input(format!("{} is no saved plan", file.display()))
-                .hint("write one with `stator plan -o json > plan.json`")
+                .with_hint("write one with `stator plan -o json > plan.json`")
         })?;
     if saved.digest == plan.digest {
         return Ok(());
     }
     let mut lines = if saved.environment == plan.environment {
-        moved(&saved, plan)?
+        describe_differences(&saved, plan)?
     } else {
         vec![format!("it is for environment `{}`, not `{}`", saved.environment, plan.environment)]
     };
     if lines.is_empty() {
         lines.push("what would be written is not the same, although the fields that change are".to_owned());
     }
-    let rest = lines.len().saturating_sub(NAMED);
-    lines.truncate(NAMED);
+    let rest = lines.len().saturating_sub(MAX_LISTED_DIFFERENCES);
+    lines.truncate(MAX_LISTED_DIFFERENCES);
     if rest > 0 {
         lines.push(format!("and {rest} more"));
     }
     Err(CliError::new(
-        ErrorKind::Refused,
+        CliErrorKind::Refused,
         format!("the plan in {} is no longer what a sync would do:\n  {}", file.display(), lines.join("\n  ")),
     )
-    .hint("plan again, look at it, and sync that one"))
+    .with_hint("plan again, look at it, and sync that one"))
 }
 
 /// What differs, one line an object.
-fn moved(saved: &Saved, plan: &Plan) -> Result<Vec<String>, CliError> {
+fn describe_differences(saved: &SavedPlan, plan: &Plan) -> Result<Vec<String>, CliError> {
     let now = serde_json::to_value(&plan.changes)?;
     let before = by_object(&saved.changes);
     let after = by_object(now.as_array().map(Vec::as_slice).unwrap_or_default());

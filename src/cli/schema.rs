@@ -1,26 +1,26 @@
 //! `stator schema`.
 
-use super::error::{CliError, Exit};
+use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use clap::{Args, ValueEnum};
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 use stator_git::source::model_source::ModelSource;
-use stator_model::intent::schema::{SchemaKind, schema};
+use stator_model::intent::schema::{SchemaKind, document_schema};
 
 /// Print the JSON Schema of a document that stator reads or writes
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: stator schema intent > schemas/intent.json, and in a model.yaml:\n  # yaml-language-server: $schema=../schemas/intent.json"
 )]
-pub struct Arguments {
+pub struct SchemaArgs {
     /// The document
-    document: Document,
+    document: SchemaDocument,
 }
 
 /// The documents that have a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Document {
+enum SchemaDocument {
     /// A model.yaml
     Intent,
     /// A model.<environment>.yaml
@@ -37,21 +37,21 @@ enum Document {
     Plan,
 }
 
-pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub fn run(arguments: &SchemaArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let document = match arguments.document {
-        Document::Intent => schema(SchemaKind::Intent),
-        Document::Overlay => schema(SchemaKind::Overlay),
-        Document::Repository => schema(SchemaKind::Repository),
-        Document::Defaults => schema(SchemaKind::Defaults),
-        Document::Lock => schema(SchemaKind::Lock),
-        Document::Source => source(),
-        Document::Plan => stator_model::plan::schema(),
+        SchemaDocument::Intent => document_schema(SchemaKind::Intent),
+        SchemaDocument::Overlay => document_schema(SchemaKind::Overlay),
+        SchemaDocument::Repository => document_schema(SchemaKind::Repository),
+        SchemaDocument::Defaults => document_schema(SchemaKind::Defaults),
+        SchemaDocument::Lock => document_schema(SchemaKind::Lock),
+        SchemaDocument::Source => source_schema(),
+        SchemaDocument::Plan => stator_model::plan::schema(),
     };
-    output.result(&stator_model::present::json(&document)?)?;
-    Ok(Exit::Success)
+    output.write_result(&stator_model::present::json(&document)?)?;
+    Ok(ExitStatus::Success)
 }
 
 /// Draft 7, which every editor's YAML support understands.
-fn source() -> Value {
+fn source_schema() -> Value {
     SchemaSettings::draft07().into_generator().into_root_schema_for::<ModelSource>().to_value()
 }

@@ -1,15 +1,15 @@
 //! `stator server`.
 
 use super::args::ClusterArgs;
-use super::controller::objects::{following, label, open};
-use super::controller::{End, Listeners, LogFormat, farewell, timeout};
-use super::error::{CliError, Exit};
+use super::controller::objects::{describe_namespaces, label, open_cluster};
+use super::controller::{LogFormat, ProcessListeners, ShutdownReason, shut_down, wait_for_timeout};
+use super::error::{CliError, ExitStatus};
 use super::output::Output;
-use super::signals::interrupted;
-use crate::controller::access::Tenancy;
-use crate::controller::board::Board;
+use super::signals::wait_for_interrupt;
 use crate::controller::metrics::Metrics;
-use crate::controller::resources::{Feed, Role, Settings};
+use crate::controller::sources::objects::{ControllerRole, FeedSettings, SourceFeed};
+use crate::controller::sources::registry::SourceRegistry;
+use crate::controller::sources::tenancy::TenancyPolicy;
 use clap::Args;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 #[command(
     after_help = "Exit codes: 0 ended as asked; 2 bad usage or no cluster; 124 --timeout; 130 interrupted twice."
 )]
-pub struct Arguments {
+pub struct ServerArgs {
     /// Where to listen for webhooks, probes and metrics; port 0 takes any that is free
     #[arg(long, env = "STATOR_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
@@ -40,44 +40,45 @@ pub struct Arguments {
     cluster: ClusterArgs,
 }
 
-pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
-    let (_, kube) = open(&arguments.cluster, output).await?;
-    let listeners = Listeners::bind(arguments.listen, arguments.metrics_listen).await?;
-    let settings = Settings {
-        role: Role::Server,
+pub async fn run(arguments: &ServerArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let (_, kube) = open_cluster(&arguments.cluster, output).await?;
+    let listeners = ProcessListeners::bind(arguments.listen, arguments.metrics_listen).await?;
+    let settings = FeedSettings {
+        role: ControllerRole::Server,
         namespaces: arguments.namespaces.iter().cloned().collect(),
         // What sources may do is judged by whoever runs them.
-        tenancy: Tenancy { cross_namespace: true, ..Tenancy::default() },
+        tenancy: TenancyPolicy { cross_namespace: true, ..TenancyPolicy::default() },
         identity: String::new(),
         webhooks: true,
     };
-    let whose = following(&settings.namespaces);
+    let whose = describe_namespaces(&settings.namespaces);
     output.note(&format!("Listening on http://{}, taking webhooks for {whose}.", listeners.main.address()));
-    listeners.say_metrics(output);
-    let (board, metrics, ending) = (Arc::new(Board::default()), Arc::new(Metrics::default()), CancellationToken::new());
-    kube.observe(metrics.of_kube());
-    let mut feed = Feed::start(kube, settings, Arc::clone(&board));
+    listeners.print_metrics_address(output);
+    let (board, metrics, ending) =
+        (Arc::new(SourceRegistry::default()), Arc::new(Metrics::default()), CancellationToken::new());
+    kube.observe_requests(metrics.kube_observer());
+    let mut feed = SourceFeed::start(kube, settings, Arc::clone(&board));
     let serving = listeners.serve((board, metrics), &ending, true);
     let work = async {
         loop {
-            feed.next().await;
+            feed.next_desired().await;
         }
     };
     let end = tokio::select! {
         through = work => through,
-        () = interrupted() => End::Asked,
-        () = timeout(arguments.cluster.timeout) => End::Timeout,
+        () = wait_for_interrupt() => ShutdownReason::Requested,
+        () = wait_for_timeout(arguments.cluster.timeout) => ShutdownReason::Timeout,
     };
     let work = async {
         let _ = serving.await;
-        feed.flushed().await;
+        feed.flush_relay().await;
     };
-    farewell(&end, &ending, output, work).await?;
+    shut_down(&end, &ending, output, work).await?;
     Ok(match end {
-        End::Through(_) | End::Asked => Exit::Success,
-        End::Timeout => {
+        ShutdownReason::Completed(_) | ShutdownReason::Requested => ExitStatus::Success,
+        ShutdownReason::Timeout => {
             output.warn("The time is up.");
-            Exit::Timeout
+            ExitStatus::Timeout
         }
     })
 }

@@ -1,7 +1,7 @@
 //! Being asked to stop.
 
 /// Ends on Ctrl-C, or when the process is asked to end.
-pub async fn interrupted() {
+pub async fn wait_for_interrupt() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

@@ -1,24 +1,24 @@
 //! `stator sync`.
 
 use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg, SimulateArgs};
-use super::error::{CliError, ErrorKind, Exit};
-use super::live::{self, Planned};
+use super::error::{CliError, CliErrorKind, ExitStatus};
+use super::live_plan::{self, PlanWithRecords};
 use super::output::Output;
-use super::progress::Progress;
-use super::repository::Opened;
-use super::signals::interrupted;
-use super::sources::ask::{self, SourceArgs, Wish};
+use super::progress::ProgressReporter;
+use super::repository::OpenedRepository;
+use super::signals::wait_for_interrupt;
+use super::sources::remote_sync::{self, SourceArgs, SourceSyncOptions};
 use super::{connect, repository, saved_plan};
-use crate::controller::watch::Watch;
+use crate::controller::sources::folder_watch::FolderWatch;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster as _};
-use stator_cluster::sync::{self, Cancel, SyncOptions, SyncReport, SyncResult};
-use stator_model::intent::{Selection, SourceTree};
-use stator_model::plan::{Plan, Step};
+use stator_cluster::sync::{self, CancelReason, SyncOptions, SyncReport, SyncResult};
+use stator_model::intent::{ResolvedEnvironment, SourceTree};
+use stator_model::plan::{Plan, PlanStep};
 use stator_model::present::plan as present;
-use stator_model::present::table::{Cell, Table};
-use stator_model::present::{Look, Tone, count};
+use stator_model::present::table::{TableCell, TextTable};
+use stator_model::present::{TerminalOptions, Tone, pluralize};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{BufRead as _, IsTerminal as _};
@@ -31,7 +31,7 @@ use tokio::sync::watch;
 #[command(
     after_help = "With --source a controller does the work, and this asks it to: `stator sync --source models --wait`.\n\nExit codes: 0 all is synced (and healthy with --wait); 1 something failed, or is held back; 2 bad usage or no cluster; 124 --timeout; 130 interrupted."
 )]
-pub struct Arguments {
+pub struct SyncArgs {
     #[command(flatten)]
     path: PathArg,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub struct Arguments {
     changes: ChangeArgs,
     /// Change nothing: `client` shows the plan, `server` has the cluster check every write too
     #[arg(long, env = "STATOR_DRY_RUN", value_name = "WHERE", conflicts_with = "wait")]
-    dry_run: Option<DryRun>,
+    dry_run: Option<DryRunMode>,
     /// Wait until every model is healthy
     #[arg(long, env = "STATOR_WAIT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     wait: bool,
@@ -65,14 +65,14 @@ pub struct Arguments {
     no_input: bool,
     /// The report as text, or as JSON
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
-    output: Format,
+    output: SyncReportFormat,
     #[command(flatten)]
     source: SourceArgs,
 }
 
 /// Where a dry run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DryRun {
+enum DryRunMode {
     /// Nowhere: the plan is shown
     Client,
     /// To the cluster, which checks every write and makes none
@@ -81,19 +81,19 @@ enum DryRun {
 
 /// The forms of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum SyncReportFormat {
     /// Text
     Text,
     /// JSON
     Json,
 }
 
-pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, CliError> {
     if let Some(name) = &arguments.source.source {
-        let wish = Wish {
+        let wish = SourceSyncOptions {
             name,
             namespace: arguments.environment.namespace.as_deref(),
-            allow: arguments.changes.allowed(),
+            allow: arguments.changes.allowed_holds(),
             revision: arguments.source.revision.as_deref(),
             outside_windows: arguments.source.outside_windows,
             wait: arguments.wait,
@@ -101,88 +101,95 @@ pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliErro
             no_input: arguments.no_input,
             format: arguments.output,
         };
-        return ask::run(&wish, &arguments.cluster, output).await;
+        return remote_sync::run(&wish, &arguments.cluster, output).await;
     }
-    let (opened, selection) = read(arguments, output)?;
+    let (opened, selection) = read_repository(arguments, output)?;
     let context = selection.environment.context.clone();
     let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output).await?;
-    let _operator = arguments.simulate.start(&cluster)?;
-    connect::within(&arguments.cluster, connect::preflight(&cluster, output)).await?;
+    let _operator = arguments.simulate.start_operator(&cluster)?;
+    connect::with_timeout(&arguments.cluster, connect::preflight(&cluster, output)).await?;
     if arguments.watch {
-        keep(arguments, &cluster, opened, selection, output).await
+        sync_and_watch(arguments, &cluster, opened, selection, output).await
     } else {
-        pass(arguments, &cluster, opened, selection, output).await
+        sync_once(arguments, &cluster, opened, selection, output).await
     }
 }
 
-fn read(arguments: &Arguments, output: &Output) -> Result<(Opened, Selection), CliError> {
+fn read_repository(arguments: &SyncArgs, output: &Output) -> Result<(OpenedRepository, ResolvedEnvironment), CliError> {
     let opened = repository::open(&arguments.path.path, output)?;
     opened.note_when_empty(output);
-    let selection = repository::select(&opened.workspace, &arguments.environment)?;
+    let selection = repository::select_environment(&opened.workspace, &arguments.environment)?;
     Ok((opened, selection))
 }
 
 /// Syncs a repository as it lies there.
-async fn pass(
-    arguments: &Arguments,
+async fn sync_once(
+    arguments: &SyncArgs,
     cluster: &AnyCluster,
-    mut opened: Opened,
-    mut selection: Selection,
+    mut opened: OpenedRepository,
+    mut selection: ResolvedEnvironment,
     output: &Output,
-) -> Result<Exit, CliError> {
-    connect::within(&arguments.cluster, async {
-        connect::learn(cluster, &mut selection).await;
+) -> Result<ExitStatus, CliError> {
+    connect::with_timeout(&arguments.cluster, async {
+        connect::detect_platform(cluster, &mut selection).await;
         Ok(())
     })
     .await?;
     let desired = repository::render_selection(selection);
     opened.workspace.forget_models();
-    let faulty = desired.faulty(|source| opened.checkout.scope.contains(source));
-    let found = connect::within(&arguments.cluster, live::read(cluster, &desired)).await?;
-    let planned = live::plan(&opened, desired, found, &arguments.changes);
+    let faulty = desired.failed_models(|source| opened.checkout.scope.contains(source));
+    let found = connect::with_timeout(&arguments.cluster, live_plan::gather_live_state(cluster, &desired)).await?;
+    let planned = live_plan::plan_changes(&opened, desired, found, &arguments.changes);
     if let Some(file) = &arguments.plan {
-        saved_plan::check(file, &planned.plan)?;
+        saved_plan::check_saved_plan(file, &planned.plan)?;
     }
     match arguments.dry_run {
-        Some(DryRun::Client) => dry_run(&planned.plan, arguments.output, output),
-        Some(DryRun::Server) => {
-            let refused = connect::within(&arguments.cluster, server_dry_run(cluster, &planned.plan, output)).await?;
-            let exit = dry_run(&planned.plan, arguments.output, output)?;
-            Ok(if refused > 0 { Exit::No } else { exit })
+        Some(DryRunMode::Client) => print_dry_run(&planned.plan, arguments.output, output),
+        Some(DryRunMode::Server) => {
+            let refused =
+                connect::with_timeout(&arguments.cluster, server_dry_run(cluster, &planned.plan, output)).await?;
+            let exit = print_dry_run(&planned.plan, arguments.output, output)?;
+            Ok(if refused > 0 { ExitStatus::Negative } else { exit })
         }
-        None => for_real(arguments, cluster, planned, &faulty, output).await,
+        None => apply_plan(arguments, cluster, planned, &faulty, output).await,
     }
 }
 
 /// Syncs, and again whenever a file changes. What goes wrong is told and waits for the next change; only Ctrl-C ends it.
-async fn keep(
-    arguments: &Arguments,
+async fn sync_and_watch(
+    arguments: &SyncArgs,
     cluster: &AnyCluster,
-    opened: Opened,
-    selection: Selection,
+    opened: OpenedRepository,
+    selection: ResolvedEnvironment,
     output: &Output,
-) -> Result<Exit, CliError> {
+) -> Result<ExitStatus, CliError> {
     let root = opened.checkout.root.clone();
     // Watched before it is synced, so that no change falls in between.
-    let watch = Watch::new(&root, true, {
+    let watch = FolderWatch::new(&root, true, {
         let root = root.clone();
         // The embedded cluster and git keep their files in hidden folders.
-        move |path| path.strip_prefix(&root).is_ok_and(|below| !below.components().any(|part| hidden(part.as_os_str())))
+        move |path| {
+            path.strip_prefix(&root).is_ok_and(|below| !below.components().any(|part| is_hidden(part.as_os_str())))
+        }
     });
     let mut last = opened.checkout.tree.clone();
     let mut next = Ok((opened, selection));
     loop {
         let done = match next {
-            Ok((opened, selection)) => pass(arguments, cluster, opened, selection, output).await,
+            Ok((opened, selection)) => sync_once(arguments, cluster, opened, selection, output).await,
             Err(error) => Err(error),
         };
         match done {
-            Ok(Exit::Interrupted) => return Ok(Exit::Interrupted),
-            Ok(Exit::Success | Exit::No | Exit::Error | Exit::Timeout) => {}
+            Ok(ExitStatus::Interrupted) => return Ok(ExitStatus::Interrupted),
+            Ok(ExitStatus::Success | ExitStatus::Negative | ExitStatus::Error | ExitStatus::Timeout) => {}
             Err(error) => match error.kind() {
-                ErrorKind::Usage | ErrorKind::Interrupted | ErrorKind::BrokenPipe => return Err(error),
-                ErrorKind::Input | ErrorKind::Cluster | ErrorKind::Refused | ErrorKind::Timeout | ErrorKind::Bug => {
-                    output.error(&error);
+                CliErrorKind::Usage | CliErrorKind::Interrupted | CliErrorKind::BrokenPipe => return Err(error),
+                CliErrorKind::Input
+                | CliErrorKind::Cluster
+                | CliErrorKind::Refused
+                | CliErrorKind::Timeout
+                | CliErrorKind::Bug => {
+                    output.report_error(&error);
                 }
             },
         }
@@ -190,9 +197,9 @@ async fn keep(
         next = loop {
             tokio::select! {
                 () = watch.changed() => {}
-                () = interrupted() => return Ok(Exit::Interrupted),
+                () = wait_for_interrupt() => return Ok(ExitStatus::Interrupted),
             }
-            match read(arguments, output) {
+            match read_repository(arguments, output) {
                 Ok((opened, _)) if opened.checkout.tree.files == last.files => {}
                 Ok((opened, selection)) => {
                     last = opened.checkout.tree.clone();
@@ -208,93 +215,93 @@ async fn keep(
     }
 }
 
-fn hidden(name: &OsStr) -> bool {
+fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().first() == Some(&b'.')
 }
 
-async fn for_real(
-    arguments: &Arguments,
+async fn apply_plan(
+    arguments: &SyncArgs,
     cluster: &AnyCluster,
-    planned: Planned,
+    planned: PlanWithRecords,
     faulty: &BTreeSet<String>,
     output: &Output,
-) -> Result<Exit, CliError> {
-    let Planned { plan, records } = planned;
+) -> Result<ExitStatus, CliError> {
+    let PlanWithRecords { plan, records } = planned;
     if !output.is_quiet() {
-        output.block(&present::text(&plan, &output.notes));
+        output.write_stderr(&present::text(&plan, &output.stderr_style));
     }
-    let held = held_back(&plan);
-    if plan.changes.iter().any(|change| change.step != Step::Nothing) {
-        confirmed(arguments.yes, arguments.no_input, "Carry this out?", output)?;
+    let held = hold_messages(&plan);
+    if plan.changes.iter().any(|change| change.step != PlanStep::Nothing) {
+        confirm(arguments.yes, arguments.no_input, "Carry this out?", output)?;
     }
-    let progress = Progress::new(&plan, output);
+    let progress = ProgressReporter::new(&plan, output);
     let (cancel, cancelled) = watch::channel(None);
-    let mut options = SyncOptions::new(jiff::Timestamp::now(), seed());
+    let mut options = SyncOptions::new(jiff::Timestamp::now(), jitter_seed());
     options.wait = arguments.wait;
     options.prune = arguments.changes.prune;
     options.progress_deadline = arguments.progress_deadline;
     options.timeout = arguments.cluster.timeout;
-    let sink = |event| progress.tell(event);
-    let work = sync::run(cluster, plan, records, options, &sink, cancelled);
+    let sink = |event| progress.report_event(event);
+    let work = sync::run_sync(cluster, plan, records, options, &sink, cancelled);
     tokio::pin!(work);
     let report = tokio::select! {
         report = &mut work => report,
-        () = interrupted() => {
-            progress.say("Stopping: what is under way is finished first. Press Ctrl-C again to stop at once.");
-            let _ = cancel.send(Some(Cancel::Interrupted));
+        () = wait_for_interrupt() => {
+            progress.print_line("Stopping: what is under way is finished first. Press Ctrl-C again to stop at once.");
+            let _ = cancel.send(Some(CancelReason::Interrupted));
             tokio::select! {
                 report = &mut work => report,
                 // Dropping a sync is safe: its inventory was written before its first write.
-                () = interrupted() => {
-                    return Err(CliError::new(ErrorKind::Interrupted, "interrupted").hint("the next sync puts right what is left"));
+                () = wait_for_interrupt() => {
+                    return Err(CliError::new(CliErrorKind::Interrupted, "interrupted").with_hint("the next sync puts right what is left"));
                 }
             }
         }
     };
     progress.finish();
-    output.result(&match arguments.output {
-        Format::Text => text(&report, faulty, &output.look),
-        Format::Json => stator_model::present::json(&report)?,
+    output.write_result(&match arguments.output {
+        SyncReportFormat::Text => format_report(&report, faulty, &output.stdout_style),
+        SyncReportFormat::Json => stator_model::present::json(&report)?,
     })?;
     for hold in &held {
         output.warn(hold);
     }
     Ok(if report.cancelled {
-        Exit::Interrupted
+        ExitStatus::Interrupted
     } else if report.timed_out {
-        Exit::Timeout
+        ExitStatus::Timeout
     } else if report.is_success() && held.is_empty() {
-        Exit::Success
+        ExitStatus::Success
     } else {
-        Exit::No
+        ExitStatus::Negative
     })
 }
 
 /// What keeps the sync from being complete, one sentence each: guards, and intents with errors.
-fn held_back(plan: &Plan) -> Vec<String> {
+fn hold_messages(plan: &Plan) -> Vec<String> {
     let holds = plan
         .holds
         .iter()
         .filter(|hold| !hold.allowed)
-        .map(|hold| format!("held back[{}]: {}; {}", present::hold_word(hold.kind), hold.message, hold.help));
+        .map(|hold| format!("held back[{}]: {}; {}", present::hold_kind_name(hold.kind), hold.message, hold.help));
     let errors = plan.findings.iter().filter(|finding| finding.is_error()).count();
     let faulty = (errors > 0).then(|| {
         format!(
             "{} in intents: models with errors were left as they are; see `stator validate`",
-            count(errors, "error", "errors")
+            pluralize(errors, "error", "errors")
         )
     });
     holds.chain(faulty).collect()
 }
 
 /// Shows the plan and its verdict; nothing is written.
-fn dry_run(plan: &Plan, format: Format, output: &Output) -> Result<Exit, CliError> {
-    output.result(&match format {
-        Format::Text => present::text(plan, &output.look),
-        Format::Json => present::json(plan)?,
+fn print_dry_run(plan: &Plan, format: SyncReportFormat, output: &Output) -> Result<ExitStatus, CliError> {
+    output.write_result(&match format {
+        SyncReportFormat::Text => present::text(plan, &output.stdout_style),
+        SyncReportFormat::Json => present::json(plan)?,
     })?;
     output.note("Dry run: nothing was changed.");
-    Ok(if held_back(plan).is_empty() { Exit::Success } else { Exit::No })
+    Ok(if hold_messages(plan).is_empty() { ExitStatus::Success } else { ExitStatus::Negative })
 }
 
 /// Has the cluster check every apply of a plan; the number that it refuses.
@@ -302,51 +309,51 @@ async fn server_dry_run(cluster: &AnyCluster, plan: &Plan, output: &Output) -> R
     let mut refused = 0;
     for change in &plan.changes {
         let apply = match &change.step {
-            Step::Apply(apply) => apply,
+            PlanStep::Apply(apply) => apply,
             // The object that is in the way would refuse what comes after it.
-            Step::Replace { .. } | Step::Delete(_) | Step::Nothing => continue,
+            PlanStep::Replace { .. } | PlanStep::Delete(_) | PlanStep::Nothing => continue,
         };
         let request = ApplyRequest {
             force: apply.force,
             dry_run: true,
-            ..ApplyRequest::new(apply.object.clone(), stator_core::dynamo::kinds::MANAGER)
+            ..ApplyRequest::new(apply.object.clone(), stator_core::dynamo::kinds::FIELD_MANAGER)
         };
         if let Err(error) = cluster.apply(&request).await {
             refused += 1;
-            output.error(&error.into());
+            output.report_error(&error.into());
         }
     }
     Ok(refused)
 }
 
 /// Asks on a terminal, and refuses without one.
-pub fn confirmed(yes: bool, no_input: bool, question: &str, output: &Output) -> Result<(), CliError> {
+pub fn confirm(yes: bool, no_input: bool, question: &str, output: &Output) -> Result<(), CliError> {
     if yes {
         return Ok(());
     }
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if no_input || !terminal {
         return Err(CliError::usage("there is nobody to ask whether to carry this out")
-            .hint("pass --yes to go on without asking"));
+            .with_hint("pass --yes to go on without asking"));
     }
-    output.block(&format!("{question} [y/N] "));
+    output.write_stderr(&format!("{question} [y/N] "));
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
         Ok(())
     } else {
-        Err(CliError::new(ErrorKind::Refused, "nothing was changed, as nobody said yes"))
+        Err(CliError::new(CliErrorKind::Refused, "nothing was changed, as nobody said yes"))
     }
 }
 
 /// A seed for the jitter of retries: it only has to differ between processes.
-fn seed() -> u64 {
+fn jitter_seed() -> u64 {
     u64::from(std::process::id())
         ^ u64::try_from(jiff::Timestamp::now().as_nanosecond() & 0xffff_ffff_ffff).unwrap_or(0)
 }
 
-fn text(report: &SyncReport, faulty: &BTreeSet<String>, look: &Look) -> String {
-    let mut table = Table::new(&["MODEL", "RESULT", "APPLIED", "PRUNED", "MESSAGE"]);
+fn format_report(report: &SyncReport, faulty: &BTreeSet<String>, look: &TerminalOptions) -> String {
+    let mut table = TextTable::new(&["MODEL", "RESULT", "APPLIED", "PRUNED", "MESSAGE"]);
     let changed = |outcome: &&sync::ModelOutcome| {
         look.verbose
             || outcome.applied + outcome.pruned > 0
@@ -356,11 +363,11 @@ fn text(report: &SyncReport, faulty: &BTreeSet<String>, look: &Look) -> String {
     let shown: Vec<_> = report.models.iter().filter(changed).collect();
     for outcome in &shown {
         table.row([
-            Cell::plain(&outcome.name),
-            Cell::new(tone(outcome.result), &outcome.result.to_string()),
-            Cell::plain(&outcome.applied.to_string()),
-            Cell::plain(&outcome.pruned.to_string()),
-            Cell::plain(&outcome.message),
+            TableCell::plain(&outcome.name),
+            TableCell::new(result_tone(outcome.result), &outcome.result.to_string()),
+            TableCell::plain(&outcome.applied.to_string()),
+            TableCell::plain(&outcome.pruned.to_string()),
+            TableCell::plain(&outcome.message),
         ]);
     }
     let mut out = if shown.is_empty() { String::new() } else { table.render(look) };
@@ -370,13 +377,13 @@ fn text(report: &SyncReport, faulty: &BTreeSet<String>, look: &Look) -> String {
     let total = sound.len() + faulty.len();
     out.push_str(&format!(
         "{well} of {} synced, {}.\n",
-        count(total, "model", "models"),
-        count(report.writes, "write", "writes")
+        pluralize(total, "model", "models"),
+        pluralize(report.writes, "write", "writes")
     ));
     out
 }
 
-fn tone(result: SyncResult) -> Tone {
+fn result_tone(result: SyncResult) -> Tone {
     match result {
         SyncResult::Synced | SyncResult::Healthy => Tone::Good,
         SyncResult::Deferred => Tone::Caution,

@@ -1,13 +1,13 @@
 //! `stator validate`.
 
 use super::args::PathArg;
-use super::error::{CliError, Exit};
+use super::error::{CliError, ExitStatus};
 use super::output::Output;
-use super::repository::{self, Opened};
+use super::repository::{self, OpenedRepository};
 use clap::{Args, ValueEnum};
 use stator_core::finding::{self, Finding};
 use stator_model::intent::EnvironmentError;
-use stator_model::present::findings::{self, Report};
+use stator_model::present::findings::{self, ValidationReport};
 use std::collections::BTreeSet;
 
 /// Check every file, and show every fault with its place and its fix
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// here. No cluster is needed.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 nothing was found, 1 something was, 2 the repository cannot be read.")]
-pub struct Arguments {
+pub struct ValidateArgs {
     #[command(flatten)]
     path: PathArg,
     /// Check this environment only
@@ -24,12 +24,12 @@ pub struct Arguments {
     environment: Option<String>,
     /// The form of the findings
     #[arg(long, env = "STATOR_FORMAT", value_name = "FORMAT", default_value = "full")]
-    format: Format,
+    format: FindingsFormat,
 }
 
 /// The forms of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum FindingsFormat {
     /// With the line of source and the fix
     Full,
     /// One line a finding
@@ -46,42 +46,44 @@ enum Format {
     Gitlab,
 }
 
-pub fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let opened = repository::open(&arguments.path.path, output)?;
     opened.note_when_empty(output);
-    let (found, models) = check(&opened, arguments.environment.as_deref())?;
+    let (found, models) = collect_findings(&opened, arguments.environment.as_deref())?;
     let text = match arguments.format {
-        Format::Full => {
-            let shown = findings::full(&found, &|file| opened.text(file), &output.look);
-            format!("{shown}{}\n", findings::closing(&found, models))
+        FindingsFormat::Full => {
+            let shown = findings::with_snippets(&found, &|file| opened.file_text(file), &output.stdout_style);
+            format!("{shown}{}\n", findings::summary_line(&found, models))
         }
-        Format::Concise => {
-            format!("{}{}\n", findings::concise(&found, &output.look), findings::closing(&found, models))
+        FindingsFormat::Concise => {
+            format!("{}{}\n", findings::concise(&found, &output.stdout_style), findings::summary_line(&found, models))
         }
-        Format::Json => {
-            stator_model::present::json(&Report { findings: &found, files: opened.checkout.tree.files.len(), models })?
-        }
-        Format::Sarif => findings::sarif(&found, env!("CARGO_PKG_VERSION"))?,
-        Format::Junit => findings::junit(&found, models),
-        Format::Github => findings::github(&found),
-        Format::Gitlab => findings::gitlab(&found)?,
+        FindingsFormat::Json => stator_model::present::json(&ValidationReport {
+            findings: &found,
+            files: opened.checkout.tree.files.len(),
+            models,
+        })?,
+        FindingsFormat::Sarif => findings::sarif(&found, env!("CARGO_PKG_VERSION"))?,
+        FindingsFormat::Junit => findings::junit(&found, models),
+        FindingsFormat::Github => findings::github(&found),
+        FindingsFormat::Gitlab => findings::gitlab(&found)?,
     };
-    output.result(&text)?;
-    Ok(if found.is_empty() { Exit::Success } else { Exit::No })
+    output.write_result(&text)?;
+    Ok(if found.is_empty() { ExitStatus::Success } else { ExitStatus::Negative })
 }
 
 /// Every finding once, and how many models were looked at.
-fn check(opened: &Opened, environment: Option<&str>) -> Result<(Vec<Finding>, usize), CliError> {
+fn collect_findings(opened: &OpenedRepository, environment: Option<&str>) -> Result<(Vec<Finding>, usize), CliError> {
     let workspace = &opened.workspace;
     let scope = &opened.checkout.scope;
     let names = match environment {
         Some(name) => vec![name.to_owned()],
-        None => workspace.environments(),
+        None => workspace.environment_names(),
     };
     let mut found = workspace.findings.clone();
     let mut models = BTreeSet::new();
     for name in &names {
-        let selection = match workspace.environment(Some(name)) {
+        let selection = match workspace.resolve_environment(Some(name)) {
             Ok(selection) => selection,
             // The faults of the root file are among the findings already.
             Err(EnvironmentError::Unreadable { .. }) => continue,
@@ -93,7 +95,7 @@ fn check(opened: &Opened, environment: Option<&str>) -> Result<(Vec<Finding>, us
         models.extend(selection.broken.iter().map(|broken| broken.source.clone()));
         found.extend(repository::render_selection(selection).findings);
     }
-    finding::sort(&mut found);
+    finding::sort_and_dedup(&mut found);
     models.retain(|source| scope.contains(source) && source.ends_with("model.yaml"));
-    Ok((repository::in_scope(found, scope), models.len()))
+    Ok((repository::findings_in_scope(found, scope), models.len()))
 }

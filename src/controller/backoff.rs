@@ -7,19 +7,19 @@ use std::time::Duration;
 pub struct Backoff {
     first: Duration,
     longest: Duration,
-    tries: u32,
+    attempts: u32,
 }
 
 impl Backoff {
     /// Begins with about `first` and ends at about `longest`.
     pub fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest, tries: 0 }
+        Self { first, longest, attempts: 0 }
     }
 
     /// The next pause: twice the last, less up to half of it, so that many do not come back at once.
-    pub fn pause(&mut self) -> Duration {
-        let whole = self.first.saturating_mul(1_u32.checked_shl(self.tries).unwrap_or(u32::MAX));
-        self.tries = self.tries.saturating_add(1);
+    pub fn next_pause(&mut self) -> Duration {
+        let whole = self.first.saturating_mul(1_u32.checked_shl(self.attempts).unwrap_or(u32::MAX));
+        self.attempts = self.attempts.saturating_add(1);
         let whole = whole.min(self.longest);
         // A random uid is all the chance that is needed.
         let chance = u32::try_from(uuid::Uuid::new_v4().as_u128() % 1000).unwrap_or_default();
@@ -28,12 +28,12 @@ impl Backoff {
 
     /// It went well: the next pause is the first again.
     pub fn reset(&mut self) {
-        self.tries = 0;
+        self.attempts = 0;
     }
 
     /// How many pauses there were since it last went well.
-    pub fn tries(&self) -> u32 {
-        self.tries
+    pub fn attempts(&self) -> u32 {
+        self.attempts
     }
 }
 
@@ -47,14 +47,14 @@ mod tests {
         fn pauses_grow_to_the_ceiling_and_no_further(first in 1_u64..100_000, longest in 1_u64..10_000_000, tries in 1_usize..200) {
             let (first, longest) = (Duration::from_millis(first), Duration::from_millis(longest));
             let mut backoff = Backoff::new(first, longest);
-            let pauses: Vec<Duration> = (0..tries).map(|_| backoff.pause()).collect();
+            let pauses: Vec<Duration> = (0..tries).map(|_| backoff.next_pause()).collect();
             let mut whole = first.min(longest);
             for pause in pauses {
                 prop_assert!(pause >= whole / 2 && pause <= whole, "{:?} {:?}", pause, whole);
                 whole = (whole * 2).min(longest);
             }
             backoff.reset();
-            prop_assert!(backoff.pause() <= first);
+            prop_assert!(backoff.next_pause() <= first);
         }
     }
 }

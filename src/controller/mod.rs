@@ -1,34 +1,21 @@
-//! What drives `sync` for every source: a file of sources, a task for each of them, and what is said of commits and pull
-//! requests.
+//! What drives `sync` for every source.
+//!
+//! | Folder | What lives there |
+//! |-|-|
+//! | `sources` | sources as they are known: read from a file or from objects of a cluster, as whom they act, when they are due |
+//! | `replicas` | which replica works on which sources: leases and shards |
+//! | `cache` | informer caches of live objects, and the drift detector |
+//! | `report` | what is reported: commit statuses, previews, events, notifications, statuses of sources |
+//! | `metrics` | what is measured |
+//! | `unit` | the reconciler of one source |
+//! | `supervisor` | starts, restarts and ends the reconcilers |
 
-pub mod access;
 pub mod backoff;
-pub mod board;
-pub mod budget;
-pub mod events;
-pub mod file;
-pub mod git;
-pub mod hints;
-pub mod lease;
-pub mod live;
+pub mod cache;
 pub mod metrics;
-pub mod news;
-pub mod notify;
-pub mod poster;
-pub mod preview;
-mod report;
-pub mod requests;
-pub mod resources;
-pub mod run;
-pub mod schedule;
-mod sentinel;
+pub mod mirror_handle;
+pub mod replicas;
+pub mod report;
 pub mod sources;
-pub mod standing;
-pub mod status;
+pub mod supervisor;
 mod unit;
-pub mod verdicts;
-pub mod watch;
-pub mod windows;
-
-#[cfg(test)]
-mod tests_forge;

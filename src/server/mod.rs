@@ -1,51 +1,57 @@
 //! The listener: webhooks in, and how the process stands out. Nothing here syncs, and nothing waits for a sync.
 
-mod answer;
-mod listen;
+mod listener;
 mod replay;
+mod response;
 mod webhooks;
 
 #[cfg(test)]
 mod tests;
 
-pub use listen::{ListenError, Listener};
+pub use listener::{HttpListener, ListenError};
 
-use crate::controller::board::Board;
-use crate::controller::metrics::{Form, Metrics};
-use answer::Answer;
+use crate::controller::metrics::{ExpositionFormat, Metrics};
+use crate::controller::sources::registry::SourceRegistry;
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use replay::Taken;
+use replay::ReplayCache;
+use response::MessageResponse;
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// Bodies that are read at a time: what they may take of memory is this times their largest.
-const BODIES: usize = 16;
+const MAX_CONCURRENT_BODIES: usize = 16;
 
 /// What the handlers share.
 #[derive(Clone, Debug)]
-struct Shared {
-    board: Arc<Board>,
+struct ServerState {
+    board: Arc<SourceRegistry>,
     metrics: Arc<Metrics>,
-    taken: Arc<Taken>,
-    bodies: Arc<Semaphore>,
+    replays: Arc<ReplayCache>,
+    body_permits: Arc<Semaphore>,
     ending: CancellationToken,
 }
 
-impl Shared {
-    fn new(board: Arc<Board>, metrics: Arc<Metrics>, ending: CancellationToken) -> Self {
-        Self { board, metrics, taken: Arc::default(), bodies: Arc::new(Semaphore::new(BODIES)), ending }
+impl ServerState {
+    fn new(board: Arc<SourceRegistry>, metrics: Arc<Metrics>, ending: CancellationToken) -> Self {
+        Self {
+            board,
+            metrics,
+            replays: Arc::default(),
+            body_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_BODIES)),
+            ending,
+        }
     }
 }
 
 /// What a listener answers beside `/livez` and `/readyz`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct RouteOptions {
     /// `/webhooks/<host>`, `/webhooks/<host>/<source>` and `/webhooks/<host>/<namespace>/<source>`.
     pub webhooks: bool,
     /// `/metrics`.
@@ -55,18 +61,23 @@ pub struct Parts {
 /// The routes of a process that takes webhooks and has one listener.
 ///
 /// `ending` is set when the process is about to end: it is not ready from then on.
-pub fn routes(board: Arc<Board>, metrics: Arc<Metrics>, ending: CancellationToken) -> Router {
-    routes_of(board, metrics, ending, Parts { webhooks: true, metrics: true })
+pub fn routes(board: Arc<SourceRegistry>, metrics: Arc<Metrics>, ending: CancellationToken) -> Router {
+    routes_with(board, metrics, ending, RouteOptions { webhooks: true, metrics: true })
 }
 
 /// The routes of a listener.
-pub fn routes_of(board: Arc<Board>, metrics: Arc<Metrics>, ending: CancellationToken, parts: Parts) -> Router {
+pub fn routes_with(
+    board: Arc<SourceRegistry>,
+    metrics: Arc<Metrics>,
+    ending: CancellationToken,
+    parts: RouteOptions,
+) -> Router {
     let mut routes = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz));
     if parts.webhooks {
         routes = routes
-            .route("/webhooks/{host}", post(webhooks::of_host))
-            .route("/webhooks/{host}/{source}", post(webhooks::of_name))
-            .route("/webhooks/{host}/{namespace}/{source}", post(webhooks::of_source));
+            .route("/webhooks/{host}", post(webhooks::receive_for_host))
+            .route("/webhooks/{host}/{source}", post(webhooks::receive_for_name))
+            .route("/webhooks/{host}/{namespace}/{source}", post(webhooks::receive_for_source));
     }
     if parts.metrics {
         routes = routes.route("/metrics", get(metrics_text));
@@ -77,14 +88,14 @@ pub fn routes_of(board: Arc<Board>, metrics: Arc<Metrics>, ending: CancellationT
         (false, true) => "there is /livez, /readyz and /metrics",
         (false, false) => "there is /livez and /readyz",
     };
-    all(routes)
-        .fallback(move || async move { Answer::new(StatusCode::NOT_FOUND, none) })
-        .with_state(Shared::new(board, metrics, ending))
+    with_method_fallback(routes)
+        .fallback(move || async move { MessageResponse::new(StatusCode::NOT_FOUND, none) })
+        .with_state(ServerState::new(board, metrics, ending))
 }
 
-fn all(routes: Router<Shared>) -> Router<Shared> {
+fn with_method_fallback(routes: Router<ServerState>) -> Router<ServerState> {
     routes.method_not_allowed_fallback(|| async {
-        Answer::new(StatusCode::METHOD_NOT_ALLOWED, "webhooks take POST, everything else takes GET")
+        MessageResponse::new(StatusCode::METHOD_NOT_ALLOWED, "webhooks take POST, everything else takes GET")
     })
 }
 
@@ -95,8 +106,8 @@ async fn livez() -> Response {
 
 /// Ready once every source was looked at, and nothing else is lacking. A source that fails is no reason to be sent no
 /// webhooks. With `?verbose`, each check is a line.
-async fn readyz(State(shared): State<Shared>, query: RawQuery) -> Response {
-    let checks = checks(&shared);
+async fn readyz(State(shared): State<ServerState>, query: RawQuery) -> Response {
+    let checks = readiness_checks(&shared);
     let missing: Vec<&String> = checks.iter().filter_map(|(_, lack)| lack.as_ref()).collect();
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     if query
@@ -114,24 +125,28 @@ async fn readyz(State(shared): State<Shared>, query: RawQuery) -> Response {
 }
 
 /// What has to be so, and what is lacking of it.
-fn checks(shared: &Shared) -> Vec<(String, Option<String>)> {
+fn readiness_checks(shared: &ServerState) -> Vec<(String, Option<String>)> {
     let ending = shared.ending.is_cancelled().then(|| "the process is ending".to_owned());
-    let lacks = shared.board.lacks().into_iter().map(|lack| ("cluster".to_owned(), Some(lack)));
-    let sources = shared.board.standings().into_iter().map(|(name, standing)| {
-        let lack = (!standing.looked).then(|| format!("source {name} was not looked at yet"));
+    let lacks = shared.board.not_ready_reasons().into_iter().map(|lack| ("cluster".to_owned(), Some(lack)));
+    let sources = shared.board.states().into_iter().map(|(name, standing)| {
+        let lack = (!standing.was_polled).then(|| format!("source {name} was not looked at yet"));
         (format!("source {name}"), lack)
     });
     sources.chain(lacks).chain([("process".to_owned(), ending)]).collect()
 }
 
-async fn metrics_text(State(shared): State<Shared>, headers: HeaderMap) -> Response {
-    shared.metrics.ready(checks(&shared).iter().all(|(_, lack)| lack.is_none()));
-    let form = Form::accepted(headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default());
-    match shared.metrics.text(&shared.board, form) {
+async fn metrics_text(State(shared): State<ServerState>, headers: HeaderMap) -> Response {
+    shared.metrics.set_ready(readiness_checks(&shared).iter().all(|(_, lack)| lack.is_none()));
+    let form = ExpositionFormat::from_accept_header(
+        headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default(),
+    );
+    match shared.metrics.render(&shared.board, form) {
         Ok(text) => {
             let kind = HeaderValue::from_static(form.media_type());
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
-        Err(_) => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written").into_response(),
+        Err(_) => {
+            MessageResponse::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written").into_response()
+        }
     }
 }

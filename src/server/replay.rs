@@ -6,50 +6,50 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a delivery is remembered. A host that sends again by itself does so within minutes.
-const WINDOW: Duration = Duration::from_secs(3600);
+const REPLAY_WINDOW: Duration = Duration::from_secs(3600);
 /// Deliveries that are remembered.
-const MOST: usize = 10_000;
+const MAX_DELIVERIES: usize = 10_000;
 /// Bytes of a delivery's name that count; the hosts' are UUIDs.
-const LONGEST: usize = 200;
+const MAX_ID_LENGTH: usize = 200;
 
 /// The names of deliveries that were taken within the last hour, at most 10,000.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
-    kept: Mutex<Kept>,
+pub(super) struct ReplayCache {
+    entries: Mutex<ReplayEntries>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    at: HashMap<String, (Instant, u64)>,
+struct ReplayEntries {
+    seen_at: HashMap<String, (Instant, u64)>,
     order: BTreeMap<u64, String>,
     next: u64,
 }
 
-impl Taken {
+impl ReplayCache {
     /// Whether this delivery was taken already.
-    pub(super) fn knows(&self, name: &str, now: Instant) -> bool {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.at.get(&short(name)).is_some_and(|(at, _)| now.duration_since(*at) < WINDOW)
+    pub(super) fn contains(&self, name: &str, now: Instant) -> bool {
+        let kept = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.seen_at.get(&truncate_id(name)).is_some_and(|(at, _)| now.duration_since(*at) < REPLAY_WINDOW)
     }
 
     /// Remembers one. To be called once it was handled: one that failed half-way is welcome again.
-    pub(super) fn remember(&self, name: &str, now: Instant) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn insert(&self, name: &str, now: Instant) {
+        let mut kept = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let number = kept.next;
         kept.next = kept.next.saturating_add(1);
-        if let Some((_, old)) = kept.at.insert(short(name), (now, number)) {
+        if let Some((_, old)) = kept.seen_at.insert(truncate_id(name), (now, number)) {
             kept.order.remove(&old);
         }
-        kept.order.insert(number, short(name));
-        while kept.order.len() > MOST {
+        kept.order.insert(number, truncate_id(name));
+        while kept.order.len() > MAX_DELIVERIES {
             let Some((_, oldest)) = kept.order.pop_first() else { break };
-            kept.at.remove(&oldest);
+            kept.seen_at.remove(&oldest);
         }
     }
 }
 
-fn short(name: &str) -> String {
-    name.chars().take(LONGEST).collect()
+fn truncate_id(name: &str) -> String {
+    name.chars().take(MAX_ID_LENGTH).collect()
 }
 
 #[cfg(test)]
@@ -58,28 +58,28 @@ mod tests {
 
     #[test]
     fn a_delivery_is_known_for_an_hour_and_the_oldest_go_first() {
-        let taken = Taken::default();
+        let taken = ReplayCache::default();
         let start = Instant::now();
-        assert!(!taken.knows("a", start));
-        taken.remember("a", start);
-        assert!(taken.knows("a", start + WINDOW - Duration::from_secs(1)));
-        assert!(!taken.knows("a", start + WINDOW));
-        for number in 0..MOST {
-            taken.remember(&number.to_string(), start);
+        assert!(!taken.contains("a", start));
+        taken.insert("a", start);
+        assert!(taken.contains("a", start + REPLAY_WINDOW - Duration::from_secs(1)));
+        assert!(!taken.contains("a", start + REPLAY_WINDOW));
+        for number in 0..MAX_DELIVERIES {
+            taken.insert(&number.to_string(), start);
         }
-        assert!(!taken.knows("a", start) && taken.knows("0", start));
-        taken.remember("0", start);
-        taken.remember("new", start);
-        assert!(taken.knows("0", start) && !taken.knows("1", start));
-        assert_eq!(taken.kept.lock().unwrap().at.len(), MOST);
+        assert!(!taken.contains("a", start) && taken.contains("0", start));
+        taken.insert("0", start);
+        taken.insert("new", start);
+        assert!(taken.contains("0", start) && !taken.contains("1", start));
+        assert_eq!(taken.entries.lock().unwrap().seen_at.len(), MAX_DELIVERIES);
     }
 
     #[test]
     fn a_name_takes_no_more_room_than_a_name() {
-        let taken = Taken::default();
+        let taken = ReplayCache::default();
         let now = Instant::now();
-        taken.remember(&"ü".repeat(100_000), now);
-        assert!(taken.knows(&"ü".repeat(200), now));
-        assert!(taken.kept.lock().unwrap().at.keys().all(|name| name.len() <= 400));
+        taken.insert(&"ü".repeat(100_000), now);
+        assert!(taken.contains(&"ü".repeat(200), now));
+        assert!(taken.entries.lock().unwrap().seen_at.keys().all(|name| name.len() <= 400));
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
-use crate::controller::board::{Entry, Part, Problem, Reason, Standing};
-use crate::controller::hints::Hints;
-use crate::controller::sources::SourceKey;
+use crate::controller::sources::hints::SourceHints;
+use crate::controller::sources::registry::{ProblemReason, ProblemScope, RegisteredSource, SourceProblem, SourceState};
+use crate::controller::sources::resolved_source::SourceKey;
 use aws_lc_rs::hmac;
 use axum::body::Body;
 use http::Request;
@@ -17,28 +17,28 @@ use tower::ServiceExt as _;
 const PUSH: &str = r#"{"ref":"refs/heads/main","after":"1111111111111111111111111111111111111111"}"#;
 
 /// A server of some sources, without a socket.
-struct Scene {
-    board: Arc<Board>,
+struct WebhookTestServer {
+    board: Arc<SourceRegistry>,
     ending: CancellationToken,
     routes: Router,
-    hints: Vec<Arc<Hints>>,
-    standings: Vec<watch::Sender<Standing>>,
+    hints: Vec<Arc<SourceHints>>,
+    standings: Vec<watch::Sender<SourceState>>,
 }
 
-impl Scene {
+impl WebhookTestServer {
     /// Sources as `(name, host, secret)`.
     fn new(sources: &[(&str, ForgeKind, &str)]) -> Self {
-        let (board, ending) = (Arc::new(Board::default()), CancellationToken::new());
+        let (board, ending) = (Arc::new(SourceRegistry::default()), CancellationToken::new());
         let (mut hints, mut standings) = (Vec::new(), Vec::new());
         for (name, forge, secret) in sources {
-            let (sender, standing) = watch::channel(Standing::default());
-            let queue = Arc::new(Hints::default());
-            board.put(Entry {
+            let (sender, standing) = watch::channel(SourceState::default());
+            let queue = Arc::new(SourceHints::default());
+            board.register(RegisteredSource {
                 key: SourceKey::new("default", *name),
                 forge: Some(*forge),
                 webhook: (!secret.is_empty()).then(|| SecretString::from(*secret)),
                 hints: Arc::clone(&queue),
-                standing,
+                state: standing,
                 fence: None,
             });
             hints.push(queue);
@@ -55,13 +55,13 @@ impl Scene {
         (status, String::from_utf8(body.to_vec()).unwrap())
     }
 
-    async fn said(&self, request: Request<Body>) -> String {
+    async fn answer_text(&self, request: Request<Body>) -> String {
         let (status, body) = self.answer(request).await;
         format!("{status} {}", body.trim_end())
     }
 
-    async fn got(&self, path: &str) -> String {
-        self.said(Request::get(path).body(Body::empty()).unwrap()).await
+    async fn get_text(&self, path: &str) -> String {
+        self.answer_text(Request::get(path).body(Body::empty()).unwrap()).await
     }
 
     /// What the source of that number was hinted at, if anything.
@@ -85,61 +85,70 @@ fn signed(path: &str, secret: &str, id: &str, body: impl Into<Vec<u8>>) -> Reque
 
 #[tokio::test]
 async fn a_push_is_a_hint_for_its_source_and_for_no_other() {
-    let scene = Scene::new(&[
+    let scene = WebhookTestServer::new(&[
         ("models", ForgeKind::Gitea, "hook"),
         ("others", ForgeKind::Gitea, "else"),
         ("hub", ForgeKind::Github, "hook"),
     ]);
-    assert_eq!(scene.said(signed("/webhooks/gitea", "hook", "1", PUSH)).await, r#"202 {"status":"accepted"}"#);
+    assert_eq!(scene.answer_text(signed("/webhooks/gitea", "hook", "1", PUSH)).await, r#"202 {"status":"accepted"}"#);
     assert_eq!(scene.hinted(0).await.as_deref(), Some("refs/heads/main"));
     assert_eq!((scene.hinted(1).await, scene.hinted(2).await), (None, None));
     // By the source's own path the other secret does not do.
     assert_eq!(
-        scene.said(signed("/webhooks/gitea/others", "hook", "2", PUSH)).await,
+        scene.answer_text(signed("/webhooks/gitea/others", "hook", "2", PUSH)).await,
         r#"401 {"error":"not authorized"}"#
     );
-    assert_eq!(scene.said(signed("/webhooks/gitea/others", "else", "2", PUSH)).await, r#"202 {"status":"accepted"}"#);
+    assert_eq!(
+        scene.answer_text(signed("/webhooks/gitea/others", "else", "2", PUSH)).await,
+        r#"202 {"status":"accepted"}"#
+    );
     assert_eq!(scene.hinted(1).await.as_deref(), Some("refs/heads/main"));
     // Signed as Gitea signs, sent to where GitHub would.
-    assert_eq!(scene.said(signed("/webhooks/github", "hook", "3", PUSH)).await, r#"401 {"error":"not authorized"}"#);
+    assert_eq!(
+        scene.answer_text(signed("/webhooks/github", "hook", "3", PUSH)).await,
+        r#"401 {"error":"not authorized"}"#
+    );
 }
 
 #[tokio::test]
 async fn sources_that_share_a_secret_are_all_told() {
-    let scene = Scene::new(&[("prod", ForgeKind::Gitea, "hook"), ("staging", ForgeKind::Gitea, "hook")]);
+    let scene = WebhookTestServer::new(&[("prod", ForgeKind::Gitea, "hook"), ("staging", ForgeKind::Gitea, "hook")]);
     assert_eq!(scene.answer(signed("/webhooks/gitea", "hook", "1", PUSH)).await.0, 202);
     assert!(scene.hinted(0).await.is_some() && scene.hinted(1).await.is_some());
 }
 
 #[tokio::test]
 async fn a_delivery_is_taken_once() {
-    let scene = Scene::new(&[("models", ForgeKind::Gitea, "hook")]);
-    assert_eq!(scene.said(signed("/webhooks/gitea", "hook", "1", PUSH)).await, r#"202 {"status":"accepted"}"#);
+    let scene = WebhookTestServer::new(&[("models", ForgeKind::Gitea, "hook")]);
+    assert_eq!(scene.answer_text(signed("/webhooks/gitea", "hook", "1", PUSH)).await, r#"202 {"status":"accepted"}"#);
     assert!(scene.hinted(0).await.is_some());
-    assert_eq!(scene.said(signed("/webhooks/gitea", "hook", "1", PUSH)).await, r#"202 {"status":"taken before"}"#);
+    assert_eq!(
+        scene.answer_text(signed("/webhooks/gitea", "hook", "1", PUSH)).await,
+        r#"202 {"status":"taken before"}"#
+    );
     assert_eq!(scene.hinted(0).await, None);
     // What was refused was not taken: the same delivery is welcome once the secret is right.
     assert_eq!(scene.answer(signed("/webhooks/gitea", "wrong", "2", PUSH)).await.0, 401);
-    assert_eq!(scene.said(signed("/webhooks/gitea", "hook", "2", PUSH)).await, r#"202 {"status":"accepted"}"#);
+    assert_eq!(scene.answer_text(signed("/webhooks/gitea", "hook", "2", PUSH)).await, r#"202 {"status":"accepted"}"#);
 }
 
 #[tokio::test]
 async fn what_is_no_delivery_is_turned_away_without_a_hint() {
-    let scene = Scene::new(&[("models", ForgeKind::Gitea, "hook"), ("none", ForgeKind::Gitlab, "")]);
+    let scene = WebhookTestServer::new(&[("models", ForgeKind::Gitea, "hook"), ("none", ForgeKind::Gitlab, "")]);
     let plain = |path: &str| Request::post(path).header("content-type", "application/json");
     let mut form = signed("/webhooks/gitea", "hook", "1", PUSH);
     form.headers_mut().insert("content-type", HeaderValue::from_static("application/x-www-form-urlencoded"));
     let told = [
-        ("unsigned", scene.said(plain("/webhooks/gitea").body(Body::from(PUSH)).unwrap()).await),
-        ("forged", scene.said(signed("/webhooks/gitea", "other", "1", PUSH)).await),
-        ("a form", scene.said(form).await),
-        ("no JSON", scene.said(signed("/webhooks/gitea", "hook", "2", "ref=main")).await),
-        ("another host", scene.said(signed("/webhooks/svn", "hook", "3", PUSH)).await),
-        ("no secret", scene.said(signed("/webhooks/gitlab", "hook", "4", PUSH)).await),
-        ("no source", scene.said(signed("/webhooks/gitea/nobody", "hook", "5", PUSH)).await),
-        ("GET", scene.got("/webhooks/gitea").await),
-        ("elsewhere", scene.got("/admin").await),
-        ("a ping", scene.said(signed("/webhooks/gitea", "hook", "6", "{}")).await),
+        ("unsigned", scene.answer_text(plain("/webhooks/gitea").body(Body::from(PUSH)).unwrap()).await),
+        ("forged", scene.answer_text(signed("/webhooks/gitea", "other", "1", PUSH)).await),
+        ("a form", scene.answer_text(form).await),
+        ("no JSON", scene.answer_text(signed("/webhooks/gitea", "hook", "2", "ref=main")).await),
+        ("another host", scene.answer_text(signed("/webhooks/svn", "hook", "3", PUSH)).await),
+        ("no secret", scene.answer_text(signed("/webhooks/gitlab", "hook", "4", PUSH)).await),
+        ("no source", scene.answer_text(signed("/webhooks/gitea/nobody", "hook", "5", PUSH)).await),
+        ("GET", scene.get_text("/webhooks/gitea").await),
+        ("elsewhere", scene.get_text("/admin").await),
+        ("a ping", scene.answer_text(signed("/webhooks/gitea", "hook", "6", "{}")).await),
     ];
     let told: Vec<String> = told.iter().map(|(what, said)| format!("{what}: {said}")).collect();
     insta::assert_snapshot!(told.join("\n"), @r#"
@@ -159,7 +168,7 @@ async fn what_is_no_delivery_is_turned_away_without_a_hint() {
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_refused_before_it_is_read() {
-    let scene = Scene::new(&[("models", ForgeKind::Gitea, "hook")]);
+    let scene = WebhookTestServer::new(&[("models", ForgeKind::Gitea, "hook")]);
     let mut announced = signed("/webhooks/gitea", "hook", "1", PUSH);
     announced.headers_mut().insert("content-length", HeaderValue::from_static("99999999999"));
     assert_eq!(scene.answer(announced).await.0, 413);
@@ -179,7 +188,7 @@ async fn one_request_never_costs_as_much_as_all_sources_together() {
     let names: Vec<String> = (0..100).map(|number| format!("source-{number}")).collect();
     let sources: Vec<(&str, ForgeKind, &str)> =
         names.iter().map(|name| (name.as_str(), ForgeKind::Gitea, name.as_str())).collect();
-    let scene = Scene::new(&sources);
+    let scene = WebhookTestServer::new(&sources);
     let large = format!("{PUSH}{}", " ".repeat(2 << 20));
     assert_eq!(scene.answer(signed("/webhooks/gitea", "source-7", "1", large.clone())).await.0, 413);
     assert_eq!(scene.answer(signed("/webhooks/gitea/source-7", "source-7", "1", large)).await.0, 202);
@@ -189,31 +198,31 @@ async fn one_request_never_costs_as_much_as_all_sources_together() {
 
 #[tokio::test]
 async fn readiness_names_what_is_missing() {
-    let scene = Scene::new(&[("models", ForgeKind::Gitea, "hook"), ("others", ForgeKind::Gitea, "")]);
-    assert_eq!(scene.got("/livez").await, "200 ok");
-    scene.standings[0].send_modify(|standing| standing.looked = true);
+    let scene = WebhookTestServer::new(&[("models", ForgeKind::Gitea, "hook"), ("others", ForgeKind::Gitea, "")]);
+    assert_eq!(scene.get_text("/livez").await, "200 ok");
+    scene.standings[0].send_modify(|standing| standing.was_polled = true);
     assert_eq!(
-        scene.got("/readyz").await,
+        scene.get_text("/readyz").await,
         r#"503 {"missing":["source default/others was not looked at yet"],"ready":false}"#
     );
     // A source that fails is looked at all the same.
     scene.standings[1].send_modify(|standing| {
-        standing.looked = true;
-        let problem = Problem::passing(Reason::GitOperationFailed, "the host is down", "");
-        standing.set(Part::Repository, Some(problem));
+        standing.was_polled = true;
+        let problem = SourceProblem::transient(ProblemReason::GitOperationFailed, "the host is down", "");
+        standing.set_problem(ProblemScope::Repository, Some(problem));
     });
-    assert_eq!(scene.got("/readyz").await, r#"200 {"missing":[],"ready":true}"#);
+    assert_eq!(scene.get_text("/readyz").await, r#"200 {"missing":[],"ready":true}"#);
     scene.ending.cancel();
-    assert_eq!(scene.got("/readyz").await, r#"503 {"missing":["the process is ending"],"ready":false}"#);
-    assert_eq!(scene.got("/livez").await, "200 ok");
+    assert_eq!(scene.get_text("/readyz").await, r#"503 {"missing":["the process is ending"],"ready":false}"#);
+    assert_eq!(scene.get_text("/livez").await, "200 ok");
 }
 
 #[tokio::test]
 async fn metrics_count_deliveries_and_forget_sources() {
-    let scene = Scene::new(&[("models", ForgeKind::Gitea, "hook")]);
+    let scene = WebhookTestServer::new(&[("models", ForgeKind::Gitea, "hook")]);
     scene.answer(signed("/webhooks/gitea", "hook", "1", PUSH)).await;
     scene.answer(signed("/webhooks/gitea", "else", "2", PUSH)).await;
-    let text = scene.got("/metrics").await;
+    let text = scene.get_text("/metrics").await;
     for line in [
         r#"stator_webhook_deliveries_total{forge="gitea",result="accepted"} 1"#,
         r#"stator_webhook_deliveries_total{forge="gitea",result="refused"} 1"#,
@@ -221,16 +230,16 @@ async fn metrics_count_deliveries_and_forget_sources() {
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
-    assert!(scene.board.receivers(ForgeKind::Gitea, |_| true).len() == 1);
-    scene.board.remove(&SourceKey::new("default", "models"));
-    assert!(scene.board.receivers(ForgeKind::Gitea, |_| true).is_empty());
+    assert!(scene.board.webhook_inboxes(ForgeKind::Gitea, |_| true).len() == 1);
+    scene.board.unregister(&SourceKey::new("default", "models"));
+    assert!(scene.board.webhook_inboxes(ForgeKind::Gitea, |_| true).is_empty());
 }
 
 /// Over a real socket: while every worker of a sync's pool is busy, deliveries are answered, all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deliveries_are_answered_whatever_else_goes_on() {
-    let scene = Scene::new(&[("models", ForgeKind::Gitea, "hook")]);
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let scene = WebhookTestServer::new(&[("models", ForgeKind::Gitea, "hook")]);
+    let listener = HttpListener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let url = format!("http://{}/webhooks/gitea", listener.address());
     let serving = tokio::spawn(listener.serve(scene.routes.clone(), scene.ending.clone()));
     // A sync that holds a thread for as long as the test lasts.
@@ -261,14 +270,14 @@ async fn deliveries_are_answered_whatever_else_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_dawdles_is_let_go() {
-    let scene = Scene::new(&[("models", ForgeKind::Gitea, "hook")]);
+    let scene = WebhookTestServer::new(&[("models", ForgeKind::Gitea, "hook")]);
     for beginning in [
         "GET /livez HTTP/1.1\r\nHost: x\r\n",
         "",
         "POST /webhooks/gitea HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
     ] {
         let (mut client, server) = tokio::io::duplex(64 << 10);
-        let answering = tokio::spawn(listen::answer(server, scene.routes.clone(), scene.ending.clone()));
+        let answering = tokio::spawn(listener::serve_connection(server, scene.routes.clone(), scene.ending.clone()));
         client.write_all(beginning.as_bytes()).await.unwrap();
         // Ends by the server's deadline alone; the clock of the test runs ahead while all wait.
         let mut rest = String::new();
@@ -280,10 +289,10 @@ async fn a_client_that_dawdles_is_let_go() {
 
 #[tokio::test]
 async fn the_end_waits_for_what_is_under_way_only() {
-    let scene = Scene::new(&[]);
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let scene = WebhookTestServer::new(&[]);
+    let listener = HttpListener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.address();
-    let again = Listener::bind(address).await.unwrap_err();
+    let again = HttpListener::bind(address).await.unwrap_err();
     assert!(again.to_string().starts_with(&format!("nothing can listen on {address}")), "{again}");
     let serving = tokio::spawn(listener.serve(scene.routes.clone(), scene.ending.clone()));
     let mut idle = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -312,7 +321,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let scene = Scene::new(&[("a", ForgeKind::Gitea, "hook"), ("b", ForgeKind::Gitlab, "other-hook")]);
+            let scene = WebhookTestServer::new(&[("a", ForgeKind::Gitea, "hook"), ("b", ForgeKind::Gitlab, "other-hook")]);
             let Ok(mut request) = Request::post(&path).body(Body::from(body)) else { return Ok(()) };
             for (name, value) in headers {
                 request.headers_mut().insert(name, HeaderValue::from_bytes(&value).unwrap());

@@ -3,74 +3,83 @@
 //! The path says which host a delivery comes from, and sources say which hosts they have: headers, which whoever sends
 //! chooses, never choose how a delivery is checked.
 
-use super::Shared;
-use super::answer::Answer;
-use crate::controller::board::Inbox;
+use super::ServerState;
+use super::response::MessageResponse;
 use crate::controller::metrics::{self, Delivery as Counted};
-use crate::controller::sources::SourceKey;
-use crate::telemetry::traces::{Origin, Span};
+use crate::controller::sources::registry::WebhookInbox;
+use crate::controller::sources::resolved_source::SourceKey;
+use crate::telemetry::traces::{TraceContext, TraceSpan};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use secrecy::{ExposeSecret as _, SecretString};
-use stator_git::forge::webhook::{self, BODY_LIMIT, Delivery, Refusal};
+use stator_git::forge::webhook::{self, MAX_BODY_BYTES, WebhookDelivery, WebhookError};
 use stator_git::source::model_source::ForgeKind;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 /// A body has to be here within this time.
-const BODY_DEADLINE: Duration = Duration::from_secs(10);
+const BODY_READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a body that is refused for its size is read on.
-const LINGER: Duration = Duration::from_secs(5);
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much of it is read on: what the largest of hosts sends by mistake, and no more.
-const DISCARDED: usize = 128 << 20;
+const MAX_DISCARDED_BYTES: usize = 128 << 20;
 /// How long a delivery waits for others to be read before it.
-const TURN: Duration = Duration::from_secs(2);
+const BODY_QUEUE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bodies from this size on are verified and parsed away from the tasks that answer.
-const LARGE: usize = 256 << 10;
+const BLOCKING_VERIFY_SIZE: usize = 256 << 10;
 /// Secrets that a body of full size is held against. With more of them the largest body is smaller: whoever is not
 /// known must not make one request cost many.
-const SECRETS: usize = 4;
+const MAX_SECRETS_AT_FULL_SIZE: usize = 4;
 /// The least that the largest body may be; real ones are a few kilobytes.
-const LEAST: usize = 512 << 10;
+const MIN_BODY_LIMIT: usize = 512 << 10;
 
 /// `POST /webhooks/<host>`: for every source of that host whose secret fits.
-pub(super) async fn of_host(State(shared): State<Shared>, Path(host): Path<String>, request: Request<Body>) -> Answer {
-    deliver(&shared, &host, &|_| true, request).await
+pub(super) async fn receive_for_host(
+    State(shared): State<ServerState>,
+    Path(host): Path<String>,
+    request: Request<Body>,
+) -> MessageResponse {
+    handle_delivery(&shared, &host, &|_| true, request).await
 }
 
 /// `POST /webhooks/<host>/<source>`: for the sources of that name.
-pub(super) async fn of_name(
-    State(shared): State<Shared>,
+pub(super) async fn receive_for_name(
+    State(shared): State<ServerState>,
     Path((host, name)): Path<(String, String)>,
     request: Request<Body>,
-) -> Answer {
-    deliver(&shared, &host, &|key| key.name == name, request).await
+) -> MessageResponse {
+    handle_delivery(&shared, &host, &|key| key.name == name, request).await
 }
 
 /// `POST /webhooks/<host>/<namespace>/<source>`: for one source.
-pub(super) async fn of_source(
-    State(shared): State<Shared>,
+pub(super) async fn receive_for_source(
+    State(shared): State<ServerState>,
     Path((host, namespace, name)): Path<(String, String, String)>,
     request: Request<Body>,
-) -> Answer {
+) -> MessageResponse {
     let one = SourceKey { namespace, name };
-    deliver(&shared, &host, &|key| *key == one, request).await
+    handle_delivery(&shared, &host, &|key| *key == one, request).await
 }
 
 /// Which sources a delivery is for, as far as its path says.
-type Which<'a> = &'a (dyn Fn(&SourceKey) -> bool + Sync);
+type WebhookSourceFilter<'a> = &'a (dyn Fn(&SourceKey) -> bool + Sync);
 
-async fn deliver(shared: &Shared, host: &str, which: Which<'_>, request: Request<Body>) -> Answer {
-    let Some(host) = metrics::of_word(host) else {
+async fn handle_delivery(
+    shared: &ServerState,
+    host: &str,
+    which: WebhookSourceFilter<'_>,
+    request: Request<Body>,
+) -> MessageResponse {
+    let Some(host) = metrics::parse_forge_label(host) else {
         let known = "no such host: there is github, gitlab, gitea, bitbucket and azure";
-        return Answer::new(StatusCode::NOT_FOUND, known);
+        return MessageResponse::new(StatusCode::NOT_FOUND, known);
     };
     let started = Instant::now();
-    let mut span = Span::begin("webhook", &Origin::default()).with("forge", metrics::word(host));
-    let (answer, counted) = match take(shared, host, which, request, &span.origin()).await {
+    let mut span = TraceSpan::start("webhook", &TraceContext::default()).with("forge", metrics::forge_label(host));
+    let (answer, counted) = match accept_delivery(shared, host, which, request, &span.trace_context()).await {
         Ok(counted) => {
             let message = match counted {
                 Counted::Accepted => "accepted",
@@ -78,60 +87,60 @@ async fn deliver(shared: &Shared, host: &str, which: Which<'_>, request: Request
                 Counted::Duplicate => "taken before",
                 Counted::Refused | Counted::Unreadable => "refused",
             };
-            (Answer::new(StatusCode::ACCEPTED, message), counted)
+            (MessageResponse::new(StatusCode::ACCEPTED, message), counted)
         }
         Err(refused) => refused,
     };
-    span.set("result", counted.word());
-    shared.metrics.delivered(host, counted, started.elapsed());
+    span.set_attribute("result", counted.word());
+    shared.metrics.record_delivery(host, counted, started.elapsed());
     answer
 }
 
-type Refused = (Answer, Counted);
+type RejectedDelivery = (MessageResponse, Counted);
 
-fn unreadable(status: StatusCode, message: &'static str) -> Refused {
-    (Answer::new(status, message), Counted::Unreadable)
+fn unreadable_delivery(status: StatusCode, message: &'static str) -> RejectedDelivery {
+    (MessageResponse::new(status, message), Counted::Unreadable)
 }
 
-async fn take(
-    shared: &Shared,
+async fn accept_delivery(
+    shared: &ServerState,
     host: ForgeKind,
-    which: Which<'_>,
+    which: WebhookSourceFilter<'_>,
     request: Request<Body>,
-    origin: &Origin,
-) -> Result<Counted, Refused> {
-    let receivers = shared.board.receivers(host, which);
+    origin: &TraceContext,
+) -> Result<Counted, RejectedDelivery> {
+    let receivers = shared.board.webhook_inboxes(host, which);
     if receivers.is_empty() {
-        return Err(unreadable(StatusCode::NOT_FOUND, "no source takes webhooks here"));
+        return Err(unreadable_delivery(StatusCode::NOT_FOUND, "no source takes webhooks here"));
     }
-    let groups = by_secret(receivers);
+    let groups = group_by_secret(receivers);
     let (parts, body) = request.into_parts();
     if !is_json(&parts.headers) {
         let message = "set the webhook's content type to application/json";
-        return Err(unreadable(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        return Err(unreadable_delivery(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
-    let body = read(shared, &parts.headers, body, limit(groups.len())).await?;
+    let body = read_body(shared, &parts.headers, body, body_limit(groups.len())).await?;
     let headers = parts.headers;
-    let found = if body.len() < LARGE {
-        verify(host, &groups, &headers, &body)
+    let found = if body.len() < BLOCKING_VERIFY_SIZE {
+        verify_delivery(host, &groups, &headers, &body)
     } else {
         let work = move || {
-            let found = verify(host, &groups, &headers, &body);
+            let found = verify_delivery(host, &groups, &headers, &body);
             drop(body);
             found
         };
-        let panicked = |_| unreadable(StatusCode::BAD_REQUEST, "the delivery cannot be read");
+        let panicked = |_| unreadable_delivery(StatusCode::BAD_REQUEST, "the delivery cannot be read");
         tokio::task::spawn_blocking(work).await.map_err(panicked)?
     };
-    let (delivery, entries) = found.map_err(|refusal| refused(host, refusal))?;
-    Ok(hand_over(shared, host, delivery, &entries, origin))
+    let (delivery, entries) = found.map_err(|refusal| reject_delivery(host, refusal))?;
+    Ok(queue_hints(shared, host, delivery, &entries, origin))
 }
 
 /// Sources that share a secret; it is tried once for all of them.
-type Group = (SecretString, Vec<Inbox>);
+type SharedSecretGroup = (SecretString, Vec<WebhookInbox>);
 
-fn by_secret(receivers: Vec<Inbox>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+fn group_by_secret(receivers: Vec<WebhookInbox>) -> Vec<SharedSecretGroup> {
+    let mut groups: Vec<SharedSecretGroup> = Vec::new();
     for entry in receivers {
         let secret = entry.secret.clone();
         // Both are ours, so there is nobody to learn from how long this takes.
@@ -143,10 +152,10 @@ fn by_secret(receivers: Vec<Inbox>) -> Vec<Group> {
     groups
 }
 
-fn limit(secrets: usize) -> usize {
+fn body_limit(secrets: usize) -> usize {
     match secrets {
-        0..=SECRETS => BODY_LIMIT,
-        many => (BODY_LIMIT / many * SECRETS).max(LEAST),
+        0..=MAX_SECRETS_AT_FULL_SIZE => MAX_BODY_BYTES,
+        many => (MAX_BODY_BYTES / many * MAX_SECRETS_AT_FULL_SIZE).max(MIN_BODY_LIMIT),
     }
 }
 
@@ -156,38 +165,49 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.eq_ignore_ascii_case("application/json")
 }
 
-async fn read(shared: &Shared, headers: &HeaderMap, mut body: Body, limit: usize) -> Result<bytes::Bytes, Refused> {
-    let too_large =
-        || unreadable(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large; the next poll sees what it was about");
+async fn read_body(
+    shared: &ServerState,
+    headers: &HeaderMap,
+    mut body: Body,
+    limit: usize,
+) -> Result<bytes::Bytes, RejectedDelivery> {
+    let too_large = || {
+        unreadable_delivery(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the body is too large; the next poll sees what it was about",
+        )
+    };
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX)) {
-        if let Ok(_turn) = shared.bodies.try_acquire() {
-            discard(&mut body).await;
+        if let Ok(_turn) = shared.body_permits.try_acquire() {
+            discard_body(&mut body).await;
         }
         return Err(too_large());
     }
-    let busy = || unreadable(StatusCode::SERVICE_UNAVAILABLE, "too many deliveries at once");
-    let _turn =
-        timeout(TURN, Arc::clone(&shared.bodies).acquire_owned()).await.map_err(|_| busy())?.map_err(|_| busy())?;
-    match timeout(BODY_DEADLINE, Limited::new(&mut body, limit).collect()).await {
+    let busy = || unreadable_delivery(StatusCode::SERVICE_UNAVAILABLE, "too many deliveries at once");
+    let _turn = timeout(BODY_QUEUE_TIMEOUT, Arc::clone(&shared.body_permits).acquire_owned())
+        .await
+        .map_err(|_| busy())?
+        .map_err(|_| busy())?;
+    match timeout(BODY_READ_TIMEOUT, Limited::new(&mut body, limit).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            discard(&mut body).await;
+            discard_body(&mut body).await;
             Err(too_large())
         }
-        Ok(Err(_)) => Err(unreadable(StatusCode::BAD_REQUEST, "the body ends before it is whole")),
-        Err(_) => Err(unreadable(StatusCode::REQUEST_TIMEOUT, "the body did not come in time")),
+        Ok(Err(_)) => Err(unreadable_delivery(StatusCode::BAD_REQUEST, "the body ends before it is whole")),
+        Err(_) => Err(unreadable_delivery(StatusCode::REQUEST_TIMEOUT, "the body did not come in time")),
     }
 }
 
-/// Reads on and throws away, up to [`DISCARDED`] bytes and [`LINGER`]: whose connection ends while it still writes sees a
+/// Reads on and throws away, up to [`MAX_DISCARDED_BYTES`] bytes and [`DISCARD_TIMEOUT`]: whose connection ends while it still writes sees a
 /// broken connection in place of the answer.
-async fn discard(body: &mut Body) {
+async fn discard_body(body: &mut Body) {
     let rest = async {
         let mut read = 0;
         while let Some(Ok(frame)) = body.frame().await {
             read += frame.data_ref().map_or(0, bytes::Bytes::len);
-            if read > DISCARDED {
+            if read > MAX_DISCARDED_BYTES {
                 break;
             }
             // A body that is always there would otherwise keep the deadline from being looked at.
@@ -195,44 +215,50 @@ async fn discard(body: &mut Body) {
         }
     };
     // A sender that is not done by then goes without the answer.
-    let _ = timeout(LINGER, rest).await;
+    let _ = timeout(DISCARD_TIMEOUT, rest).await;
 }
 
 /// The sources whose secret fits, and what the delivery says. The refusal of the last one where none does.
-fn verify(
+fn verify_delivery(
     host: ForgeKind,
-    groups: &[Group],
+    groups: &[SharedSecretGroup],
     headers: &HeaderMap,
     body: &[u8],
-) -> Result<(Delivery, Vec<Inbox>), Refusal> {
-    let mut refusal = Refusal::NoSecret;
+) -> Result<(WebhookDelivery, Vec<WebhookInbox>), WebhookError> {
+    let mut refusal = WebhookError::NoSecret;
     for (secret, entries) in groups {
         match webhook::receive(host, std::slice::from_ref(secret), headers, body, jiff::Timestamp::now()) {
             // No other secret can fit the same signature.
             Ok(delivery) => return Ok((delivery, entries.clone())),
-            Err(Refusal::Unreadable) => return Err(Refusal::Unreadable),
+            Err(WebhookError::Unreadable) => return Err(WebhookError::Unreadable),
             Err(other) => refusal = other,
         }
     }
     Err(refusal)
 }
 
-fn hand_over(shared: &Shared, host: ForgeKind, delivery: Delivery, entries: &[Inbox], origin: &Origin) -> Counted {
+fn queue_hints(
+    shared: &ServerState,
+    host: ForgeKind,
+    delivery: WebhookDelivery,
+    entries: &[WebhookInbox],
+    origin: &TraceContext,
+) -> Counted {
     let now = Instant::now();
     // The same delivery may go to several paths, one a source.
-    let name = |entry: &Inbox, id: &str| format!("{} {} {id}", metrics::word(host), entry.key);
+    let name = |entry: &WebhookInbox, id: &str| format!("{} {} {id}", metrics::forge_label(host), entry.key);
     let mut counted = Counted::Duplicate;
     for entry in entries {
         let known = delivery.id.as_deref().map(|id| name(entry, id));
-        if known.as_ref().is_some_and(|name| shared.taken.knows(name, now)) {
+        if known.as_ref().is_some_and(|name| shared.replays.contains(name, now)) {
             continue;
         }
-        entry.hints.traced(origin.clone());
+        entry.hints.set_origin(origin.clone());
         for hint in &delivery.hints {
             entry.hints.add(hint.clone());
         }
         if let Some(name) = known {
-            shared.taken.remember(&name, now);
+            shared.replays.insert(&name, now);
         }
         counted = if delivery.hints.is_empty() { Counted::Ignored } else { Counted::Accepted };
         tracing::debug!(source = %entry.key, hints = delivery.hints.len(), "a delivery was taken");
@@ -241,15 +267,18 @@ fn hand_over(shared: &Shared, host: ForgeKind, delivery: Delivery, entries: &[In
 }
 
 /// What the sender is told is not what is wrong: that would help whoever guesses. The log says it.
-fn refused(host: ForgeKind, refusal: Refusal) -> Refused {
-    tracing::warn!(host = metrics::word(host), "a delivery was refused: {refusal}");
+fn reject_delivery(host: ForgeKind, refusal: WebhookError) -> RejectedDelivery {
+    tracing::warn!(host = metrics::forge_label(host), "a delivery was refused: {refusal}");
     match refusal {
-        Refusal::NoSecret | Refusal::Unsigned | Refusal::Forged | Refusal::Stale => {
-            (Answer::new(StatusCode::UNAUTHORIZED, "not authorized"), Counted::Refused)
+        WebhookError::NoSecret | WebhookError::Unsigned | WebhookError::Forged | WebhookError::Stale => {
+            (MessageResponse::new(StatusCode::UNAUTHORIZED, "not authorized"), Counted::Refused)
         }
-        Refusal::TooLarge => {
-            unreadable(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large; the next poll sees what it was about")
+        WebhookError::TooLarge => unreadable_delivery(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the body is too large; the next poll sees what it was about",
+        ),
+        WebhookError::Unreadable => {
+            unreadable_delivery(StatusCode::BAD_REQUEST, "the body is not what this host documents")
         }
-        Refusal::Unreadable => unreadable(StatusCode::BAD_REQUEST, "the body is not what this host documents"),
     }
 }

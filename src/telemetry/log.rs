@@ -17,18 +17,18 @@ use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 /// The target of spans that say what lines are about.
-pub const UNIT: &str = "stator::unit";
+pub const SPAN_TARGET: &str = "stator::unit";
 
 /// What a line is about, in the order in which it is said.
-const ABOUT: [&str; 4] = ["source", "revision", "model", "trace_id"];
+const CONTEXT_FIELDS: [&str; 4] = ["source", "revision", "model", "trace_id"];
 /// What is said of every line.
-const OWN: [&str; 4] = ["ts", "level", "msg", "target"];
+const RESERVED_FIELDS: [&str; 4] = ["ts", "level", "msg", "target"];
 /// Digits of a commit in lines for people.
-const SHORT: usize = 7;
+const SHORT_COMMIT_LENGTH: usize = 7;
 
 /// In which form lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum LogEncoding {
     /// For people.
     Text,
     /// One JSON object a line.
@@ -36,18 +36,18 @@ pub enum Format {
 }
 
 /// Writes lines.
-pub(super) struct Lines<W> {
+pub(super) struct LogLayer<W> {
     out: W,
-    format: Format,
+    format: LogEncoding,
     color: bool,
     time: bool,
 }
 
 /// The fields of a span or of an event.
 #[derive(Clone, Debug, Default)]
-struct Fields(BTreeMap<&'static str, Value>);
+struct LogFields(BTreeMap<&'static str, Value>);
 
-impl Visit for Fields {
+impl Visit for LogFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.0.insert(field.name(), Value::String(format!("{value:?}")));
     }
@@ -73,21 +73,21 @@ impl Visit for Fields {
     }
 }
 
-impl<W> Lines<W> {
+impl<W> LogLayer<W> {
     pub(super) fn new(out: W, settings: LogSettings<'_>) -> Self {
         Self { out, format: settings.format, color: settings.color, time: settings.time }
     }
 }
 
-impl<S, W> Layer<S> for Lines<W>
+impl<S, W> Layer<S> for LogLayer<W>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: Fn() -> Box<dyn Write> + Send + Sync + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         // Spans of libraries have fields of their own kinds, which say nothing that a line needs.
-        if let Some(span) = context.span(id).filter(|span| span.metadata().target() == UNIT) {
-            let mut fields = Fields::default();
+        if let Some(span) = context.span(id).filter(|span| span.metadata().target() == SPAN_TARGET) {
+            let mut fields = LogFields::default();
             attributes.record(&mut fields);
             span.extensions_mut().replace(fields);
         }
@@ -95,17 +95,17 @@ where
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         if let Some(span) = context.span(id)
-            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+            && let Some(fields) = span.extensions_mut().get_mut::<LogFields>()
         {
             values.record(fields);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         event.record(&mut fields);
         for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
-            if let Some(known) = span.extensions().get::<Fields>() {
+            if let Some(known) = span.extensions().get::<LogFields>() {
                 // The span knows the whole commit where the line may have said its first digits.
                 fields.0.extend(known.0.iter().map(|(name, value)| (*name, value.clone())));
             }
@@ -113,15 +113,15 @@ where
         let level = *event.metadata().level();
         let now = jiff::Timestamp::now();
         let line = match self.format {
-            Format::Json => json(level, event.metadata().target(), now, fields),
-            Format::Text => self.text(level, event.metadata().target(), now, fields),
+            LogEncoding::Json => format_json(level, event.metadata().target(), now, fields),
+            LogEncoding::Text => self.format_text(level, event.metadata().target(), now, fields),
         };
         // A log that cannot be written is no reason to stop, and there is nowhere to say so.
         let _ = (self.out)().write_all(line.as_bytes());
     }
 }
 
-fn word(level: Level) -> &'static str {
+fn level_name(level: Level) -> &'static str {
     match level {
         Level::ERROR => "error",
         Level::WARN => "warn",
@@ -131,7 +131,7 @@ fn word(level: Level) -> &'static str {
     }
 }
 
-fn message(fields: &mut Fields) -> String {
+fn take_message(fields: &mut LogFields) -> String {
     match fields.0.remove("message") {
         Some(Value::String(text)) => text,
         Some(other) => other.to_string(),
@@ -139,22 +139,22 @@ fn message(fields: &mut Fields) -> String {
     }
 }
 
-fn json(level: Level, target: &str, now: jiff::Timestamp, mut fields: Fields) -> String {
+fn format_json(level: Level, target: &str, now: jiff::Timestamp, mut fields: LogFields) -> String {
     let mut object = Map::new();
     object.insert("ts".to_owned(), Value::from(format!("{now:.3}")));
-    object.insert("level".to_owned(), Value::from(word(level)));
-    object.insert("msg".to_owned(), Value::from(message(&mut fields)));
+    object.insert("level".to_owned(), Value::from(level_name(level)));
+    object.insert("msg".to_owned(), Value::from(take_message(&mut fields)));
     object.insert("target".to_owned(), Value::from(target));
     for (name, value) in fields.0 {
         // What a library calls like one of ours is called otherwise.
-        let name = if OWN.contains(&name) { format!("{name}_") } else { name.to_owned() };
+        let name = if RESERVED_FIELDS.contains(&name) { format!("{name}_") } else { name.to_owned() };
         object.insert(name, value);
     }
     Value::Object(object).to_string() + "\n"
 }
 
-impl<W> Lines<W> {
-    fn text(&self, level: Level, target: &str, now: jiff::Timestamp, mut fields: Fields) -> String {
+impl<W> LogLayer<W> {
+    fn format_text(&self, level: Level, target: &str, now: jiff::Timestamp, mut fields: LogFields) -> String {
         let mut line = String::new();
         let (dim, color, plain) = match (self.color, level) {
             (false, _) => ("", "", ""),
@@ -162,19 +162,20 @@ impl<W> Lines<W> {
             (true, Level::WARN) => ("\u{1b}[2m", "\u{1b}[33m", "\u{1b}[0m"),
             (true, _) => ("\u{1b}[2m", "\u{1b}[32m", "\u{1b}[0m"),
         };
-        let message = message(&mut fields);
+        let message = take_message(&mut fields);
         // Writing to text does not fail.
         if self.time {
             let _ = write!(line, "{dim}{now:.3}{plain} ");
         }
-        let level = word(level).to_ascii_uppercase();
+        let level = level_name(level).to_ascii_uppercase();
         let _ = write!(line, "{color}{level:>5}{plain} {dim}{target}:{plain} {}", escape::line(&message));
-        let about = ABOUT.iter().filter_map(|name| Some((*name, fields.0.get(name)?)));
-        let rest = fields.0.iter().filter(|(name, _)| !ABOUT.contains(name)).map(|(name, value)| (*name, value));
+        let about = CONTEXT_FIELDS.iter().filter_map(|name| Some((*name, fields.0.get(name)?)));
+        let rest =
+            fields.0.iter().filter(|(name, _)| !CONTEXT_FIELDS.contains(name)).map(|(name, value)| (*name, value));
         for (name, value) in about.chain(rest) {
             let value = match value {
-                Value::String(text) if name == "revision" => text.get(..SHORT).unwrap_or(text).to_owned(),
-                Value::String(text) if bare(text) => text.clone(),
+                Value::String(text) if name == "revision" => text.get(..SHORT_COMMIT_LENGTH).unwrap_or(text).to_owned(),
+                Value::String(text) if needs_no_quotes(text) => text.clone(),
                 Value::String(text) => format!("{text:?}"),
                 other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
                     other.to_string()
@@ -188,6 +189,6 @@ impl<W> Lines<W> {
 }
 
 /// Whether a value reads well without quotes.
-fn bare(text: &str) -> bool {
+fn needs_no_quotes(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '"' || c == '=' || c.is_control())
 }

@@ -7,7 +7,7 @@ pub mod traces;
 #[cfg(test)]
 mod tests;
 
-pub use log::{Format, UNIT};
+pub use log::{LogEncoding, SPAN_TARGET};
 
 use std::io::Write;
 use tracing_subscriber::EnvFilter;
@@ -18,7 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 #[derive(Clone, Copy, Debug)]
 pub struct LogSettings<'a> {
     /// In which form.
-    pub format: Format,
+    pub format: LogEncoding,
     /// With colour, where the form has some.
     pub color: bool,
     /// With the time, where the form leaves a choice: what ends in a minute needs none.
@@ -31,21 +31,21 @@ pub struct LogSettings<'a> {
 ///
 /// # Errors
 /// What is wrong with the filter; nothing is written then.
-pub fn log_to<W>(out: W, settings: LogSettings<'_>) -> Result<(), String>
+pub fn init_log<W>(out: W, settings: LogSettings<'_>) -> Result<(), String>
 where
     W: Fn() -> Box<dyn Write> + Send + Sync + 'static,
 {
-    let _ = tracing_subscriber::registry().with(layer(out, settings)?).try_init();
+    let _ = tracing_subscriber::registry().with(log_layer(out, settings)?).try_init();
     Ok(())
 }
 
-fn layer<S, W>(out: W, settings: LogSettings<'_>) -> Result<impl tracing_subscriber::Layer<S>, String>
+fn log_layer<S, W>(out: W, settings: LogSettings<'_>) -> Result<impl tracing_subscriber::Layer<S>, String>
 where
     S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
     W: Fn() -> Box<dyn Write> + Send + Sync + 'static,
 {
     let filter = EnvFilter::builder().parse(settings.filter).map_err(|error| error.to_string())?;
     // What a line is about is known whatever is written.
-    let about = format!("{UNIT}=error").parse().map_err(|_| "the log's own filter".to_owned())?;
-    Ok(log::Lines::new(out, settings).with_filter(filter.add_directive(about)))
+    let about = format!("{SPAN_TARGET}=error").parse().map_err(|_| "the log's own filter".to_owned())?;
+    Ok(log::LogLayer::new(out, settings).with_filter(filter.add_directive(about)))
 }

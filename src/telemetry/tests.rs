@@ -3,9 +3,9 @@ use std::sync::{Arc, Mutex};
 
 /// A place that lines are written to.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Written {
+impl Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -17,21 +17,22 @@ impl Write for Written {
 }
 
 /// What is logged while something is done.
-fn logged(format: Format, filter: &str, act: impl FnOnce()) -> String {
-    let written = Written::default();
+fn logged(format: LogEncoding, filter: &str, act: impl FnOnce()) -> String {
+    let written = LogBuffer::default();
     let out = written.clone();
     let settings = LogSettings { format, color: false, time: false, filter };
-    let layer = layer(move || Box::new(out.clone()), settings).unwrap();
+    let layer = log_layer(move || Box::new(out.clone()), settings).unwrap();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), act);
     let bytes = written.0.lock().unwrap().clone();
     String::from_utf8(bytes).unwrap()
 }
 
 fn an_attempt() {
-    let source = tracing::error_span!(target: UNIT, "source", source = "team/models");
+    let source = tracing::error_span!(target: SPAN_TARGET, "source", source = "team/models");
     let _source = source.enter();
     tracing::info!("looking");
-    let attempt = tracing::error_span!(target: UNIT, "attempt", revision = "3f2c1ab99d", model = tracing::field::Empty);
+    let attempt =
+        tracing::error_span!(target: SPAN_TARGET, "attempt", revision = "3f2c1ab99d", model = tracing::field::Empty);
     let _attempt = attempt.enter();
     tracing::info!(revision = "3f2c1ab", writes = 3, took = 0.5, "synced");
     // A line of a library, with names of its own.
@@ -43,7 +44,7 @@ fn an_attempt() {
 
 #[test]
 fn every_line_says_what_it_is_about_and_is_one_line() {
-    insta::assert_snapshot!(logged(Format::Text, "info", an_attempt), @r#"
+    insta::assert_snapshot!(logged(LogEncoding::Text, "info", an_attempt), @r#"
      INFO stator::telemetry::tests: looking source=team/models
      INFO stator::telemetry::tests: synced source=team/models revision=3f2c1ab took=0.5 writes=3
      WARN hyper::client: a\nb \u{1b}[31m source=team/models revision=3f2c1ab level=7 ts=now
@@ -53,7 +54,7 @@ fn every_line_says_what_it_is_about_and_is_one_line() {
 
 #[test]
 fn a_line_of_json_has_all_of_it_as_fields_of_its_own() {
-    let text = logged(Format::Json, "info", an_attempt);
+    let text = logged(LogEncoding::Json, "info", an_attempt);
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().all(|line| line["ts"].as_str().is_some_and(|ts| ts.ends_with('Z') && ts.len() == 24)));
     let without_time = lines.into_iter().map(|mut line| {
@@ -70,9 +71,9 @@ fn a_line_of_json_has_all_of_it_as_fields_of_its_own() {
 
 #[test]
 fn what_a_line_is_about_does_not_hang_from_what_is_written() {
-    let text = logged(Format::Text, "hyper=warn", an_attempt);
+    let text = logged(LogEncoding::Text, "hyper=warn", an_attempt);
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(text.contains("source=team/models revision=3f2c1ab"), "{text}");
-    let settings = LogSettings { format: Format::Text, color: false, time: false, filter: "a=b=c" };
-    assert!(log_to(|| Box::new(std::io::sink()), settings).is_err());
+    let settings = LogSettings { format: LogEncoding::Text, color: false, time: false, filter: "a=b=c" };
+    assert!(init_log(|| Box::new(std::io::sink()), settings).is_err());
 }

@@ -2,7 +2,7 @@
 
 use super::{source, table, verdicts};
 use serde_json::{Value, json};
-use stator_core::dynamo::admission::{self, Platform, Refusal, Weight};
+use stator_core::dynamo::admission::{self, AdmissionFinding, AdmissionOutcome, Platform};
 use stator_core::object::Object;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,9 +12,9 @@ struct Case {
     name: String,
     denied: Option<String>,
     /// What is said without knowing the cluster.
-    blind: Vec<Refusal>,
+    blind: Vec<AdmissionFinding>,
     /// What is said of the cluster that the verdict comes from.
-    known: Vec<Refusal>,
+    known: Vec<AdmissionFinding>,
 }
 
 fn judge(name: &Value, denied: &Value, object: &Value, platform: &Platform) -> Case {
@@ -26,27 +26,27 @@ fn judge(name: &Value, denied: &Value, object: &Value, platform: &Platform) -> C
     Case {
         name: name.as_str().unwrap().to_owned(),
         denied: denied.as_str().map(str::to_owned),
-        blind: admission::check(&object, &Platform::default()),
-        known: admission::check(&object, platform),
+        blind: admission::check_object(&object, &Platform::default()),
+        known: admission::check_object(&object, platform),
     }
 }
 
 fn creates() -> Vec<Case> {
     // Without Grove, LeaderWorkerSet and the inference gateway.
-    let platform = Platform::of_groups([]);
+    let platform = Platform::from_api_groups([]);
     verdicts("creates").iter().map(|row| judge(&row["name"], &row["denied"], &row["object"], &platform)).collect()
 }
 
 fn manifests() -> Vec<Case> {
     // The validators alone, with Grove and LeaderWorkerSet off; nobody looked for an inference gateway.
-    let platform = Platform { inference_gateway: Some(true), ..Platform::of_groups([]) };
+    let platform = Platform { inference_gateway: Some(true), ..Platform::from_api_groups([]) };
     let rows = verdicts("manifests");
     let judged = rows.iter().filter(|row| row["v1beta1"].is_object() && row["admitted"].is_boolean());
     judged.map(|row| judge(&row["file"], &row["denied"], &source(row), &platform)).collect()
 }
 
-fn refused(refusals: &[Refusal]) -> Option<&Refusal> {
-    refusals.iter().find(|refusal| refusal.weight == Weight::Refused)
+fn refused(refusals: &[AdmissionFinding]) -> Option<&AdmissionFinding> {
+    refusals.iter().find(|refusal| refusal.outcome == AdmissionOutcome::Denied)
 }
 
 /// Every case that is judged otherwise than the operator judged it, or without a reason.
@@ -61,7 +61,9 @@ fn exceptions(cases: &[Case]) -> Vec<String> {
                     Some(format!("no field or no fix: {}", refusal.message))
                 }
                 // Where the cluster is not known, a denial is a refusal, or said to depend on the cluster.
-                (Some(_), Some(_)) if case.blind.iter().all(|refusal| refusal.weight == Weight::WouldFail) => {
+                (Some(_), Some(_))
+                    if case.blind.iter().all(|refusal| refusal.outcome == AdmissionOutcome::WouldFail) =>
+                {
                     Some("not foreseen without the cluster".to_owned())
                 }
                 (None, None) if refused(&case.blind).is_some() => Some("admitted, and refused".to_owned()),
@@ -102,7 +104,7 @@ pub fn section() -> String {
     let alike = |cases: &[Case]| {
         cases
             .iter()
-            .filter(|case| said(case).is_some_and(|words| admission::denial(&case.known) == Some(words)))
+            .filter(|case| said(case).is_some_and(|words| admission::denial_message(&case.known) == Some(words)))
             .count()
     };
     let count =

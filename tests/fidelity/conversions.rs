@@ -16,7 +16,7 @@ pub fn section() -> String {
         let count = counts.entry((text("kind"), text("version"))).or_default();
         count.0 += 1;
         count.1 += usize::from(differences.is_empty());
-        left += usize::from(!converted.left.is_empty());
+        left += usize::from(!converted.unmapped.is_empty());
         let (ours, operators) = (orders(&converted.document["spec"]), orders(&row["v1beta1"]["spec"]));
         let misplaced = ours.iter().filter(|(place, order)| operators.get(*place) != Some(order));
         wrong.extend(misplaced.map(|(place, order)| format!("{}: {place}: {order:?}", row["file"])));

@@ -11,7 +11,7 @@ pub fn section() -> String {
     let mut wrong = Vec::new();
     for row in &rows {
         let object = |side: &str| Object::from_value(row[side].clone()).unwrap();
-        let judgement = disruption::judge(&object("old"), &object("new"));
+        let judgement = disruption::classify_change(&object("old"), &object("new"));
         let class = judgement.disruption;
         let (verdict, agrees) = match (row["admitted"].as_bool().unwrap(), row["workersRoll"].as_bool().unwrap()) {
             (false, _) => ((2, "denied"), !judgement.forbidden.is_empty() && class == Disruption::Recreate),

@@ -4,7 +4,7 @@
 
 use stator_core::finding::Finding;
 use stator_model::intent::model::{ComponentType, Engine, ModelSpec, Scaling};
-use stator_model::intent::{Selection, Workspace, format};
+use stator_model::intent::{ResolvedEnvironment, Workspace, format};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -16,13 +16,13 @@ fn workspace() -> Workspace {
     Workspace::parse(&stator_git::source::open(root()).unwrap().tree)
 }
 
-fn environment(name: &str) -> Selection {
-    workspace().environment(Some(name)).unwrap()
+fn environment(name: &str) -> ResolvedEnvironment {
+    workspace().resolve_environment(Some(name)).unwrap()
 }
 
 #[test]
 fn both_environments_are_without_findings() {
-    assert_eq!(workspace().environments(), ["prod", "staging"]);
+    assert_eq!(workspace().environment_names(), ["prod", "staging"]);
     for name in ["staging", "prod"] {
         let environment = environment(name);
         assert_eq!(environment.findings, Vec::<Finding>::new(), "{name}");
@@ -83,7 +83,7 @@ fn the_files_are_formatted_and_say_which_schema_they_follow() {
     let mut files = 0;
     for file in stator_git::source::open(root()).unwrap().tree.files {
         let text = String::from_utf8(file.content.unwrap()).unwrap();
-        assert_eq!(format::format(&text).as_deref(), Ok(text.as_str()), "{}", file.path);
+        assert_eq!(format::format_document(&text).as_deref(), Ok(text.as_str()), "{}", file.path);
         let schema =
             text.lines().next().and_then(|line| line.strip_prefix("# yaml-language-server: $schema=")).unwrap();
         let folder = root().join(&file.path);

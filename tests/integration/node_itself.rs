@@ -1,6 +1,6 @@
 //! The tests' node: what Kubernetes makes of a Deployment runs, is ready, comes again and ends.
 
-use crate::node::{Node, Setting};
+use crate::node::{Node, NodeSettings};
 use crate::testbed::{self, ControlPlane};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service, ServiceAccount};
@@ -87,10 +87,10 @@ fn ready(deployment: &Deployment) -> i32 {
 async fn a_deployments_pods_run_come_again_and_end() {
     let Some(plane) = testbed::shared() else { return };
     let namespace = &plane.namespace("node-itself").await;
-    let setting = Setting {
+    let setting = NodeSettings {
         namespaces: vec![namespace.clone()],
         images: vec![("registry.example.com:5000/stator".to_owned(), PathBuf::from(env!("CARGO_BIN_EXE_stator")))],
-        ..Setting::default()
+        ..NodeSettings::default()
     };
     let Some(node) = Node::start(plane, setting) else { return };
     let sources = "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {name: nowhere}\nspec:\n  url: \

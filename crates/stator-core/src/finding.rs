@@ -95,7 +95,7 @@ impl Finding {
 }
 
 /// Sorts findings by file, line, column and rule, and drops exact repeats: the order every face shows them in.
-pub fn sort(findings: &mut Vec<Finding>) {
+pub fn sort_and_dedup(findings: &mut Vec<Finding>) {
     findings.sort_by(|a, b| {
         (&a.location, a.severity, a.rule.id, &a.message).cmp(&(&b.location, b.severity, b.rule.id, &b.message))
     });
@@ -103,7 +103,7 @@ pub fn sort(findings: &mut Vec<Finding>) {
 }
 
 /// The nearest allowed word, when one is near enough to be what was meant ("did you mean `prefill`?").
-pub fn nearest<'a>(found: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest_match<'a>(found: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = found.to_lowercase();
     let allowed: Vec<&str> = allowed.into_iter().collect();
     let near = allowed

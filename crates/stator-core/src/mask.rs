@@ -4,9 +4,9 @@
 //! argument, in an address. Whatever prints values (plans, drift, messages, quoted lines of a file) asks here first. What
 //! is sent to the cluster is not touched.
 
-mod line;
+mod source_line;
 
-pub use line::source_line;
+pub use source_line::redact_source_line;
 
 use regex::{Captures, Regex};
 use serde_json::Value;
@@ -16,16 +16,16 @@ use std::sync::LazyLock;
 /// What stands for a secret that is the same on both sides.
 pub const HIDDEN: &str = "***";
 /// What stands for the old value of a secret that changes, as kubectl writes it.
-pub const BEFORE: &str = "*** (before)";
+pub const HIDDEN_BEFORE: &str = "*** (before)";
 /// What stands for the new value of a secret that changes.
-pub const AFTER: &str = "*** (after)";
+pub const HIDDEN_AFTER: &str = "*** (after)";
 
 /// Words of a name that promise a secret.
 const SECRET_WORDS: [&str; 5] = ["CREDENTIAL", "CREDENTIALS", "KEY", "PASSPHRASE", "PASSWD"];
 /// Ends of a word that do, as in `HFTOKEN`.
-const SECRET_ENDS: [&str; 4] = ["APIKEY", "PASSWORD", "SECRET", "TOKEN"];
+const SECRET_SUFFIXES: [&str; 4] = ["APIKEY", "PASSWORD", "SECRET", "TOKEN"];
 /// Last words of a name that is about a secret and holds none.
-const ABOUT: [&str; 14] = [
+const NON_SECRET_LAST_WORDS: [&str; 14] = [
     "COUNT", "DIR", "ENABLED", "FILE", "LENGTH", "LIMIT", "MODE", "NAME", "PATH", "REF", "SECONDS", "SIZE", "TTL",
     "TYPE",
 ];
@@ -35,14 +35,14 @@ const NAMING_FIELDS: [&str; 3] = ["key", "secret", "topologyKey"];
 /// True when a variable, flag or option of this name is likely to hold a secret: one of its words is `token`, `secret`,
 /// `password`, `key` or the like, and it does not end in what is only about one (`TOKEN_PATH`, `key-file`).
 pub fn names_secret(name: &str) -> bool {
-    let words = words(name);
+    let words = split_words(name);
     let promises =
-        |word: &String| SECRET_WORDS.contains(&word.as_str()) || SECRET_ENDS.iter().any(|end| word.ends_with(end));
-    words.iter().any(promises) && !words.last().is_some_and(|last| ABOUT.contains(&last.as_str()))
+        |word: &String| SECRET_WORDS.contains(&word.as_str()) || SECRET_SUFFIXES.iter().any(|end| word.ends_with(end));
+    words.iter().any(promises) && !words.last().is_some_and(|last| NON_SECRET_LAST_WORDS.contains(&last.as_str()))
 }
 
 /// The words of a name in capitals: `hf_token`, `apiKey` and `--api-key` are two each.
-fn words(name: &str) -> Vec<String> {
+fn split_words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut small = false;
     for c in name.chars() {
@@ -63,7 +63,7 @@ fn field_names_secret(field: &str) -> bool {
 }
 
 /// The shortest text that is looked for in messages.
-const SHORTEST: usize = 4;
+const MIN_SECRET_LENGTH: usize = 4;
 
 /// A switch says nothing about the secret; neither does an empty text.
 fn is_secret_value(text: &str) -> bool {
@@ -72,44 +72,46 @@ fn is_secret_value(text: &str) -> bool {
 
 /// Hides the secrets of an object, or of a part of one, on both sides of a change. `field` names what the values stand
 /// under, where that is known: the name of a variable, or of a field.
-pub fn both(field: Option<&str>, old: &mut Value, new: &mut Value) {
+pub fn redact_change(field: Option<&str>, old: &mut Value, new: &mut Value) {
     let secret = field.is_some_and(field_names_secret);
     if !holds_secret(old, secret) && !holds_secret(new, secret) {
         return;
     }
     let other = old.clone();
-    hide(old, Some(new), secret, BEFORE);
-    hide(new, Some(&other), secret, AFTER);
+    redact_in_place(old, Some(new), secret, HIDDEN_BEFORE);
+    redact_in_place(new, Some(&other), secret, HIDDEN_AFTER);
 }
 
 /// Hides the secrets of a value that is shown alone.
-pub fn one(value: &mut Value) {
-    hide(value, None, false, HIDDEN);
+pub fn redact_value(value: &mut Value) {
+    redact_in_place(value, None, false, HIDDEN);
 }
 
 fn holds_secret(value: &Value, secret: bool) -> bool {
     let mut found = false;
-    each(value, secret, &mut |_| found = true);
+    visit_secrets(value, secret, &mut |_| found = true);
     found
 }
 
 /// A message without the secrets of the object that it is about: an API server likes to quote the value it refuses.
-pub fn message(message: &str, object: &Value) -> String {
+pub fn redact_message(message: &str, object: &Value) -> String {
     let mut secrets = Vec::new();
     // A text of a few characters is no secret, and replacing it would garble the message.
-    each(object, false, &mut |secret| secrets.extend((secret.len() >= SHORTEST).then(|| secret.to_owned())));
+    visit_secrets(object, false, &mut |secret| {
+        secrets.extend((secret.len() >= MIN_SECRET_LENGTH).then(|| secret.to_owned()))
+    });
     // The longest first: one secret may be a part of another.
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     let hidden = secrets.iter().fold(message.to_owned(), |text, secret| text.replace(secret.as_str(), HIDDEN));
-    text(&hidden).unwrap_or(hidden)
+    redact_text(&hidden).unwrap_or(hidden)
 }
 
 /// Shows every secret of a value to `see`: whole texts, and the parts of a text that are one.
-fn each(value: &Value, secret: bool, see: &mut dyn FnMut(&str)) {
+fn visit_secrets(value: &Value, secret: bool, see: &mut dyn FnMut(&str)) {
     match value {
         Value::String(whole) if secret && is_secret_value(whole) => see(whole),
         Value::String(whole) => {
-            if text(whole).is_some() {
+            if redact_text(whole).is_some() {
                 see(whole);
             }
         }
@@ -117,48 +119,49 @@ fn each(value: &Value, secret: bool, see: &mut dyn FnMut(&str)) {
         Value::Array(items) => {
             let mut after_flag = false;
             for item in items {
-                each(item, secret || after_flag, see);
+                visit_secrets(item, secret || after_flag, see);
                 after_flag = is_secret_flag(item);
             }
         }
         Value::Object(map) => {
-            let variable = variable(map);
+            let variable = is_secret_variable(map);
             for (field, value) in map {
-                each(value, (field == "value" && variable) || field_names_secret(field), see);
+                visit_secrets(value, (field == "value" && variable) || field_names_secret(field), see);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-fn hide(value: &mut Value, other: Option<&Value>, secret: bool, mark: &str) {
+fn redact_in_place(value: &mut Value, other: Option<&Value>, secret: bool, mark: &str) {
     let changes = other.is_some_and(|other| other != value);
     match value {
         Value::String(whole) if secret && is_secret_value(whole) => {
             *whole = if changes { mark } else { HIDDEN }.to_owned();
         }
         Value::String(whole) => {
-            if let Some(hidden) = text(whole) {
+            if let Some(hidden) = redact_text(whole) {
                 // Only a part is hidden: the rest tells whether it is the same, or else the mark does.
-                let same_rest = changes && other.and_then(Value::as_str).and_then(text).as_ref() == Some(&hidden);
+                let same_rest =
+                    changes && other.and_then(Value::as_str).and_then(redact_text).as_ref() == Some(&hidden);
                 *whole = if same_rest { hidden.replace(HIDDEN, mark) } else { hidden };
             }
         }
         Value::Number(_) if secret => *value = Value::from(if changes { mark } else { HIDDEN }),
         Value::Array(items) => {
-            let partners = Partners::of(other);
+            let partners = CounterpartItems::of(other);
             let mut after_flag = false;
             for (index, item) in items.iter_mut().enumerate() {
                 let flag = is_secret_flag(item);
-                hide(item, partners.find(index, item), secret || after_flag, mark);
+                redact_in_place(item, partners.find(index, item), secret || after_flag, mark);
                 after_flag = flag;
             }
         }
         Value::Object(map) => {
-            let variable = variable(map);
+            let variable = is_secret_variable(map);
             for (field, value) in map {
                 let partner = other.map(|other| other.get(field).unwrap_or(&Value::Null));
-                hide(value, partner, (field == "value" && variable) || field_names_secret(field), mark);
+                redact_in_place(value, partner, (field == "value" && variable) || field_names_secret(field), mark);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -166,7 +169,7 @@ fn hide(value: &mut Value, other: Option<&Value>, secret: bool, mark: &str) {
 }
 
 /// True for `{name: HF_TOKEN, value: …}`.
-fn variable(map: &serde_json::Map<String, Value>) -> bool {
+fn is_secret_variable(map: &serde_json::Map<String, Value>) -> bool {
     map.get("name").and_then(Value::as_str).is_some_and(names_secret)
 }
 
@@ -176,21 +179,21 @@ fn is_secret_flag(item: &Value) -> bool {
 }
 
 /// The items of the other side's list: by name where they have one, else by place.
-struct Partners<'a> {
+struct CounterpartItems<'a> {
     list: Option<&'a Vec<Value>>,
     named: BTreeMap<&'a str, &'a Value>,
-    alone: bool,
+    without_counterpart: bool,
 }
 
-impl<'a> Partners<'a> {
+impl<'a> CounterpartItems<'a> {
     fn of(other: Option<&'a Value>) -> Self {
         let list = other.and_then(Value::as_array);
         let named = list.into_iter().flatten().filter_map(|item| Some((item.get("name")?.as_str()?, item))).collect();
-        Self { list, named, alone: other.is_none() }
+        Self { list, named, without_counterpart: other.is_none() }
     }
 
     fn find(&self, index: usize, item: &Value) -> Option<&'a Value> {
-        if self.alone {
+        if self.without_counterpart {
             return None;
         }
         let partner = match item.get("name").and_then(Value::as_str) {
@@ -202,43 +205,44 @@ impl<'a> Partners<'a> {
 }
 
 /// `NAME=value`, the value quoted or up to a blank.
-static ASSIGNMENT: LazyLock<Option<Regex>> =
+static ASSIGNMENT_REGEX: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"([A-Za-z_-][A-Za-z0-9_.-]*)=("[^"]*"|'[^']*'|[^\s;&|"']+)"#).ok());
 /// `--flag value` inside one text.
-static FLAG: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(--[A-Za-z0-9_-]+)(\s+)([^\s;&|-]\S*)").ok());
+static FLAG_VALUE_REGEX: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(--[A-Za-z0-9_-]+)(\s+)([^\s;&|-]\S*)").ok());
 /// The password of an address.
-static PASSWORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"://([^\s/:@]*):([^\s/@]+)@").ok());
+static URL_PASSWORD_REGEX: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"://([^\s/:@]*):([^\s/@]+)@").ok());
 
 /// A text with the secrets in it hidden; none when it has none. Settings as JSON, assignments, flags and addresses are
 /// looked into.
-fn text(whole: &str) -> Option<String> {
+fn redact_text(whole: &str) -> Option<String> {
     if whole.trim_start().starts_with('{')
         && let Ok(mut value @ Value::Object(_)) = serde_json::from_str::<Value>(whole)
     {
         let before = value.clone();
-        one(&mut value);
+        redact_value(&mut value);
         return (value != before).then(|| value.to_string());
     }
     let mut hidden = whole.to_owned();
     if hidden.contains('=')
-        && let Some(form) = ASSIGNMENT.as_ref()
+        && let Some(form) = ASSIGNMENT_REGEX.as_ref()
     {
-        hidden = form.replace_all(&hidden, |found: &Captures<'_>| if_secret(found, 1, "=")).into_owned();
+        hidden = form.replace_all(&hidden, |found: &Captures<'_>| redact_capture(found, 1, "=")).into_owned();
     }
     if hidden.contains("--")
-        && let Some(form) = FLAG.as_ref()
+        && let Some(form) = FLAG_VALUE_REGEX.as_ref()
     {
-        hidden = form.replace_all(&hidden, |found: &Captures<'_>| if_secret(found, 1, &found[2])).into_owned();
+        hidden = form.replace_all(&hidden, |found: &Captures<'_>| redact_capture(found, 1, &found[2])).into_owned();
     }
     if hidden.contains("://")
-        && let Some(form) = PASSWORD.as_ref()
+        && let Some(form) = URL_PASSWORD_REGEX.as_ref()
     {
         hidden = form.replace_all(&hidden, |found: &Captures<'_>| format!("://{}:{HIDDEN}@", &found[1])).into_owned();
     }
     (hidden != whole).then_some(hidden)
 }
 
-fn if_secret(found: &Captures<'_>, name: usize, between: &str) -> String {
+fn redact_capture(found: &Captures<'_>, name: usize, between: &str) -> String {
     let value = found.get(found.len() - 1).map_or("", |value| value.as_str());
     if names_secret(&found[name]) && is_secret_value(value) {
         format!("{}{between}{HIDDEN}", &found[name])

@@ -4,13 +4,13 @@ mod file;
 pub(super) mod objects;
 
 use super::args::{ClusterArgs, SimulateArgs};
-use super::error::{CliError, ErrorKind, Exit};
+use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
-use super::signals::interrupted;
-use crate::controller::board::Board;
+use super::signals::wait_for_interrupt;
 use crate::controller::metrics::Metrics;
-use crate::controller::run::Place;
-use crate::server::{self, Listener, Parts};
+use crate::controller::sources::registry::SourceRegistry;
+use crate::controller::supervisor::ControllerOptions;
+use crate::server::{self, HttpListener, RouteOptions};
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use stator_cluster::cluster::AnyCluster;
@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 #[command(
     after_help = "Exit codes: 0 ended as asked, or with --once all is synced and healthy; 1 with --once something is not; 2 bad usage, a faulty file or no cluster; 124 --timeout; 130 interrupted twice."
 )]
-pub struct Arguments {
+pub struct ControllerArgs {
     /// The file of sources and their secrets; without it, the ModelSource objects of the cluster are followed
     #[arg(long, env = "STATOR_SOURCE", value_name = "FILE", value_hint = ValueHint::FilePath)]
     source: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub struct Arguments {
     #[arg(long, env = "STATOR_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
     #[command(flatten)]
-    objects: objects::ObjectArgs,
+    objects: objects::SourceObjectArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -70,59 +70,66 @@ pub enum LogFormat {
 }
 
 /// How the wait for the end ended.
-pub(super) enum End {
+pub(super) enum ShutdownReason {
     /// All sources are through.
-    Through(bool),
+    Completed(bool),
     /// Asked to end.
-    Asked,
+    Requested,
     /// The time is up.
     Timeout,
 }
 
-pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub async fn run(arguments: &ControllerArgs, output: &Output) -> Result<ExitStatus, CliError> {
     match &arguments.source {
         Some(source) => file::run(arguments, source, output).await,
         None => objects::run(arguments, output).await,
     }
 }
 
-fn place(arguments: &Arguments, given: &ClusterArgs, cluster: AnyCluster, data: PathBuf) -> Place {
+fn controller_settings(
+    arguments: &ControllerArgs,
+    given: &ClusterArgs,
+    cluster: AnyCluster,
+    data: PathBuf,
+) -> ControllerOptions {
     let chosen = given.cluster.is_some() || given.context.is_some() || given.kubeconfig.is_some();
     let implied = (!chosen).then(|| stator_cluster::cluster::Cluster::describe(&cluster));
     let in_cluster = given.cluster.as_deref() == Some("in-cluster");
-    let kube = (!in_cluster && cluster.kubernetes().is_some()).then(|| stator_cluster::cluster::kube::Options {
-        kubeconfig: given.kubeconfig.clone(),
-        context: given.context.clone(),
-        ..stator_cluster::cluster::kube::Options::default()
-    });
-    Place { cluster, kube, implied, data, once: arguments.once }
+    let kube =
+        (!in_cluster && cluster.as_kubernetes().is_some()).then(|| stator_cluster::cluster::kube::ConnectOptions {
+            kubeconfig: given.kubeconfig.clone(),
+            context: given.context.clone(),
+            ..stator_cluster::cluster::kube::ConnectOptions::default()
+        });
+    ControllerOptions { cluster, kube_options: kube, implied_cluster: implied, data_dir: data, once: arguments.once }
 }
 
 /// Where a process listens.
-pub(super) struct Listeners {
+pub(super) struct ProcessListeners {
     /// For everything that has no listener of its own.
-    pub(super) main: Listener,
+    pub(super) main: HttpListener,
     /// For metrics, where they have one.
-    metrics: Option<Listener>,
+    metrics: Option<HttpListener>,
 }
 
-impl Listeners {
+impl ProcessListeners {
     pub(super) async fn bind(main: SocketAddr, metrics: Option<SocketAddr>) -> Result<Self, CliError> {
         let failed = |flag: &'static str| {
             move |error: server::ListenError| {
-                CliError::new(ErrorKind::Input, error.to_string()).hint(format!("name another address with {flag}"))
+                CliError::new(CliErrorKind::Input, error.to_string())
+                    .with_hint(format!("name another address with {flag}"))
             }
         };
-        let main = Listener::bind(main).await.map_err(failed("--listen"))?;
+        let main = HttpListener::bind(main).await.map_err(failed("--listen"))?;
         let metrics = match metrics {
-            Some(address) => Some(Listener::bind(address).await.map_err(failed("--metrics-listen"))?),
+            Some(address) => Some(HttpListener::bind(address).await.map_err(failed("--metrics-listen"))?),
             None => None,
         };
         Ok(Self { main, metrics })
     }
 
     /// Says where metrics are, where they have a listener of their own.
-    pub(super) fn say_metrics(&self, output: &Output) {
+    pub(super) fn print_metrics_address(&self, output: &Output) {
         if let Some(metrics) = &self.metrics {
             output.note(&format!("Metrics are at http://{}/metrics.", metrics.address()));
         }
@@ -131,15 +138,15 @@ impl Listeners {
     /// Answers until `ending` is set: probes, metrics, and webhooks where they are taken.
     pub(super) fn serve(
         self,
-        (board, metrics): (Arc<Board>, Arc<Metrics>),
+        (board, metrics): (Arc<SourceRegistry>, Arc<Metrics>),
         ending: &CancellationToken,
         webhooks: bool,
     ) -> JoinHandle<()> {
-        let routes = |parts| server::routes_of(Arc::clone(&board), Arc::clone(&metrics), ending.clone(), parts);
-        let main = self.main.serve(routes(Parts { webhooks, metrics: self.metrics.is_none() }), ending.clone());
+        let routes = |parts| server::routes_with(Arc::clone(&board), Arc::clone(&metrics), ending.clone(), parts);
+        let main = self.main.serve(routes(RouteOptions { webhooks, metrics: self.metrics.is_none() }), ending.clone());
         let aside = self
             .metrics
-            .map(|listener| listener.serve(routes(Parts { webhooks: false, metrics: true }), ending.clone()));
+            .map(|listener| listener.serve(routes(RouteOptions { webhooks: false, metrics: true }), ending.clone()));
         tokio::spawn(async move {
             match aside {
                 Some(aside) => drop(tokio::join!(main, aside)),
@@ -150,25 +157,25 @@ impl Listeners {
 }
 
 /// Ends with grace: what is under way is finished first, unless somebody does not want to wait for it.
-pub(super) async fn farewell(
-    end: &End,
+pub(super) async fn shut_down(
+    end: &ShutdownReason,
     ending: &CancellationToken,
     output: &Output,
     work: impl Future<Output = ()>,
 ) -> Result<(), CliError> {
     ending.cancel();
-    if matches!(end, End::Asked) {
+    if matches!(end, ShutdownReason::Requested) {
         output.note("Ending: what is under way is finished first. Once more ends at once.");
     }
     tokio::select! {
         () = work => Ok(()),
-        () = interrupted() => {
-            Err(CliError::new(ErrorKind::Interrupted, "interrupted").hint("the next start puts right what is left"))
+        () = wait_for_interrupt() => {
+            Err(CliError::new(CliErrorKind::Interrupted, "interrupted").with_hint("the next start puts right what is left"))
         }
     }
 }
 
-pub(super) async fn timeout(limit: Option<Duration>) {
+pub(super) async fn wait_for_timeout(limit: Option<Duration>) {
     match limit {
         Some(limit) => tokio::time::sleep(limit).await,
         None => std::future::pending().await,

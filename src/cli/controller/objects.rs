@@ -1,32 +1,33 @@
 //! `stator controller` without a file: the sources are `ModelSource` objects of a Kubernetes cluster.
 
-use super::{Arguments, End, Listeners, farewell, place, timeout};
+use super::{ControllerArgs, ProcessListeners, ShutdownReason, controller_settings, shut_down, wait_for_timeout};
 use crate::cli::args::ClusterArgs;
 use crate::cli::connect;
-use crate::cli::error::{CliError, Exit};
+use crate::cli::error::{CliError, ExitStatus};
 use crate::cli::output::Output;
-use crate::cli::signals::interrupted;
-use crate::controller::lease::{self, Leases};
-use crate::controller::resources::{Feed, Role, Settings};
-use crate::controller::run::Controller;
-use crate::controller::status::writer;
-use crate::controller::{access::Tenancy, events};
+use crate::cli::signals::wait_for_interrupt;
+use crate::controller::replicas::{self, LeaseManager};
+use crate::controller::report::kube_events;
+use crate::controller::report::source_status::status_writer;
+use crate::controller::sources::objects::{ControllerRole, FeedSettings, SourceFeed};
+use crate::controller::sources::tenancy::TenancyPolicy;
+use crate::controller::supervisor::Controller;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use stator_cluster::cluster::AnyCluster;
-use stator_cluster::cluster::kube::{Kube, ServiceAccount, kubeconfig_files};
+use stator_cluster::cluster::kube::{KubeCluster, ServiceAccount, kubeconfig_files};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long leases may take to be handed over at the end; they run out by themselves after that.
-const RELEASE: Duration = Duration::from_secs(5);
+const LEASE_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whose sources, and what they may do.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Sources of a cluster")]
-pub struct ObjectArgs {
+pub struct SourceObjectArgs {
     /// Follow the sources of this namespace only; may be given several times, or several with commas. Without it, those of all namespaces that no controller of their own answers for
     #[arg(long = "watch-namespace", env = "STATOR_WATCH_NAMESPACE", value_name = "NAME", value_delimiter = ',', value_parser = label, conflicts_with = "source")]
     namespaces: Vec<String>,
@@ -47,12 +48,12 @@ pub struct ObjectArgs {
     identity: Option<String>,
 }
 
-impl ObjectArgs {
-    fn settings(&self) -> Settings {
-        Settings {
-            role: Role::Controller,
+impl SourceObjectArgs {
+    fn settings(&self) -> FeedSettings {
+        FeedSettings {
+            role: ControllerRole::Controller,
             namespaces: self.namespaces.iter().cloned().collect(),
-            tenancy: Tenancy {
+            tenancy: TenancyPolicy {
                 default_account: self.default_service_account.clone(),
                 cross_namespace: self.allow_cross_namespace,
             },
@@ -61,16 +62,17 @@ impl ObjectArgs {
         }
     }
 
-    fn leases(&self, identity: &str) -> lease::Settings {
-        let pod = || label(&ServiceAccount::of_this_pod().ok()?.namespace()?).ok();
+    fn lease_settings(&self, identity: &str) -> replicas::LeaseSettings {
+        let pod = || label(&ServiceAccount::from_pod_env().ok()?.namespace()?).ok();
         let namespace = self.lease_namespace.clone().or_else(pod).unwrap_or_else(|| "stator-system".to_owned());
-        let (identity, shards, terms) = (lease::identity(identity), self.shards, lease::Terms::default());
-        lease::Settings { namespace, identity, shards, terms }
+        let (identity, shards, terms) =
+            (replicas::unique_identity(identity), self.shards, replicas::LeaseTerms::default());
+        replicas::LeaseSettings { namespace, identity, shards, terms }
     }
 
     /// What this process is called among others.
     fn identity(&self) -> String {
-        self.identity.clone().unwrap_or_else(identity)
+        self.identity.clone().unwrap_or_else(default_identity)
     }
 }
 
@@ -84,7 +86,7 @@ pub(in crate::cli) fn label(text: &str) -> Result<String, String> {
 }
 
 /// The name of the pod, or of the machine with something of its own, as several processes may run on it.
-fn identity() -> String {
+fn default_identity() -> String {
     let host = std::env::var("HOSTNAME").ok().or_else(|| fs_err::read_to_string("/etc/hostname").ok());
     let host: String = host.unwrap_or_default().trim().to_ascii_lowercase().chars().take(40).collect();
     let host = label(&host).unwrap_or_else(|_| "stator".to_owned());
@@ -96,7 +98,10 @@ fn identity() -> String {
 }
 
 /// The Kubernetes cluster whose objects are followed, and the arguments that lead to it: in a pod, its own.
-pub(in crate::cli) async fn open(given: &ClusterArgs, output: &Output) -> Result<(ClusterArgs, Kube), CliError> {
+pub(in crate::cli) async fn open_cluster(
+    given: &ClusterArgs,
+    output: &Output,
+) -> Result<(ClusterArgs, KubeCluster), CliError> {
     let named = given.cluster.is_some() || given.context.is_some() || given.kubeconfig.is_some();
     let mut given = given.clone();
     let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() && kubeconfig_files(None).is_empty();
@@ -105,8 +110,8 @@ pub(in crate::cli) async fn open(given: &ClusterArgs, output: &Output) -> Result
     }
     let nowhere = || {
         CliError::usage("there is no Kubernetes cluster to follow ModelSource objects of")
-            .hint("name one with --context, --kubeconfig or `--cluster in-cluster`")
-            .hint("or name a file of sources with `stator controller --source FILE`, which an embedded cluster will do for")
+            .with_hint("name one with --context, --kubeconfig or `--cluster in-cluster`")
+            .with_hint("or name a file of sources with `stator controller --source FILE`, which an embedded cluster will do for")
     };
     let embedded = given.cluster.as_deref().is_some_and(|cluster| cluster.starts_with("embedded"));
     if embedded
@@ -122,62 +127,67 @@ pub(in crate::cli) async fn open(given: &ClusterArgs, output: &Output) -> Result
     }
 }
 
-pub(super) async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub(super) async fn run(arguments: &ControllerArgs, output: &Output) -> Result<ExitStatus, CliError> {
     if arguments.once {
-        return Err(CliError::usage("--once is for a file of sources").hint(
+        return Err(CliError::usage("--once is for a file of sources").with_hint(
             "name one with --source, or leave --once out: objects of a cluster are followed for as long as this runs",
         ));
     }
-    let (given, kube) = open(&arguments.cluster, output).await?;
+    let (given, kube) = open_cluster(&arguments.cluster, output).await?;
     let cluster = AnyCluster::from(kube.clone());
-    arguments.simulate.playable(&cluster)?;
+    arguments.simulate.embedded_cluster(&cluster)?;
     connect::preflight(&cluster, output).await?;
     let data = arguments.data.clone().unwrap_or_else(|| Path::new(".stator").join("controller"));
     fs_err::create_dir_all(&data)?;
-    let listeners = Listeners::bind(arguments.listen, arguments.metrics_listen).await?;
-    let settings = Settings { webhooks: arguments.webhooks, ..arguments.objects.settings() };
+    let listeners = ProcessListeners::bind(arguments.listen, arguments.metrics_listen).await?;
+    let settings = FeedSettings { webhooks: arguments.webhooks, ..arguments.objects.settings() };
     output.note(&format!(
         "Listening on http://{}, following {}, as {}.",
         listeners.main.address(),
-        following(&settings.namespaces),
+        describe_namespaces(&settings.namespaces),
         settings.identity
     ));
-    listeners.say_metrics(output);
-    let mut controller = Controller::new(place(arguments, &given, cluster, data));
-    let ending = controller.ending();
-    let leases = Leases::start(kube.client(), arguments.objects.leases(&settings.identity));
-    let (board, instance, client) = (controller.board(), settings.identity.clone(), kube.client());
-    let mut feed = Feed::start(kube, settings, Arc::clone(&board));
+    listeners.print_metrics_address(output);
+    let mut controller = Controller::new(controller_settings(arguments, &given, cluster, data));
+    let ending = controller.shutdown_token();
+    let leases = LeaseManager::start(kube.client(), arguments.objects.lease_settings(&settings.identity));
+    let (board, instance, client) = (controller.registry(), settings.identity.clone(), kube.client());
+    let mut feed = SourceFeed::start(kube, settings, Arc::clone(&board));
     let resources = feed.resources();
     controller = controller.with_resources(Arc::clone(&resources));
-    tokio::spawn(writer::write(client.clone(), Arc::clone(&board), Arc::clone(&resources), ending.clone()));
-    tokio::spawn(events::write(client, board, resources, instance, Arc::default(), ending.clone()));
-    let serving = listeners.serve((controller.board(), controller.metrics()), &ending, arguments.webhooks);
-    let work = work(&mut controller, &mut feed, &leases);
+    tokio::spawn(status_writer::run_status_writer(
+        client.clone(),
+        Arc::clone(&board),
+        Arc::clone(&resources),
+        ending.clone(),
+    ));
+    tokio::spawn(kube_events::run_event_writer(client, board, resources, instance, Arc::default(), ending.clone()));
+    let serving = listeners.serve((controller.registry(), controller.metrics()), &ending, arguments.webhooks);
+    let work = run_replica(&mut controller, &mut feed, &leases);
     let end = tokio::select! {
         through = work => through,
-        () = interrupted() => End::Asked,
-        () = timeout(arguments.cluster.timeout) => End::Timeout,
+        () = wait_for_interrupt() => ShutdownReason::Requested,
+        () = wait_for_timeout(arguments.cluster.timeout) => ShutdownReason::Timeout,
     };
     leases.leave();
     let work = async {
-        controller.ended().await;
-        leases.release(RELEASE).await;
+        controller.wait_until_ended().await;
+        leases.release(LEASE_RELEASE_TIMEOUT).await;
         let _ = serving.await;
-        feed.flushed().await;
+        feed.flush_relay().await;
     };
-    farewell(&end, &ending, output, work).await?;
+    shut_down(&end, &ending, output, work).await?;
     Ok(match end {
-        End::Through(_) | End::Asked => Exit::Success,
-        End::Timeout => {
+        ShutdownReason::Completed(_) | ShutdownReason::Requested => ExitStatus::Success,
+        ShutdownReason::Timeout => {
             output.warn("The time is up.");
-            Exit::Timeout
+            ExitStatus::Timeout
         }
     })
 }
 
 /// Does what the cluster's objects say, for the sources that this replica holds.
-async fn work(controller: &mut Controller, feed: &mut Feed, leases: &Leases) -> End {
+async fn run_replica(controller: &mut Controller, feed: &mut SourceFeed, leases: &LeaseManager) -> ShutdownReason {
     let (mut held, mut facts) = (leases.held(), leases.facts());
     held.mark_changed();
     facts.mark_changed();
@@ -185,29 +195,29 @@ async fn work(controller: &mut Controller, feed: &mut Feed, leases: &Leases) -> 
     let mut counted = (0, 0);
     loop {
         tokio::select! {
-            wanted = feed.next() => drop(feed.carry_out(wanted, controller)),
+            wanted = feed.next_desired() => drop(feed.apply_to_controller(wanted, controller)),
             Ok(()) = held.changed() => {
                 let now = held.borrow_and_update().clone();
-                feed.hold(now.clone());
-                controller.hold(now.clone()).await;
-                leases.settled(&now);
+                feed.set_owned_shards(now.clone());
+                controller.set_owned_shards(now.clone()).await;
+                leases.confirm_settled(&now);
             }
             Ok(()) = facts.changed() => {
                 let facts = facts.borrow_and_update().clone();
                 let (metrics, count) = (controller.metrics(), |number: u32| usize::try_from(number).unwrap_or(usize::MAX));
-                metrics.shards(count(facts.shards), count(facts.held), count(facts.members));
-                (counted.0..facts.renewed).for_each(|_| metrics.renewed(true));
-                (counted.1..facts.failed).for_each(|_| metrics.renewed(false));
+                metrics.set_shards(count(facts.shards), count(facts.held), count(facts.members));
+                (counted.0..facts.renewed).for_each(|_| metrics.record_lease_renewal(true));
+                (counted.1..facts.failed).for_each(|_| metrics.record_lease_renewal(false));
                 counted = (facts.renewed, facts.failed);
-                let unseen = || (!facts.seen).then(|| "the leases of the replicas were not read yet".to_owned());
-                controller.board().lacking("leases", facts.problem.clone().or_else(unseen));
+                let unseen = || (!facts.has_listed).then(|| "the leases of the replicas were not read yet".to_owned());
+                controller.registry().set_not_ready("leases", facts.problem.clone().or_else(unseen));
             }
         }
     }
 }
 
 /// Which sources are followed, in words.
-pub(in crate::cli) fn following(namespaces: &BTreeSet<String>) -> String {
+pub(in crate::cli) fn describe_namespaces(namespaces: &BTreeSet<String>) -> String {
     if namespaces.is_empty() {
         return "the ModelSource objects of all namespaces".to_owned();
     }

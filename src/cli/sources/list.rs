@@ -1,27 +1,27 @@
 //! `stator get sources`.
 
-use super::{Found, Site, named};
+use super::{ListedSource, SourceClient, parse_source_name};
 use crate::cli::args::ClusterArgs;
 use crate::cli::connect;
-use crate::cli::error::{CliError, ErrorKind, Exit};
+use crate::cli::error::{CliError, CliErrorKind, ExitStatus};
 use crate::cli::output::Output;
 use crate::cli::signals;
-use crate::controller::resources::MODEL_SOURCE;
+use crate::controller::sources::objects::MODEL_SOURCE;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
 use serde_json::Value;
 use stator_cluster::cluster::{Cluster as _, WatchEvent};
 use stator_git::source::model_source::status::{ConditionStatus, ModelSourceStatus};
-use stator_model::present::status::age;
-use stator_model::present::table::{Cell, Table};
-use stator_model::present::{Look, Tone, escape};
+use stator_model::present::status::format_age;
+use stator_model::present::table::{TableCell, TextTable};
+use stator_model::present::{TerminalOptions, Tone, escape};
 use std::time::Duration;
 
 /// The sources of a Kubernetes cluster: what they follow, and how they stand
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 shown; 2 there is no such source, or the cluster cannot be read.")]
-pub struct Arguments {
+pub struct GetSourcesArgs {
     /// Only the source of this name
     #[arg(value_name = "NAME")]
     name: Option<String>,
@@ -35,7 +35,7 @@ pub struct Arguments {
     cluster: ClusterArgs,
     /// The form of the list
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    output: SourceListFormat,
     /// Go on, and show the list again whenever it changes
     #[arg(short, long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     watch: bool,
@@ -43,7 +43,7 @@ pub struct Arguments {
 
 /// The forms of a list of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum SourceListFormat {
     /// A table
     Table,
     /// A table with more columns
@@ -57,22 +57,22 @@ enum Format {
 }
 
 /// How long changes are gathered before the list is shown again.
-const SETTLE: Duration = Duration::from_millis(200);
+const WATCH_DEBOUNCE: Duration = Duration::from_millis(200);
 
-pub async fn run(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
+pub async fn run(arguments: &GetSourcesArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let work = show(arguments, output);
     tokio::select! {
-        result = connect::within(&arguments.cluster, work) => result,
-        () = signals::interrupted() => Ok(Exit::Interrupted),
+        result = connect::with_timeout(&arguments.cluster, work) => result,
+        () = signals::wait_for_interrupt() => Ok(ExitStatus::Interrupted),
     }
 }
 
-async fn show(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> {
-    let (elsewhere, name) = match arguments.name.as_deref().map(named) {
+async fn show(arguments: &GetSourcesArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    let (elsewhere, name) = match arguments.name.as_deref().map(parse_source_name) {
         Some((namespace, name)) => (namespace, Some(name)),
         None => (None, None),
     };
-    let site = Site::open(&arguments.cluster, elsewhere.or(arguments.namespace.as_deref()), output).await?;
+    let site = SourceClient::open(&arguments.cluster, elsewhere.or(arguments.namespace.as_deref()), output).await?;
     let everywhere = arguments.all_namespaces;
     // The watch is opened first, so that nothing falls between it and the first look.
     let mut changes = match arguments.watch {
@@ -85,41 +85,40 @@ async fn show(arguments: &Arguments, output: &Output) -> Result<Exit, CliError> 
     let mut shown = String::new();
     loop {
         let found = match name {
-            Some(name) => vec![site.one(name).await?],
-            None => site.all(everywhere).await?,
+            Some(name) => vec![site.get(name).await?],
+            None => site.list(everywhere).await?,
         };
-        let text = text(&found, arguments, &site, output)?;
+        let text = format_sources(&found, arguments, &site, output)?;
         if text != shown {
-            if !shown.is_empty() && arguments.output != Format::Json {
-                output.result(if output.look.width.is_some() { "\u{1b}[H\u{1b}[2J" } else { "\n" })?;
+            if !shown.is_empty() && arguments.output != SourceListFormat::Json {
+                output.write_result(if output.stdout_style.width.is_some() { "\u{1b}[H\u{1b}[2J" } else { "\n" })?;
             }
-            output.result(&text)?;
+            output.write_result(&text)?;
             shown = text;
         }
-        let Some(changes) = &mut changes else { return Ok(Exit::Success) };
+        let Some(changes) = &mut changes else { return Ok(ExitStatus::Success) };
         match changes.recv().await {
             Some(WatchEvent::Applied(_) | WatchEvent::Deleted(_) | WatchEvent::Resync) => {}
             None => {
-                return Err(
-                    CliError::new(ErrorKind::Cluster, "the cluster ended the watch").hint("run the command again")
-                );
+                return Err(CliError::new(CliErrorKind::Cluster, "the cluster ended the watch")
+                    .with_hint("run the command again"));
             }
         }
-        tokio::time::sleep(SETTLE).await;
+        tokio::time::sleep(WATCH_DEBOUNCE).await;
         while changes.try_recv().is_ok() {}
     }
 }
 
 /// What `get sources -o json` prints.
 #[derive(Debug, Serialize)]
-struct Report<'a> {
-    sources: Vec<Row<'a>>,
+struct SourceListReport<'a> {
+    sources: Vec<SourceListRow<'a>>,
 }
 
 /// One source, as data.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row<'a> {
+struct SourceListRow<'a> {
     namespace: &'a str,
     name: &'a str,
     url: &'a str,
@@ -134,15 +133,15 @@ struct Row<'a> {
     status: &'a ModelSourceStatus,
 }
 
-fn row(found: &Found) -> Row<'_> {
+fn list_row(found: &ListedSource) -> SourceListRow<'_> {
     let spec = found.object.spec();
-    Row {
+    SourceListRow {
         namespace: found.object.namespace(),
         name: found.name(),
         url: spec.get("url").and_then(Value::as_str).unwrap_or_default(),
         r#ref: spec.get("ref").unwrap_or(&Value::Null),
         suspended: found.is_suspended(),
-        ready: found.ready().map_or("Unknown", |ready| ready.status.word()),
+        ready: found.ready().map_or("Unknown", |ready| ready.status.as_str()),
         reason: found.ready().map_or("", |ready| ready.reason.as_str()),
         message: found.message(),
         current: found.is_current(),
@@ -150,27 +149,39 @@ fn row(found: &Found) -> Row<'_> {
     }
 }
 
-fn text(found: &[Found], arguments: &Arguments, site: &Site, output: &Output) -> Result<String, CliError> {
+fn format_sources(
+    found: &[ListedSource],
+    arguments: &GetSourcesArgs,
+    site: &SourceClient,
+    output: &Output,
+) -> Result<String, CliError> {
     let now = jiff::Timestamp::now();
-    let report = || Report { sources: found.iter().map(row).collect() };
+    let report = || SourceListReport { sources: found.iter().map(list_row).collect() };
     Ok(match arguments.output {
-        Format::Table | Format::Wide if found.is_empty() => match arguments.all_namespaces {
+        SourceListFormat::Table | SourceListFormat::Wide if found.is_empty() => match arguments.all_namespaces {
             true => "No sources.\n".to_owned(),
             false => format!("No sources in namespace {}.\n", escape::line(site.namespace())),
         },
-        Format::Table => table(found, false, arguments.all_namespaces, now, &output.look),
-        Format::Wide => table(found, true, arguments.all_namespaces, now, &output.look),
-        Format::Json => stator_model::present::json(&report())?,
-        Format::Yaml => serde_saphyr::to_string(&report())
-            .map_err(|error| CliError::new(ErrorKind::Bug, format!("the list cannot be written as YAML: {error}")))?,
-        Format::Name => found
+        SourceListFormat::Table => table(found, false, arguments.all_namespaces, now, &output.stdout_style),
+        SourceListFormat::Wide => table(found, true, arguments.all_namespaces, now, &output.stdout_style),
+        SourceListFormat::Json => stator_model::present::json(&report())?,
+        SourceListFormat::Yaml => serde_saphyr::to_string(&report()).map_err(|error| {
+            CliError::new(CliErrorKind::Bug, format!("the list cannot be written as YAML: {error}"))
+        })?,
+        SourceListFormat::Name => found
             .iter()
             .map(|one| format!("modelsource/{}/{}\n", escape::line(one.object.namespace()), escape::line(one.name())))
             .collect(),
     })
 }
 
-pub(super) fn table(found: &[Found], wide: bool, everywhere: bool, now: jiff::Timestamp, look: &Look) -> String {
+pub(super) fn table(
+    found: &[ListedSource],
+    wide: bool,
+    everywhere: bool,
+    now: jiff::Timestamp,
+    look: &TerminalOptions,
+) -> String {
     let mut headings = Vec::new();
     if everywhere {
         headings.push("NAMESPACE");
@@ -180,40 +191,40 @@ pub(super) fn table(found: &[Found], wide: bool, everywhere: bool, now: jiff::Ti
         headings.extend(["ENVIRONMENT", "GPUS", "NEWEST", "SUSPENDED", "URL"]);
     }
     headings.push("MESSAGE");
-    let mut table = Table::new(&headings);
+    let mut table = TextTable::new(&headings);
     for one in found {
-        let row = row(one);
+        let row = list_row(one);
         let status = &one.status;
         let mut cells = Vec::new();
         if everywhere {
-            cells.push(Cell::plain(row.namespace));
+            cells.push(TableCell::plain(row.namespace));
         }
         let tone = match one.ready().map(|ready| ready.status) {
             Some(ConditionStatus::True) => Tone::Good,
             Some(ConditionStatus::False) => Tone::Bad,
             Some(ConditionStatus::Unknown) | None => Tone::Caution,
         };
-        let created = one.object.text("/metadata/creationTimestamp").map(|created| age(created, now));
+        let created = one.object.str_at("/metadata/creationTimestamp").map(|created| format_age(created, now));
         cells.extend([
-            Cell::plain(row.name),
-            Cell::plain(one.follows()),
-            Cell::plain(status.commit.as_deref().unwrap_or_default()),
-            Cell::plain(status.models.as_ref().map_or("", |models| models.ready.as_str())),
-            Cell::new(tone, row.ready),
-            Cell::plain(&created.unwrap_or_default()),
+            TableCell::plain(row.name),
+            TableCell::plain(one.follows()),
+            TableCell::plain(status.commit.as_deref().unwrap_or_default()),
+            TableCell::plain(status.models.as_ref().map_or("", |models| models.ready.as_str())),
+            TableCell::new(tone, row.ready),
+            TableCell::plain(&created.unwrap_or_default()),
         ]);
         if wide {
             let gpus = status.plan.as_ref().map(|plan| plan.gpus.after.to_string());
             let newest = status.revision.seen.as_deref().map(stator_model::plan::short_commit);
             cells.extend([
-                Cell::plain(status.environment.as_deref().unwrap_or_default()),
-                Cell::plain(&gpus.unwrap_or_default()),
-                Cell::plain(&newest.unwrap_or_default()),
-                Cell::plain(if row.suspended { "yes" } else { "no" }),
-                Cell::plain(row.url),
+                TableCell::plain(status.environment.as_deref().unwrap_or_default()),
+                TableCell::plain(&gpus.unwrap_or_default()),
+                TableCell::plain(&newest.unwrap_or_default()),
+                TableCell::plain(if row.suspended { "yes" } else { "no" }),
+                TableCell::plain(row.url),
             ]);
         }
-        cells.push(Cell::plain(row.message));
+        cells.push(TableCell::plain(row.message));
         table.row(cells);
     }
     table.render(look)

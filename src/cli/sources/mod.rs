@@ -1,47 +1,47 @@
 //! Sources of a cluster: shown, asked, suspended and resumed. What is asked stands in the objects themselves, so that the
 //! cluster decides who may ask, and its audit log says who did.
 
-pub mod ask;
 pub mod list;
+pub mod remote_sync;
 pub mod suspend;
 
 use super::args::ClusterArgs;
 use super::connect;
-use super::error::{CliError, ErrorKind};
+use super::error::{CliError, CliErrorKind};
 use super::output::Output;
-use crate::controller::resources::MODEL_SOURCE;
+use crate::controller::sources::objects::MODEL_SOURCE;
 use serde_json::Value;
-use stator_cluster::cluster::kube::Kube;
+use stator_cluster::cluster::kube::KubeCluster;
 use stator_cluster::cluster::{Cluster as _, ClusterError};
-use stator_core::finding::nearest;
+use stator_core::finding::closest_match;
 use stator_core::object::Object;
-use stator_git::source::model_source::status::{Condition, ModelSourceStatus, READY};
+use stator_git::source::model_source::status::{ModelSourceStatus, READY, SourceCondition};
 use std::collections::BTreeMap;
 
 /// In whose name a person's changes of a source are made.
-pub const MANAGER: &str = "stator-cli";
+pub const CLI_FIELD_MANAGER: &str = "stator-cli";
 
 /// A cluster, and the namespace that is meant where none is named.
 #[derive(Debug)]
-pub struct Site {
-    kube: Kube,
+pub struct SourceClient {
+    kube: KubeCluster,
     namespace: String,
 }
 
 /// One source, as the cluster holds it.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ListedSource {
     object: Object,
     status: ModelSourceStatus,
 }
 
-impl Site {
+impl SourceClient {
     /// Opens the cluster that the options name.
     ///
     /// # Errors
     /// When it is the embedded one, or cannot be reached.
     pub async fn open(cluster: &ClusterArgs, namespace: Option<&str>, output: &Output) -> Result<Self, CliError> {
-        let kube = connect::kubernetes(cluster, "sources are objects", output).await?;
+        let kube = connect::open_kubernetes(cluster, "sources are objects", output).await?;
         let namespace = namespace.map_or_else(|| kube.client().default_namespace().to_owned(), str::to_owned);
         Ok(Self { kube, namespace })
     }
@@ -52,35 +52,40 @@ impl Site {
     }
 
     /// The sources of the namespace, or of all, sorted.
-    pub async fn all(&self, everywhere: bool) -> Result<Vec<Found>, CliError> {
+    pub async fn list(&self, everywhere: bool) -> Result<Vec<ListedSource>, CliError> {
         let namespace = (!everywhere).then_some(self.namespace.as_str());
-        let objects = self.kube.list(&MODEL_SOURCE, namespace, &BTreeMap::new()).await.map_err(refused)?;
-        Ok(objects.into_iter().map(Found::new).collect())
+        let objects =
+            self.kube.list(&MODEL_SOURCE, namespace, &BTreeMap::new()).await.map_err(explain_cluster_error)?;
+        Ok(objects.into_iter().map(ListedSource::new).collect())
     }
 
     /// The source of a name.
-    pub async fn one(&self, name: &str) -> Result<Found, CliError> {
-        let all = self.all(false).await?;
+    pub async fn get(&self, name: &str) -> Result<ListedSource, CliError> {
+        let all = self.list(false).await?;
         let names: Vec<String> = all.iter().map(|one| one.name().to_owned()).collect();
-        all.into_iter().find(|one| one.name() == name).ok_or_else(|| self.unknown(name, &names))
+        all.into_iter().find(|one| one.name() == name).ok_or_else(|| self.unknown_source(name, &names))
     }
 
     /// Changes a source, and gives it as it is then.
-    pub async fn change(&self, name: &str, patch: &Value) -> Result<Found, CliError> {
-        let changed = self.kube.merge(&MODEL_SOURCE, &self.namespace, name, MANAGER, patch).await.map_err(refused)?;
-        changed.map(Found::new).ok_or_else(|| self.unknown(name, &[]))
+    pub async fn patch(&self, name: &str, patch: &Value) -> Result<ListedSource, CliError> {
+        let changed = self
+            .kube
+            .merge_patch(&MODEL_SOURCE, &self.namespace, name, CLI_FIELD_MANAGER, patch)
+            .await
+            .map_err(explain_cluster_error)?;
+        changed.map(ListedSource::new).ok_or_else(|| self.unknown_source(name, &[]))
     }
 
-    fn unknown(&self, name: &str, known: &[String]) -> CliError {
-        let hint = match nearest(name, known.iter().map(String::as_str)) {
+    fn unknown_source(&self, name: &str, known: &[String]) -> CliError {
+        let hint = match closest_match(name, known.iter().map(String::as_str)) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "`stator get sources -A` lists the sources of all namespaces".to_owned(),
         };
-        CliError::input(format!("there is no source `{name}` in namespace {}", self.namespace)).hint(hint)
+        CliError::input(format!("there is no source `{name}` in namespace {}", self.namespace)).with_hint(hint)
     }
 }
 
-impl Found {
+impl ListedSource {
     fn new(object: Object) -> Self {
         let status = ModelSourceStatus::read(object.value());
         Self { object, status }
@@ -91,7 +96,7 @@ impl Found {
     }
 
     /// `namespace/name`.
-    fn title(&self) -> String {
+    fn full_name(&self) -> String {
         format!("{}/{}", self.object.namespace(), self.object.name())
     }
 
@@ -112,7 +117,7 @@ impl Found {
     }
 
     /// `Ready`, where the status is about the spec that it has now.
-    fn ready(&self) -> Option<&Condition> {
+    fn ready(&self) -> Option<&SourceCondition> {
         self.status.condition(READY).filter(|_| self.is_current())
     }
 
@@ -127,7 +132,7 @@ impl Found {
 }
 
 /// The name in `modelsource/NAMESPACE/NAME`, as `-o name` prints it, with its namespace; or the text itself.
-pub fn named(text: &str) -> (Option<&str>, &str) {
+pub fn parse_source_name(text: &str) -> (Option<&str>, &str) {
     match text.strip_prefix("modelsource/").map(|rest| rest.split_once('/')) {
         Some(Some((namespace, name))) => (Some(namespace), name),
         Some(None) => (None, text.trim_start_matches("modelsource/")),
@@ -135,10 +140,11 @@ pub fn named(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-fn refused(error: ClusterError) -> CliError {
+fn explain_cluster_error(error: ClusterError) -> CliError {
     if matches!(error, ClusterError::UnknownKind { .. }) {
-        return CliError::new(ErrorKind::Cluster, "the cluster does not know `ModelSource`")
-            .hint("install stator there first: its definitions are in `crds/`, and the Helm chart brings them along");
+        return CliError::new(CliErrorKind::Cluster, "the cluster does not know `ModelSource`").with_hint(
+            "install stator there first: its definitions are in `crds/`, and the Helm chart brings them along",
+        );
     }
     error.into()
 }

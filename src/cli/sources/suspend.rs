@@ -1,9 +1,9 @@
 //! `stator suspend` and `stator resume`.
 
-use super::{Found, Site, named};
+use super::{ListedSource, SourceClient, parse_source_name};
 use crate::cli::args::ClusterArgs;
 use crate::cli::connect;
-use crate::cli::error::{CliError, Exit};
+use crate::cli::error::{CliError, ExitStatus};
 use crate::cli::output::Output;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
@@ -16,9 +16,9 @@ use std::collections::BTreeSet;
 #[command(
     after_help = "A sync that is under way ends between two writes. What runs stays as it is, and git is looked at all the same.\n\nExit codes: 0 suspended, or it was already; 2 there is no such source, or the cluster refuses it."
 )]
-pub struct SuspendArguments {
+pub struct SuspendArgs {
     #[command(flatten)]
-    which: Which,
+    selection: SourceSelectionArgs,
 }
 
 /// Go on with the syncs of sources that were suspended
@@ -26,14 +26,14 @@ pub struct SuspendArguments {
 #[command(
     after_help = "Exit codes: 0 resumed, or it was not suspended; 2 there is no such source, or the cluster refuses it."
 )]
-pub struct ResumeArguments {
+pub struct ResumeArgs {
     #[command(flatten)]
-    which: Which,
+    selection: SourceSelectionArgs,
 }
 
 /// Which sources.
 #[derive(Debug, Args)]
-struct Which {
+struct SourceSelectionArgs {
     /// The sources
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
@@ -47,55 +47,55 @@ struct Which {
     cluster: ClusterArgs,
 }
 
-pub async fn suspend(arguments: &SuspendArguments, output: &Output) -> Result<Exit, CliError> {
-    connect::within(&arguments.which.cluster, set(&arguments.which, true, output)).await
+pub async fn suspend(arguments: &SuspendArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    connect::with_timeout(&arguments.selection.cluster, set_suspended(&arguments.selection, true, output)).await
 }
 
-pub async fn resume(arguments: &ResumeArguments, output: &Output) -> Result<Exit, CliError> {
-    connect::within(&arguments.which.cluster, set(&arguments.which, false, output)).await
+pub async fn resume(arguments: &ResumeArgs, output: &Output) -> Result<ExitStatus, CliError> {
+    connect::with_timeout(&arguments.selection.cluster, set_suspended(&arguments.selection, false, output)).await
 }
 
-async fn set(which: &Which, suspend: bool, output: &Output) -> Result<Exit, CliError> {
-    let mut site = Site::open(&which.cluster, which.namespace.as_deref(), output).await?;
+async fn set_suspended(which: &SourceSelectionArgs, suspend: bool, output: &Output) -> Result<ExitStatus, CliError> {
+    let mut site = SourceClient::open(&which.cluster, which.namespace.as_deref(), output).await?;
     let mut found = Vec::new();
     if which.all {
-        found = site.all(false).await?;
+        found = site.list(false).await?;
         if found.is_empty() {
             output.note(&format!("There are no sources in namespace {}.", site.namespace()));
         }
     } else {
         // All are looked for before any is changed: a name that is wrong changes nothing.
         for text in which.names.iter().collect::<BTreeSet<_>>() {
-            let (namespace, name) = named(text);
+            let (namespace, name) = parse_source_name(text);
             if let Some(namespace) = namespace {
                 namespace.clone_into(&mut site.namespace);
             }
-            found.push(site.one(name).await?);
+            found.push(site.get(name).await?);
         }
     }
     for one in found {
-        let title = escape::line(&one.title());
+        let title = escape::line(&one.full_name());
         if one.is_suspended() == suspend {
             let already = if suspend { "suspended already" } else { "not suspended" };
-            output.result(&format!("{title} is {already}; nothing was changed.\n"))?;
+            output.write_result(&format!("{title} is {already}; nothing was changed.\n"))?;
             continue;
         }
         one.object.namespace().clone_into(&mut site.namespace);
-        site.change(one.name(), &json!({"spec": {"suspend": suspend}})).await?;
+        site.patch(one.name(), &json!({"spec": {"suspend": suspend}})).await?;
         let done = if suspend { "Suspended" } else { "Resumed" };
-        output.result(&format!("{done} {title}.\n"))?;
-        if let Some(keeper) = keeper(&one) {
+        output.write_result(&format!("{done} {title}.\n"))?;
+        if let Some(keeper) = managing_tool(&one) {
             output.warn(&format!(
                 "{} is kept by {keeper}, which may set `spec.suspend` back: change it where {keeper} reads it too",
-                one.title()
+                one.full_name()
             ));
         }
     }
-    Ok(Exit::Success)
+    Ok(ExitStatus::Success)
 }
 
 /// Who keeps an object as something else says: then a change by hand may not stay.
-fn keeper(found: &Found) -> Option<&'static str> {
+fn managing_tool(found: &ListedSource) -> Option<&'static str> {
     let (labels, annotations) = (found.object.labels(), found.object.annotations());
     let has = |name: &str| labels.contains_key(name) || annotations.contains_key(name);
     let managers: BTreeSet<&str> = found

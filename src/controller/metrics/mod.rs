@@ -1,31 +1,34 @@
 //! What is counted, where it happens: see [`ALL`] for every family, its labels and what it says.
 
+mod definitions;
+mod exposition;
+mod family;
+mod labels;
 mod process;
-mod series;
-mod set;
-mod text;
-mod words;
 
 #[cfg(test)]
 mod tests;
 
-pub use set::{ALL, Described, Group, Kind, Label};
-pub use text::Form;
-pub use words::{Apply, Delivery, Ending, Gpus, Look, Notified, Operation, Previewed, Queue, Stage, of_word, word};
+pub use definitions::{ALL, MetricDefinition, MetricGroup, MetricKind, MetricLabel};
+pub use exposition::ExpositionFormat;
+pub use labels::{
+    Apply, Delivery, Ending, Gpus, Look, Notified, Operation, Previewed, Queue, Stage, forge_label, parse_forge_label,
+};
 
-use super::board::{Board, Phase};
-use super::sources::SourceKey;
+use crate::controller::sources::registry::{SourcePhase, SourceRegistry};
+use crate::controller::sources::resolved_source::SourceKey;
 use crate::telemetry::traces;
+use family::{CounterValue, GaugeValue, MetricFamily};
 use jiff::Timestamp;
+use labels::{notification_label, result_label};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use series::{Count, Level, Series};
 use stator_cluster::cluster::kube;
-use stator_core::dynamo::gpus::{UNKNOWN_SKU, is_known};
+use stator_core::dynamo::gpus::{UNKNOWN_SKU, is_known_sku};
 use stator_core::dynamo::health::Health;
 use stator_git::forge;
 use stator_git::source::model_source::{ForgeKind, NotificationKind};
@@ -34,70 +37,69 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use words::{kind, result};
 
 /// Git hosts that are told apart: a tenant makes a source, and with it a host, whenever it likes.
-const HOSTS: usize = 200;
+const MAX_HOST_LABELS: usize = 200;
 /// What all others are called.
-const OTHER: &str = "other";
+const OTHER_LABEL: &str = "other";
 
 /// Panics of this process. The hook that sees them belongs to the process too.
-static PANICS: AtomicU64 = AtomicU64::new(0);
+static PANIC_COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Counts a panic: for the process' panic hook.
-pub fn panicked() {
-    PANICS.fetch_add(1, Ordering::Relaxed);
+pub fn count_panic() {
+    PANIC_COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Looks at how long a queue is; `None` once it is no more.
-type Sample = Box<dyn Fn() -> Option<usize> + Send + Sync>;
+type QueueLengthProbe = Box<dyn Fn() -> Option<usize> + Send + Sync>;
 
 /// All of it.
 pub struct Metrics {
     registry: Registry,
-    states: Series<Level>,
-    ready_source: Series<Level>,
-    suspended: Series<Level>,
-    held: Series<Level>,
-    drifted: Series<Level>,
-    look_due: Series<Level>,
-    last_success: Series<Level>,
-    restarts: Series<Count>,
-    reloads: Series<Count>,
-    looks: Series<Count>,
-    syncs: Series<Count>,
-    sync_seconds: Series<Histogram>,
-    stage_seconds: Series<Histogram>,
-    applied_seconds: Series<Histogram>,
-    healthy_seconds: Series<Histogram>,
-    writes: Series<Count>,
-    applies: Series<Count>,
-    drift_seen: Series<Count>,
-    drift_repaired: Series<Count>,
-    models: Series<Level>,
-    gpus: Series<Level>,
-    previews: Series<Count>,
-    preview_seconds: Series<Histogram>,
-    notifications: Series<Count>,
-    webhooks: Series<Count>,
-    webhook_seconds: Series<Histogram>,
-    git: Series<Count>,
-    git_seconds: Series<Histogram>,
-    git_bytes: Series<Count>,
-    kube: Series<Count>,
-    kube_seconds: Series<Histogram>,
-    forge_requests: Series<Count>,
-    forge_seconds: Series<Histogram>,
-    forge_left: Series<Level>,
-    shards: Series<Level>,
-    shards_held: Series<Level>,
-    replicas: Series<Level>,
-    renewals: Series<Count>,
-    fenced: Series<Count>,
-    ready: Series<Level>,
-    queue: Series<Level>,
+    states: MetricFamily<GaugeValue>,
+    ready_source: MetricFamily<GaugeValue>,
+    suspended: MetricFamily<GaugeValue>,
+    held: MetricFamily<GaugeValue>,
+    drifted: MetricFamily<GaugeValue>,
+    look_due: MetricFamily<GaugeValue>,
+    last_success: MetricFamily<GaugeValue>,
+    restarts: MetricFamily<CounterValue>,
+    reloads: MetricFamily<CounterValue>,
+    looks: MetricFamily<CounterValue>,
+    syncs: MetricFamily<CounterValue>,
+    sync_seconds: MetricFamily<Histogram>,
+    stage_seconds: MetricFamily<Histogram>,
+    applied_seconds: MetricFamily<Histogram>,
+    healthy_seconds: MetricFamily<Histogram>,
+    writes: MetricFamily<CounterValue>,
+    applies: MetricFamily<CounterValue>,
+    drift_seen: MetricFamily<CounterValue>,
+    drift_repaired: MetricFamily<CounterValue>,
+    models: MetricFamily<GaugeValue>,
+    gpus: MetricFamily<GaugeValue>,
+    previews: MetricFamily<CounterValue>,
+    preview_seconds: MetricFamily<Histogram>,
+    notifications: MetricFamily<CounterValue>,
+    webhooks: MetricFamily<CounterValue>,
+    webhook_seconds: MetricFamily<Histogram>,
+    git: MetricFamily<CounterValue>,
+    git_seconds: MetricFamily<Histogram>,
+    git_bytes: MetricFamily<CounterValue>,
+    kube: MetricFamily<CounterValue>,
+    kube_seconds: MetricFamily<Histogram>,
+    forge_requests: MetricFamily<CounterValue>,
+    forge_seconds: MetricFamily<Histogram>,
+    forge_left: MetricFamily<GaugeValue>,
+    shards: MetricFamily<GaugeValue>,
+    shards_held: MetricFamily<GaugeValue>,
+    replicas: MetricFamily<GaugeValue>,
+    renewals: MetricFamily<CounterValue>,
+    fenced: MetricFamily<CounterValue>,
+    ready: MetricFamily<GaugeValue>,
+    queue: MetricFamily<GaugeValue>,
     hosts: Mutex<BTreeSet<String>>,
-    samples: Mutex<Vec<(Queue, Sample)>>,
+    queue_probes: Mutex<Vec<(Queue, QueueLengthProbe)>>,
 }
 
 impl fmt::Debug for Metrics {
@@ -110,73 +112,73 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
         let r = &mut registry;
-        let build: Series<Level> = Series::register(&set::BUILD, r);
-        build.with(&[env!("CARGO_PKG_VERSION")], |one| one.set(1));
+        let build: MetricFamily<GaugeValue> = MetricFamily::register(&definitions::BUILD, r);
+        build.with_labels(&[env!("CARGO_PKG_VERSION")], |one| one.set(1));
         let metrics = Self {
-            states: Series::register(&set::STATES, r),
-            ready_source: Series::register(&set::READY_SOURCE, r),
-            suspended: Series::register(&set::SUSPENDED, r),
-            held: Series::register(&set::HELD, r),
-            drifted: Series::register(&set::DRIFTED, r),
-            look_due: Series::register(&set::LOOK_DUE, r),
-            last_success: Series::register(&set::LAST_SUCCESS, r),
-            restarts: Series::register(&set::RESTARTS, r),
-            reloads: Series::register(&set::RELOADS, r),
-            looks: Series::register(&set::LOOKS, r),
-            syncs: Series::register(&set::SYNCS, r),
-            sync_seconds: Series::register(&set::SYNC_SECONDS, r),
-            stage_seconds: Series::register(&set::STAGE_SECONDS, r),
-            applied_seconds: Series::register(&set::APPLIED_SECONDS, r),
-            healthy_seconds: Series::register(&set::HEALTHY_SECONDS, r),
-            writes: Series::register(&set::WRITES, r),
-            applies: Series::register(&set::APPLIES, r),
-            drift_seen: Series::register(&set::DRIFT_SEEN, r),
-            drift_repaired: Series::register(&set::DRIFT_REPAIRED, r),
-            models: Series::register(&set::MODELS, r),
-            gpus: Series::register(&set::GPUS, r),
-            previews: Series::register(&set::PREVIEWS, r),
-            preview_seconds: Series::register(&set::PREVIEW_SECONDS, r),
-            notifications: Series::register(&set::NOTIFICATIONS, r),
-            webhooks: Series::register(&set::WEBHOOKS, r),
-            webhook_seconds: Series::register(&set::WEBHOOK_SECONDS, r),
-            git: Series::register(&set::GIT, r),
-            git_seconds: Series::register(&set::GIT_SECONDS, r),
-            git_bytes: Series::register(&set::GIT_BYTES, r),
-            kube: Series::register(&set::KUBE, r),
-            kube_seconds: Series::register(&set::KUBE_SECONDS, r),
-            forge_requests: Series::register(&set::FORGE_REQUESTS, r),
-            forge_seconds: Series::register(&set::FORGE_SECONDS, r),
-            forge_left: Series::register(&set::FORGE_LEFT, r),
-            shards: Series::register(&set::SHARDS, r),
-            shards_held: Series::register(&set::SHARDS_HELD, r),
-            replicas: Series::register(&set::REPLICAS, r),
-            renewals: Series::register(&set::RENEWALS, r),
-            fenced: Series::register(&set::FENCED, r),
-            ready: Series::register(&set::READY, r),
-            queue: Series::register(&set::QUEUE, r),
+            states: MetricFamily::register(&definitions::STATES, r),
+            ready_source: MetricFamily::register(&definitions::READY_SOURCE, r),
+            suspended: MetricFamily::register(&definitions::SUSPENDED, r),
+            held: MetricFamily::register(&definitions::HELD, r),
+            drifted: MetricFamily::register(&definitions::DRIFTED, r),
+            look_due: MetricFamily::register(&definitions::LOOK_DUE, r),
+            last_success: MetricFamily::register(&definitions::LAST_SUCCESS, r),
+            restarts: MetricFamily::register(&definitions::RESTARTS, r),
+            reloads: MetricFamily::register(&definitions::RELOADS, r),
+            looks: MetricFamily::register(&definitions::LOOKS, r),
+            syncs: MetricFamily::register(&definitions::SYNCS, r),
+            sync_seconds: MetricFamily::register(&definitions::SYNC_SECONDS, r),
+            stage_seconds: MetricFamily::register(&definitions::STAGE_SECONDS, r),
+            applied_seconds: MetricFamily::register(&definitions::APPLIED_SECONDS, r),
+            healthy_seconds: MetricFamily::register(&definitions::HEALTHY_SECONDS, r),
+            writes: MetricFamily::register(&definitions::WRITES, r),
+            applies: MetricFamily::register(&definitions::APPLIES, r),
+            drift_seen: MetricFamily::register(&definitions::DRIFT_SEEN, r),
+            drift_repaired: MetricFamily::register(&definitions::DRIFT_REPAIRED, r),
+            models: MetricFamily::register(&definitions::MODELS, r),
+            gpus: MetricFamily::register(&definitions::GPUS, r),
+            previews: MetricFamily::register(&definitions::PREVIEWS, r),
+            preview_seconds: MetricFamily::register(&definitions::PREVIEW_SECONDS, r),
+            notifications: MetricFamily::register(&definitions::NOTIFICATIONS, r),
+            webhooks: MetricFamily::register(&definitions::WEBHOOKS, r),
+            webhook_seconds: MetricFamily::register(&definitions::WEBHOOK_SECONDS, r),
+            git: MetricFamily::register(&definitions::GIT, r),
+            git_seconds: MetricFamily::register(&definitions::GIT_SECONDS, r),
+            git_bytes: MetricFamily::register(&definitions::GIT_BYTES, r),
+            kube: MetricFamily::register(&definitions::KUBE, r),
+            kube_seconds: MetricFamily::register(&definitions::KUBE_SECONDS, r),
+            forge_requests: MetricFamily::register(&definitions::FORGE_REQUESTS, r),
+            forge_seconds: MetricFamily::register(&definitions::FORGE_SECONDS, r),
+            forge_left: MetricFamily::register(&definitions::FORGE_LEFT, r),
+            shards: MetricFamily::register(&definitions::SHARDS, r),
+            shards_held: MetricFamily::register(&definitions::SHARDS_HELD, r),
+            replicas: MetricFamily::register(&definitions::REPLICAS, r),
+            renewals: MetricFamily::register(&definitions::RENEWALS, r),
+            fenced: MetricFamily::register(&definitions::FENCED, r),
+            ready: MetricFamily::register(&definitions::READY, r),
+            queue: MetricFamily::register(&definitions::QUEUE, r),
             hosts: Mutex::default(),
-            samples: Mutex::default(),
+            queue_probes: Mutex::default(),
             registry: Registry::default(),
         };
-        registry.register_collector(Box::new(Whole));
-        registry.register_collector(Box::new(process::Process));
+        registry.register_collector(Box::new(RuntimeCollector));
+        registry.register_collector(Box::new(process::ProcessCollector));
         Self { registry, ..metrics }
     }
 }
 
 /// Reads what is counted of the process as a whole: panics, and batches of spans where there is a collector.
 #[derive(Debug)]
-struct Whole;
+struct RuntimeCollector;
 
-impl Collector for Whole {
+impl Collector for RuntimeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let panics = ConstCounter::new(PANICS.load(Ordering::Relaxed));
-        let name = |of: &Described| of.name.strip_suffix("_total").unwrap_or(of.name).to_owned();
-        let help = |of: &Described| format!("{}.", of.meaning);
-        let (own, about) = (name(&set::PANICS), help(&set::PANICS));
+        let panics = ConstCounter::new(PANIC_COUNT.load(Ordering::Relaxed));
+        let name = |of: &MetricDefinition| of.name.strip_suffix("_total").unwrap_or(of.name).to_owned();
+        let help = |of: &MetricDefinition| format!("{}.", of.meaning);
+        let (own, about) = (name(&definitions::PANICS), help(&definitions::PANICS));
         panics.encode(encoder.encode_descriptor(&own, &about, None, panics.metric_type())?)?;
-        let Some((sent, lost)) = traces::exports() else { return Ok(()) };
-        let (own, about) = (name(&set::TRACES), help(&set::TRACES));
+        let Some((sent, lost)) = traces::export_counts() else { return Ok(()) };
+        let (own, about) = (name(&definitions::TRACES), help(&definitions::TRACES));
         let mut family = encoder.encode_descriptor(&own, &about, None, panics.metric_type())?;
         for (result, number) in [("success", sent), ("failure", lost)] {
             ConstCounter::new(number).encode(family.encode_family(&[("result", result)])?)?;
@@ -185,131 +187,131 @@ impl Collector for Whole {
     }
 }
 
-fn of(source: &SourceKey) -> [&str; 2] {
+fn source_labels(source: &SourceKey) -> [&str; 2] {
     [&source.namespace, &source.name]
 }
 
-fn level(number: usize) -> i64 {
+fn to_gauge_value(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn set(series: &Series<Level>, values: &[&str], number: i64) {
-    series.with(values, |level| level.set(number));
+fn set_gauge(series: &MetricFamily<GaugeValue>, values: &[&str], number: i64) {
+    series.with_labels(values, |level| level.set(number));
 }
 
-fn count(series: &Series<Count>, values: &[&str]) {
-    series.with(values, |count| count.inc());
+fn increment_counter(series: &MetricFamily<CounterValue>, values: &[&str]) {
+    series.with_labels(values, |count| count.inc());
 }
 
-fn observe(series: &Series<Histogram>, values: &[&str], took: Duration) {
-    series.with(values, |histogram| histogram.observe(took.as_secs_f64()));
+fn observe_seconds(series: &MetricFamily<Histogram>, values: &[&str], took: Duration) {
+    series.with_labels(values, |histogram| histogram.observe(took.as_secs_f64()));
 }
 
 /// Sources and their syncs.
 impl Metrics {
     /// A source begins: what is counted of it is there from now on, so that the first of anything is seen as one more.
-    pub fn begin(&self, source: &SourceKey) {
-        let [namespace, name] = of(source);
-        Look::ALL.iter().for_each(|look| self.looks.with(&[namespace, name, look.word()], |_| ()));
-        Ending::ALL.iter().for_each(|ending| self.syncs.with(&[namespace, name, ending.word()], |_| ()));
+    pub fn init_source(&self, source: &SourceKey) {
+        let [namespace, name] = source_labels(source);
+        Look::ALL.iter().for_each(|look| self.looks.with_labels(&[namespace, name, look.word()], |_| ()));
+        Ending::ALL.iter().for_each(|ending| self.syncs.with_labels(&[namespace, name, ending.word()], |_| ()));
         for counts in [&self.writes, &self.restarts, &self.drift_seen, &self.drift_repaired] {
-            counts.with(&[namespace, name], |_| ());
+            counts.with_labels(&[namespace, name], |_| ());
         }
     }
 
     /// A look at a repository.
-    pub fn looked(&self, source: &SourceKey, look: Look) {
-        let [namespace, name] = of(source);
-        count(&self.looks, &[namespace, name, look.word()]);
+    pub fn record_poll(&self, source: &SourceKey, look: Look) {
+        let [namespace, name] = source_labels(source);
+        increment_counter(&self.looks, &[namespace, name, look.word()]);
     }
 
     /// When the next look is due. Not to be told of looks that failed: the one that did stays due.
-    pub fn look_due(&self, source: &SourceKey, at: Timestamp) {
-        set(&self.look_due, &of(source), at.as_second());
+    pub fn set_next_poll(&self, source: &SourceKey, at: Timestamp) {
+        set_gauge(&self.look_due, &source_labels(source), at.as_second());
     }
 
     /// A sync.
-    pub fn synced(&self, source: &SourceKey, ending: Ending, writes: usize, took: Duration) {
-        let [namespace, name] = of(source);
-        count(&self.syncs, &[namespace, name, ending.word()]);
+    pub fn record_sync(&self, source: &SourceKey, ending: Ending, writes: usize, took: Duration) {
+        let [namespace, name] = source_labels(source);
+        increment_counter(&self.syncs, &[namespace, name, ending.word()]);
         let writes = u64::try_from(writes).unwrap_or(u64::MAX);
-        self.writes.with(&[namespace, name], |all| all.inc_by(writes));
-        observe(&self.sync_seconds, &[ending.word()], took);
+        self.writes.with_labels(&[namespace, name], |all| all.inc_by(writes));
+        observe_seconds(&self.sync_seconds, &[ending.word()], took);
     }
 
     /// The newest commit was found synced and healthy.
-    pub fn well(&self, source: &SourceKey, at: Timestamp) {
-        set(&self.last_success, &of(source), at.as_second());
+    pub fn record_success(&self, source: &SourceKey, at: Timestamp) {
+        set_gauge(&self.last_success, &source_labels(source), at.as_second());
     }
 
     /// A part of an attempt is through.
-    pub fn staged(&self, stage: Stage, took: Duration) {
-        observe(&self.stage_seconds, &[stage.word()], took);
+    pub fn record_stage(&self, stage: Stage, took: Duration) {
+        observe_seconds(&self.stage_seconds, &[stage.word()], took);
     }
 
     /// A commit was written to the cluster, so long after it was made.
-    pub fn commit_applied(&self, source: &SourceKey, after: Duration) {
-        observe(&self.applied_seconds, &of(source), after);
+    pub fn record_commit_applied(&self, source: &SourceKey, after: Duration) {
+        observe_seconds(&self.applied_seconds, &source_labels(source), after);
     }
 
     /// All models of a commit are healthy, so long after it was made.
-    pub fn commit_healthy(&self, source: &SourceKey, after: Duration) {
-        observe(&self.healthy_seconds, &of(source), after);
+    pub fn record_commit_healthy(&self, source: &SourceKey, after: Duration) {
+        observe_seconds(&self.healthy_seconds, &source_labels(source), after);
     }
 
     /// Something was done to an object of a kind; of an empty one, where it is not known.
-    pub fn applied(&self, kind: &str, apply: Apply) {
-        count(&self.applies, &[kind, apply.word()]);
+    pub fn record_apply(&self, kind: &str, apply: Apply) {
+        increment_counter(&self.applies, &[kind, apply.word()]);
     }
 
     /// Live objects were changed by somebody else.
-    pub fn drifted(&self, source: &SourceKey) {
-        count(&self.drift_seen, &of(source));
+    pub fn record_drift(&self, source: &SourceKey) {
+        increment_counter(&self.drift_seen, &source_labels(source));
     }
 
     /// A sync that drift made necessary.
-    pub fn repaired(&self, source: &SourceKey) {
-        count(&self.drift_repaired, &of(source));
+    pub fn record_drift_repair(&self, source: &SourceKey) {
+        increment_counter(&self.drift_repaired, &source_labels(source));
     }
 
     /// A task that panicked.
-    pub fn restarted(&self, source: &SourceKey) {
-        count(&self.restarts, &of(source));
+    pub fn record_restart(&self, source: &SourceKey) {
+        increment_counter(&self.restarts, &source_labels(source));
     }
 
     /// How many models of a source have which health.
-    pub fn models(&self, source: &SourceKey, by_health: &BTreeMap<Health, usize>) {
+    pub fn set_model_health(&self, source: &SourceKey, by_health: &BTreeMap<Health, usize>) {
         use Health::{Degraded, Failed, Healthy, Progressing, Suspended, Unknown};
-        let [namespace, name] = of(source);
+        let [namespace, name] = source_labels(source);
         for health in [Healthy, Suspended, Progressing, Unknown, Degraded, Failed] {
             let number = by_health.get(&health).copied().unwrap_or_default();
-            set(&self.models, &[namespace, name, &health.word().to_ascii_lowercase()], level(number));
+            set_gauge(&self.models, &[namespace, name, &health.as_str().to_ascii_lowercase()], to_gauge_value(number));
         }
     }
 
     /// How many GPUs a source's graphs ask for, by SKU. One that Dynamo does not know is another.
-    pub fn gpus<'a>(&self, source: &SourceKey, all: impl IntoIterator<Item = (&'a str, Gpus, u64)>) {
-        let [namespace, name] = of(source);
+    pub fn set_gpus<'a>(&self, source: &SourceKey, all: impl IntoIterator<Item = (&'a str, Gpus, u64)>) {
+        let [namespace, name] = source_labels(source);
         let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for (sku, state, number) in all {
-            let known = sku == UNKNOWN_SKU || is_known(sku);
-            let sum = sums.entry((if known { sku } else { OTHER }, state.word())).or_default();
+            let known = sku == UNKNOWN_SKU || is_known_sku(sku);
+            let sum = sums.entry((if known { sku } else { OTHER_LABEL }, state.word())).or_default();
             *sum = sum.saturating_add(number);
         }
-        self.gpus.forget(&[namespace, name]);
+        self.gpus.remove_matching(&[namespace, name]);
         for ((sku, state), number) in sums {
-            set(&self.gpus, &[namespace, name, sku, state], i64::try_from(number).unwrap_or(i64::MAX));
+            set_gauge(&self.gpus, &[namespace, name, sku, state], i64::try_from(number).unwrap_or(i64::MAX));
         }
     }
 
     /// A reading of the file of sources.
-    pub fn reloaded(&self, well: bool) {
-        count(&self.reloads, &[result(well)]);
+    pub fn record_reload(&self, well: bool) {
+        increment_counter(&self.reloads, &[result_label(well)]);
     }
 
     /// A source is gone, and its series with it.
-    pub fn forget(&self, source: &SourceKey) {
-        let of = of(source);
+    pub fn remove_source(&self, source: &SourceKey) {
+        let of = source_labels(source);
         let levels = [
             &self.ready_source,
             &self.suspended,
@@ -320,7 +322,7 @@ impl Metrics {
             &self.models,
             &self.gpus,
         ];
-        levels.into_iter().for_each(|series| series.forget(&of));
+        levels.into_iter().for_each(|series| series.remove_matching(&of));
         let counts = [
             &self.restarts,
             &self.looks,
@@ -331,114 +333,125 @@ impl Metrics {
             &self.git,
             &self.git_bytes,
         ];
-        counts.into_iter().for_each(|series| series.forget(&of));
-        [&self.applied_seconds, &self.healthy_seconds].into_iter().for_each(|series| series.forget(&of));
+        counts.into_iter().for_each(|series| series.remove_matching(&of));
+        [&self.applied_seconds, &self.healthy_seconds].into_iter().for_each(|series| series.remove_matching(&of));
     }
 }
 
 /// What is asked of others, and told them.
 impl Metrics {
     /// Counts the requests of a connection to an API server.
-    pub fn of_kube(self: &Arc<Self>) -> kube::Observer {
+    pub fn kube_observer(self: &Arc<Self>) -> kube::RequestObserver {
         let metrics = Arc::clone(self);
-        Arc::new(move |one: kube::Exchanged| metrics.kube(one.verb, one.code.unwrap_or_default(), one.took))
+        Arc::new(move |one: kube::ObservedRequest| {
+            metrics.record_kube_request(one.verb, one.code.unwrap_or_default(), one.duration)
+        })
     }
 
     /// Counts the requests of a client of a git host's API.
-    pub fn of_forges(self: &Arc<Self>) -> forge::Observer {
+    pub fn forge_observer(self: &Arc<Self>) -> forge::ForgeObserver {
         let metrics = Arc::clone(self);
-        Arc::new(move |one: forge::Exchanged<'_>| {
-            metrics.forge(one.host, one.code.unwrap_or_default(), one.took, one.left);
+        Arc::new(move |one: forge::ForgeExchange<'_>| {
+            metrics.record_forge_request(one.host, one.code.unwrap_or_default(), one.took, one.remaining_calls);
         })
     }
 
     /// Work on a source's mirror.
-    pub fn git(&self, source: &SourceKey, operation: Operation, well: bool, took: Duration, received: u64) {
-        let [namespace, name] = of(source);
-        count(&self.git, &[namespace, name, operation.word(), result(well)]);
-        self.git_bytes.with(&[namespace, name], |all| all.inc_by(received));
-        observe(&self.git_seconds, &[operation.word()], took);
+    pub fn record_git_operation(
+        &self,
+        source: &SourceKey,
+        operation: Operation,
+        well: bool,
+        took: Duration,
+        received: u64,
+    ) {
+        let [namespace, name] = source_labels(source);
+        increment_counter(&self.git, &[namespace, name, operation.word(), result_label(well)]);
+        self.git_bytes.with_labels(&[namespace, name], |all| all.inc_by(received));
+        observe_seconds(&self.git_seconds, &[operation.word()], took);
     }
 
     /// A request to the API server; `code` is 0 where no answer came.
-    pub fn kube(&self, verb: &'static str, code: u16, took: Duration) {
-        count(&self.kube, &[verb, &status(code)]);
-        observe(&self.kube_seconds, &[verb], took);
+    pub fn record_kube_request(&self, verb: &'static str, code: u16, took: Duration) {
+        increment_counter(&self.kube, &[verb, &status_label(code)]);
+        observe_seconds(&self.kube_seconds, &[verb], took);
     }
 
     /// A request to a git host's API; `code` is 0 where no answer came, and `left` what it says that it still takes.
-    pub fn forge(&self, host: &str, code: u16, took: Duration, left: Option<u64>) {
-        let host = self.host(host);
-        count(&self.forge_requests, &[&host, &status(code)]);
-        observe(&self.forge_seconds, &[&host], took);
+    pub fn record_forge_request(&self, host: &str, code: u16, took: Duration, left: Option<u64>) {
+        let host = self.host_label(host);
+        increment_counter(&self.forge_requests, &[&host, &status_label(code)]);
+        observe_seconds(&self.forge_seconds, &[&host], took);
         if let Some(left) = left {
-            set(&self.forge_left, &[&host], i64::try_from(left).unwrap_or(i64::MAX));
+            set_gauge(&self.forge_left, &[&host], i64::try_from(left).unwrap_or(i64::MAX));
         }
     }
 
-    fn host(&self, host: &str) -> String {
+    fn host_label(&self, host: &str) -> String {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        if hosts.contains(host) || (hosts.len() < HOSTS && hosts.insert(host.to_owned())) {
+        if hosts.contains(host) || (hosts.len() < MAX_HOST_LABELS && hosts.insert(host.to_owned())) {
             return host.to_owned();
         }
-        OTHER.to_owned()
+        OTHER_LABEL.to_owned()
     }
 
     /// A delivery.
-    pub fn delivered(&self, forge: ForgeKind, delivery: Delivery, took: Duration) {
-        count(&self.webhooks, &[word(forge), delivery.word()]);
-        observe(&self.webhook_seconds, &[word(forge)], took);
+    pub fn record_delivery(&self, forge: ForgeKind, delivery: Delivery, took: Duration) {
+        increment_counter(&self.webhooks, &[forge_label(forge), delivery.word()]);
+        observe_seconds(&self.webhook_seconds, &[forge_label(forge)], took);
     }
 
     /// A preview.
-    pub fn previewed(&self, ending: Previewed, took: Duration) {
-        count(&self.previews, &[ending.word()]);
-        observe(&self.preview_seconds, &[], took);
+    pub fn record_preview(&self, ending: Previewed, took: Duration) {
+        increment_counter(&self.previews, &[ending.word()]);
+        observe_seconds(&self.preview_seconds, &[], took);
     }
 
     /// Somebody is to be told: what becomes of notifications is counted from now on.
-    pub fn receives(&self, of: NotificationKind) {
-        Notified::ALL.iter().for_each(|ending| self.notifications.with(&[kind(of), ending.word()], |_| ()));
+    pub fn init_receiver(&self, of: NotificationKind) {
+        Notified::ALL
+            .iter()
+            .for_each(|ending| self.notifications.with_labels(&[notification_label(of), ending.word()], |_| ()));
     }
 
     /// A notification.
-    pub fn notified(&self, of: NotificationKind, ending: Notified) {
-        count(&self.notifications, &[kind(of), ending.word()]);
+    pub fn record_notification(&self, of: NotificationKind, ending: Notified) {
+        increment_counter(&self.notifications, &[notification_label(of), ending.word()]);
     }
 }
 
 /// The status as a label has it. What is no status is none, so that there are never more than there are statuses.
-fn status(code: u16) -> String {
+fn status_label(code: u16) -> String {
     if (100..600).contains(&code) { code.to_string() } else { "none".to_owned() }
 }
 
 /// The process and its kind.
 impl Metrics {
     /// How shards are spread: how many there are, how many are held here, and among how many live replicas.
-    pub fn shards(&self, all: usize, held: usize, replicas: usize) {
-        set(&self.shards, &[], level(all));
-        set(&self.shards_held, &[], level(held));
-        set(&self.replicas, &[], level(replicas));
+    pub fn set_shards(&self, all: usize, held: usize, replicas: usize) {
+        set_gauge(&self.shards, &[], to_gauge_value(all));
+        set_gauge(&self.shards_held, &[], to_gauge_value(held));
+        set_gauge(&self.replicas, &[], to_gauge_value(replicas));
     }
 
     /// A renewal of a lease.
-    pub fn renewed(&self, well: bool) {
-        count(&self.renewals, &[result(well)]);
+    pub fn record_lease_renewal(&self, well: bool) {
+        increment_counter(&self.renewals, &[result_label(well)]);
     }
 
     /// A write that was not sent, as the shard was no longer certain to be held.
-    pub fn fenced(&self) {
-        count(&self.fenced, &[]);
+    pub fn record_fenced_write(&self) {
+        increment_counter(&self.fenced, &[]);
     }
 
     /// Whether the process is ready.
-    pub fn ready(&self, ready: bool) {
-        set(&self.ready, &[], i64::from(ready));
+    pub fn set_ready(&self, ready: bool) {
+        set_gauge(&self.ready, &[], i64::from(ready));
     }
 
     /// Something waits in a queue that `sample` can look at, until it says `None`.
-    pub fn sample(&self, queue: Queue, sample: impl Fn() -> Option<usize> + Send + Sync + 'static) {
-        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn add_queue_probe(&self, queue: Queue, sample: impl Fn() -> Option<usize> + Send + Sync + 'static) {
+        let mut samples = self.queue_probes.lock().unwrap_or_else(PoisonError::into_inner);
         samples.retain(|(_, sample)| sample().is_some());
         samples.push((queue, Box::new(sample)));
     }
@@ -447,37 +460,37 @@ impl Metrics {
     ///
     /// # Errors
     /// Never in practice: it writes to memory.
-    pub fn text(&self, board: &Board, form: Form) -> Result<String, fmt::Error> {
-        let (standings, faulty) = (board.standings(), board.held());
+    pub fn render(&self, board: &SourceRegistry, form: ExpositionFormat) -> Result<String, fmt::Error> {
+        let (standings, faulty) = (board.states(), board.rejected());
         for series in [&self.ready_source, &self.suspended, &self.held, &self.drifted] {
-            series.forget(&[]);
+            series.remove_matching(&[]);
         }
         for source in faulty.keys() {
-            set(&self.ready_source, &of(source), 0);
+            set_gauge(&self.ready_source, &source_labels(source), 0);
         }
         for (source, standing) in &standings {
-            let of = of(source);
-            set(&self.ready_source, &of, i64::from(standing.is_ready()));
-            set(&self.suspended, &of, i64::from(standing.phase == Phase::Suspended));
-            set(&self.held, &of, i64::from(standing.held.is_some()));
-            set(&self.drifted, &of, i64::from(standing.counts.drifted > 0));
+            let of = source_labels(source);
+            set_gauge(&self.ready_source, &of, i64::from(standing.is_ready()));
+            set_gauge(&self.suspended, &of, i64::from(standing.phase == SourcePhase::Suspended));
+            set_gauge(&self.held, &of, i64::from(standing.hold.is_some()));
+            set_gauge(&self.drifted, &of, i64::from(standing.counts.drifted > 0));
         }
         for (state, number) in
             [("running", standings.len()), ("faulty", faulty.len()), ("elsewhere", board.elsewhere())]
         {
-            set(&self.states, &[state], level(number));
+            set_gauge(&self.states, &[state], to_gauge_value(number));
         }
         let mut lengths: BTreeMap<&str, usize> = Queue::ALL.iter().map(|queue| (queue.word(), 0)).collect();
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner).retain(|(queue, sample)| {
+        self.queue_probes.lock().unwrap_or_else(PoisonError::into_inner).retain(|(queue, sample)| {
             let now = sample();
             *lengths.entry(queue.word()).or_default() += now.unwrap_or_default();
             now.is_some()
         });
         for (queue, length) in lengths {
-            set(&self.queue, &[queue], level(length));
+            set_gauge(&self.queue, &[queue], to_gauge_value(length));
         }
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
-        Ok(form.of(text))
+        Ok(form.convert(text))
     }
 }

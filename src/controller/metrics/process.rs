@@ -1,7 +1,7 @@
 //! What every Prometheus client says of its process, read from `/proc` when somebody asks. Elsewhere than on Linux, and
 //! where `/proc` cannot be read, it is left out.
 
-use super::set::{self, Described, Kind};
+use super::definitions::{self, MetricDefinition, MetricKind};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -9,15 +9,15 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
 
 /// Ticks of the processor's clock in a second, as Linux shows them to programs on every architecture that it runs on.
-const TICKS: f64 = 100.0;
+const CLOCK_TICKS_PER_SECOND: f64 = 100.0;
 
 /// Reads `/proc`.
 #[derive(Debug)]
-pub(super) struct Process;
+pub(super) struct ProcessCollector;
 
 /// What was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Usage {
+struct ProcessUsage {
     cpu: Option<f64>,
     started: Option<f64>,
     resident: Option<f64>,
@@ -26,28 +26,28 @@ struct Usage {
     most: Option<f64>,
 }
 
-impl Collector for Process {
+impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let now = read();
-        let said: [(&Described, Option<f64>); 6] = [
-            (&set::CPU, now.cpu),
-            (&set::MEMORY, now.resident),
-            (&set::VIRTUAL, now.size),
-            (&set::FDS, now.open),
-            (&set::MOST_FDS, now.most),
-            (&set::START, now.started),
+        let now = read_process_usage();
+        let said: [(&MetricDefinition, Option<f64>); 6] = [
+            (&definitions::CPU, now.cpu),
+            (&definitions::MEMORY, now.resident),
+            (&definitions::VIRTUAL, now.size),
+            (&definitions::FDS, now.open),
+            (&definitions::MOST_FDS, now.most),
+            (&definitions::START, now.started),
         ];
         for (described, value) in said {
             let Some(value) = value else { continue };
             // As the registry does for its own: a full stop, and no suffix.
             let help = format!("{}.", described.meaning);
             match described.kind {
-                Kind::Counter => {
+                MetricKind::Counter => {
                     let name = described.name.strip_suffix("_total").unwrap_or(described.name);
                     let counter = ConstCounter::new(value);
                     counter.encode(encoder.encode_descriptor(name, &help, None, counter.metric_type())?)?;
                 }
-                Kind::Gauge | Kind::Histogram => {
+                MetricKind::Gauge | MetricKind::Histogram => {
                     let gauge = ConstGauge::new(value);
                     gauge.encode(encoder.encode_descriptor(described.name, &help, None, gauge.metric_type())?)?;
                 }
@@ -57,10 +57,14 @@ impl Collector for Process {
     }
 }
 
-fn read() -> Usage {
+fn read_process_usage() -> ProcessUsage {
     let text = |path: &str| fs_err::read_to_string(path).unwrap_or_default();
-    let mut usage =
-        parse(&text("/proc/self/stat"), &text("/proc/self/status"), &text("/proc/self/limits"), &text("/proc/stat"));
+    let mut usage = parse_process_usage(
+        &text("/proc/self/stat"),
+        &text("/proc/self/status"),
+        &text("/proc/self/limits"),
+        &text("/proc/stat"),
+    );
     usage.open = fs_err::read_dir("/proc/self/fd").ok().map(|all| all.count()).and_then(|open| {
         // The folder that is read is open itself.
         u32::try_from(open.saturating_sub(1)).ok().map(f64::from)
@@ -68,17 +72,19 @@ fn read() -> Usage {
     usage
 }
 
-fn parse(stat: &str, status: &str, limits: &str, system: &str) -> Usage {
+fn parse_process_usage(stat: &str, status: &str, limits: &str, system: &str) -> ProcessUsage {
     // The program's name stands in parentheses, and may hold any character.
     let fields: Vec<&str> =
         stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
-    let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok()).map(|ticks| ticks / TICKS);
+    let ticks = |at: usize| {
+        fields.get(at).and_then(|text| text.parse::<f64>().ok()).map(|ticks| ticks / CLOCK_TICKS_PER_SECOND)
+    };
     let line = |text: &str, name: &str, column: usize| {
         let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
         rest.split_whitespace().nth(column)?.parse::<f64>().ok()
     };
     let booted = line(system, "btime", 0);
-    Usage {
+    ProcessUsage {
         cpu: ticks(11).zip(ticks(12)).map(|(user, system)| user + system),
         started: booted.zip(ticks(19)).map(|(booted, after)| booted + after),
         resident: line(status, "VmRSS:", 0).map(|kilobytes| kilobytes * 1024.0),
@@ -97,8 +103,8 @@ mod tests {
         let stat = "42 (a) name) S 1 42 42 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 9 0 1000 1 2 3";
         let status = "Name:\tstator\nVmSize:\t  2048 kB\nVmRSS:\t  1024 kB\n";
         let limits = "Limit                     Soft Limit           Hard Limit           Units\nMax open files            1024                 524288               files\n";
-        let usage = parse(stat, status, limits, "cpu 1 2\nbtime 1700000000\n");
-        let expected = Usage {
+        let usage = parse_process_usage(stat, status, limits, "cpu 1 2\nbtime 1700000000\n");
+        let expected = ProcessUsage {
             cpu: Some(3.0),
             started: Some(1_700_000_010.0),
             resident: Some(1_048_576.0),
@@ -107,13 +113,16 @@ mod tests {
             most: Some(1024.0),
         };
         assert_eq!(usage, expected);
-        assert_eq!(parse("", "", "Max open files unlimited unlimited files", "()"), Usage::default());
+        assert_eq!(
+            parse_process_usage("", "", "Max open files unlimited unlimited files", "()"),
+            ProcessUsage::default()
+        );
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_is_read() {
-        let usage = read();
+        let usage = read_process_usage();
         assert!(usage.resident.is_some_and(|bytes| bytes > 1e6), "{usage:?}");
         assert!(usage.open.is_some_and(|open| open >= 3.0) && usage.started.is_some(), "{usage:?}");
     }

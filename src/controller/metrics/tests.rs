@@ -1,5 +1,5 @@
 use super::*;
-use crate::controller::board::Entry;
+use crate::controller::sources::registry::RegisteredSource;
 use proptest::prelude::*;
 
 fn key(name: &str) -> SourceKey {
@@ -9,49 +9,49 @@ fn key(name: &str) -> SourceKey {
 /// Everything that can be counted, once, for a source.
 fn everything(metrics: &Metrics, source: &SourceKey) {
     let second = Duration::from_secs(1);
-    Look::ALL.iter().for_each(|look| metrics.looked(source, *look));
-    Ending::ALL.iter().for_each(|ending| metrics.synced(source, *ending, 2, second));
-    Stage::ALL.iter().for_each(|stage| metrics.staged(*stage, second));
-    Apply::ALL.iter().for_each(|apply| metrics.applied("DynamoModel", *apply));
+    Look::ALL.iter().for_each(|look| metrics.record_poll(source, *look));
+    Ending::ALL.iter().for_each(|ending| metrics.record_sync(source, *ending, 2, second));
+    Stage::ALL.iter().for_each(|stage| metrics.record_stage(*stage, second));
+    Apply::ALL.iter().for_each(|apply| metrics.record_apply("DynamoModel", *apply));
     for operation in Operation::ALL {
-        metrics.git(source, *operation, true, second, 100);
+        metrics.record_git_operation(source, *operation, true, second, 100);
     }
-    Delivery::ALL.iter().for_each(|delivery| metrics.delivered(ForgeKind::Gitea, *delivery, second));
-    Previewed::ALL.iter().for_each(|ending| metrics.previewed(*ending, second));
-    Notified::ALL.iter().for_each(|ending| metrics.notified(NotificationKind::Slack, *ending));
-    metrics.look_due(source, Timestamp::UNIX_EPOCH);
-    metrics.well(source, Timestamp::UNIX_EPOCH);
-    metrics.commit_applied(source, second);
-    metrics.commit_healthy(source, second);
-    metrics.drifted(source);
-    metrics.repaired(source);
-    metrics.restarted(source);
-    metrics.models(source, &BTreeMap::from([(Health::Healthy, 3)]));
-    metrics.gpus(source, [("h200_sxm", Gpus::Live, 8), ("my-label", Gpus::Desired, 4), ("unknown", Gpus::Peak, 1)]);
-    metrics.reloaded(true);
-    metrics.kube("apply", 200, second);
-    metrics.kube("get", 0, second);
-    metrics.forge("git.example.com", 201, second, Some(42));
-    metrics.shards(8, 3, 2);
-    metrics.renewed(true);
-    metrics.fenced();
-    metrics.ready(true);
+    Delivery::ALL.iter().for_each(|delivery| metrics.record_delivery(ForgeKind::Gitea, *delivery, second));
+    Previewed::ALL.iter().for_each(|ending| metrics.record_preview(*ending, second));
+    Notified::ALL.iter().for_each(|ending| metrics.record_notification(NotificationKind::Slack, *ending));
+    metrics.set_next_poll(source, Timestamp::UNIX_EPOCH);
+    metrics.record_success(source, Timestamp::UNIX_EPOCH);
+    metrics.record_commit_applied(source, second);
+    metrics.record_commit_healthy(source, second);
+    metrics.record_drift(source);
+    metrics.record_drift_repair(source);
+    metrics.record_restart(source);
+    metrics.set_model_health(source, &BTreeMap::from([(Health::Healthy, 3)]));
+    metrics.set_gpus(source, [("h200_sxm", Gpus::Live, 8), ("my-label", Gpus::Desired, 4), ("unknown", Gpus::Peak, 1)]);
+    metrics.record_reload(true);
+    metrics.record_kube_request("apply", 200, second);
+    metrics.record_kube_request("get", 0, second);
+    metrics.record_forge_request("git.example.com", 201, second, Some(42));
+    metrics.set_shards(8, 3, 2);
+    metrics.record_lease_renewal(true);
+    metrics.record_fenced_write();
+    metrics.set_ready(true);
 }
 
 fn served(metrics: &Metrics, sources: &[&SourceKey]) -> String {
-    let board = Board::default();
+    let board = SourceRegistry::default();
     for key in sources {
         let (_, standing) = tokio::sync::watch::channel(Default::default());
-        board.put(Entry {
+        board.register(RegisteredSource {
             key: (*key).clone(),
             forge: None,
             webhook: None,
             hints: Default::default(),
-            standing,
+            state: standing,
             fence: None,
         });
     }
-    metrics.text(&board, Form::Prometheus).unwrap()
+    metrics.render(&board, ExpositionFormat::Prometheus).unwrap()
 }
 
 #[test]
@@ -60,9 +60,9 @@ fn what_is_served_is_what_is_described() {
     let source = key("models");
     everything(&metrics, &source);
     let text = served(&metrics, &[&source]);
-    let mut missing: BTreeMap<&str, &Described> =
+    let mut missing: BTreeMap<&str, &MetricDefinition> =
         ALL.iter().flat_map(|group| group.families).map(|family| (family.name, family)).collect();
-    let mut now: Option<&Described> = None;
+    let mut now: Option<&MetricDefinition> = None;
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             let (name, help) = rest.split_once(' ').unwrap();
@@ -70,7 +70,7 @@ fn what_is_served_is_what_is_described() {
             assert_eq!(help, format!("{}.", family.meaning));
             now = Some(family);
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
-            assert_eq!(rest, format!("{} {}", now.unwrap().name, now.unwrap().kind.word()));
+            assert_eq!(rest, format!("{} {}", now.unwrap().name, now.unwrap().kind.as_str()));
         } else {
             let family = now.unwrap();
             let (name, labels) = line.split_once('{').unwrap_or((line.split(' ').next().unwrap(), ""));
@@ -97,7 +97,7 @@ fn the_series_of_a_source_go_with_it_and_no_others() {
         |text: &str, source: &str| text.lines().filter(|line| line.contains(&format!("source=\"{source}\""))).count();
     let before = served(&metrics, &[&gone, &stays]);
     assert_eq!(of(&before, "gone"), of(&before, "stays"));
-    metrics.forget(&gone);
+    metrics.remove_source(&gone);
     let after = served(&metrics, &[&stays]);
     assert_eq!((of(&after, "gone"), of(&after, "stays")), (0, of(&before, "stays")));
 }
@@ -106,9 +106,9 @@ fn the_series_of_a_source_go_with_it_and_no_others() {
 fn what_others_choose_makes_no_series_without_end() {
     let metrics = Metrics::default();
     for number in 0..1000_u16 {
-        metrics.forge(&format!("host-{number}"), number, Duration::ZERO, None);
-        metrics.kube("get", 40_000 + number, Duration::ZERO);
-        metrics.gpus(&key("models"), [(format!("label-{number}").as_str(), Gpus::Live, 1)]);
+        metrics.record_forge_request(&format!("host-{number}"), number, Duration::ZERO, None);
+        metrics.record_kube_request("get", 40_000 + number, Duration::ZERO);
+        metrics.set_gpus(&key("models"), [(format!("label-{number}").as_str(), Gpus::Live, 1)]);
     }
     let text = served(&metrics, &[]);
     let series = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
@@ -126,7 +126,7 @@ fn a_queue_is_counted_for_as_long_as_it_is_there() {
     let lengths = std::sync::Arc::new(3_usize);
     for _ in 0..2 {
         let weak = std::sync::Arc::downgrade(&lengths);
-        metrics.sample(Queue::Statuses, move || weak.upgrade().map(|length| *length));
+        metrics.add_queue_probe(Queue::Statuses, move || weak.upgrade().map(|length| *length));
     }
     assert!(served(&metrics, &[]).contains("stator_queue_length{queue=\"statuses\"} 6\n"));
     drop(lengths);
@@ -138,9 +138,9 @@ proptest! {
     #[test]
     fn any_value_is_one_value(name in any::<String>()) {
         let metrics = Metrics::default();
-        metrics.restarted(&key(&name));
-        for form in [Form::Prometheus, Form::OpenMetrics] {
-            let text = metrics.text(&Board::default(), form).unwrap();
+        metrics.record_restart(&key(&name));
+        for form in [ExpositionFormat::Prometheus, ExpositionFormat::OpenMetrics] {
+            let text = metrics.render(&SourceRegistry::default(), form).unwrap();
             let line = text.split('\n').find(|line| line.starts_with("stator_source_restarts_total{")).unwrap();
             let value = name.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
             prop_assert_eq!(line, format!("stator_source_restarts_total{{namespace=\"team\",source=\"{value}\"}} 1"));

@@ -1,7 +1,7 @@
 //! Drift that is told and not put back.
 
 use super::judge::Judged;
-use crate::controller::verdicts::Verdict;
+use crate::controller::report::commit_ledger::CommitVerdict;
 use stator_core::dynamo::health::Health;
 use stator_model::plan::{self, Plan};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ impl Aside {
         let sick = |change: &&plan::Change| change.health.is_some_and(|health| health != Health::Healthy);
         let sick: BTreeSet<&String> = plan.changes.iter().filter(sick).map(|change| &change.model).collect();
         let healthy = drifted.iter().filter(|model| !sick.contains(model)).count();
-        plan.leave_out(drifted);
+        plan.exclude_models(drifted);
         Self { models: drifted.len(), healthy }
     }
 
@@ -29,7 +29,7 @@ impl Aside {
         judged.well += self.healthy;
         judged.not_well += self.models - self.healthy;
         judged.drifted = self.models;
-        if let Verdict::Healthy { models, .. } = &mut judged.verdict {
+        if let CommitVerdict::Healthy { models, .. } = &mut judged.verdict {
             *models += self.models;
         }
     }

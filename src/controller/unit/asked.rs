@@ -1,16 +1,16 @@
 //! What people ask of a source: taken up, answered, and said where it cannot be done.
 
 use super::{Head, Unit};
-use crate::controller::board::Phase;
-use crate::controller::requests::Requests;
-use crate::controller::verdicts::short;
+use crate::controller::report::commit_ledger::commit_label;
+use crate::controller::sources::manual_requests::ManualRequests;
+use crate::controller::sources::registry::SourcePhase;
 use std::collections::BTreeSet;
 use tokio::sync::watch;
 
 impl Unit {
     /// The request that is not answered yet.
-    pub(super) fn pending(&self, asked: &Requests) -> Option<String> {
-        asked.at.clone().filter(|at| self.standing.borrow().handled.as_ref() != Some(at))
+    pub(super) fn pending(&self, asked: &ManualRequests) -> Option<String> {
+        asked.requested_at.clone().filter(|at| self.standing.borrow().handled_request.as_ref() != Some(at))
     }
 
     /// Waits until the repository was looked at after a request came: what is synced then is what it holds by then. Every
@@ -19,7 +19,7 @@ impl Unit {
         &self,
         at: &str,
         looked: &mut watch::Receiver<Option<String>>,
-        requests: &mut watch::Receiver<Requests>,
+        requests: &mut watch::Receiver<ManualRequests>,
     ) -> bool {
         tokio::select! {
             biased;
@@ -31,51 +31,51 @@ impl Unit {
     }
 
     /// Says that a request was carried out, well or not, and what of all that is asked for could not be done.
-    pub(super) fn answer(&self, at: Option<&String>, asked: &Requests, head: Option<&Head>) {
+    pub(super) fn answer(&self, at: Option<&String>, asked: &ManualRequests, head: Option<&Head>) {
         self.stand(|standing| {
             let mut unheard = BTreeSet::new();
             if let Some(head) = head {
-                let newest = short(&head.commit);
-                if let (Some(approval), Some(_)) = (&asked.allow, &standing.held)
+                let newest = commit_label(&head.commit);
+                if let (Some(approval), Some(_)) = (&asked.allow, &standing.hold)
                     && !head.commit.starts_with(&approval.revision)
                 {
                     unheard.insert(format!(
                         "the approval `{}` is of another commit, and lets nothing of {newest} go",
-                        approval.text()
+                        approval.to_annotation()
                     ));
                 }
-                if let (Some(outside), Phase::Window) = (&asked.outside_windows, standing.phase)
+                if let (Some(outside), SourcePhase::WindowClosed) = (&asked.outside_windows, standing.phase)
                     && !head.commit.starts_with(outside)
                 {
                     unheard.insert(format!(
                         "a sync outside the windows was asked for of {}, and the newest commit is {newest}",
-                        short(outside)
+                        commit_label(outside)
                     ));
                 }
             }
             if at.is_some() {
                 match standing.phase {
-                    Phase::Suspended => drop(unheard.insert(
+                    SourcePhase::Suspended => drop(unheard.insert(
                         "a sync was asked for, and the source is suspended: set `spec.suspend` to false".to_owned(),
                     )),
-                    Phase::Window => drop(unheard.insert(format!(
+                    SourcePhase::WindowClosed => drop(unheard.insert(format!(
                         "a sync was asked for, and no sync window is open: annotate the source with {}=<commit> to sync that commit all the same",
-                        crate::controller::requests::OUTSIDE_WINDOWS
+                        crate::controller::sources::manual_requests::OUTSIDE_WINDOWS_ANNOTATION
                     ))),
-                    Phase::Idle | Phase::Reading | Phase::Syncing | Phase::Retrying => {}
+                    SourcePhase::Idle | SourcePhase::Reading | SourcePhase::Syncing | SourcePhase::Retrying => {}
                 }
             } else {
                 // What was said of the last request stays said for as long as it is so.
                 let of_request = |text: &&String| text.starts_with("a sync was asked for");
-                let stays = matches!(standing.phase, Phase::Suspended | Phase::Window);
-                unheard.extend(standing.unheard.iter().filter(|_| stays).filter(of_request).cloned());
+                let stays = matches!(standing.phase, SourcePhase::Suspended | SourcePhase::WindowClosed);
+                unheard.extend(standing.rejected_requests.iter().filter(|_| stays).filter(of_request).cloned());
             }
-            for news in unheard.difference(&standing.unheard) {
+            for news in unheard.difference(&standing.rejected_requests) {
                 tracing::warn!(source = %self.source.key, "{news}");
             }
-            standing.unheard = unheard;
+            standing.rejected_requests = unheard;
             if let Some(at) = at {
-                standing.handled = Some(at.clone());
+                standing.handled_request = Some(at.clone());
             }
         });
     }

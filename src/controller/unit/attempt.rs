@@ -7,27 +7,31 @@ use super::measure::{Marks, Watched};
 use super::progress::{TELL, Waiting, log};
 use super::ready::{Planned, planned};
 use super::{Head, Unit, is_ours};
-use crate::controller::access::Foreign;
-use crate::controller::board::{Counts, HeldBack, Phase, PlanSummary, Problem, Reason, Revision};
-use crate::controller::git::GitError;
-use crate::controller::live::{Held, Live};
+use crate::controller::cache::drift_detector::DriftDetector;
+use crate::controller::cache::{CachedCluster, NamespaceCacheGuard};
 use crate::controller::metrics::{Ending, Stage as Timed};
-use crate::controller::report::Report;
-use crate::controller::requests::ALLOW;
-use crate::controller::sentinel::Sentinel;
-use crate::controller::verdicts::{FirstFinding, ModelVerdict, Stage, Verdict};
+use crate::controller::mirror_handle::GitError;
+use crate::controller::report::commit_ledger::{CommitStage, CommitVerdict, FirstFinding, ModelVerdict};
+use crate::controller::report::commit_reporter::CommitReporter;
+use crate::controller::sources::manual_requests::ALLOW;
+use crate::controller::sources::registry::{
+    ModelHealthCounts, PlanSummary, ProblemReason, RevisionHold, SourcePhase, SourceProblem, TimestampedRevision,
+};
+use crate::controller::sources::tenancy::ForeignNamespaceError;
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use stator_cluster::cluster::ClusterError;
 use stator_cluster::cluster::kube::Fence;
-use stator_cluster::sync::steady::{Shown, Steady};
-use stator_cluster::sync::{self, Aim, Cancel, Desired, GatherError, Progress, SyncOptions, SyncReport};
+use stator_cluster::sync::incremental::{FilteredCluster, IncrementalPlanner};
+use stator_cluster::sync::{
+    self, CancelReason, DesiredState, GatherError, PlanParameters, SyncOptions, SyncProgress, SyncReport,
+};
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;
 use stator_git::forge::StatusState;
 use stator_model::intent::EnvironmentError;
-use stator_model::plan::{self, Action, HoldKind, Plan, Record, Scope, Step};
-use stator_model::render::Target;
+use stator_model::plan::{self, Action, HoldKind, Plan, PlanScope, PlanStep, Record};
+use stator_model::render::RenderTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -64,23 +68,23 @@ enum Carried {
 /// Why an attempt got nowhere. Nothing was written.
 #[derive(Debug)]
 pub(super) struct Stop {
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CommitVerdict,
     /// What to do about it.
     help: String,
     may_pass: bool,
     /// In a word, where the verdict does not say it.
-    reason: Option<Reason>,
+    reason: Option<ProblemReason>,
 }
 
 impl Stop {
     pub(super) fn fault(message: impl Into<String>, help: impl Into<String>, may_pass: bool) -> Self {
-        Self { verdict: Verdict::Fault { message: message.into() }, help: help.into(), may_pass, reason: None }
+        Self { verdict: CommitVerdict::Error { message: message.into() }, help: help.into(), may_pass, reason: None }
     }
 }
 
-impl From<Foreign> for Stop {
-    fn from(foreign: Foreign) -> Self {
-        let reason = Some(Reason::AccessDenied);
+impl From<ForeignNamespaceError> for Stop {
+    fn from(foreign: ForeignNamespaceError) -> Self {
+        let reason = Some(ProblemReason::AccessDenied);
         Self { reason, ..Self::fault(format!("the environment: {foreign}"), foreign.help(), false) }
     }
 }
@@ -93,7 +97,7 @@ impl From<GitError> for Stop {
 
 impl From<GatherError> for Stop {
     fn from(error: GatherError) -> Self {
-        let may_pass = error.cause.may_pass().is_some();
+        let may_pass = error.cause.retry_delay().is_some();
         Self::fault(error.to_string(), error.cause.help().into_owned(), may_pass)
     }
 }
@@ -121,15 +125,15 @@ pub(super) struct Known {
 /// What a unit keeps from one attempt to the next.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    pub(super) sentinel: Sentinel,
+    pub(super) sentinel: DriftDetector,
     /// The namespace that the sentinel watches.
     pub(super) namespace: String,
     /// That namespace, remembered.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<NamespaceCacheGuard>,
     /// What the environment left in other namespaces, as of the first attempt in this one: only a warning hangs from it.
-    pub(super) strays: Option<(Target, Vec<Record>)>,
+    pub(super) strays: Option<(RenderTarget, Vec<Record>)>,
     /// What need not be looked at again.
-    pub(super) steady: Steady,
+    pub(super) steady: IncrementalPlanner,
     /// Repository and environment, as labels of live objects have them.
     pub(super) labels: Option<(String, String)>,
     /// The commit that has had its verdict, and what that stands on.
@@ -161,32 +165,32 @@ impl Unit {
         head: &Head,
         pass: Pass,
         heads: &watch::Receiver<Option<Head>>,
-        report: &mut Report,
+        report: &mut CommitReporter,
         memory: &mut Memory,
     ) -> Attempt {
         let started = Instant::now();
         self.stand(|standing| {
-            standing.phase = Phase::Reading;
+            standing.phase = SourcePhase::Reading;
             if standing.attempted.as_ref().is_none_or(|attempted| attempted.commit != head.commit) {
-                standing.attempted = Some(Revision::now(&head.commit));
+                standing.attempted = Some(TimestampedRevision::now(&head.commit));
             }
         });
         let (mut span, about) = self.begin(head);
         let done = self.carry_out(head, pass, heads.clone(), report, memory).instrument(about.clone()).await;
         let _about = about.enter();
         let took = started.elapsed();
-        let cancelled = || self.metrics.synced(&self.source.key, Ending::Cancelled, 0, took);
+        let cancelled = || self.metrics.record_sync(&self.source.key, Ending::Cancelled, 0, took);
         if self.is_fenced_off() {
             tracing::warn!(source = %self.source.key, revision = head.short(), "{}", ClusterError::Fenced);
-            let refused = self.fence.as_ref().map_or(0, Fence::refused);
-            (0..refused).for_each(|_| self.metrics.fenced());
+            let refused = self.fence.as_ref().map_or(0, Fence::take_refused_writes);
+            (0..refused).for_each(|_| self.metrics.record_fenced_write());
             cancelled();
             return Attempt::Cancelled;
         }
         match done {
             Ok(Carried::Judged(judged, writes)) => {
                 if judged.verdict.state() != StatusState::Success {
-                    span.fail(&judged.verdict.sentence());
+                    span.set_error(&judged.verdict.sentence());
                 }
                 self.conclude(head, report, judged, writes, took)
             }
@@ -202,13 +206,20 @@ impl Unit {
             }
             Err(stop) => {
                 memory.unspoken = Some(Unspoken::All);
-                span.fail(&stop.verdict.sentence());
+                span.set_error(&stop.verdict.sentence());
                 self.stopped(head, report, stop, took)
             }
         }
     }
 
-    fn conclude(&self, head: &Head, report: &mut Report, judged: Judged, writes: usize, took: Duration) -> Attempt {
+    fn conclude(
+        &self,
+        head: &Head,
+        report: &mut CommitReporter,
+        judged: Judged,
+        writes: usize,
+        took: Duration,
+    ) -> Attempt {
         let name = &self.source.key;
         let state = judged.verdict.state();
         let sentence = judged.verdict.sentence();
@@ -217,40 +228,46 @@ impl Unit {
             StatusState::Failure => Ending::Failure,
             StatusState::Error => Ending::Error,
         };
-        self.metrics.synced(name, ending, writes, took);
+        self.metrics.record_sync(name, ending, writes, took);
         let well = state == StatusState::Success;
         if well {
-            self.metrics.well(name, jiff::Timestamp::now());
+            self.metrics.record_success(name, jiff::Timestamp::now());
             tracing::info!(source = %name, revision = head.short(), writes, "{sentence}");
         } else {
             tracing::warn!(source = %name, revision = head.short(), writes, "{sentence}");
         }
         let may_pass = judged.next == Next::Retry;
-        let held = (!judged.held.is_empty()).then(|| HeldBack { guards: judged.held, revision: head.commit.clone() });
+        let held =
+            (!judged.held.is_empty()).then(|| RevisionHold { guards: judged.held, revision: head.commit.clone() });
         let help = match &held {
             Some(held) => self.release(held),
             None => String::new(),
         };
         // A host's page has no room for more than the command.
         let told = match (&judged.verdict, &held) {
-            (Verdict::Held { guard, message }, Some(held)) if self.in_cluster => Verdict::Held {
+            (CommitVerdict::Held { guard, message }, Some(held)) if self.in_cluster => CommitVerdict::Held {
                 guard: guard.clone(),
-                message: format!("{message}: {}", held.command(&self.source.key)),
+                message: format!("{message}: {}", held.release_command(&self.source.key)),
             },
             (verdict, _) => verdict.clone(),
         };
-        let problem = Reason::of(&judged.verdict).map(|reason| Problem { reason, message: sentence, help, may_pass });
+        let problem = ProblemReason::from_verdict(&judged.verdict).map(|reason| SourceProblem {
+            reason,
+            message: sentence,
+            help,
+            is_transient: may_pass,
+        });
         let (models, healthy, not_healthy) = (judged.models_in_all, judged.well, judged.not_well);
         self.judged(&head.commit, judged.verdict.clone(), problem, |standing| {
-            standing.counts = Counts { models, healthy, not_healthy, drifted: judged.drifted };
-            standing.held = held;
+            standing.counts = ModelHealthCounts { models, healthy, not_healthy, drifted: judged.drifted };
+            standing.hold = held;
         });
-        report.models(&head.commit, judged.models);
-        report.ended(&head.commit, told);
+        report.report_models(&head.commit, judged.models);
+        report.report_verdict(&head.commit, told);
         Attempt::Done { next: judged.next, well }
     }
 
-    fn stopped(&self, head: &Head, report: &mut Report, stop: Stop, took: Duration) -> Attempt {
+    fn stopped(&self, head: &Head, report: &mut CommitReporter, stop: Stop, took: Duration) -> Attempt {
         let name = &self.source.key;
         let sentence = stop.verdict.sentence();
         tracing::warn!(source = %name, revision = head.short(), "{sentence}; {}", stop.help);
@@ -258,24 +275,27 @@ impl Unit {
             StatusState::Success | StatusState::Pending | StatusState::Failure => Ending::Failure,
             StatusState::Error => Ending::Error,
         };
-        self.metrics.synced(name, ending, 0, took);
-        let reason = stop.reason.or_else(|| Reason::of(&stop.verdict)).unwrap_or(Reason::ReconciliationFailed);
-        let problem = Problem { reason, message: sentence, help: stop.help, may_pass: stop.may_pass };
-        self.judged(&head.commit, stop.verdict.clone(), Some(problem), |standing| standing.held = None);
-        report.ended(&head.commit, stop.verdict);
+        self.metrics.record_sync(name, ending, 0, took);
+        let reason = stop
+            .reason
+            .or_else(|| ProblemReason::from_verdict(&stop.verdict))
+            .unwrap_or(ProblemReason::ReconciliationFailed);
+        let problem = SourceProblem { reason, message: sentence, help: stop.help, is_transient: stop.may_pass };
+        self.judged(&head.commit, stop.verdict.clone(), Some(problem), |standing| standing.hold = None);
+        report.report_verdict(&head.commit, stop.verdict);
         let next = if stop.may_pass { Next::Retry } else { Next::Await { health: false } };
         Attempt::Done { next, well: false }
     }
 
     /// How what is held back is let go, by whoever may.
-    fn release(&self, held: &HeldBack) -> String {
+    fn release(&self, held: &RevisionHold) -> String {
         if self.in_cluster {
-            let (command, approval) = (held.command(&self.source.key), held.approval());
+            let (command, approval) = (held.release_command(&self.source.key), held.approval_annotation());
             format!(
                 "check that git says what you mean, then run `{command}`, or annotate the source with {ALLOW}={approval}"
             )
         } else {
-            format!("check that git says what you mean, then sync it once by hand with --allow {}", held.words())
+            format!("check that git says what you mean, then sync it once by hand with --allow {}", held.guard_list())
         }
     }
 
@@ -284,13 +304,13 @@ impl Unit {
         head: &Head,
         pass: Pass,
         mut heads: watch::Receiver<Option<Head>>,
-        report: &mut Report,
+        report: &mut CommitReporter,
         memory: &mut Memory,
     ) -> Result<Carried, Stop> {
-        report.progress(&head.commit, Stage::Reading);
+        report.report_progress(&head.commit, CommitStage::Reading);
         let prepared = async {
             let ready = self.ready(&head.commit, Some(report), std::mem::take(&mut memory.steady)).await?;
-            report.progress(&head.commit, Stage::Planning);
+            report.report_progress(&head.commit, CommitStage::Planning);
             let live = self.live(&ready, memory).await?;
             Ok::<_, Stop>((ready, live))
         }
@@ -302,28 +322,28 @@ impl Unit {
         };
         let faulty = faulty(&ready.desired);
         let findings: Vec<Finding> = ready.desired.findings.clone();
-        let aim = Aim {
+        let aim = PlanParameters {
             revision: head.commit.clone(),
             folder: self.folder(ready.named),
             allow: pass.allow,
             prune: self.source.spec.prune.unwrap_or(true),
-            scope: Scope::All,
+            scope: PlanScope::All,
         };
-        let planning = planned(ready, live, aim, self.cluster.remembers(&memory.namespace));
+        let planning = planned(ready, live, aim, self.cluster.is_cached(&memory.namespace));
         let Planned { mut plan, records, portion, steady } = self.staged(Timed::Plan, planning).await?;
         memory.steady = steady;
-        let summary = PlanSummary::of(&head.commit, &plan.summary);
-        let drifted = plan::drifted(&plan, &records);
+        let summary = PlanSummary::from_summary(&head.commit, &plan.summary);
+        let drifted = plan::drifted_models(&plan, &records);
         let drifting = drifted.len() + memory.kept_drifted;
         if drifting > self.standing.borrow().counts.drifted {
-            self.metrics.drifted(&self.source.key);
+            self.metrics.record_drift(&self.source.key);
         }
         let left: BTreeSet<String> = if pass.heal { BTreeSet::new() } else { drifted.keys().cloned().collect() };
-        self.surveyed(&plan, &portion.beside, &left, &mut memory.marks);
+        self.surveyed(&plan, &portion.unchanged, &left, &mut memory.marks);
         let aside = if pass.heal { Aside::default() } else { Aside::take(&mut plan, &left) };
         let disputed = drifted.values().filter(|heals| !**heals && pass.heal).count();
         self.stand(|standing| standing.counts.drifted = drifting);
-        let before = Before::of(&plan, portion.beside.models);
+        let before = Before::of(&plan, portion.unchanged.models);
         memory.unspoken = before.unspoken(&faulty);
         if memory.unspoken.is_none() {
             memory.kept_drifted = 0;
@@ -339,24 +359,26 @@ impl Unit {
             return Ok(Carried::Known { well: known.well, health: known.health });
         }
         if drifted.len() > disputed && pass.heal {
-            self.metrics.repaired(&self.source.key);
+            self.metrics.record_drift_repair(&self.source.key);
         }
         // The plan that finds all done says nothing of what was.
         if !summary.is_empty() || summary.blocked > 0 || known.is_none() {
             self.stand(|standing| standing.plan = Some(summary));
         }
-        let going = plan.changes.iter().filter(|change| matches!(change.step, Step::Delete(_) | Step::Replace { .. }));
+        let going =
+            plan.changes.iter().filter(|change| matches!(change.step, PlanStep::Delete(_) | PlanStep::Replace { .. }));
         let meant: BTreeSet<ObjectIdentity> = going.map(|change| change.object.identity()).collect();
         tracing::info!(source = %self.source.key, revision = head.short(), changing = before.changing(), "syncing");
-        self.phase(Phase::Syncing);
+        self.phase(SourcePhase::Syncing);
         let labels = memory.labels.clone();
         let namespace = memory.namespace.clone();
-        let mut shown = Shown::new(&self.cluster, &namespace, portion.shown.as_ref());
-        shown.also(plan.changes.iter().map(|change| &change.object));
+        let mut shown = FilteredCluster::new(&self.cluster, &namespace, portion.listed_objects.as_ref());
+        shown.include(plan.changes.iter().map(|change| &change.object));
         let watched = self.watched();
         let work = self.sync(head, heads, report, &shown, (plan, records), (&before, &watched));
         let work = self.staged(Timed::Sync, work).boxed();
-        let gone = memory.sentinel.lost(|object| is_ours(object, labels.as_ref()), &meant).boxed();
+        let gone =
+            memory.sentinel.wait_for_unexpected_deletion(|object| is_ours(object, labels.as_ref()), &meant).boxed();
         let outcome = match futures_util::future::select(work, gone).await {
             Either::Left((outcome, _)) => outcome,
             // Between two writes as between any: the next attempt finds what is left.
@@ -388,8 +410,8 @@ impl Unit {
         &self,
         head: &Head,
         mut heads: watch::Receiver<Option<Head>>,
-        report: &mut Report,
-        cluster: &Shown<'_, Live>,
+        report: &mut CommitReporter,
+        cluster: &FilteredCluster<'_, CachedCluster>,
         (plan, records): (Plan, Vec<Record>),
         (before, watched): (&Before, &Watched),
     ) -> SyncReport {
@@ -398,15 +420,15 @@ impl Unit {
         options.wait = true;
         options.prune = self.source.spec.prune.unwrap_or(true);
         options.timeout = self.source.timeout;
-        report.progress(&head.commit, Stage::Applying { models: before.changing() });
+        report.report_progress(&head.commit, CommitStage::Applying { models: before.changing() });
         let name = &self.source.key;
         let waiting: Mutex<Waiting> = Mutex::default();
-        let sink = |event: Progress| {
+        let sink = |event: SyncProgress| {
             log(name, head, &event);
             self.saw(watched, &event);
             waiting.lock().unwrap_or_else(PoisonError::into_inner).tell(event);
         };
-        let mut work = sync::run(cluster, plan, records, options, &sink, cancelled).boxed();
+        let mut work = sync::run_sync(cluster, plan, records, options, &sink, cancelled).boxed();
         let mut told = tokio::time::interval(TELL);
         told.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut stopping = false;
@@ -415,18 +437,18 @@ impl Unit {
                 outcome = &mut work => return outcome,
                 () = self.ending.cancelled(), if !stopping => {
                     stopping = true;
-                    let _ = cancel.send(Some(Cancel::Interrupted));
+                    let _ = cancel.send(Some(CancelReason::Interrupted));
                 }
                 () = overtaken(head, &mut heads), if !stopping => {
                     stopping = true;
                     let revision = heads.borrow().as_ref().map(|now| now.commit.clone()).unwrap_or_default();
                     tracing::info!(source = %name, revision = head.short(), "a newer commit is there: stopping");
-                    let _ = cancel.send(Some(Cancel::Superseded { revision }));
+                    let _ = cancel.send(Some(CancelReason::Superseded { revision }));
                 }
                 _ = told.tick() => {
                     let stage = waiting.lock().unwrap_or_else(PoisonError::into_inner).stage(before.models());
                     if let Some(stage) = stage {
-                        report.progress(&head.commit, stage);
+                        report.report_progress(&head.commit, stage);
                     }
                 }
             }
@@ -445,7 +467,7 @@ pub(super) async fn overtaken(head: &Head, heads: &mut watch::Receiver<Option<He
 }
 
 /// The models that have errors, with their `model.yaml`.
-fn faulty(desired: &Desired) -> BTreeMap<String, String> {
+fn faulty(desired: &DesiredState) -> BTreeMap<String, String> {
     let broken = desired.selection.broken.iter();
     let broken = broken.map(|one| (one.name.clone().unwrap_or_else(|| one.source.clone()), one.source.clone()));
     let refused = desired.rendered.iter().filter(|one| one.findings.iter().any(Finding::is_error));
@@ -453,9 +475,9 @@ fn faulty(desired: &Desired) -> BTreeMap<String, String> {
 }
 
 pub(super) fn without_environment(error: &EnvironmentError, findings: &[Finding]) -> Stop {
-    let verdict = match FirstFinding::of(findings) {
-        Some(first) => Verdict::Invalid(first),
-        None => Verdict::Fault { message: error.to_string() },
+    let verdict = match FirstFinding::from_findings(findings) {
+        Some(first) => CommitVerdict::Invalid(first),
+        None => CommitVerdict::Error { message: error.to_string() },
     };
     let help = match error {
         EnvironmentError::Unknown { .. } | EnvironmentError::Ambiguous { .. } => {

@@ -1,12 +1,12 @@
 //! What may keep the newest commit from being synced at all: a source that is suspended, a signature, a window.
 
 use super::{Head, UNNAMED, Unit};
-use crate::controller::board::{Part, Phase, Problem, Reason};
 use crate::controller::metrics::Operation;
-use crate::controller::report::Report;
-use crate::controller::requests::Requests;
-use crate::controller::verdicts::{Stage, Verdict, short};
-use crate::controller::windows::{self, Gate};
+use crate::controller::report::commit_ledger::{CommitStage, CommitVerdict, commit_label};
+use crate::controller::report::commit_reporter::CommitReporter;
+use crate::controller::sources::manual_requests::ManualRequests;
+use crate::controller::sources::registry::{ProblemReason, ProblemScope, SourcePhase, SourceProblem};
+use crate::controller::sources::sync_windows::{self, SyncWindowState};
 use jiff::Timestamp;
 use stator_git::source::signature::SignatureError;
 use stator_model::intent::Workspace;
@@ -26,17 +26,17 @@ pub(super) enum Leave {
 
 impl Unit {
     /// Says that nothing is done, as the source is suspended.
-    pub(super) fn suspended(&self, head: &Head, report: &mut Report) {
+    pub(super) fn suspended(&self, head: &Head, report: &mut CommitReporter) {
         self.stand(|standing| {
-            standing.phase = Phase::Suspended;
-            standing.opens = None;
+            standing.phase = SourcePhase::Suspended;
+            standing.next_window = None;
         });
-        report.progress(&head.commit, Stage::Suspended);
+        report.report_progress(&head.commit, CommitStage::Suspended);
     }
 
     /// Says that the commit is not to be rendered.
-    pub(super) async fn refused(&self, head: &Head, report: &mut Report, error: &SignatureError) {
-        let verdict = Verdict::Unsigned { message: error.to_string() };
+    pub(super) async fn refused(&self, head: &Head, report: &mut CommitReporter, error: &SignatureError) {
+        let verdict = CommitVerdict::Unsigned { message: error.to_string() };
         let known = self
             .standing
             .borrow()
@@ -44,17 +44,17 @@ impl Unit {
             .as_ref()
             .is_some_and(|known| known.revision == head.commit && known.verdict == verdict);
         if !known {
-            let good = self.good(head).map(|good| format!("; what runs is kept as {} says", short(&good)));
+            let good = self.good(head).map(|good| format!("; what runs is kept as {} says", commit_label(&good)));
             let help = format!("{}{}", error.help(), good.unwrap_or_default());
-            let problem = Problem::lasting(Reason::VerificationFailed, verdict.sentence(), help);
+            let problem = SourceProblem::permanent(ProblemReason::VerificationFailed, verdict.sentence(), help);
             tracing::warn!(source = %self.source.key, revision = head.short(), "{problem}");
-            if !report.is_named() {
-                report.named(&self.environment_at(&head.commit).await).await;
+            if !report.has_environment() {
+                report.set_environment(&self.environment_at(&head.commit).await).await;
             }
-            self.judged(&head.commit, verdict.clone(), Some(problem), |standing| standing.held = None);
+            self.judged(&head.commit, verdict.clone(), Some(problem), |standing| standing.hold = None);
         }
-        report.ended(&head.commit, verdict);
-        self.phase(Phase::Idle);
+        report.report_verdict(&head.commit, verdict);
+        self.phase(SourcePhase::Idle);
     }
 
     /// The only environment of a commit that is not to be rendered: its name is all that is taken from there.
@@ -64,32 +64,38 @@ impl Unit {
         let named = tokio::task::spawn_blocking(move || {
             let mut tree = read.ok()?;
             tree.files.retain(|file| file.path == "stator.yaml");
-            Workspace::parse(&tree).environment(None).ok().map(|selection| selection.name)
+            Workspace::parse(&tree).resolve_environment(None).ok().map(|selection| selection.name)
         });
         named.await.ok().flatten().unwrap_or_else(|| UNNAMED.to_owned())
     }
 
     /// What the windows say. Windows that open every minute take a while to look through, and nobody else waits for that.
-    pub(super) async fn gate(&self, now: Timestamp) -> Gate {
+    pub(super) async fn gate(&self, now: Timestamp) -> SyncWindowState {
         if self.source.windows.is_empty() {
-            return Gate::Open;
+            return SyncWindowState::Open;
         }
         let source = Arc::clone(&self.source);
-        let looked = tokio::task::spawn_blocking(move || windows::gate(&source.windows, now)).await;
+        let looked = tokio::task::spawn_blocking(move || sync_windows::evaluate_windows(&source.windows, now)).await;
         // In doubt nothing is let in; the next look tells.
-        looked.unwrap_or(Gate::Closed(None))
+        looked.unwrap_or(SyncWindowState::Closed(None))
     }
 
     /// Whether a sync of the commit may run now by the source's windows, and by what somebody asked for.
     /// With `settling`, a sync of it has just been through, and only what came of it is to be seen.
-    pub(super) async fn leave(&self, head: &Head, asked: &Requests, settling: bool, report: &mut Report) -> Leave {
+    pub(super) async fn leave(
+        &self,
+        head: &Head,
+        asked: &ManualRequests,
+        settling: bool,
+        report: &mut CommitReporter,
+    ) -> Leave {
         let now = Timestamp::now();
         let opens = match self.gate(now).await {
-            Gate::Open => {
-                self.stand(|standing| (standing.opens, standing.outside_windows) = (None, None));
+            SyncWindowState::Open => {
+                self.stand(|standing| (standing.next_window, standing.outside_windows) = (None, None));
                 return Leave::Free;
             }
-            Gate::Closed(opens) => opens,
+            SyncWindowState::Closed(opens) => opens,
         };
         let meant = asked.outside_windows.as_ref().is_some_and(|revision| head.commit.starts_with(revision));
         // What was let through once is through: drift of it waits for a window as anything else.
@@ -98,22 +104,24 @@ impl Unit {
             if self.standing.borrow().outside_windows.as_ref() != Some(&head.commit) {
                 tracing::warn!(source = %self.source.key, revision = head.short(), "synced outside the sync windows, as somebody asked for");
             }
-            report.outside(&head.commit);
-            self.stand(|standing| (standing.opens, standing.outside_windows) = (opens, Some(head.commit.clone())));
+            report.report_outside_windows(&head.commit);
+            self.stand(|standing| {
+                (standing.next_window, standing.outside_windows) = (opens, Some(head.commit.clone()))
+            });
             return Leave::Outside;
         }
-        if self.standing.borrow().phase != Phase::Window {
+        if self.standing.borrow().phase != SourcePhase::WindowClosed {
             tracing::info!(source = %self.source.key, opens = ?opens.map(|at| at.to_string()), "no window is open");
         }
-        report.progress(&head.commit, Stage::Window { opens: opens.map(|at| at.to_string()) });
+        report.report_progress(&head.commit, CommitStage::WindowClosed { opens: opens.map(|at| at.to_string()) });
         self.stand(|standing| {
-            standing.phase = Phase::Window;
-            standing.opens = opens;
+            standing.phase = SourcePhase::WindowClosed;
+            standing.next_window = opens;
             standing.outside_windows = None;
             if standing.verdict.as_ref().is_some_and(|known| known.revision != head.commit) {
                 standing.verdict = None;
-                standing.held = None;
-                standing.set(Part::Commit, None);
+                standing.hold = None;
+                standing.set_problem(ProblemScope::Commit, None);
             }
         });
         Leave::Closed(opens.and_then(|at| Duration::try_from(at.duration_since(now)).ok()))

@@ -1,11 +1,11 @@
 //! What became of a sync, as a verdict on its commit, and what is to be done next.
 
 use super::keep::Unspoken;
-use crate::controller::verdicts::{FirstFinding, ModelVerdict, Verdict};
+use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding, ModelVerdict};
 use stator_cluster::sync::{ModelOutcome, SyncReport, SyncResult};
 use stator_core::finding::Finding;
-use stator_model::plan::{Action, Change, Hold, HoldKind, Plan, Step};
-use stator_model::present::plan::hold_word;
+use stator_model::plan::{Action, Change, Hold, HoldKind, Plan, PlanStep};
+use stator_model::present::plan::hold_kind_name;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is to be done after an attempt.
@@ -40,8 +40,8 @@ pub(super) struct Before {
 
 impl Before {
     pub(super) fn of(plan: &Plan, beside: usize) -> Self {
-        let changing = plan.changes.iter().filter(|change| change.step != Step::Nothing);
-        let waits = |change: &&Change| change.step == Step::Nothing && is_change(change.action);
+        let changing = plan.changes.iter().filter(|change| change.step != PlanStep::Nothing);
+        let waits = |change: &&Change| change.step == PlanStep::Nothing && is_change(change.action);
         let moving: BTreeSet<&String> = changing.clone().map(|change| &change.model).collect();
         let stuck = plan.changes.iter().filter(waits).map(|change| &change.model);
         Self {
@@ -84,7 +84,7 @@ fn is_change(action: Action) -> bool {
 /// A verdict on a commit.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CommitVerdict,
     pub(super) models: Vec<(String, ModelVerdict)>,
     pub(super) well: usize,
     pub(super) not_well: usize,
@@ -115,20 +115,20 @@ pub(super) fn judge(
         failed.iter().filter(|outcome| outcome.result == SyncResult::Failed && unhealthy(outcome)).collect();
     let blocked: Vec<&&ModelOutcome> =
         failed.iter().filter(|outcome| matches!(outcome.result, SyncResult::Blocked | SyncResult::Cancelled)).collect();
-    let verdict = if let Some(first) = FirstFinding::of(findings) {
-        Verdict::Invalid(first)
+    let verdict = if let Some(first) = FirstFinding::from_findings(findings) {
+        CommitVerdict::Invalid(first)
     } else if let Some(hold) = before.holds.first() {
-        Verdict::Held { guard: hold_word(hold.kind).to_owned(), message: hold.message.clone() }
+        CommitVerdict::Held { guard: hold_kind_name(hold.kind).to_owned(), message: hold.message.clone() }
     } else if let Some(first) = faults.first() {
-        Verdict::Fault { message: format!("{}: {}", first.name, first.message) }
+        CommitVerdict::Error { message: format!("{}: {}", first.name, first.message) }
     } else if let Some(first) = blocked.first() {
-        Verdict::Held { guard: "blocked".to_owned(), message: format!("{}: {}", first.name, first.message) }
+        CommitVerdict::Held { guard: "blocked".to_owned(), message: format!("{}: {}", first.name, first.message) }
     } else if let Some(first) = sick.first() {
-        Verdict::Unhealthy { model: first.name.clone(), why: first.message.clone(), more: sick.len() - 1 }
+        CommitVerdict::Unhealthy { model: first.name.clone(), why: first.message.clone(), more: sick.len() - 1 }
     } else if before.models() == 0 && before.changing() == 0 {
-        Verdict::Nothing
+        CommitVerdict::NoModels
     } else {
-        Verdict::Healthy { models: before.models(), changed: before.changing() }
+        CommitVerdict::Healthy { models: before.models(), changed: before.changing() }
     };
     let health = !sick.is_empty() || !blocked.is_empty();
     let next = if !faults.is_empty() {
@@ -148,7 +148,7 @@ pub(super) fn judge(
     for (model, source) in faulty {
         let own: Vec<Finding> =
             findings.iter().filter(|finding| beside(&finding.location.file, source)).cloned().collect();
-        if let Some(first) = FirstFinding::of(&own) {
+        if let Some(first) = FirstFinding::from_findings(&own) {
             models.push((model.clone(), ModelVerdict::Invalid(first)));
         }
     }
@@ -173,6 +173,6 @@ fn of_model(before: &Before, report: &SyncReport, outcome: &ModelOutcome) -> Mod
         SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred => ModelVerdict::Healthy,
         SyncResult::Blocked | SyncResult::Cancelled => ModelVerdict::Held { message },
         SyncResult::Failed if outcome.is_unhealthy || report.timed_out => ModelVerdict::Unhealthy { why: message },
-        SyncResult::Failed => ModelVerdict::Fault { message },
+        SyncResult::Failed => ModelVerdict::Error { message },
     }
 }

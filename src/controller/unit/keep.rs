@@ -8,12 +8,12 @@ use super::attempt::{Memory, Stop, overtaken};
 use super::ready::{Planned, planned};
 use super::wait::Ears;
 use super::{Head, Unit};
-use crate::controller::verdicts::short;
+use crate::controller::report::commit_ledger::commit_label;
 use futures_util::FutureExt as _;
-use stator_cluster::sync::steady::Steady;
-use stator_cluster::sync::{self, Aim, Cancel, SyncOptions};
-use stator_model::plan::{self, Scope};
-use stator_model::present::count;
+use stator_cluster::sync::incremental::IncrementalPlanner;
+use stator_cluster::sync::{self, CancelReason, PlanParameters, SyncOptions};
+use stator_model::plan::{self, PlanScope};
+use stator_model::present::pluralize;
 use std::collections::BTreeSet;
 use tokio::sync::watch;
 
@@ -38,7 +38,7 @@ impl Unit {
         let Some(good) = self.good(head) else { return };
         if let Err(stop) = self.put_back(&good, unspoken, head, ears, memory).boxed().await {
             let why = stop.verdict.sentence();
-            tracing::warn!(source = %self.source.key, revision = short(&good), "what runs cannot be kept as it was: {why}");
+            tracing::warn!(source = %self.source.key, revision = commit_label(&good), "what runs cannot be kept as it was: {why}");
         }
     }
 
@@ -52,7 +52,7 @@ impl Unit {
     ) -> Result<(), Stop> {
         let mut heads = ears.heads.clone();
         let prepared = async {
-            let ready = self.ready(good, None, Steady::default()).await?;
+            let ready = self.ready(good, None, IncrementalPlanner::default()).await?;
             let live = self.live(&ready, memory).await?;
             Ok::<_, Stop>((ready, live))
         };
@@ -61,42 +61,42 @@ impl Unit {
             () = overtaken(head, &mut heads) => return Ok(()),
             () = self.ending.cancelled() => return Ok(()),
         };
-        let aim = Aim {
+        let aim = PlanParameters {
             revision: good.to_owned(),
             folder: self.folder(ready.named),
             prune: false,
             scope: match unspoken {
-                Unspoken::All => Scope::All,
+                Unspoken::All => PlanScope::All,
                 Unspoken::Models { mut names, sources } => {
                     let there = ready.desired.rendered.iter().filter(|one| sources.contains(&one.source));
                     names.extend(there.map(|one| one.model.clone()));
-                    Scope::Models(names)
+                    PlanScope::Models(names)
                 }
             },
-            ..Aim::default()
+            ..PlanParameters::default()
         };
         let Planned { mut plan, records, .. } = planned(ready, live, aim, false).await?;
-        let drifted: BTreeSet<String> = plan::drifted(&plan, &records).into_keys().collect();
+        let drifted: BTreeSet<String> = plan::drifted_models(&plan, &records).into_keys().collect();
         memory.kept_drifted = if self.heals() { 0 } else { drifted.len() };
         self.stand(|standing| standing.counts.drifted = drifted.len());
         // Whatever else differs is not drift, and is the newest commit's matter.
         let others = plan.changes.iter().map(|change| change.model.clone()).filter(|model| !drifted.contains(model));
         let others: BTreeSet<String> = others.chain(plan.retired.iter().cloned()).collect();
-        plan.leave_out(&others);
+        plan.exclude_models(&others);
         if drifted.is_empty() || !self.heals() {
             return Ok(());
         }
         let mut options = SyncOptions::new(jiff::Timestamp::now(), super::seed());
         options.prune = false;
-        let (cancel, cancelled) = watch::channel(None::<Cancel>);
+        let (cancel, cancelled) = watch::channel(None::<CancelReason>);
         let sink = |_| {};
-        let work = sync::run(&self.cluster, plan, records, options, &sink, cancelled).boxed();
+        let work = sync::run_sync(&self.cluster, plan, records, options, &sink, cancelled).boxed();
         let stop = async {
             tokio::select! {
                 () = overtaken(head, &mut heads) => {}
                 () = self.ending.cancelled() => {}
             }
-            let _ = cancel.send(Some(Cancel::Interrupted));
+            let _ = cancel.send(Some(CancelReason::Interrupted));
             std::future::pending::<()>().await;
         };
         let outcome = tokio::select! {
@@ -106,10 +106,10 @@ impl Unit {
         if outcome.writes == 0 {
             return Ok(());
         }
-        self.metrics.repaired(&self.source.key);
+        self.metrics.record_drift_repair(&self.source.key);
         tracing::info!(
-            source = %self.source.key, revision = short(good), writes = outcome.writes,
-            "live objects of {} are put back as the last good commit says", count(drifted.len(), "model", "models")
+            source = %self.source.key, revision = commit_label(good), writes = outcome.writes,
+            "live objects of {} are put back as the last good commit says", pluralize(drifted.len(), "model", "models")
         );
         self.stand(|standing| standing.counts.drifted = 0);
         Ok(())
@@ -118,7 +118,7 @@ impl Unit {
     /// The last commit that was synced well, where that is known and not this one.
     pub(super) fn good(&self, head: &Head) -> Option<String> {
         let standing = self.standing.borrow();
-        let recalled = standing.recalled.as_ref().and_then(|recalled| recalled.applied.clone());
+        let recalled = standing.previous.as_ref().and_then(|recalled| recalled.applied.clone());
         let applied = standing.applied.as_ref().map(|applied| applied.commit.clone()).or(recalled);
         applied.filter(|good| *good != head.commit)
     }
@@ -126,7 +126,7 @@ impl Unit {
     /// Says which commit live objects are kept at, where the newest one does not speak for all of them.
     pub(super) fn keeping(&self, head: &Head, memory: &Memory) {
         let good = memory.unspoken.as_ref().and_then(|_| self.good(head));
-        self.stand(|standing| standing.kept_at = good);
+        self.stand(|standing| standing.last_known_good = good);
     }
 
     /// Whether drift is put back by itself.

@@ -3,12 +3,12 @@
 
 use super::{Head, Unit};
 use crate::controller::metrics::{Apply, Gpus, Stage};
-use crate::telemetry::UNIT;
-use crate::telemetry::traces::{Origin, Span};
+use crate::telemetry::SPAN_TARGET;
+use crate::telemetry::traces::{TraceContext, TraceSpan};
 use jiff::Timestamp;
-use stator_cluster::sync::{Progress, SyncReport};
+use stator_cluster::sync::{SyncProgress, SyncReport};
 use stator_core::dynamo::health::Health;
-use stator_model::plan::{Action, Beside, Plan};
+use stator_model::plan::{Action, Plan, UnchangedSummary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,14 +25,14 @@ pub(super) fn began(committed: Option<i64>, seen: Timestamp) -> Timestamp {
 
 /// Where the unit's spans belong now. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(in crate::controller) struct Place(Arc<Mutex<Origin>>);
+pub(in crate::controller) struct Place(Arc<Mutex<TraceContext>>);
 
 impl Place {
-    fn get(&self) -> Origin {
+    fn get(&self) -> TraceContext {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, origin: Origin) {
+    fn set(&self, origin: TraceContext) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = origin;
     }
 }
@@ -49,7 +49,7 @@ pub(super) struct Marks {
 /// What happens while a plan is carried out.
 #[derive(Debug)]
 pub(super) struct Watched {
-    origin: Origin,
+    origin: TraceContext,
     began: SystemTime,
     state: Mutex<Seen>,
 }
@@ -58,18 +58,19 @@ pub(super) struct Watched {
 struct Seen {
     /// When something was last written.
     written: Option<Timestamp>,
-    spans: BTreeMap<String, Span>,
+    spans: BTreeMap<String, TraceSpan>,
     waiting: BTreeSet<String>,
 }
 
 impl Unit {
     /// Begins the span of an attempt, and says in the log what its lines are about.
-    pub(super) fn begin(&self, head: &Head) -> (Span, tracing::Span) {
-        let span = Span::begin("attempt", &head.origin).with("source", &self.source.key).with("revision", &head.commit);
-        let origin = span.origin();
+    pub(super) fn begin(&self, head: &Head) -> (TraceSpan, tracing::Span) {
+        let span =
+            TraceSpan::start("attempt", &head.origin).with("source", &self.source.key).with("revision", &head.commit);
+        let origin = span.trace_context();
         let trace = origin.trace_id();
         self.place.set(origin);
-        (span, tracing::error_span!(target: UNIT, "attempt", revision = head.commit, trace_id = trace))
+        (span, tracing::error_span!(target: SPAN_TARGET, "attempt", revision = head.commit, trace_id = trace))
     }
 
     /// Does one part of an attempt, and measures it.
@@ -82,16 +83,16 @@ impl Unit {
             Stage::Plan => "plan",
             Stage::Sync => "sync",
         };
-        let span = Span::begin(name, &self.place.get()).with("source", &self.source.key);
+        let span = TraceSpan::start(name, &self.place.get()).with("source", &self.source.key);
         let done = work.await;
         drop(span);
-        self.metrics.staged(stage, began.elapsed());
+        self.metrics.record_stage(stage, began.elapsed());
         done
     }
 
     /// What a plan says of models and GPUs, before it is carried out, with those `beside` it that nothing changes of; models
     /// that are `left` as they are stay as they were.
-    pub(super) fn surveyed(&self, plan: &Plan, beside: &Beside, left: &BTreeSet<String>, marks: &mut Marks) {
+    pub(super) fn surveyed(&self, plan: &Plan, beside: &UnchangedSummary, left: &BTreeSet<String>, marks: &mut Marks) {
         if beside.models == 0 {
             marks.found.clear();
         }
@@ -107,13 +108,13 @@ impl Unit {
         // What is not in the plan is as it was.
         marks.found.retain(|model, _| !retired.contains(model));
         marks.found.extend(found);
-        self.metrics.models(&self.source.key, &counted(&marks.found));
-        let all = plan.changes.iter().flat_map(|change| &change.gpus_by_sku).chain(&beside.rest.gpus_by_sku);
+        self.metrics.set_model_health(&self.source.key, &counted(&marks.found));
+        let all = plan.changes.iter().flat_map(|change| &change.gpus_by_sku).chain(&beside.totals.gpus_by_sku);
         let gpus = all.flat_map(|(sku, totals)| {
             let states = [(Gpus::Live, totals.before), (Gpus::Desired, totals.after), (Gpus::Peak, totals.peak)];
             states.into_iter().map(move |(state, number)| (sku.as_str(), state, number))
         });
-        self.metrics.gpus(&self.source.key, gpus);
+        self.metrics.set_gpus(&self.source.key, gpus);
     }
 
     /// What a sync made of the models, and how long its commit took.
@@ -126,7 +127,7 @@ impl Unit {
                 *health = Health::Failed;
             }
         }
-        self.metrics.models(&self.source.key, &counted(&marks.found));
+        self.metrics.set_model_health(&self.source.key, &counted(&marks.found));
         if !head.fresh {
             return;
         }
@@ -136,11 +137,11 @@ impl Unit {
             && new(&marks.applied)
         {
             marks.applied = Some(head.commit.clone());
-            self.metrics.commit_applied(&self.source.key, since(written));
+            self.metrics.record_commit_applied(&self.source.key, since(written));
         }
         if well && new(&marks.healthy) {
             marks.healthy = Some(head.commit.clone());
-            self.metrics.commit_healthy(&self.source.key, since(Timestamp::now()));
+            self.metrics.record_commit_healthy(&self.source.key, since(Timestamp::now()));
         }
     }
 
@@ -150,12 +151,12 @@ impl Unit {
     }
 
     /// Something happened while a plan is carried out.
-    pub(super) fn saw(&self, watched: &Watched, event: &Progress) {
+    pub(super) fn saw(&self, watched: &Watched, event: &SyncProgress) {
         match event {
-            Progress::Applied { object, .. } => self.metrics.applied(&object.kind, Apply::Applied),
-            Progress::Deleted { object, .. } => self.metrics.applied(&object.kind, Apply::Deleted),
-            Progress::Retrying { .. } => self.metrics.applied("", Apply::Retried),
-            Progress::Waiting { .. } | Progress::Finished(_) => {}
+            SyncProgress::Applied { object, .. } => self.metrics.record_apply(&object.kind, Apply::Applied),
+            SyncProgress::Deleted { object, .. } => self.metrics.record_apply(&object.kind, Apply::Deleted),
+            SyncProgress::Retrying { .. } => self.metrics.record_apply("", Apply::Retried),
+            SyncProgress::Waiting { .. } | SyncProgress::Finished(_) => {}
         }
         watched.saw(event);
     }
@@ -166,31 +167,33 @@ impl Watched {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn saw(&self, event: &Progress) {
+    fn saw(&self, event: &SyncProgress) {
         let mut seen = self.seen();
-        if matches!(event, Progress::Applied { .. } | Progress::Deleted { .. }) {
+        if matches!(event, SyncProgress::Applied { .. } | SyncProgress::Deleted { .. }) {
             seen.written = Some(Timestamp::now());
         }
         if self.origin.trace_id().is_none() {
             return;
         }
         match event {
-            Progress::Applied { model, .. } | Progress::Deleted { model, .. } | Progress::Retrying { model, .. } => {
-                let begin = || Span::begin_at("apply", &self.origin, self.began).with("model", model);
+            SyncProgress::Applied { model, .. }
+            | SyncProgress::Deleted { model, .. }
+            | SyncProgress::Retrying { model, .. } => {
+                let begin = || TraceSpan::start_at("apply", &self.origin, self.began).with("model", model);
                 seen.spans.entry(model.clone()).or_insert_with(begin);
             }
-            Progress::Waiting { model, .. } => {
+            SyncProgress::Waiting { model, .. } => {
                 if seen.waiting.insert(model.clone()) {
                     // What was there of the model ends with this.
-                    seen.spans.insert(model.clone(), Span::begin("wait", &self.origin).with("model", model));
+                    seen.spans.insert(model.clone(), TraceSpan::start("wait", &self.origin).with("model", model));
                 }
             }
-            Progress::Finished(outcome) => {
+            SyncProgress::Finished(outcome) => {
                 seen.waiting.remove(&outcome.name);
                 if let Some(mut span) = seen.spans.remove(&outcome.name)
                     && !outcome.result.is_success()
                 {
-                    span.fail(&outcome.message);
+                    span.set_error(&outcome.message);
                 }
             }
         }

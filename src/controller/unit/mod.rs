@@ -32,17 +32,17 @@ mod stand;
 mod wait;
 
 use super::backoff::Backoff;
-use super::board::{Board, Phase, Standing};
-use super::file::Source;
-use super::git::Git;
-use super::hints::Hints;
-use super::live::Live;
+use super::cache::CachedCluster;
 use super::metrics::Metrics;
-use super::report::{Report, Start};
-use super::requests::Requests;
-use super::sentinel::Sighting;
-use super::windows::Gate;
-use crate::telemetry::traces::Origin;
+use super::mirror_handle::MirrorHandle;
+use crate::controller::cache::drift_detector::DriftSignal;
+use crate::controller::report::commit_reporter::{CommitReporter, InitialStatus};
+use crate::controller::sources::file::ResolvedSource;
+use crate::controller::sources::hints::SourceHints;
+use crate::controller::sources::manual_requests::ManualRequests;
+use crate::controller::sources::registry::{SourcePhase, SourceRegistry, SourceState};
+use crate::controller::sources::sync_windows::SyncWindowState;
+use crate::telemetry::traces::TraceContext;
 pub(super) use attempt::seed;
 use attempt::{Attempt, Memory, Pass};
 use futures_util::FutureExt as _;
@@ -91,7 +91,7 @@ pub(super) struct Head {
     /// Whether it was pushed while somebody looked: then it is measured how long it takes.
     fresh: bool,
     /// The look that found it.
-    origin: Origin,
+    origin: TraceContext,
 }
 
 impl Head {
@@ -103,21 +103,21 @@ impl Head {
 /// One source, and all that it works with.
 #[derive(Clone, Debug)]
 pub(super) struct Unit {
-    pub(super) source: Arc<Source>,
-    pub(super) git: Git,
-    pub(super) cluster: Live,
+    pub(super) source: Arc<ResolvedSource>,
+    pub(super) git: MirrorHandle,
+    pub(super) cluster: CachedCluster,
     /// What the writes ask; nothing where this works alone.
     pub(super) fence: Option<Fence>,
     /// What cluster this is, where nobody said which one to use: an environment that asks for another one is refused.
     pub(super) implied: Option<String>,
-    pub(super) hints: Arc<Hints>,
+    pub(super) hints: Arc<SourceHints>,
     /// Who hears what is news.
-    pub(super) board: Arc<Board>,
+    pub(super) board: Arc<SourceRegistry>,
     /// Whether the source is an object of a cluster, which people annotate.
     pub(super) in_cluster: bool,
     /// What people ask of the source.
-    pub(super) requests: watch::Receiver<Requests>,
-    pub(super) standing: watch::Sender<Standing>,
+    pub(super) requests: watch::Receiver<ManualRequests>,
+    pub(super) standing: watch::Sender<SourceState>,
     pub(super) metrics: Arc<Metrics>,
     /// Where its spans belong now.
     pub(super) place: Place,
@@ -139,10 +139,10 @@ pub(super) enum Ended {
 
 impl Unit {
     /// Works until it is told to end; with `once`, until the newest commit has had its verdict.
-    pub(super) async fn run(&self, mut report: Report, once: bool) -> Ended {
+    pub(super) async fn run(&self, mut report: CommitReporter, once: bool) -> Ended {
         let (heads, newest) = watch::channel(None);
         let previews = (!once).then(|| self.preview(&report, newest.clone()));
-        let wanted = report.wanted();
+        let wanted = report.desired_statuses();
         let ended = {
             let (looks, looked) = watch::channel(None);
             let posted = Posted::of(&report);
@@ -166,11 +166,11 @@ impl Unit {
             previews.ended(FAREWELL).await;
         }
         // Where the host was never asked for the newest commit, there is nothing to look back from.
-        let is_open = once && wanted.start() == Some(Start::Open);
+        let is_open = once && wanted.initial_status() == Some(InitialStatus::Unconcluded);
         if is_open && tokio::time::timeout(FAREWELL, self.look_back(heads.subscribe(), &wanted)).await.is_err() {
             tracing::warn!(source = %self.source.key, "not all older commits were asked for in time; the next start does");
         }
-        report.settled(FAREWELL).await;
+        report.wait_until_posted(FAREWELL).await;
         ended
     }
 
@@ -178,7 +178,7 @@ impl Unit {
         &self,
         heads: watch::Receiver<Option<Head>>,
         mut looked: watch::Receiver<Option<String>>,
-        report: &mut Report,
+        report: &mut CommitReporter,
         once: bool,
     ) -> Ended {
         let mut ears = Ears { heads, requests: self.requests.clone() };
@@ -218,9 +218,9 @@ impl Unit {
             };
             if current.as_ref() != Some(&head.commit) {
                 let first = current.is_none();
-                report.seen(&head.commit, &self.before(&head), first).await;
+                report.report_commit(&head.commit, &self.before(&head), first).await;
                 if first && self.anew {
-                    report.reopened(&head.commit);
+                    report.reopen_commit(&head.commit);
                 }
                 fresh = !(first && self.is_old(&head));
                 was_closed = false;
@@ -247,7 +247,7 @@ impl Unit {
                 memory.unspoken = Some(Unspoken::All);
                 self.keeping(&head, &memory);
                 let drifted = self.drifted(&head, &mut ears, &mut memory, false, &mut repairs).boxed();
-                if drifted.await.is_some() && self.gate(Timestamp::now()).await == Gate::Open {
+                if drifted.await.is_some() && self.gate(Timestamp::now()).await == SyncWindowState::Open {
                     self.keep(&head, &ears, &mut memory).boxed().await;
                 }
                 continue;
@@ -262,22 +262,22 @@ impl Unit {
                 continue;
             }
             if std::mem::take(&mut was_closed) {
-                report.reopened(&head.commit);
+                report.reopen_commit(&head.commit);
             }
-            if asked.allow.as_ref().is_some_and(|approval| !approval.of(&head.commit).is_empty())
-                && self.standing.borrow().held.as_ref().is_some_and(|held| held.revision == head.commit)
+            if asked.allow.as_ref().is_some_and(|approval| !approval.approved_kinds(&head.commit).is_empty())
+                && self.standing.borrow().hold.as_ref().is_some_and(|held| held.revision == head.commit)
             {
-                report.reopened(&head.commit);
+                report.reopen_commit(&head.commit);
             }
             let pass = Pass {
-                allow: asked.allow.as_ref().map(|approval| approval.of(&head.commit)).unwrap_or_default(),
+                allow: asked.allow.as_ref().map(|approval| approval.approved_kinds(&head.commit)).unwrap_or_default(),
                 heal: fresh || at.is_some() || self.heals(),
             };
             let attempt = self.attempt(&head, pass, &ears.heads, report, &mut memory).boxed();
             let (next, well) = match attempt.await {
                 Attempt::Cancelled if self.ending.is_cancelled() || self.is_fenced_off() => return Ended::Told,
                 Attempt::Lost => {
-                    self.change(&head, &mut ears, Some(repairs.pause())).await;
+                    self.change(&head, &mut ears, Some(repairs.next_pause())).await;
                     continue;
                 }
                 Attempt::Cancelled => continue,
@@ -294,19 +294,19 @@ impl Unit {
                     fresh = false;
                     retries.reset();
                     // A cluster that changes what it is told would be told for ever.
-                    let pause = if repairs.tries() == 0 { Duration::ZERO } else { repairs.pause() };
-                    let _ = repairs.pause();
+                    let pause = if repairs.attempts() == 0 { Duration::ZERO } else { repairs.next_pause() };
+                    let _ = repairs.next_pause();
                     if !pause.is_zero() {
                         self.change(&head, &mut ears, Some(pause)).await;
                     }
                 }
                 Next::Retry => {
-                    self.phase(Phase::Retrying);
-                    self.change(&head, &mut ears, Some(retries.pause())).await;
+                    self.phase(SourcePhase::Retrying);
+                    self.change(&head, &mut ears, Some(retries.next_pause())).await;
                 }
                 Next::Await { health } => {
                     fresh = false;
-                    self.phase(Phase::Idle);
+                    self.phase(SourcePhase::Idle);
                     retries.reset();
                     if !mended || repaired.elapsed() > QUIET {
                         repairs.reset();
@@ -314,7 +314,7 @@ impl Unit {
                     }
                     let drifted = self.drifted(&head, &mut ears, &mut memory, health, &mut repairs).boxed();
                     if let Some(sighting) = drifted.await {
-                        if sighting != Sighting::Status {
+                        if sighting != DriftSignal::Status {
                             mended = true;
                             repaired = Instant::now();
                         }
@@ -327,21 +327,21 @@ impl Unit {
 
     /// Whether another replica may be at work on this source by now: nothing that is found here counts any more.
     fn is_fenced_off(&self) -> bool {
-        self.fence.as_ref().is_some_and(|fence| !fence.holds())
+        self.fence.as_ref().is_some_and(|fence| !fence.is_valid())
     }
 
     /// The commits that an earlier process, or another replica, may have said something of: what the mirror last had, what
     /// the source's status names, and what the newest one was made on top of.
     fn before(&self, head: &Head) -> BTreeSet<String> {
-        let recalled = self.standing.borrow().recalled.clone().unwrap_or_default();
-        let all = [head.previous.clone(), head.parent.clone(), recalled.seen, recalled.judged];
+        let recalled = self.standing.borrow().previous.clone().unwrap_or_default();
+        let all = [head.previous.clone(), head.parent.clone(), recalled.seen, recalled.judged_commit];
         all.into_iter().flatten().filter(|commit| *commit != head.commit).collect()
     }
 
     /// Whether an earlier process has taken the commit up, as far as anybody knows.
     fn is_old(&self, head: &Head) -> bool {
         let standing = self.standing.borrow();
-        let recalled = standing.recalled.as_ref().and_then(|recalled| recalled.applied.as_ref());
+        let recalled = standing.previous.as_ref().and_then(|recalled| recalled.applied.as_ref());
         let before = standing.applied.as_ref().map(|applied| &applied.commit).or(recalled);
         before.or(head.previous.as_ref()) == Some(&head.commit)
     }
@@ -361,7 +361,7 @@ impl Unit {
 fn is_ours(object: &Object, labels: Option<&(String, String)>) -> bool {
     let found = object.labels();
     labels.is_some_and(|(repository, environment)| {
-        found.get(kinds::LABEL_MANAGED_BY) == Some(&kinds::MANAGER)
+        found.get(kinds::LABEL_MANAGED_BY) == Some(&kinds::FIELD_MANAGER)
             && found.get(kinds::LABEL_REPOSITORY) == Some(&repository.as_str())
             && found.get(kinds::LABEL_ENVIRONMENT) == Some(&environment.as_str())
     })

@@ -5,9 +5,9 @@
 
 use super::{Head, Unit};
 use crate::controller::backoff::Backoff;
-use crate::controller::git::GitError;
 use crate::controller::metrics::Operation;
-use crate::controller::report::{Start, Wanted};
+use crate::controller::mirror_handle::GitError;
+use crate::controller::report::commit_reporter::{DesiredStatuses, InitialStatus};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -27,10 +27,10 @@ enum Trouble {
 
 impl Unit {
     /// Looks back once, and ends when every commit that was left without an end is about to have one.
-    pub(super) async fn look_back(&self, mut heads: watch::Receiver<Option<Head>>, wanted: &Wanted) {
-        let start = wanted.started().await;
+    pub(super) async fn look_back(&self, mut heads: watch::Receiver<Option<Head>>, wanted: &DesiredStatuses) {
+        let start = wanted.wait_for_initial().await;
         let head = heads.wait_for(Option::is_some).await.ok().and_then(|head| head.clone());
-        let (Some(Start::Open), Some(head)) = (start, head) else { return };
+        let (Some(InitialStatus::Unconcluded), Some(head)) = (start, head) else { return };
         let mut backoff = Backoff::new(FIRST, LONGEST);
         loop {
             let said = match self.looked_back(&head, wanted).await {
@@ -44,29 +44,29 @@ impl Unit {
                 Err(Trouble::Forge(error)) => error,
             };
             tracing::debug!(source = %self.source.key, error = said, "older commits are asked for again");
-            tokio::time::sleep(backoff.pause()).await;
+            tokio::time::sleep(backoff.next_pause()).await;
         }
     }
 
-    async fn looked_back(&self, head: &Head, wanted: &Wanted) -> Result<(), Trouble> {
+    async fn looked_back(&self, head: &Head, wanted: &DesiredStatuses) -> Result<(), Trouble> {
         let newest = head.commit.clone();
-        let line = self.git.with(Operation::Fetch, move |mirror| mirror.lineage(&newest, FAR));
+        let line = self.git.with(Operation::Fetch, move |mirror| mirror.first_parent_history(&newest, FAR));
         let mut commits = line.await.map_err(Trouble::Git)?;
         // What was pushed over is in no line.
         let aside: Vec<String> = self.before(head).into_iter().filter(|commit| !commits.contains(commit)).collect();
         let mut ended = 0;
         commits.retain(|commit| *commit != head.commit);
         for commit in std::iter::once(&head.commit).chain(&aside) {
-            wanted.recall(commit).await.map_err(Trouble::Forge)?;
+            wanted.recall_statuses(commit).await.map_err(Trouble::Forge)?;
         }
         for commit in &commits {
-            ended += usize::from(wanted.recall(commit).await.map_err(Trouble::Forge)?);
-            wanted.post();
+            ended += usize::from(wanted.recall_statuses(commit).await.map_err(Trouble::Forge)?);
+            wanted.post_all();
             if ended == ENOUGH {
                 break;
             }
         }
-        wanted.post();
+        wanted.post_all();
         Ok(())
     }
 }

@@ -2,13 +2,13 @@
 
 use super::{Head, Unit};
 use crate::controller::backoff::Backoff;
-use crate::controller::git::Git;
-use crate::controller::hints::Hints;
-use crate::controller::preview::{Previews, Settings};
-use crate::controller::report::{Host, PREFIX, Report};
-use crate::controller::sources::SourceKey;
+use crate::controller::mirror_handle::MirrorHandle;
+use crate::controller::report::commit_reporter::{CommitReporter, DEFAULT_CONTEXT_PREFIX, SourceForge};
+use crate::controller::report::preview::{PreviewRunner, PreviewSettings};
+use crate::controller::sources::hints::SourceHints;
+use crate::controller::sources::resolved_source::SourceKey;
 use stator_git::source::model_source::Reference;
-use stator_model::present::preview::Marker;
+use stator_model::present::preview::CommentMarker;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -42,17 +42,17 @@ impl Beside {
 #[derive(Clone)]
 struct Kit {
     source: SourceKey,
-    host: Host,
-    git: Git,
-    settings: Settings,
-    hints: Arc<Hints>,
+    host: SourceForge,
+    git: MirrorHandle,
+    settings: PreviewSettings,
+    hints: Arc<SourceHints>,
     ending: CancellationToken,
 }
 
 impl Unit {
     /// Starts the source's previews, where it asks for them and its git host can be talked to. They know of each commit
     /// that `heads` is told of.
-    pub(super) fn preview(&self, report: &Report, heads: watch::Receiver<Option<Head>>) -> Beside {
+    pub(super) fn preview(&self, report: &CommitReporter, heads: watch::Receiver<Option<Head>>) -> Beside {
         let mut tasks = JoinSet::new();
         if let Some(kit) = self.kit(report) {
             let (tips, tip) = watch::channel(None);
@@ -62,7 +62,7 @@ impl Unit {
         Beside { tasks }
     }
 
-    fn kit(&self, report: &Report) -> Option<Kit> {
+    fn kit(&self, report: &CommitReporter) -> Option<Kit> {
         let spec = &self.source.spec;
         let (true, Reference::Branch(branch), Some(host)) = (spec.previews, &spec.reference, report.host()) else {
             return None;
@@ -70,15 +70,19 @@ impl Unit {
         // Whoever previews another environment of the repository, from another cluster perhaps, has a comment of his own.
         let environment = spec.environment.as_ref().map(|name| name.as_str());
         let scope = [self.source.key.namespace.as_str(), self.source.key.name.as_str()].into_iter().chain(environment);
-        let settings = Settings {
-            scope: Marker::scope(scope),
+        let settings = PreviewSettings {
+            scope: CommentMarker::scope(scope),
             branch: branch.clone(),
             folder: self.source.folder.clone(),
             environment: spec.environment.as_ref().map(ToString::to_string),
             namespace: spec.target_namespace.clone(),
-            prefix: spec.forge.as_ref().and_then(|forge| forge.context.clone()).unwrap_or_else(|| PREFIX.to_owned()),
+            prefix: spec
+                .forge
+                .as_ref()
+                .and_then(|forge| forge.context.clone())
+                .unwrap_or_else(|| DEFAULT_CONTEXT_PREFIX.to_owned()),
             link: None,
-            every: self.source.interval.unwrap_or(EVERY),
+            poll_interval: self.source.interval.unwrap_or(EVERY),
             fence: host.fence.clone(),
         };
         Some(Kit {
@@ -113,8 +117,9 @@ async fn tell(mut heads: watch::Receiver<Option<Head>>, tips: watch::Sender<Opti
 async fn keep(kit: Kit, tip: watch::Receiver<Option<String>>) {
     let mut backoff = Backoff::new(FIRST, LONGEST);
     loop {
-        let Host { forge, poster, budget, fence: _, metrics } = kit.host.clone();
-        let previews = Previews::new(forge, kit.git.clone(), poster, budget, kit.settings.clone()).counting(metrics);
+        let SourceForge { forge, poster, budget, fence: _, metrics } = kit.host.clone();
+        let previews =
+            PreviewRunner::new(forge, kit.git.clone(), poster, budget, kit.settings.clone()).with_metrics(metrics);
         let mut task = JoinSet::new();
         task.spawn(previews.run(Arc::clone(&kit.hints), tip.clone(), kit.ending.clone()).in_current_span());
         match task.join_next().await {
@@ -124,7 +129,7 @@ async fn keep(kit: Kit, tip: watch::Receiver<Option<String>>) {
             Some(Ok(()) | Err(_)) | None => return,
         }
         tokio::select! {
-            () = tokio::time::sleep(backoff.pause()) => {}
+            () = tokio::time::sleep(backoff.next_pause()) => {}
             () = kit.ending.cancelled() => return,
         }
     }

@@ -1,9 +1,9 @@
 //! What a sync that is under way says: to the log, and to the status of its commit.
 
 use super::Head;
-use crate::controller::sources::SourceKey;
-use crate::controller::verdicts::Stage;
-use stator_cluster::sync::Progress;
+use crate::controller::report::commit_ledger::CommitStage;
+use crate::controller::sources::resolved_source::SourceKey;
+use stator_cluster::sync::SyncProgress;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,39 +19,41 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn tell(&mut self, event: Progress) {
+    pub(super) fn tell(&mut self, event: SyncProgress) {
         match event {
-            Progress::Waiting { model, .. } => {
+            SyncProgress::Waiting { model, .. } => {
                 self.any = true;
                 self.open.insert(model, ());
             }
-            Progress::Finished(outcome) => {
+            SyncProgress::Finished(outcome) => {
                 self.open.remove(&outcome.name);
                 self.healthy += usize::from(outcome.result.is_success());
             }
-            Progress::Applied { .. } | Progress::Deleted { .. } | Progress::Retrying { .. } => {}
+            SyncProgress::Applied { .. } | SyncProgress::Deleted { .. } | SyncProgress::Retrying { .. } => {}
         }
     }
 
     /// How far a sync of so many models is; nothing before one is waited for.
-    pub(super) fn stage(&self, models: usize) -> Option<Stage> {
+    pub(super) fn stage(&self, models: usize) -> Option<CommitStage> {
         let first = self.open.keys().next().cloned();
-        self.any.then_some(Stage::Waiting { healthy: self.healthy, models, first })
+        self.any.then_some(CommitStage::Waiting { healthy: self.healthy, models, first })
     }
 }
 
 /// Writes one step of a sync to the log.
-pub(super) fn log(source: &SourceKey, head: &Head, event: &Progress) {
+pub(super) fn log(source: &SourceKey, head: &Head, event: &SyncProgress) {
     let revision = head.short();
     match event {
-        Progress::Applied { model, object } => tracing::info!(%source, revision, model, "applied {object}"),
-        Progress::Deleted { model, object } => tracing::info!(%source, revision, model, "deleted {object}"),
-        Progress::Retrying { model, message } => tracing::warn!(%source, revision, model, "trying again: {message}"),
-        Progress::Waiting { model, message } => tracing::debug!(%source, revision, model, "{message}"),
-        Progress::Finished(outcome) if outcome.result.is_success() => {
+        SyncProgress::Applied { model, object } => tracing::info!(%source, revision, model, "applied {object}"),
+        SyncProgress::Deleted { model, object } => tracing::info!(%source, revision, model, "deleted {object}"),
+        SyncProgress::Retrying { model, message } => {
+            tracing::warn!(%source, revision, model, "trying again: {message}")
+        }
+        SyncProgress::Waiting { model, message } => tracing::debug!(%source, revision, model, "{message}"),
+        SyncProgress::Finished(outcome) if outcome.result.is_success() => {
             tracing::debug!(%source, revision, model = outcome.name, "{}", outcome.result);
         }
-        Progress::Finished(outcome) => {
+        SyncProgress::Finished(outcome) => {
             tracing::warn!(%source, revision, model = outcome.name, "{}: {}", outcome.result, outcome.message);
         }
     }

@@ -4,12 +4,12 @@
 use super::attempt::{Memory, Stop, panicked, too_slow, without_environment};
 use super::{UNNAMED, Unit};
 use crate::controller::metrics::{Operation, Stage};
-use crate::controller::report::Report;
+use crate::controller::report::commit_reporter::CommitReporter;
 use futures_util::FutureExt as _;
-use stator_cluster::sync::steady::{Portion, Shown, Steady};
-use stator_cluster::sync::{self, Aim, Desired, Gathered};
-use stator_core::dynamo::kinds::Kind;
-use stator_model::intent::{Selection, Workspace};
+use stator_cluster::sync::incremental::{FilteredCluster, IncrementalPlanner, PlanDelta};
+use stator_cluster::sync::{self, DesiredState, GatheredState, PlanParameters};
+use stator_core::dynamo::kinds::ObjectKind;
+use stator_model::intent::{ResolvedEnvironment, Workspace};
 use stator_model::plan::{self, Plan, PlanInput, Record};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ const LEARN: Duration = Duration::from_secs(60);
 
 /// A commit, rendered: all of it, or what is to be looked at.
 pub(super) struct Ready {
-    pub(super) desired: Desired,
+    pub(super) desired: DesiredState,
     /// What of it is to be looked at.
-    portion: Portion,
-    steady: Steady,
+    portion: PlanDelta,
+    steady: IncrementalPlanner,
     /// Whether the repository has a name of its own.
     pub(super) named: bool,
 }
@@ -37,29 +37,29 @@ impl Unit {
     }
 
     /// What is live of an environment, with a watch on it from before the look.
-    pub(super) async fn live(&self, ready: &Ready, memory: &mut Memory) -> Result<Gathered, Stop> {
+    pub(super) async fn live(&self, ready: &Ready, memory: &mut Memory) -> Result<GatheredState, Stop> {
         let target = &ready.desired.target;
         if memory.namespace != target.namespace {
             memory.sentinel.close();
             memory.namespace = target.namespace.clone();
-            memory.held = Some(self.cluster.hold(&memory.namespace));
+            memory.held = Some(self.cluster.cache_namespace(&memory.namespace));
         }
         memory.labels = Some((target.repository.clone(), target.environment.clone()));
         let look = async {
             memory.sentinel.open(&self.cluster, &memory.namespace).await;
             let strays = match memory.strays.take() {
                 Some((of, strays)) if of == *target => strays,
-                Some(_) | None => sync::strays(&self.cluster, target).boxed().await,
+                Some(_) | None => sync::find_orphaned_records(&self.cluster, target).boxed().await,
             };
             memory.strays = Some((target.clone(), strays.clone()));
-            let shown = Shown::new(&self.cluster, &memory.namespace, ready.portion.shown.as_ref());
-            ready.desired.look_beside(&shown, strays).boxed().await
+            let shown = FilteredCluster::new(&self.cluster, &memory.namespace, ready.portion.listed_objects.as_ref());
+            ready.desired.gather_live_with_orphans(&shown, strays).boxed().await
         };
         let look = self.staged(Stage::Look, tokio::time::timeout(LOOK, look));
         let live = look.await.map_err(|_| too_slow("the cluster was not read", LOOK))??;
-        match ready.portion.shown {
-            None => memory.sentinel.remember(&live.live),
-            Some(_) => memory.sentinel.remember_more(&live.live),
+        match ready.portion.listed_objects {
+            None => memory.sentinel.set_baseline(&live.live),
+            Some(_) => memory.sentinel.extend_baseline(&live.live),
         }
         Ok(live)
     }
@@ -69,8 +69,8 @@ impl Unit {
     pub(super) async fn ready(
         &self,
         commit: &str,
-        mut report: Option<&mut Report>,
-        mut steady: Steady,
+        mut report: Option<&mut CommitReporter>,
+        mut steady: IncrementalPlanner,
     ) -> Result<Ready, Stop> {
         let (commit, folder) = (commit.to_owned(), self.source.folder.clone());
         let tree = self.git.with(Operation::Read, move |mirror| mirror.tree(&commit, &folder));
@@ -78,12 +78,12 @@ impl Unit {
         let environment = self.source.spec.environment.as_ref().map(ToString::to_string);
         let ground = format!("{environment:?}\n{:?}", self.source.spec.target_namespace);
         let cut = tokio::task::spawn_blocking(move || {
-            let cut = steady.cut(tree, &ground);
+            let cut = steady.snapshot(tree, &ground);
             (steady, Arc::new(cut))
         });
         let (mut steady, cut) = cut.await.map_err(|_| panicked("reading the files"))?;
         let survey = match steady.target() {
-            Some(target) => self.cluster.survey(&target.namespace, &sync::labels_of(target)).await,
+            Some(target) => self.cluster.list_versions(&target.namespace, &sync::environment_labels(target)).await,
             None => None,
         };
         let namespace = steady.target().map(|target| target.namespace.clone()).unwrap_or_default();
@@ -93,10 +93,10 @@ impl Unit {
             let (cut, survey, namespace) = (Arc::clone(&cut), Arc::clone(&survey), namespace.clone());
             let (cluster, environment, more) = (self.cluster.clone(), environment.clone(), also.clone());
             let selected = tokio::task::spawn_blocking(move || {
-                let read = |kind: &Kind, name: &str| cluster.peek(&namespace, kind, name);
-                let portion = steady.part(&cut, survey.as_deref(), &more, &read);
+                let read = |kind: &ObjectKind, name: &str| cluster.get_cached(&namespace, kind, name);
+                let portion = steady.delta(&cut, survey.as_deref(), &more, &read);
                 let workspace = Workspace::parse(&portion.tree);
-                let selection = workspace.environment(environment.as_deref());
+                let selection = workspace.resolve_environment(environment.as_deref());
                 (steady, portion, selection, workspace.is_named(), workspace.findings)
             });
             let (known, portion, selection, named, findings) =
@@ -105,29 +105,29 @@ impl Unit {
                 Ok(selection) => selection,
                 Err(error) => {
                     if let Some(report) = report {
-                        report.named(UNNAMED).await;
+                        report.set_environment(UNNAMED).await;
                     }
                     return Err(without_environment(&error, &findings));
                 }
             };
             if let Some(report) = &mut report {
-                report.named(&selection.name).boxed().await;
+                report.set_environment(&selection.name).boxed().await;
                 self.stand(|standing| standing.environment = Some(selection.name.clone()));
             }
             self.settle(&mut selection)?;
-            let learn = sync::desired::learn(&self.cluster, &mut selection);
+            let learn = sync::desired::detect_platform(&self.cluster, &mut selection);
             let learned = tokio::time::timeout(LEARN, learn).await;
             learned.map_err(|_| too_slow("the cluster did not say what it has", LEARN))?;
             let rendered = tokio::task::spawn_blocking(move || {
-                let desired = Desired::of(selection);
-                let clashes = known.clashes(&portion, &desired);
+                let desired = DesiredState::render(selection);
+                let clashes = known.conflicting_folders(&portion, &desired);
                 (known, portion, desired, clashes)
             });
             let (mut known, portion, desired, clashes) =
                 self.staged(Stage::Render, rendered).await.map_err(|_| panicked("rendering"))?;
             if known.target().is_some_and(|target| *target != desired.target) {
                 // Everything is rendered another way: the cluster has something that it did not have before.
-                known.forget();
+                known.reset();
                 steady = known;
                 continue;
             }
@@ -141,7 +141,7 @@ impl Unit {
     }
 
     /// What the source says goes over what the repository says.
-    fn settle(&self, selection: &mut Selection) -> Result<(), Stop> {
+    fn settle(&self, selection: &mut ResolvedEnvironment) -> Result<(), Stop> {
         let spec = &self.source.spec;
         if let (Some(asked), Some(refusal)) = (&selection.environment.context, &self.implied) {
             return Err(Stop::fault(
@@ -154,7 +154,7 @@ impl Unit {
             selection.environment.namespace = namespace.clone();
         }
         // Before anything of the cluster is read.
-        self.source.access.judge(selection.environment.namespace.as_str())?;
+        self.source.access.check_namespace(selection.environment.namespace.as_str())?;
         if let Some(guards) = &spec.guards {
             selection.guards.max_deletions = guards.max_deletions.or(selection.guards.max_deletions);
             selection.guards.max_gpus = guards.max_gpus.or(selection.guards.max_gpus);
@@ -168,19 +168,24 @@ pub(super) struct Planned {
     pub(super) plan: Plan,
     /// The records that a sync starts from.
     pub(super) records: Vec<Record>,
-    pub(super) portion: Portion,
-    pub(super) steady: Steady,
+    pub(super) portion: PlanDelta,
+    pub(super) steady: IncrementalPlanner,
 }
 
 /// Plans on a thread that may take its time. `learns` says whether what needs no second look is noted.
-pub(super) async fn planned(ready: Ready, live: Gathered, aim: Aim, learns: bool) -> Result<Planned, Stop> {
+pub(super) async fn planned(
+    ready: Ready,
+    live: GatheredState,
+    aim: PlanParameters,
+    learns: bool,
+) -> Result<Planned, Stop> {
     let planned = tokio::task::spawn_blocking(move || {
         let Ready { desired, portion, mut steady, named: _ } = ready;
         let target = desired.target.clone();
-        let input = PlanInput { beside: portion.beside.clone(), ..desired.input(live, aim) };
-        let plan = plan::plan(&input);
+        let input = PlanInput { unchanged: portion.unchanged.clone(), ..desired.into_plan_input(live, aim) };
+        let plan = plan::build_plan(&input);
         if learns {
-            steady.learn(&portion, &target, &input, &plan);
+            steady.remember_plan(&portion, &target, &input, &plan);
         }
         let own = |record: &Record| record.repository == input.repository && record.environment == input.environment;
         let records = input.records.into_iter().filter(|record| own(record)).collect();

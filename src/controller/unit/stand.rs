@@ -3,30 +3,33 @@
 use super::attempt::Memory;
 use super::judge::Judged;
 use super::{Head, Unit};
-use crate::controller::board::{Judgement, Part, Phase, Problem, Revision, Shown, Standing, Statuses};
-use crate::controller::news::{self, ModelName};
-use crate::controller::report::Report;
-use crate::controller::verdicts::{MOST_MODELS, Verdict};
+use crate::controller::report::commit_ledger::{CommitVerdict, MAX_MODEL_STATUSES};
+use crate::controller::report::commit_reporter::CommitReporter;
+use crate::controller::sources::registry::source_events::{self, ModelName};
+use crate::controller::sources::registry::{
+    ProblemScope, RevisionVerdict, ShownStatus, SourcePhase, SourceProblem, SourceState, StatusPostingState,
+    TimestampedRevision,
+};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 impl Unit {
     /// Changes how the source stands. What that means to people is told at once; a change that changes nothing is none.
-    pub(super) fn stand(&self, change: impl FnOnce(&mut Standing)) {
+    pub(super) fn stand(&self, change: impl FnOnce(&mut SourceState)) {
         self.standing.send_if_modified(|standing| {
             let before = standing.clone();
             change(standing);
             let differs = before != *standing;
             if differs {
-                for news in news::between(&self.source.key, &before, standing) {
-                    self.board.tell(news);
+                for news in source_events::diff_states(&self.source.key, &before, standing) {
+                    self.board.publish_event(news);
                 }
             }
             differs
         });
     }
 
-    pub(super) fn phase(&self, phase: Phase) {
+    pub(super) fn phase(&self, phase: SourcePhase) {
         self.stand(|standing| standing.phase = phase);
     }
 
@@ -34,29 +37,29 @@ impl Unit {
     pub(super) fn judged(
         &self,
         commit: &str,
-        verdict: Verdict,
-        problem: Option<Problem>,
-        more: impl FnOnce(&mut Standing),
+        verdict: CommitVerdict,
+        problem: Option<SourceProblem>,
+        more: impl FnOnce(&mut SourceState),
     ) {
         self.stand(|standing| {
             let same =
                 standing.verdict.as_ref().is_some_and(|known| known.revision == commit && known.verdict == verdict);
             if !same {
-                standing.verdict = Some(Judgement { revision: commit.to_owned(), verdict, at: Timestamp::now() });
+                standing.verdict = Some(RevisionVerdict { revision: commit.to_owned(), verdict, at: Timestamp::now() });
             }
             match &problem {
                 Some(_) => standing.failures = standing.failures.saturating_add(1),
                 None => {
-                    if !standing.problems.contains_key(&Part::Repository) {
+                    if !standing.problems.contains_key(&ProblemScope::Repository) {
                         standing.failures = 0;
                     }
-                    standing.kept_at = None;
+                    standing.last_known_good = None;
                     if standing.applied.as_ref().is_none_or(|applied| applied.commit != commit) {
-                        standing.applied = Some(Revision::now(commit));
+                        standing.applied = Some(TimestampedRevision::now(commit));
                     }
                 }
             }
-            standing.set(Part::Commit, problem);
+            standing.set_problem(ProblemScope::Commit, problem);
             more(standing);
         });
     }
@@ -64,14 +67,14 @@ impl Unit {
     /// Tells of models whose end is another one than it was. Of many at once, the first by name.
     pub(super) fn tell_models(&self, head: &Head, judged: &Judged, memory: &mut Memory) {
         memory.told.retain(|model, _| judged.models.iter().any(|(name, _)| name == model));
-        for (name, verdict) in judged.models.iter().take(MOST_MODELS) {
+        for (name, verdict) in judged.models.iter().take(MAX_MODEL_STATUSES) {
             if memory.told.get(name) == Some(verdict) {
                 continue;
             }
             memory.told.insert(name.clone(), verdict.clone());
             let model = ModelName { namespace: memory.namespace.clone(), name: name.clone() };
-            if let Some(news) = news::of_model(&self.source.key, &head.commit, model, verdict) {
-                self.board.tell(news);
+            if let Some(news) = source_events::model_event(&self.source.key, &head.commit, model, verdict) {
+                self.board.publish_event(news);
             }
         }
     }
@@ -83,12 +86,13 @@ impl Unit {
             let now = state.borrow_and_update().clone();
             let newest = self.standing.borrow().seen.as_ref().map(|seen| seen.commit.clone());
             let shown = newest.and_then(|commit| {
-                let status = report.wanted.shown(&commit)?;
-                Some(Shown { revision: commit, status })
+                let status = report.wanted.posted_status(&commit)?;
+                Some(ShownStatus { revision: commit, status })
             });
             self.stand(|standing| {
                 let shown = shown.or(standing.statuses.shown.take());
-                standing.statuses = Statuses { shown, open: now.open, given_up: now.given_up, problem: now.stopped };
+                standing.statuses =
+                    StatusPostingState { shown, pending: now.pending, given_up: now.given_up, problem: now.stopped };
             });
             if state.changed().await.is_err() {
                 return std::future::pending().await;
@@ -99,12 +103,12 @@ impl Unit {
 
 /// What is posted, to be watched.
 pub(super) struct Posted {
-    wanted: crate::controller::report::Wanted,
-    state: Option<watch::Receiver<crate::controller::poster::PosterState>>,
+    wanted: crate::controller::report::commit_reporter::DesiredStatuses,
+    state: Option<watch::Receiver<crate::controller::report::status_poster::PosterState>>,
 }
 
 impl Posted {
-    pub(super) fn of(report: &Report) -> Self {
-        Self { wanted: report.wanted(), state: report.host().map(|host| host.poster.state()) }
+    pub(super) fn of(report: &CommitReporter) -> Self {
+        Self { wanted: report.desired_statuses(), state: report.host().map(|host| host.poster.state()) }
     }
 }

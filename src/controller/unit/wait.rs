@@ -3,8 +3,8 @@
 use super::attempt::Memory;
 use super::{Head, Unit, is_ours};
 use crate::controller::backoff::Backoff;
-use crate::controller::requests::Requests;
-use crate::controller::sentinel::Sighting;
+use crate::controller::cache::drift_detector::DriftSignal;
+use crate::controller::sources::manual_requests::ManualRequests;
 use stator_core::object::Object;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -21,7 +21,7 @@ pub(super) struct Ears {
     /// The newest commit.
     pub(super) heads: watch::Receiver<Option<Head>>,
     /// What people ask for.
-    pub(super) requests: watch::Receiver<Requests>,
+    pub(super) requests: watch::Receiver<ManualRequests>,
 }
 
 impl Ears {
@@ -59,15 +59,15 @@ impl Unit {
         memory: &mut Memory,
         health: bool,
         repairs: &mut Backoff,
-    ) -> Option<Sighting> {
+    ) -> Option<DriftSignal> {
         let labels = memory.labels.clone();
         let ours = |object: &Object| is_ours(object, labels.as_ref());
         let blind = !memory.sentinel.is_open();
         let sight = async {
             loop {
-                match memory.sentinel.wait(&ours).await {
-                    Sighting::Status if !health => {}
-                    sighting @ (Sighting::Drift | Sighting::Status | Sighting::Lost) => break sighting,
+                match memory.sentinel.next_signal(&ours).await {
+                    DriftSignal::Status if !health => {}
+                    sighting @ (DriftSignal::Drift | DriftSignal::Status | DriftSignal::Lost) => break sighting,
                 }
             }
         };
@@ -75,7 +75,7 @@ impl Unit {
             if blind {
                 // Without a watch, looking again from time to time is all that is left.
                 tokio::time::sleep(BLIND).await;
-                return Sighting::Lost;
+                return DriftSignal::Lost;
             }
             sight.await
         };
@@ -86,16 +86,16 @@ impl Unit {
         };
         let pause = match sighting {
             // What is told of a look is not put back, so it cannot come back either.
-            Sighting::Status => {
+            DriftSignal::Status => {
                 memory.look_closely();
                 STATUSES
             }
-            Sighting::Drift | Sighting::Lost => {
-                if sighting == Sighting::Drift {
+            DriftSignal::Drift | DriftSignal::Lost => {
+                if sighting == DriftSignal::Drift {
                     tracing::info!(source = %self.source.key, revision = head.short(), "live objects were changed");
                 }
-                let pause = if repairs.tries() == 0 { DEBOUNCE } else { DEBOUNCE.max(repairs.pause()) };
-                let _ = repairs.pause();
+                let pause = if repairs.attempts() == 0 { DEBOUNCE } else { DEBOUNCE.max(repairs.next_pause()) };
+                let _ = repairs.next_pause();
                 pause
             }
         };

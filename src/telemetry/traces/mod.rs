@@ -7,43 +7,45 @@
 
 mod client;
 
-use client::Client;
+use client::OtlpHttpClient;
 use opentelemetry::trace::{Span as _, SpanContext, Status, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Context, KeyValue, global};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use stator_git::source::transport::http::{Http, HttpSettings};
+use stator_git::source::transport::http::{HttpClient, HttpSettings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// Whether anybody takes spans.
-static ON: AtomicBool = AtomicBool::new(false);
+static EXPORT_ENABLED: AtomicBool = AtomicBool::new(false);
 /// Batches that were sent, and that were not.
-static SENT: AtomicU64 = AtomicU64::new(0);
-static FAILED: AtomicU64 = AtomicU64::new(0);
+static SENT_BATCHES: AtomicU64 = AtomicU64::new(0);
+static FAILED_BATCHES: AtomicU64 = AtomicU64::new(0);
 
 /// Batches of spans since the process started, where there is a collector: those that were taken, and those that were not.
-pub fn exports() -> Option<(u64, u64)> {
-    ON.load(Ordering::Relaxed).then(|| (SENT.load(Ordering::Relaxed), FAILED.load(Ordering::Relaxed)))
+pub fn export_counts() -> Option<(u64, u64)> {
+    EXPORT_ENABLED
+        .load(Ordering::Relaxed)
+        .then(|| (SENT_BATCHES.load(Ordering::Relaxed), FAILED_BATCHES.load(Ordering::Relaxed)))
 }
 
-/// Traces that run. To be [ended](Traces::ended), or what waits is lost.
+/// Traces that run. To be [ended](Traces::shutdown), or what waits is lost.
 #[derive(Debug)]
-pub struct Traces {
+pub struct TracePipeline {
     provider: SdkTracerProvider,
 }
 
-impl Traces {
+impl TracePipeline {
     /// Starts, where the variables say where to. Must be called inside a runtime.
     ///
     /// # Errors
     /// What is wrong with the variables. No value of theirs is in it.
     pub fn start() -> Result<Option<Self>, String> {
-        Self::by(&|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
+        Self::from_variables(&|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
     }
 
-    fn by(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
+    fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let of_traces = |name: &str| {
             variable(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"))
                 .or_else(|| variable(&format!("OTEL_EXPORTER_OTLP_{name}")))
@@ -64,9 +66,9 @@ impl Traces {
             Some(path) => fs_err::read(path).map_err(|error| format!("OTEL_EXPORTER_OTLP_CERTIFICATE: {error}"))?,
             None => Vec::new(),
         };
-        let settings = HttpSettings { roots, whole: Some(client::DEADLINE), ..HttpSettings::default() };
-        let http = Http::new("the collector", &settings).map_err(|error| error.to_string())?;
-        let client = Client::new(http, tokio::runtime::Handle::current());
+        let settings = HttpSettings { roots, total_timeout: Some(client::EXPORT_TIMEOUT), ..HttpSettings::default() };
+        let http = HttpClient::new("the collector", &settings).map_err(|error| error.to_string())?;
+        let client = OtlpHttpClient::new(http, tokio::runtime::Handle::current());
         // What is wrong with an address or a header may be quoted, and both may be secret.
         let unusable = |_| {
             "OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_HEADERS cannot be used: write the collector's URL, and headers as `name=value,name=value`".to_owned()
@@ -83,12 +85,12 @@ impl Traces {
         let provider =
             SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build()).build();
         global::set_tracer_provider(provider.clone());
-        ON.store(true, Ordering::Relaxed);
+        EXPORT_ENABLED.store(true, Ordering::Relaxed);
         Ok(Some(Self { provider }))
     }
 
     /// Sends what waits, but not for long.
-    pub async fn ended(self, deadline: Duration) {
+    pub async fn shutdown(self, deadline: Duration) {
         let ended = tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(deadline));
         // What the collector did not take by then is lost, which the last line of the exporter has said.
         let _ = tokio::time::timeout(deadline + Duration::from_secs(1), ended).await;
@@ -97,9 +99,9 @@ impl Traces {
 
 /// Where a span stands among others: what is begun below it carries on its trace. Without a collector it is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin(Option<SpanContext>);
+pub struct TraceContext(Option<SpanContext>);
 
-impl Origin {
+impl TraceContext {
     /// The trace's name in hexadecimal digits, where there is one: for lines of the log.
     pub fn trace_id(&self) -> Option<String> {
         self.0.as_ref().filter(|context| context.is_sampled()).map(|context| context.trace_id().to_string())
@@ -108,17 +110,17 @@ impl Origin {
 
 /// A span: from when it was begun to when it is dropped.
 #[derive(Debug)]
-pub struct Span(Option<global::BoxedSpan>);
+pub struct TraceSpan(Option<global::BoxedSpan>);
 
-impl Span {
+impl TraceSpan {
     /// Begins below another one, or a trace of its own where that is nothing.
-    pub fn begin(name: &'static str, origin: &Origin) -> Self {
-        Self::begin_at(name, origin, SystemTime::now())
+    pub fn start(name: &'static str, origin: &TraceContext) -> Self {
+        Self::start_at(name, origin, SystemTime::now())
     }
 
     /// The same, for what began a while ago.
-    pub fn begin_at(name: &'static str, origin: &Origin, at: SystemTime) -> Self {
-        if !ON.load(Ordering::Relaxed) {
+    pub fn start_at(name: &'static str, origin: &TraceContext, at: SystemTime) -> Self {
+        if !EXPORT_ENABLED.load(Ordering::Relaxed) {
             return Self(None);
         }
         let tracer = global::tracer("stator");
@@ -129,26 +131,26 @@ impl Span {
 
     /// With what it is about.
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
-        self.set(name, value);
+        self.set_attribute(name, value);
         self
     }
 
     /// Adds what it is about.
-    pub fn set(&mut self, name: &'static str, value: impl ToString) {
+    pub fn set_attribute(&mut self, name: &'static str, value: impl ToString) {
         if let Some(span) = &mut self.0 {
             span.set_attribute(KeyValue::new(name, value.to_string()));
         }
     }
 
     /// It ended badly, for a reason without a secret.
-    pub fn fail(&mut self, why: &str) {
+    pub fn set_error(&mut self, why: &str) {
         if let Some(span) = &mut self.0 {
             span.set_status(Status::error(why.to_owned()));
         }
     }
 
     /// For what is begun below it.
-    pub fn origin(&self) -> Origin {
-        Origin(self.0.as_ref().map(|span| span.span_context().clone()))
+    pub fn trace_context(&self) -> TraceContext {
+        TraceContext(self.0.as_ref().map(|span| span.span_context().clone()))
     }
 }

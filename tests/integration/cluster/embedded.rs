@@ -135,8 +135,8 @@ async fn a_watcher_hears_of_writes_hand_edits_and_hand_deletes() {
 #[tokio::test]
 async fn a_watcher_that_falls_behind_is_told_to_list_again() {
     let folder = Folder::new();
-    let options = stator_cluster::cluster::embedded::Options { watch_capacity: 3, ..Default::default() };
-    let cluster = stator_cluster::cluster::embedded::Embedded::open(folder.dir.path(), options).unwrap();
+    let options = stator_cluster::cluster::embedded::EmbeddedOptions { watch_capacity: 3, ..Default::default() };
+    let cluster = stator_cluster::cluster::embedded::EmbeddedCluster::open(folder.dir.path(), options).unwrap();
     let mut events = cluster.watch(&[kinds::GRAPH], None).await.unwrap();
     for number in 0..6 {
         apply(&cluster, graph(&format!("g{number}"), 1)).await;
@@ -151,10 +151,10 @@ async fn a_watcher_that_falls_behind_is_told_to_list_again() {
 /// A disk that is full after so many more writes.
 struct Full(std::sync::atomic::AtomicI64);
 
-impl stator_cluster::cluster::embedded::Disk for Full {
+impl stator_cluster::cluster::embedded::FileWriter for Full {
     fn replace(&self, path: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
         if self.0.fetch_sub(1, std::sync::atomic::Ordering::SeqCst) > 0 {
-            return stator_cluster::cluster::embedded::Atomic.replace(path, bytes);
+            return stator_cluster::cluster::embedded::AtomicFileWriter.replace(path, bytes);
         }
         // As far as a real one comes: half a temporary file.
         let half = path.with_file_name(".stator-write-half");
@@ -163,7 +163,7 @@ impl stator_cluster::cluster::embedded::Disk for Full {
     }
 
     fn remove(&self, path: &std::path::Path) -> std::io::Result<()> {
-        stator_cluster::cluster::embedded::Atomic.remove(path)
+        stator_cluster::cluster::embedded::AtomicFileWriter.remove(path)
     }
 }
 
@@ -171,8 +171,8 @@ impl stator_cluster::cluster::embedded::Disk for Full {
 async fn a_full_disk_is_said_and_loses_nothing() {
     let folder = Folder::new();
     let disk = std::sync::Arc::new(Full(1.into()));
-    let options = stator_cluster::cluster::embedded::Options { disk, ..Default::default() };
-    let cluster = stator_cluster::cluster::embedded::Embedded::open(folder.dir.path(), options).unwrap();
+    let options = stator_cluster::cluster::embedded::EmbeddedOptions { files: disk, ..Default::default() };
+    let cluster = stator_cluster::cluster::embedded::EmbeddedCluster::open(folder.dir.path(), options).unwrap();
     let first = apply(&cluster, graph("llama", 1)).await.object;
     let error = super::scenario::try_apply(&cluster, graph("llama", 2), "stator").await.unwrap_err();
     let ClusterError::Storage { message } = error else { panic!("{error}") };

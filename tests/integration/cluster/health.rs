@@ -2,7 +2,7 @@
 
 use super::place::{Namespaces, Place as _};
 use super::whole::words::Shop;
-use crate::testbed::{Player, Recording, Row};
+use crate::testbed::{ObjectRecording, RecordedVersion, RecordingPlayer};
 use stator_cluster::cluster::Cluster as _;
 use stator_cluster::sync::{SyncReport, SyncResult};
 use stator_core::dynamo::health::{self, Health};
@@ -14,10 +14,10 @@ use std::time::Duration;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_healthy_at_an_old_generation_during_a_roll_or_while_it_goes() {
     let Some(place) = Namespaces::of("health-of-recordings").await else { return };
-    for recording in Recording::all() {
+    for recording in ObjectRecording::all() {
         let first = &recording.rows[0];
         let name = first.object_name().to_owned();
-        let player = Player::new(place.plane.admin().await, place.home(), &recording, &name);
+        let player = RecordingPlayer::new(place.plane.admin().await, place.home(), &recording, &name);
         let reference = ObjectRef {
             api_version: first.object["apiVersion"].as_str().unwrap().to_owned(),
             kind: first.object["kind"].as_str().unwrap().to_owned(),
@@ -27,7 +27,7 @@ async fn nothing_is_healthy_at_an_old_generation_during_a_roll_or_while_it_goes(
         let (mut generation, mut going) = (0, false);
         for row in &recording.rows {
             if row.generation() > generation && !row.deleting() {
-                player.user(row, kinds::MANAGER).await;
+                player.user(row, kinds::FIELD_MANAGER).await;
                 generation = row.generation();
             }
             if row.deleting() && !going {
@@ -40,11 +40,11 @@ async fn nothing_is_healthy_at_an_old_generation_during_a_roll_or_while_it_goes(
                 break;
             };
             assert_eq!(live.is_deleting(), row.deleting(), "{}", recording.name);
-            let verdict = health::judge(&live, Some(generation));
+            let verdict = health::assess_health(&live, Some(generation));
             let healthy = verdict.health == Health::Healthy;
             assert_eq!(healthy, row.serves(), "{} {verdict:?}\n{:#}", recording.name, row.object["status"]);
             // What the API server makes of a status leaves nothing of the reasons out.
-            let recorded = health::judge(&Object::from_value(row.object.clone()).unwrap(), Some(generation));
+            let recorded = health::assess_health(&Object::from_value(row.object.clone()).unwrap(), Some(generation));
             assert_eq!(verdict, recorded, "{}", recording.name);
         }
     }
@@ -53,8 +53,8 @@ async fn nothing_is_healthy_at_an_old_generation_during_a_roll_or_while_it_goes(
 /// A model whose graph has the components of a recording.
 struct Scene<'a> {
     shop: Shop<'a, Namespaces>,
-    player: Player,
-    recording: Recording,
+    player: RecordingPlayer,
+    recording: ObjectRecording,
     serving: &'static str,
 }
 
@@ -63,8 +63,8 @@ const DISAGGREGATED: &str = "{prefill: {replicas: 1}, decode: {replicas: 1}}";
 
 impl<'a> Scene<'a> {
     async fn new(place: &'a Namespaces, recording: &str, serving: &'static str) -> Self {
-        let recording = Recording::of(recording);
-        let player = Player::new(place.plane.admin().await, place.home(), &recording, "llama");
+        let recording = ObjectRecording::of(recording);
+        let player = RecordingPlayer::new(place.plane.admin().await, place.home(), &recording, "llama");
         let scene = Self { shop: Shop::new(place, &[]), player, recording, serving };
         scene.model("");
         scene
@@ -78,7 +78,7 @@ impl<'a> Scene<'a> {
 
     /// Syncs and waits while the operator is played, once the sync has brought the object to a new generation. The wait
     /// must end with the first row that serves, and not before.
-    async fn sync_while(&self, rows: &[Row], timeout: Duration) -> SyncReport {
+    async fn sync_while(&self, rows: &[RecordedVersion], timeout: Duration) -> SyncReport {
         let before = self.player.generation().await;
         let plan = self.shop.plan(&[]).await;
         let work = self.shop.wait_within(plan, timeout);
@@ -103,7 +103,7 @@ impl<'a> Scene<'a> {
             report = &mut work => {
                 // A watch may be faster than this test; the row that it saw must be one that serves.
                 let live = self.shop.graph("llama").await;
-                assert_eq!(health::judge(&live, None).health, Health::Healthy, "it ended early: {report:#?}");
+                assert_eq!(health::assess_health(&live, None).health, Health::Healthy, "it ended early: {report:#?}");
                 assert!(operator.await, "it ended before anything served: {report:#?}");
                 report
             }
@@ -174,6 +174,6 @@ async fn what_is_being_deleted_is_not_healthy() {
     let stuck = scene.shop.wait_within(plan, Duration::from_secs(3)).await;
     assert!(!stuck.is_success(), "{stuck:#?}");
     insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Failed timed out after 3s; DynamoGraphDeployment prod/llama is still there, being deleted (waiting for finalizer nvidia.com/finalizer)");
-    assert_eq!(health::judge(&live, None).health, Health::Progressing);
+    assert_eq!(health::assess_health(&live, None).health, Health::Progressing);
     assert_eq!(live.kind(), GRAPH.kind);
 }

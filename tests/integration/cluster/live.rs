@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
-use stator_cluster::cluster::{ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use stator_cluster::cluster::{ApplyRequest, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ async fn take(memory: &Remembered, real: &impl Cluster, step: Step) {
                 resource_version: known.resource_version().map(str::to_owned),
             };
             match memory.cluster().delete(&reference, &meant).await {
-                Ok(Deleted::Gone | Deleted::Absent) => {
+                Ok(DeleteOutcome::Gone | DeleteOutcome::Absent) => {
                     let read = memory.cluster().get(&reference).await.unwrap();
                     assert!(read.is_none_or(|read| read.uid() != known.uid()), "what we deleted is gone for us");
                 }

@@ -2,22 +2,22 @@
 
 use super::scenario::{Folder, apply, graph, live, object, try_apply, with};
 use serde_json::{Value, json};
-use stator_cluster::cluster::embedded::operator::{Operator, OperatorHandle};
-use stator_cluster::cluster::embedded::{Embedded, Part};
-use stator_cluster::cluster::{Cluster, ClusterError, Deleted, Preconditions};
+use stator_cluster::cluster::embedded::operator::{OperatorHandle, SimulatedOperator};
+use stator_cluster::cluster::embedded::{EmbeddedCluster, ObjectPart};
+use stator_cluster::cluster::{Cluster, ClusterError, DeleteOutcome, Preconditions};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use std::time::{Duration, Instant};
 
 fn operated() -> (Folder, OperatorHandle) {
     let folder = Folder::new();
-    let handle = Operator::start(folder.cluster.clone(), 200.0);
+    let handle = SimulatedOperator::start(folder.cluster.clone(), 200.0);
     (folder, handle)
 }
 
 /// Waits until an object is as it should be.
 async fn until(
-    cluster: &Embedded,
+    cluster: &EmbeddedCluster,
     reference: &ObjectRef,
     what: &str,
     good: impl Fn(Option<&Object>) -> bool,
@@ -33,7 +33,7 @@ async fn until(
     }
 }
 
-async fn successful(cluster: &Embedded, object: &Object) -> Object {
+async fn successful(cluster: &EmbeddedCluster, object: &Object) -> Object {
     let generation = object.generation().unwrap();
     let good = |now: Option<&Object>| {
         now.is_some_and(|now| now.status()["state"] == "successful" && now.status()["observedGeneration"] == generation)
@@ -63,7 +63,7 @@ async fn a_graph_comes_up_rolls_and_goes() {
     assert_eq!(again.outcome, stator_cluster::cluster::ApplyOutcome::Unchanged, "nothing of the operator's is drift");
 
     let gone = cluster.delete(&rolled.reference(), &Preconditions::default()).await.unwrap();
-    assert!(matches!(gone, Deleted::Pending(_)));
+    assert!(matches!(gone, DeleteOutcome::Pending(_)));
     until(cluster, &rolled.reference(), "gone", |now| now.is_none()).await;
 }
 
@@ -113,7 +113,7 @@ async fn a_scaling_adapter_scales_its_component_and_goes_with_the_graph() {
     );
 
     let autoscaler = |value: &mut Value| value["spec"]["replicas"] = json!(3);
-    cluster.update(&adapter, Part::Main, "autoscaler", autoscaler).await.unwrap();
+    cluster.update(&adapter, ObjectPart::Main, "autoscaler", autoscaler).await.unwrap();
     let three = |now: Option<&Object>| {
         now.is_some_and(|now| {
             now.status()["components"]["worker"]["readyReplicas"] == 3 && now.status()["state"] == "successful"
@@ -183,10 +183,10 @@ async fn an_operator_that_was_away_goes_on_where_it_was() {
     let folder = Folder::new();
     let first = apply(&folder.cluster, graph("llama", 1)).await.object;
     for _ in 0..3 {
-        let handle = Operator::start(folder.cluster.clone(), 20.0);
+        let handle = SimulatedOperator::start(folder.cluster.clone(), 20.0);
         tokio::time::sleep(Duration::from_millis(60)).await;
         drop(handle);
     }
-    let _operator = Operator::start(folder.cluster.clone(), 200.0);
+    let _operator = SimulatedOperator::start(folder.cluster.clone(), 200.0);
     successful(&folder.cluster, &first).await;
 }

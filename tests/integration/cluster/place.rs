@@ -4,10 +4,10 @@ use super::scenario::{Folder, graph};
 use crate::testbed::{self, ControlPlane};
 use ::kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
-use stator::controller::live::{Held, Live};
-use stator_cluster::cluster::embedded::operator::Operator;
-use stator_cluster::cluster::embedded::{Embedded, Part};
-use stator_cluster::cluster::kube::{Kube, Options};
+use stator::controller::cache::{CachedCluster, NamespaceCacheGuard};
+use stator_cluster::cluster::embedded::operator::SimulatedOperator;
+use stator_cluster::cluster::embedded::{EmbeddedCluster, ObjectPart};
+use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
 use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
@@ -51,9 +51,9 @@ pub trait Place {
 }
 
 impl Place for Folder {
-    type Cluster = Embedded;
+    type Cluster = EmbeddedCluster;
 
-    fn cluster(&self) -> &Embedded {
+    fn cluster(&self) -> &EmbeddedCluster {
         &self.cluster
     }
 
@@ -62,19 +62,19 @@ impl Place for Folder {
     }
 
     async fn edit(&self, object: &ObjectRef, manager: &str, change: impl FnOnce(&mut Value) + Send + 'static) {
-        self.cluster.update(object, Part::Main, manager, change).await.unwrap().unwrap();
+        self.cluster.update(object, ObjectPart::Main, manager, change).await.unwrap().unwrap();
     }
 
     /// The webhook belongs to the operator.
     async fn admitting(&self) -> Box<dyn std::any::Any + Send> {
-        Box::new(Operator::start(self.cluster.clone(), 10_000.0))
+        Box::new(SimulatedOperator::start(self.cluster.clone(), 10_000.0))
     }
 }
 
 /// Two namespaces of the real API server.
 pub struct Namespaces {
     pub plane: &'static ControlPlane,
-    pub cluster: Kube,
+    pub cluster: KubeCluster,
     home: String,
 }
 
@@ -93,21 +93,22 @@ impl Namespaces {
 }
 
 /// The cluster as seen by who may do everything.
-pub async fn admin(plane: &ControlPlane) -> Kube {
+pub async fn admin(plane: &ControlPlane) -> KubeCluster {
     user(plane.kubeconfig(), "admin").await
 }
 
 /// The cluster as seen by the user of a context.
-pub async fn user(kubeconfig: std::path::PathBuf, context: &str) -> Kube {
+pub async fn user(kubeconfig: std::path::PathBuf, context: &str) -> KubeCluster {
     testbed::provider();
-    let options = Options { kubeconfig: Some(kubeconfig), context: Some(context.to_owned()), ..Options::default() };
-    Kube::connect(options).await.unwrap()
+    let options =
+        ConnectOptions { kubeconfig: Some(kubeconfig), context: Some(context.to_owned()), ..ConnectOptions::default() };
+    KubeCluster::connect(options).await.unwrap()
 }
 
 impl Place for Namespaces {
-    type Cluster = Kube;
+    type Cluster = KubeCluster;
 
-    fn cluster(&self) -> &Kube {
+    fn cluster(&self) -> &KubeCluster {
         &self.cluster
     }
 
@@ -178,16 +179,16 @@ impl Place for Namespaces {
 /// The real API server, with reads answered from memory.
 pub struct Remembered {
     place: Namespaces,
-    live: Live,
-    _held: [Held; 2],
+    live: CachedCluster,
+    _held: [NamespaceCacheGuard; 2],
 }
 
 impl Remembered {
     /// As for [`Namespaces::of`].
     pub async fn of(scenario: &str) -> Option<Self> {
         let place = Namespaces::of(&format!("live_{scenario}")).await?;
-        let live = Live::new(AnyCluster::from(place.cluster.clone()));
-        let held = [live.hold(place.home()), live.hold(&place.away())];
+        let live = CachedCluster::new(AnyCluster::from(place.cluster.clone()));
+        let held = [live.cache_namespace(place.home()), live.cache_namespace(&place.away())];
         Some(Self { place, live, _held: held })
     }
 
@@ -206,9 +207,9 @@ impl Remembered {
 }
 
 impl Place for Remembered {
-    type Cluster = Live;
+    type Cluster = CachedCluster;
 
-    fn cluster(&self) -> &Live {
+    fn cluster(&self) -> &CachedCluster {
         &self.live
     }
 

@@ -4,7 +4,7 @@ use super::place::{Namespaces, Place as _};
 use super::whole::words::Shop;
 use ::kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use stator_core::dynamo::health::pods::causes;
+use stator_core::dynamo::health::pods::pod_problems;
 use stator_core::dynamo::kinds::GRAPH;
 use stator_core::object::ObjectRef;
 
@@ -69,11 +69,11 @@ async fn pods_say_why_a_graph_waits() {
         namespace: place.home().to_owned(),
         name: "llama".to_owned(),
     };
-    let found = stator_cluster::sync::pods(place.cluster(), &[llama]).await;
+    let found = stator_cluster::sync::list_graph_pods(place.cluster(), &[llama]).await;
     let names: Vec<&str> = found.iter().map(|pod| pod.name()).collect();
     assert_eq!(names, ["llama-worker-a"]);
     insta::assert_snapshot!(
-        causes("llama", &found).join("\n"),
+        pod_problems("llama", &found).join("\n"),
         @r#"worker: ImagePullBackOff in container main (pod llama-worker-a): Back-off pulling image "vllm:9""#
     );
 }

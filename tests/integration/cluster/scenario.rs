@@ -1,8 +1,8 @@
 //! The words that the scenarios are told in.
 
 use serde_json::{Value, json};
-use stator_cluster::cluster::embedded::{Embedded, Options};
-use stator_cluster::cluster::{Applied, ApplyRequest, Cluster, ClusterError};
+use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
+use stator_cluster::cluster::{ApplyRequest, ApplyResponse, Cluster, ClusterError};
 use stator_core::object::{Object, ObjectRef};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 /// An embedded cluster in a folder of its own, with a clock that only `pass` moves and uids that count.
 pub struct Folder {
     pub dir: tempfile::TempDir,
-    pub cluster: Embedded,
+    pub cluster: EmbeddedCluster,
     seconds: Arc<AtomicI64>,
 }
 
@@ -18,13 +18,13 @@ impl Folder {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let seconds = Arc::new(AtomicI64::new(1_800_000_000));
-        let cluster = Embedded::open(dir.path(), options(&seconds)).unwrap();
+        let cluster = EmbeddedCluster::open(dir.path(), options(&seconds)).unwrap();
         Self { dir, cluster, seconds }
     }
 
     /// The same folder, as the next process finds it.
-    pub fn reopen(&self) -> Embedded {
-        Embedded::open(self.dir.path(), options(&self.seconds)).unwrap()
+    pub fn reopen(&self) -> EmbeddedCluster {
+        EmbeddedCluster::open(self.dir.path(), options(&self.seconds)).unwrap()
     }
 
     pub fn pass(&self, seconds: i64) {
@@ -45,12 +45,12 @@ impl Folder {
     }
 }
 
-fn options(seconds: &Arc<AtomicI64>) -> Options {
+fn options(seconds: &Arc<AtomicI64>) -> EmbeddedOptions {
     let (seconds, count) = (seconds.clone(), AtomicU64::new(0));
-    Options {
+    EmbeddedOptions {
         clock: Arc::new(move || jiff::Timestamp::from_second(seconds.load(Ordering::SeqCst)).unwrap()),
-        ids: Arc::new(move || format!("00000000-0000-4000-8000-{:012}", count.fetch_add(1, Ordering::SeqCst) + 1)),
-        ..Options::default()
+        new_uid: Arc::new(move || format!("00000000-0000-4000-8000-{:012}", count.fetch_add(1, Ordering::SeqCst) + 1)),
+        ..EmbeddedOptions::default()
     }
 }
 
@@ -87,11 +87,11 @@ pub fn with(object: Object, change: impl FnOnce(&mut Value)) -> Object {
         .unwrap()
 }
 
-pub async fn apply(cluster: &impl Cluster, object: Object) -> Applied {
+pub async fn apply(cluster: &impl Cluster, object: Object) -> ApplyResponse {
     try_apply(cluster, object, "stator").await.unwrap()
 }
 
-pub async fn try_apply(cluster: &impl Cluster, object: Object, manager: &str) -> Result<Applied, ClusterError> {
+pub async fn try_apply(cluster: &impl Cluster, object: Object, manager: &str) -> Result<ApplyResponse, ClusterError> {
     cluster.apply(&ApplyRequest::new(object, manager)).await
 }
 

@@ -9,12 +9,12 @@ use kube::api::{Api, Patch, PatchParams};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
-use stator::controller::file;
-use stator::controller::sources::SourceKey;
-use stator::controller::standing::{Revision, Standing};
-use stator::controller::status::{About, status_of};
+use stator::controller::report::source_status::{SourceStatusInput, build_status};
+use stator::controller::sources::file;
+use stator::controller::sources::registry::source_state::{SourceState, TimestampedRevision};
+use stator::controller::sources::resolved_source::SourceKey;
 use stator_git::source::model_source::crd::custom_resource_definition;
-use stator_git::source::model_source::status::{MOST_STATUSES, ModelSourceStatus, PostedStatus};
+use stator_git::source::model_source::status::{MAX_POSTED_STATUSES, ModelSourceStatus, PostedStatus};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -218,16 +218,17 @@ async fn the_examples_of_the_pages_are_taken() {
 /// A status as large as one gets.
 fn full() -> ModelSourceStatus {
     let long = |length: usize| "\u{10348}".repeat(length);
-    let revision = |letter: char| Some(Revision { commit: letter.to_string().repeat(64), at: Timestamp::UNIX_EPOCH });
-    let mut standing = Standing { seen: revision('a'), attempted: revision('a'), ..Standing::default() };
+    let revision =
+        |letter: char| Some(TimestampedRevision { commit: letter.to_string().repeat(64), at: Timestamp::UNIX_EPOCH });
+    let mut standing = SourceState { seen: revision('a'), attempted: revision('a'), ..SourceState::default() };
     standing.applied = revision('b');
     standing.environment = Some(long(253));
-    standing.handled = Some(long(5000));
-    standing.unheard = [long(5000)].into();
-    standing.opens = Some(Timestamp::UNIX_EPOCH);
-    let status = status_of(
+    standing.handled_request = Some(long(5000));
+    standing.rejected_requests = [long(5000)].into();
+    standing.next_window = Some(Timestamp::UNIX_EPOCH);
+    let status = build_status(
         &standing,
-        &About {
+        &SourceStatusInput {
             key: &SourceKey::new("default", "models"),
             generation: 1,
             previous: &ModelSourceStatus::default(),
@@ -237,7 +238,7 @@ fn full() -> ModelSourceStatus {
     );
     let one =
         PostedStatus { context: long(255), revision: "a".repeat(64), state: "pending".into(), description: long(1024) };
-    ModelSourceStatus { statuses: vec![one; MOST_STATUSES], ..status }
+    ModelSourceStatus { statuses: vec![one; MAX_POSTED_STATUSES], ..status }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -454,7 +455,7 @@ fn strip(value: &mut Value) {
 
 /// What is wrong with a source in a file, as far as an object shows it: what is in secrets, it does not.
 fn told_of_a_file(source: &Value) -> Vec<String> {
-    let read = file::read("sources.yaml", source.to_string().as_bytes());
+    let read = file::parse_file("sources.yaml", source.to_string().as_bytes());
     let messages = read.findings.iter().filter(|finding| finding.is_error()).map(|finding| finding.message.clone());
     messages.filter(|message| !message.starts_with("there is no secret")).collect()
 }

@@ -4,7 +4,7 @@ use crate::testbed::{self, ControlPlane};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 use stator_cluster::cluster::Cluster as _;
-use stator_cluster::cluster::kube::{Kube, Options, ServiceAccount};
+use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster, ServiceAccount};
 use stator_core::dynamo::kinds::GRAPH;
 use std::collections::BTreeMap;
 use std::io::{Error, Result};
@@ -127,8 +127,8 @@ async fn a_proxy_of_the_kubeconfig_is_used_for_everything() {
     for (scheme, speaks) in [("http", Speaks::Http), ("socks5", Speaks::Socks)] {
         let proxy = Proxy::start(speaks).await;
         let kubeconfig = through(plane, folder.path(), &format!("{scheme}://{}", proxy.address));
-        let options = Options { kubeconfig: Some(kubeconfig), ..Options::default() };
-        let kube = Kube::connect(options).await.unwrap();
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
+        let kube = KubeCluster::connect(options).await.unwrap();
         assert_eq!(proxy.asked(), [""; 0], "nothing is sent yet");
         kube.list(&GRAPH, Some("default"), &BTreeMap::new()).await.unwrap();
         let _events = kube.watch(&[GRAPH], Some("default")).await.unwrap();
@@ -137,9 +137,11 @@ async fn a_proxy_of_the_kubeconfig_is_used_for_everything() {
     // One that is not there is named as what it is: no way to the server.
     let nowhere = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap();
     let kubeconfig = through(plane, folder.path(), &format!("http://{nowhere}"));
-    let kube = Kube::connect(Options { kubeconfig: Some(kubeconfig), ..Options::default() }).await.unwrap();
+    let kube = KubeCluster::connect(ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() })
+        .await
+        .unwrap();
     let error = kube.list(&GRAPH, Some("default"), &BTreeMap::new()).await.unwrap_err();
-    assert!(error.may_pass().is_some() && error.help().contains("proxy"), "{error}");
+    assert!(error.retry_delay().is_some() && error.help().contains("proxy"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,7 +169,7 @@ async fn a_pod_connects_as_its_service_account() {
     let account = ServiceAccount { folder: mounted.path().to_owned(), host, port };
     let mut said = Vec::new();
     let mut refused = |account: &ServiceAccount| {
-        let error = Kube::as_pod(account, Options::default()).unwrap_err().to_string();
+        let error = KubeCluster::as_pod(account, ConnectOptions::default()).unwrap_err().to_string();
         said.push(error.replace(&mounted.path().display().to_string(), "MOUNTED"));
     };
     refused(&account);
@@ -181,7 +183,7 @@ async fn a_pod_connects_as_its_service_account() {
     no connection can be made as the pod's service account says: https://127.0.0.1:the usual is no address: invalid uri character
     ");
 
-    let kube = Kube::as_pod(&account, Options::default()).unwrap();
+    let kube = KubeCluster::as_pod(&account, ConnectOptions::default()).unwrap();
     assert_eq!(kube.list(&GRAPH, Some(&namespace), &BTreeMap::new()).await.unwrap(), []);
     let error = kube.list(&GRAPH, Some("default"), &BTreeMap::new()).await.unwrap_err();
     assert!(error.to_string().contains("system:serviceaccount:in-a-pod:pod"), "{error}");

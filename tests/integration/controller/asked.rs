@@ -3,15 +3,17 @@
 
 use super::{fleet, head, scale};
 use crate::workbench::Workbench;
-use stator::controller::board::{Phase, Standing};
-use stator::controller::file;
-use stator::controller::requests::{ALLOW, OUTSIDE_WINDOWS, REQUESTED_AT, Requests};
-use stator::controller::resources::Resources;
-use stator::controller::run::{Controller, Place};
-use stator::controller::sources::SourceKey;
+use stator::controller::sources::file;
+use stator::controller::sources::manual_requests::{
+    ALLOW, ManualRequests, OUTSIDE_WINDOWS_ANNOTATION, REQUESTED_AT_ANNOTATION,
+};
+use stator::controller::sources::objects::ModelSourceStore;
+use stator::controller::sources::registry::{SourcePhase, SourceState};
+use stator::controller::sources::resolved_source::SourceKey;
+use stator::controller::supervisor::{Controller, ControllerOptions};
 use stator_cluster::cluster::AnyCluster;
-use stator_cluster::cluster::embedded::operator::{Operator, OperatorHandle};
-use stator_cluster::cluster::embedded::{Embedded, Options};
+use stator_cluster::cluster::embedded::operator::{OperatorHandle, SimulatedOperator};
+use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -37,23 +39,23 @@ impl Room {
     async fn of(bench: Workbench, more: &str) -> Self {
         bench.commit("first");
         let folder = tempfile::Builder::new().prefix("stator-asked-").tempdir().unwrap();
-        let cluster = Embedded::open(&folder.path().join("cluster"), Options::default()).unwrap();
-        let operator = Operator::start(cluster.clone(), 1000.0);
-        let place = Place {
+        let cluster = EmbeddedCluster::open(&folder.path().join("cluster"), EmbeddedOptions::default()).unwrap();
+        let operator = SimulatedOperator::start(cluster.clone(), 1000.0);
+        let place = ControllerOptions {
             cluster: AnyCluster::from(cluster),
-            kube: None,
-            implied: None,
-            data: folder.path().join("data"),
+            kube_options: None,
+            implied_cluster: None,
+            data_dir: folder.path().join("data"),
             once: false,
         };
         // As where sources are objects of a cluster, which people annotate.
-        let controller = Controller::new(place).with_resources(Arc::new(Resources::default()));
-        let (told, mut news) = (Arc::new(Mutex::new(Vec::new())), controller.board().listen());
+        let controller = Controller::new(place).with_resources(Arc::new(ModelSourceStore::default()));
+        let (told, mut news) = (Arc::new(Mutex::new(Vec::new())), controller.registry().subscribe_events());
         let kept = Arc::clone(&told);
         tokio::spawn(async move {
             while let Ok(news) = news.recv().await {
                 if news.model.is_none() {
-                    kept.lock().unwrap().push(news.what.word().to_owned());
+                    kept.lock().unwrap().push(news.kind.as_str().to_owned());
                 }
             }
         });
@@ -70,13 +72,13 @@ impl Room {
         );
         let path = self.folder.path().join("sources.yaml");
         fs_err::write(&path, text).unwrap();
-        let read = file::open(&path).unwrap();
+        let read = file::read_file(&path).unwrap();
         assert!(read.findings.is_empty(), "{:?}", read.findings);
         self.controller.apply(read.sources);
     }
 
-    fn standing(&self) -> Standing {
-        self.controller.standings().into_iter().next().unwrap().1
+    fn standing(&self) -> SourceState {
+        self.controller.states().into_iter().next().unwrap().1
     }
 
     async fn until(&self, what: &str, so: impl Fn() -> bool) {
@@ -88,15 +90,15 @@ impl Room {
         }
     }
 
-    async fn stands(&self, what: &str, so: impl Fn(&Standing) -> bool) -> Standing {
+    async fn stands(&self, what: &str, so: impl Fn(&SourceState) -> bool) -> SourceState {
         self.until(what, || so(&self.standing())).await;
         self.standing()
     }
 
-    async fn synced(&self, commit: &str) -> Standing {
+    async fn synced(&self, commit: &str) -> SourceState {
         self.stands(&format!("{commit} is synced"), |standing| {
             standing.is_ready()
-                && standing.phase == Phase::Idle
+                && standing.phase == SourcePhase::Idle
                 && standing.applied.as_ref().is_some_and(|applied| applied.commit == commit)
         })
         .await
@@ -106,9 +108,9 @@ impl Room {
     fn ask(&self, pairs: &[(&str, &str)]) {
         let annotations: BTreeMap<String, String> =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let (requests, faults) = Requests::read(&annotations);
+        let (requests, faults) = ManualRequests::from_annotations(&annotations);
         assert!(faults.is_empty(), "{faults:?}");
-        self.controller.ask(&key(), requests);
+        self.controller.set_requests(&key(), requests);
     }
 
     fn place(&self, name: &str) -> PathBuf {
@@ -143,8 +145,8 @@ impl Room {
     }
 
     async fn end(mut self) {
-        self.controller.ending().cancel();
-        assert!(self.controller.ended().await);
+        self.controller.shutdown_token().cancel();
+        assert!(self.controller.wait_until_ended().await);
     }
 }
 
@@ -159,13 +161,14 @@ async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
         room.bench.remove(&format!("models/mock-{number}"));
     }
     let second = room.bench.commit("remove most");
-    let standing = room.stands("it is held", |standing| standing.held.is_some() && standing.phase == Phase::Idle).await;
-    let held = standing.held.clone().unwrap();
+    let standing =
+        room.stands("it is held", |standing| standing.hold.is_some() && standing.phase == SourcePhase::Idle).await;
+    let held = standing.hold.clone().unwrap();
     assert_eq!((held.revision.as_str(), room.graphs()), (second.as_str(), 7));
-    assert_eq!(held.command(&key()), "stator sync --source models -n default --allow mass-delete");
+    assert_eq!(held.release_command(&key()), "stator sync --source models -n default --allow mass-delete");
     let problem = standing.problem().unwrap();
     insta::assert_snapshot!(problem.to_string().replace(&second, "<commit>"), @"held back (mass-delete): 6 of 7 objects would be deleted, 5 go without a release; check that git says what you mean, then run `stator sync --source models -n default --allow mass-delete`, or annotate the source with stator.dev/allow=mass-delete@<commit>");
-    let unheard: Vec<String> = standing.unheard.iter().cloned().collect();
+    let unheard: Vec<String> = standing.rejected_requests.iter().cloned().collect();
     assert_eq!(
         unheard,
         [format!(
@@ -175,10 +178,10 @@ async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
         )]
     );
 
-    room.ask(&[(ALLOW, &held.approval()), (REQUESTED_AT, "now")]);
+    room.ask(&[(ALLOW, &held.approval_annotation()), (REQUESTED_AT_ANNOTATION, "now")]);
     let standing = room.synced(&second).await;
-    assert_eq!((room.graphs(), standing.held.is_none(), standing.unheard.is_empty()), (1, true, true));
-    room.stands("the request is answered", |standing| standing.handled.as_deref() == Some("now")).await;
+    assert_eq!((room.graphs(), standing.hold.is_none(), standing.rejected_requests.is_empty()), (1, true, true));
+    room.stands("the request is answered", |standing| standing.handled_request.as_deref() == Some("now")).await;
     room.is_settled();
     assert_eq!(room.told(), ["Synced", "Held", "RequestNotMet", "Synced"]);
 
@@ -193,7 +196,7 @@ async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
     }
     room.bench.write("note.txt", "another commit");
     room.bench.commit("remove most again");
-    room.stands("it is held again", |standing| standing.held.is_some()).await;
+    room.stands("it is held again", |standing| standing.hold.is_some()).await;
     assert_eq!(room.graphs(), 7);
     room.end().await;
 }
@@ -202,25 +205,29 @@ async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
 async fn a_closed_window_opens_for_one_commit_and_says_so() {
     let room = Room::of(fleet(1), "  windows: [{kind: allow, schedule: '0 0 29 2 *', duration: 1m}]\n").await;
     let first = head(&room.bench);
-    room.stands("no window is open", |standing| standing.phase == Phase::Window).await;
-    room.ask(&[(OUTSIDE_WINDOWS, "0123456789")]);
-    room.stands("another commit was meant", |standing| standing.unheard.len() == 1).await;
+    room.stands("no window is open", |standing| standing.phase == SourcePhase::WindowClosed).await;
+    room.ask(&[(OUTSIDE_WINDOWS_ANNOTATION, "0123456789")]);
+    room.stands("another commit was meant", |standing| standing.rejected_requests.len() == 1).await;
     assert_eq!(room.graphs(), 0);
-    room.ask(&[(OUTSIDE_WINDOWS, &first[..10])]);
+    room.ask(&[(OUTSIDE_WINDOWS_ANNOTATION, &first[..10])]);
     let standing = room.synced(&first).await;
     assert_eq!(standing.outside_windows.as_ref(), Some(&first));
     room.is_settled();
 
     // Synced, the window is closed again: for drift, for a request, and for the next commit.
     room.edit("mock-0", "replicas: 2", "replicas: 7");
-    room.stands("it is closed again", |standing| standing.phase == Phase::Window).await;
-    room.ask(&[(OUTSIDE_WINDOWS, &first[..10]), (REQUESTED_AT, "1")]);
-    let standing = room.stands("it is answered", |standing| standing.handled.as_deref() == Some("1")).await;
-    assert!(standing.unheard.iter().any(|text| text.contains("no sync window is open")), "{:?}", standing.unheard);
+    room.stands("it is closed again", |standing| standing.phase == SourcePhase::WindowClosed).await;
+    room.ask(&[(OUTSIDE_WINDOWS_ANNOTATION, &first[..10]), (REQUESTED_AT_ANNOTATION, "1")]);
+    let standing = room.stands("it is answered", |standing| standing.handled_request.as_deref() == Some("1")).await;
+    assert!(
+        standing.rejected_requests.iter().any(|text| text.contains("no sync window is open")),
+        "{:?}",
+        standing.rejected_requests
+    );
     assert!(room.graph("mock-0").contains("replicas: 7"));
     let second = scale(&room.bench, 0, 3);
     room.stands("it is seen", |standing| standing.seen.as_ref().is_some_and(|seen| seen.commit == second)).await;
-    room.ask(&[(OUTSIDE_WINDOWS, &second)]);
+    room.ask(&[(OUTSIDE_WINDOWS_ANNOTATION, &second)]);
     room.synced(&second).await;
     assert!(room.graph("mock-0").contains("replicas: 3"));
     room.is_settled();
@@ -236,7 +243,7 @@ async fn drift_that_is_not_to_be_healed_stays_until_somebody_asks_or_commits() {
     room.synced(&first).await;
     room.edit("mock-0", "replicas: 2", "replicas: 7");
     let standing = room.stands("it is seen", |standing| standing.counts.drifted == 1).await;
-    assert!(standing.verdict.as_ref().unwrap().is_well() && standing.is_ready());
+    assert!(standing.verdict.as_ref().unwrap().is_success() && standing.is_ready());
     assert!(room.graph("mock-0").contains("replicas: 7"));
     // Another change is seen as well, and one that is taken back is no drift.
     room.edit("mock-1", "replicas: 2", "replicas: 9");
@@ -244,8 +251,8 @@ async fn drift_that_is_not_to_be_healed_stays_until_somebody_asks_or_commits() {
     room.edit("mock-1", "replicas: 9", "replicas: 2");
     room.stands("one is left", |standing| standing.counts.drifted == 1).await;
 
-    room.ask(&[(REQUESTED_AT, "1")]);
-    room.stands("it is answered", |standing| standing.handled.as_deref() == Some("1")).await;
+    room.ask(&[(REQUESTED_AT_ANNOTATION, "1")]);
+    room.stands("it is answered", |standing| standing.handled_request.as_deref() == Some("1")).await;
     room.stands("it is put back", |standing| standing.counts.drifted == 0 && standing.is_ready()).await;
     assert!(room.graph("mock-0").contains("replicas: 2"));
     room.is_settled();
@@ -269,13 +276,14 @@ async fn what_a_broken_commit_cannot_speak_for_is_kept_as_it_was() {
     room.bench.replace("models/mock-0/model.yaml", "engine: mocker", "engine: steam");
     let broken = scale(&room.bench, 1, 4);
     room.stands("it is judged", |standing| {
-        standing.verdict.as_ref().is_some_and(|verdict| verdict.revision == broken) && standing.phase == Phase::Idle
+        standing.verdict.as_ref().is_some_and(|verdict| verdict.revision == broken)
+            && standing.phase == SourcePhase::Idle
     })
     .await;
     room.edit("mock-0", "replicas: 2", "replicas: 7");
     room.until("the broken one is put back", || room.graph("mock-0").contains("replicas: 2")).await;
     let standing = room.stands("it is told", |standing| standing.counts.drifted == 0).await;
-    assert_eq!(standing.kept_at.as_ref(), Some(&first));
+    assert_eq!(standing.last_known_good.as_ref(), Some(&first));
     // What the newest commit did stays done.
     assert!(room.graph("mock-1").contains("replicas: 4"));
 
@@ -283,7 +291,8 @@ async fn what_a_broken_commit_cannot_speak_for_is_kept_as_it_was() {
     room.bench.write("stator.yaml", "kind: [\n");
     let worse = room.bench.commit("break all");
     room.stands("it is judged, too", |standing| {
-        standing.verdict.as_ref().is_some_and(|verdict| verdict.revision == worse) && standing.phase == Phase::Idle
+        standing.verdict.as_ref().is_some_and(|verdict| verdict.revision == worse)
+            && standing.phase == SourcePhase::Idle
     })
     .await;
     room.edit("mock-0", "replicas: 2", "replicas: 7");
@@ -298,14 +307,18 @@ async fn a_suspension_writes_nothing_and_the_newest_commit_is_synced_after_it() 
     room.synced(&first).await;
     let before = room.graph("mock-0");
     room.declare("  suspend: true\n").await;
-    room.stands("it is suspended", |standing| standing.phase == Phase::Suspended).await;
+    room.stands("it is suspended", |standing| standing.phase == SourcePhase::Suspended).await;
     // What is known stays known.
     assert_eq!(room.standing().applied.unwrap().commit, first);
     let second = scale(&room.bench, 0, 3);
     room.stands("it is seen", |standing| standing.seen.as_ref().is_some_and(|seen| seen.commit == second)).await;
-    room.ask(&[(REQUESTED_AT, "1")]);
-    let standing = room.stands("it is answered", |standing| standing.handled.as_deref() == Some("1")).await;
-    assert!(standing.unheard.iter().any(|text| text.contains("suspended")), "{:?}", standing.unheard);
+    room.ask(&[(REQUESTED_AT_ANNOTATION, "1")]);
+    let standing = room.stands("it is answered", |standing| standing.handled_request.as_deref() == Some("1")).await;
+    assert!(
+        standing.rejected_requests.iter().any(|text| text.contains("suspended")),
+        "{:?}",
+        standing.rejected_requests
+    );
     let third = scale(&room.bench, 0, 5);
     room.stands("it is seen", |standing| standing.seen.as_ref().is_some_and(|seen| seen.commit == third)).await;
     assert_eq!(room.graph("mock-0"), before);
@@ -313,7 +326,7 @@ async fn a_suspension_writes_nothing_and_the_newest_commit_is_synced_after_it() 
     room.synced(&third).await;
     assert!(room.graph("mock-0").contains("replicas: 5"));
     // The request was answered, and is not carried out once more.
-    assert_eq!(room.standing().handled.as_deref(), Some("1"));
+    assert_eq!(room.standing().handled_request.as_deref(), Some("1"));
     room.is_settled();
     assert_eq!(room.told(), ["Synced", "Suspended", "RequestNotMet", "Resumed", "Synced"]);
     room.end().await;
@@ -327,33 +340,37 @@ async fn a_request_is_answered_whatever_the_source_waits_for() {
     room.synced(&first).await;
     // At rest: the look finds the commit that nobody told of, and it is synced before the request counts as answered.
     let second = scale(&room.bench, 0, 3);
-    room.ask(&[(REQUESTED_AT, "1")]);
-    let standing = room.stands("it is answered", |standing| standing.handled.as_deref() == Some("1")).await;
+    room.ask(&[(REQUESTED_AT_ANNOTATION, "1")]);
+    let standing = room.stands("it is answered", |standing| standing.handled_request.as_deref() == Some("1")).await;
     assert_eq!(standing.attempted.unwrap().commit, second);
     room.synced(&second).await;
 
     // Waiting for a change of the commit.
     room.bench.replace("models/mock-0/model.yaml", "engine: mocker", "engine: steam");
     let broken = room.bench.commit("break it");
-    room.ask(&[(REQUESTED_AT, "2")]);
+    room.ask(&[(REQUESTED_AT_ANNOTATION, "2")]);
     room.stands("it is judged", |standing| {
-        standing.handled.as_deref() == Some("2") && standing.verdict.as_ref().is_some_and(|one| one.revision == broken)
+        standing.handled_request.as_deref() == Some("2")
+            && standing.verdict.as_ref().is_some_and(|one| one.revision == broken)
     })
     .await;
-    room.ask(&[(REQUESTED_AT, "3")]);
-    room.stands("it is answered", |standing| standing.handled.as_deref() == Some("3")).await;
+    room.ask(&[(REQUESTED_AT_ANNOTATION, "3")]);
+    room.stands("it is answered", |standing| standing.handled_request.as_deref() == Some("3")).await;
 
     // Backing off, as the repository is gone.
     let (root, aside) = (room.bench.root(), room.bench.root().with_file_name("aside"));
     fs_err::rename(&root, &aside).unwrap();
-    room.ask(&[(REQUESTED_AT, "4")]);
-    let standing = room.stands("it is answered", |standing| standing.handled.as_deref() == Some("4")).await;
-    assert!(standing.problems.contains_key(&stator::controller::board::Part::Repository), "{standing:#?}");
+    room.ask(&[(REQUESTED_AT_ANNOTATION, "4")]);
+    let standing = room.stands("it is answered", |standing| standing.handled_request.as_deref() == Some("4")).await;
+    assert!(
+        standing.problems.contains_key(&stator::controller::sources::registry::ProblemScope::Repository),
+        "{standing:#?}"
+    );
     fs_err::rename(&aside, &root).unwrap();
     room.bench.replace("models/mock-0/model.yaml", "engine: steam", "engine: mocker");
     let mended = room.bench.commit("mend it");
-    room.ask(&[(REQUESTED_AT, "5")]);
-    room.stands("it is answered", |standing| standing.handled.as_deref() == Some("5")).await;
+    room.ask(&[(REQUESTED_AT_ANNOTATION, "5")]);
+    room.stands("it is answered", |standing| standing.handled_request.as_deref() == Some("5")).await;
     room.synced(&mended).await;
     room.is_settled();
     room.end().await;

@@ -2,7 +2,7 @@
 
 use super::process::{PATIENCE, Process, until};
 use super::{add, fleet, scale};
-use crate::git_server::{Asked, GitServer, Reply, says};
+use crate::git_server::{GitReply, GitRequest, GitServer, says};
 use crate::testbed::{self, ControlPlane};
 use crate::workbench::Workbench;
 use aws_lc_rs::hmac;
@@ -207,12 +207,12 @@ fn a_secret_is_waited_for_and_a_new_one_taken_up() {
     bench.commit("first");
     let password = Arc::new(Mutex::new("canary-1"));
     let wanted = Arc::clone(&password);
-    let git = GitServer::answering(bench.root().parent().unwrap(), move |asked: &Asked| {
+    let git = GitServer::answering(bench.root().parent().unwrap(), move |asked: &GitRequest| {
         use base64::Engine as _;
         let login = format!("me:{}", wanted.lock().unwrap());
         let login = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(login));
         if asked.headers.get("authorization").is_some_and(|given| given.as_bytes() == login.as_bytes()) {
-            return Reply::Git;
+            return GitReply::Git;
         }
         says(401, &[("www-authenticate", "Basic realm=\"git\"")], "no")
     });

@@ -5,7 +5,7 @@ use super::{Scene, fleet, head};
 use crate::testbed::promtool;
 use regex::Regex;
 use serde_json::Value;
-use stator::controller::metrics::{ALL, Kind};
+use stator::controller::metrics::{ALL, MetricKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -138,9 +138,9 @@ fn known(query: &str) {
         let name = &captures[1];
         let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| {
             let family = families.get(name.strip_suffix(suffix)?)?;
-            (family.kind == Kind::Histogram).then_some(*family)
+            (family.kind == MetricKind::Histogram).then_some(*family)
         });
-        let plain = families.get(name).copied().filter(|family| family.kind != Kind::Histogram);
+        let plain = families.get(name).copied().filter(|family| family.kind != MetricKind::Histogram);
         let family = of_histogram.or(plain).unwrap_or_else(|| panic!("{name} is not served: {query}"));
         let own: BTreeSet<&str> = family.labels.iter().map(|label| label.name).chain(OF_TARGETS).collect();
         let matched = captures.get(2).map_or("", |matched| matched.as_str());

@@ -1,14 +1,14 @@
 //! GitHub Apps: tokens of an hour, minted when they are needed, for one repository and a few rights.
 
 use super::status;
-use crate::forge_fake::{Fake, Make, Origin, Reply, http, sha};
+use crate::forge_fake::{FakeForgeHost, ForgeFlavor, ForgeReply, PullRequestOrigin, http, sha};
 use aws_lc_rs::encoding::AsDer as _;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
-use stator_git::forge::github::app::Blocking;
-use stator_git::forge::{AnyForge, Forge as _, ForgeError, StatusState};
-use stator_git::source::credentials::{GithubApp, Installation, Tokens as _};
+use stator_git::forge::github::app::BlockingTokenProvider;
+use stator_git::forge::{AnyForge, ForgeApi as _, ForgeError, StatusState};
+use stator_git::source::credentials::{AppInstallation, GithubApp, TokenProvider as _};
 use std::sync::OnceLock;
 
 /// An App's key as GitHub gives it out: PKCS #1. Made once, as making it takes a while.
@@ -22,19 +22,19 @@ pub(super) fn key() -> &'static str {
     })
 }
 
-fn app(fake: &Fake) -> AnyForge {
+fn app(fake: &FakeForgeHost) -> AnyForge {
     let secret = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key())];
     fake.client_with(&secret).unwrap()
 }
 
-fn minted(fake: &Fake) -> Vec<Value> {
+fn minted(fake: &FakeForgeHost) -> Vec<Value> {
     let log = fake.log().into_iter().filter(|seen| seen.place().ends_with("access_tokens"));
     log.map(|seen| seen.body.unwrap()).collect()
 }
 
 #[tokio::test]
 async fn one_token_serves_for_everything_and_may_do_little() {
-    let fake = Fake::start(Make::Github).await;
+    let fake = FakeForgeHost::start(ForgeFlavor::Github).await;
     let client = app(&fake);
     let wanted = status("stator/prod", StatusState::Success, "fine");
     let commits: Vec<String> = (1..10).map(sha).collect();
@@ -49,7 +49,7 @@ async fn one_token_serves_for_everything_and_may_do_little() {
 
 #[tokio::test]
 async fn a_token_is_replaced_some_minutes_before_it_ends_and_when_it_is_revoked() {
-    let fake = Fake::start(Make::Github).await;
+    let fake = FakeForgeHost::start(ForgeFlavor::Github).await;
     let client = app(&fake);
     let wanted = status("stator/prod", StatusState::Success, "fine");
     // Less than five minutes: as good as over.
@@ -63,7 +63,7 @@ async fn a_token_is_replaced_some_minutes_before_it_ends_and_when_it_is_revoked(
     client.set_status(&sha(4), &wanted).await.unwrap();
     assert_eq!(minted(&fake).len(), 3);
     // A new one that is not known either is nothing that a third would mend.
-    fake.next(Reply::message(401, "Bad credentials"));
+    fake.next(ForgeReply::message(401, "Bad credentials"));
     let before = fake.log().len();
     fake.state().installed.iter_mut().for_each(|(_, good)| *good = false);
     client.set_status(&sha(5), &wanted).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_token_is_replaced_some_minutes_before_it_ends_and_when_it_is_revoked(
 #[tokio::test]
 async fn clocks_that_are_hours_apart_still_make_a_claim() {
     for ahead in [-3 * 3600, 3 * 3600, 400 * 86_400] {
-        let fake = Fake::start(Make::Github).await;
+        let fake = FakeForgeHost::start(ForgeFlavor::Github).await;
         fake.state().ahead = ahead;
         let client = app(&fake);
         let wanted = status("stator/prod", StatusState::Success, "fine");
@@ -89,20 +89,20 @@ async fn clocks_that_are_hours_apart_still_make_a_claim() {
 
 #[tokio::test]
 async fn an_app_is_found_by_who_installed_it_and_comments_by_its_name() {
-    let fake = Fake::start(Make::Github).await;
+    let fake = FakeForgeHost::start(ForgeFlavor::Github).await;
     let secret = [("githubAppID", "4711"), ("githubAppInstallationOwner", "ada"), ("githubAppPrivateKey", key())];
     let client = fake.client_with(&secret).unwrap();
-    fake.state().open(7, "Bigger", Origin::Here);
-    let comment = client.add_comment(7, "one").await.unwrap();
+    fake.state().open(7, "Bigger", PullRequestOrigin::Here);
+    let comment = client.create_comment(7, "one").await.unwrap();
     fake.state().notes[0].author = "Stator-Bot[bot]".to_owned();
     fake.state().said(7, "stator-bot", "a person of the same name");
-    assert_eq!(client.own_comments(7).await.unwrap(), [comment]);
+    assert_eq!(client.list_own_comments(7).await.unwrap(), [comment]);
     fake.assert_no_faults();
 }
 
 #[tokio::test]
 async fn an_app_that_github_does_not_know_is_said_so_without_its_claim() {
-    let fake = Fake::start(Make::Github).await;
+    let fake = FakeForgeHost::start(ForgeFlavor::Github).await;
     let secret = [("githubAppID", "1"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key())];
     let client = fake.client_with(&secret).unwrap();
     let wanted = status("stator/prod", StatusState::Success, "fine");
@@ -113,8 +113,8 @@ async fn an_app_that_github_does_not_know_is_said_so_without_its_claim() {
 
 #[tokio::test]
 async fn wrong_keys_name_their_field() {
-    let fake = Fake::start(Make::Github).await;
-    let gitea = Fake::start(Make::Gitea).await;
+    let fake = FakeForgeHost::start(ForgeFlavor::Github).await;
+    let gitea = FakeForgeHost::start(ForgeFlavor::Gitea).await;
     let whole = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key())];
     let mut all = Vec::new();
     for (fake, secret) in [
@@ -149,14 +149,15 @@ async fn wrong_keys_name_their_field() {
 #[test]
 fn a_fetch_may_read_and_nothing_else() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let fake = runtime.block_on(Fake::start(Make::Github));
+    let fake = runtime.block_on(FakeForgeHost::start(ForgeFlavor::Github));
     let app = GithubApp {
         id: "4711".to_owned(),
-        installation: Installation::Id(5),
+        installation: AppInstallation::Id(5),
         key: SecretString::from(key()),
         api: Some(fake.api()),
     };
-    let tokens = Blocking::for_fetching(&app, &fake.repository(), &http(), runtime.handle().clone()).unwrap();
+    let tokens =
+        BlockingTokenProvider::for_fetching(&app, &fake.repository(), &http(), runtime.handle().clone()).unwrap();
     let first = tokens.token().unwrap();
     assert_eq!(first.expose_secret(), tokens.token().unwrap().expose_secret());
     assert_eq!(minted(&fake), [json!({"repositories": ["models"], "permissions": {"contents": "read"}})]);

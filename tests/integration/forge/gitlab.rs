@@ -1,12 +1,12 @@
 //! GitLab's state machine: what it refuses, and what that is no reason to worry about.
 
 use super::status;
-use crate::forge_fake::{Fake, Make, Origin, Reply, sha};
-use stator_git::forge::{Forge as _, ForgeError, Retry, StatusState};
+use crate::forge_fake::{FakeForgeHost, ForgeFlavor, ForgeReply, PullRequestOrigin, sha};
+use stator_git::forge::{ForgeApi as _, ForgeError, RetryAdvice, StatusState};
 
 #[tokio::test]
 async fn saying_the_same_again_is_no_fault() {
-    let fake = Fake::start(Make::Gitlab).await;
+    let fake = FakeForgeHost::start(ForgeFlavor::Gitlab).await;
     let client = fake.client();
     let running = status("stator/prod", StatusState::Pending, "rendering");
     client.set_status(&sha(1), &running).await.unwrap();
@@ -21,19 +21,19 @@ async fn saying_the_same_again_is_no_fault() {
 
 #[tokio::test]
 async fn a_refused_transition_to_another_state_stays_a_refusal() {
-    let fake = Fake::start(Make::Gitlab).await;
+    let fake = FakeForgeHost::start(ForgeFlavor::Gitlab).await;
     let client = fake.client();
     client.set_status(&sha(1), &status("stator/prod", StatusState::Success, "healthy")).await.unwrap();
-    fake.next(Reply::message(400, "Cannot transition status via :run from :success"));
+    fake.next(ForgeReply::message(400, "Cannot transition status via :run from :success"));
     let refused = client.set_status(&sha(1), &status("stator/prod", StatusState::Pending, "again")).await.unwrap_err();
     assert!(matches!(refused, ForgeError::Invalid { .. }), "{refused}");
 }
 
 #[tokio::test]
 async fn the_commit_of_a_forks_merge_request_is_given_its_branch() {
-    let fake = Fake::start(Make::Gitlab).await;
+    let fake = FakeForgeHost::start(ForgeFlavor::Gitlab).await;
     let client = fake.client();
-    fake.state().open(4, "A fork's", Origin::Fork);
+    fake.state().open(4, "A fork's", PullRequestOrigin::Fork);
     fake.state().loose.push(sha(4));
     client.set_status(&sha(4), &status("stator/preview/prod", StatusState::Success, "fine")).await.unwrap();
     assert_eq!(fake.state().statuses[0].on, "change-4");
@@ -47,10 +47,10 @@ async fn the_commit_of_a_forks_merge_request_is_given_its_branch() {
 
 #[tokio::test]
 async fn a_lock_is_waited_for() {
-    let fake = Fake::start(Make::Gitlab).await;
-    fake.next(Reply::message(409, "Another update to this commit status is in progress"));
+    let fake = FakeForgeHost::start(ForgeFlavor::Gitlab).await;
+    fake.next(ForgeReply::message(409, "Another update to this commit status is in progress"));
     let wanted = status("stator/prod", StatusState::Success, "fine");
     let refused = fake.client().set_status(&sha(1), &wanted).await.unwrap_err();
-    assert_eq!(refused.retry(), Retry::Soon);
+    assert_eq!(refused.retry_advice(), RetryAdvice::Soon);
     insta::assert_snapshot!(refused.to_string().replace(&fake.root().replace("http://", ""), "HOST"), @"HOST was changed meanwhile: Another update to this commit status is in progress");
 }

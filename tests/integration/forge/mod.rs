@@ -5,9 +5,9 @@ mod apps;
 mod gitlab;
 mod secrets;
 
-use crate::forge_fake::{ALL, Fake, Make, Origin, sha};
+use crate::forge_fake::{ALL, FakeForgeHost, ForgeFlavor, PullRequestOrigin, sha};
 use insta::assert_snapshot;
-use stator_git::forge::{CommitStatus, Forge as _, ForgeError, NewPullRequest, PullRequestState, StatusState};
+use stator_git::forge::{CommitStatus, ForgeApi as _, ForgeError, NewPullRequest, PullRequestState, StatusState};
 
 fn status(context: &str, state: StatusState, description: &str) -> CommitStatus {
     CommitStatus {
@@ -22,7 +22,7 @@ fn status(context: &str, state: StatusState, description: &str) -> CommitStatus 
 async fn every_host_has_its_own_words_for_a_verdict() {
     let mut table = Vec::new();
     for make in ALL {
-        let fake = Fake::start(make).await;
+        let fake = FakeForgeHost::start(make).await;
         let client = fake.client();
         let states = [StatusState::Pending, StatusState::Success, StatusState::Failure, StatusState::Error];
         for state in states {
@@ -46,7 +46,7 @@ async fn every_host_has_its_own_words_for_a_verdict() {
 #[tokio::test]
 async fn what_a_host_shows_is_what_was_said_to_be_shown() {
     for make in ALL {
-        let fake = Fake::start(make).await;
+        let fake = FakeForgeHost::start(make).await;
         let client = fake.client();
         let wanted = [
             status("stator/prod", StatusState::Pending, "rendering"),
@@ -59,10 +59,11 @@ async fn what_a_host_shows_is_what_was_said_to_be_shown() {
         }
         client.set_status(&sha(1), &status("other/check", StatusState::Success, "fine")).await.unwrap();
         client.set_status(&sha(2), &status("stator/prod", StatusState::Failure, "elsewhere")).await.unwrap();
-        let mut expected: Vec<CommitStatus> = wanted[1..].iter().map(|one| client.shown(&sha(1), one)).collect();
+        let mut expected: Vec<CommitStatus> =
+            wanted[1..].iter().map(|one| client.normalize_status(&sha(1), one)).collect();
         expected.sort();
-        assert_eq!(client.statuses(&sha(1), "Stator/").await.unwrap(), expected, "{make:?}");
-        assert_eq!(client.statuses(&sha(3), "stator/").await.unwrap(), [], "{make:?}");
+        assert_eq!(client.list_statuses(&sha(1), "Stator/").await.unwrap(), expected, "{make:?}");
+        assert_eq!(client.list_statuses(&sha(3), "stator/").await.unwrap(), [], "{make:?}");
         fake.assert_no_faults();
     }
 }
@@ -70,7 +71,7 @@ async fn what_a_host_shows_is_what_was_said_to_be_shown() {
 #[tokio::test]
 async fn what_is_too_long_is_cut_before_it_is_sent() {
     for make in ALL {
-        let fake = Fake::start(make).await;
+        let fake = FakeForgeHost::start(make).await;
         let client = fake.client();
         let long = "модель 🦙 ".repeat(60);
         for end in ["a", "b"] {
@@ -80,7 +81,7 @@ async fn what_is_too_long_is_cut_before_it_is_sent() {
             };
             client.set_status(&sha(1), &wanted).await.unwrap();
         }
-        let shown = client.statuses(&sha(1), "stator/prod/").await.unwrap();
+        let shown = client.list_statuses(&sha(1), "stator/prod/").await.unwrap();
         assert_eq!(shown.len(), 2, "{make:?}: two long contexts became one");
         for one in &shown {
             assert!(one.description.ends_with('…'), "{make:?}: {}", one.description);
@@ -93,14 +94,14 @@ async fn what_is_too_long_is_cut_before_it_is_sent() {
 #[tokio::test]
 async fn a_thousand_open_pull_requests_are_all_read() {
     for make in ALL {
-        let fake = Fake::start(make).await;
+        let fake = FakeForgeHost::start(make).await;
         for number in 1..=1000 {
-            fake.state().open(number, "A change", Origin::Here);
+            fake.state().open(number, "A change", PullRequestOrigin::Here);
         }
         fake.state().pulls.iter_mut().find(|pull| pull.number == 500).unwrap().base = "other".to_owned();
         fake.state().pulls.iter_mut().find(|pull| pull.number == 501).unwrap().state = "merged";
         fake.state().commits.push(sha(0));
-        let open = fake.client().open_pull_requests("main").await.unwrap();
+        let open = fake.client().list_open_pull_requests("main").await.unwrap();
         let numbers: Vec<u64> = open.iter().map(|pull| pull.number).collect();
         let expected: Vec<u64> = (1..=1000).filter(|number| ![500, 501].contains(number)).collect();
         assert_eq!(numbers, expected, "{make:?}");
@@ -111,11 +112,11 @@ async fn a_thousand_open_pull_requests_are_all_read() {
 
 #[tokio::test]
 async fn a_list_that_goes_on_is_not_read_for_ever() {
-    let fake = Fake::start(Make::Gitlab).await;
+    let fake = FakeForgeHost::start(ForgeFlavor::Gitlab).await;
     for number in 1..=10_100 {
-        fake.state().open(number, "A change", Origin::Here);
+        fake.state().open(number, "A change", PullRequestOrigin::Here);
     }
-    let refused = fake.client().open_pull_requests("main").await.unwrap_err();
+    let refused = fake.client().list_open_pull_requests("main").await.unwrap_err();
     let message = refused.to_string();
     assert!(message.contains("more than 10000 open merge requests, and stator reads no more"), "{message}");
 }
@@ -124,12 +125,12 @@ async fn a_list_that_goes_on_is_not_read_for_ever() {
 async fn what_comes_from_elsewhere_is_told_from_what_is_the_repositorys_own() {
     let mut table = Vec::new();
     for make in ALL {
-        let fake = Fake::start(make).await;
+        let fake = FakeForgeHost::start(make).await;
         let client = fake.client();
-        fake.state().open(1, "Ours", Origin::Here);
-        fake.state().open(2, "A fork's", Origin::Fork);
-        fake.state().open(3, "A fork's that is gone", Origin::GoneFork);
-        for pull in client.open_pull_requests("main").await.unwrap() {
+        fake.state().open(1, "Ours", PullRequestOrigin::Here);
+        fake.state().open(2, "A fork's", PullRequestOrigin::Fork);
+        fake.state().open(3, "A fork's that is gone", PullRequestOrigin::GoneFork);
+        for pull in client.list_open_pull_requests("main").await.unwrap() {
             assert_eq!(client.pull_request(pull.number).await.unwrap(), pull);
             let way = pull.fetch.or(pull.branch.clone()).unwrap_or_else(|| "no way".to_owned());
             let page = pull.url.replace(&fake.root(), "HOST");
@@ -168,27 +169,27 @@ async fn what_comes_from_elsewhere_is_told_from_what_is_the_repositorys_own() {
 #[tokio::test]
 async fn a_comment_is_found_among_others_and_edited_in_place() {
     for make in ALL {
-        let fake = Fake::start(make).await;
+        let fake = FakeForgeHost::start(make).await;
         let client = fake.client();
-        fake.state().open(7, "Bigger", Origin::Here);
+        fake.state().open(7, "Bigger", PullRequestOrigin::Here);
         for number in 0..130 {
             // Anybody can write a marker.
             fake.state().said(7, "mallory", &format!("<!-- stator --> {number}"));
         }
-        let first = client.add_comment(7, "<!-- stator --> one").await.unwrap();
-        let second = client.add_comment(7, "two").await.unwrap();
+        let first = client.create_comment(7, "<!-- stator --> one").await.unwrap();
+        let second = client.create_comment(7, "two").await.unwrap();
         // Hosts write an account's name as they please.
         for note in fake.state().notes.iter_mut().filter(|note| note.author == "Stator-Bot") {
             note.author = "sTATOR-bot".to_owned();
         }
         fake.state().said(8, "stator-bot", "on another pull request");
-        assert_eq!(client.own_comments(7).await.unwrap(), [first.clone(), second.clone()], "{make:?}");
+        assert_eq!(client.list_own_comments(7).await.unwrap(), [first.clone(), second.clone()], "{make:?}");
 
-        let edited = client.edit_comment(7, &first, "<!-- stator --> three").await.unwrap();
-        let again = client.edit_comment(7, &edited, "<!-- stator --> three").await.unwrap();
+        let edited = client.update_comment(7, &first, "<!-- stator --> three").await.unwrap();
+        let again = client.update_comment(7, &edited, "<!-- stator --> three").await.unwrap();
         assert_eq!(again.body, "<!-- stator --> three", "{make:?}");
         let bodies: Vec<String> =
-            client.own_comments(7).await.unwrap().into_iter().map(|comment| comment.body).collect();
+            client.list_own_comments(7).await.unwrap().into_iter().map(|comment| comment.body).collect();
         assert_eq!(bodies, ["<!-- stator --> three", "two"], "{make:?}");
         fake.assert_no_faults();
     }
@@ -196,19 +197,19 @@ async fn a_comment_is_found_among_others_and_edited_in_place() {
 
 #[tokio::test]
 async fn an_edit_of_what_was_edited_meanwhile_is_a_conflict() {
-    let fake = Fake::start(Make::BitbucketDataCenter).await;
+    let fake = FakeForgeHost::start(ForgeFlavor::BitbucketDataCenter).await;
     let client = fake.client();
-    fake.state().open(7, "Bigger", Origin::Here);
-    let comment = client.add_comment(7, "one").await.unwrap();
-    client.edit_comment(7, &comment, "two").await.unwrap();
-    let refused = client.edit_comment(7, &comment, "three").await.unwrap_err();
+    fake.state().open(7, "Bigger", PullRequestOrigin::Here);
+    let comment = client.create_comment(7, "one").await.unwrap();
+    client.update_comment(7, &comment, "two").await.unwrap();
+    let refused = client.update_comment(7, &comment, "three").await.unwrap_err();
     assert!(matches!(refused, ForgeError::Conflict { .. }), "{refused}");
 }
 
 #[tokio::test]
 async fn a_pull_request_is_opened_and_not_twice() {
     for make in ALL {
-        let fake = Fake::start(make).await;
+        let fake = FakeForgeHost::start(make).await;
         let client = fake.client();
         let new = NewPullRequest {
             title: "Roll llama back".to_owned(),
@@ -217,12 +218,12 @@ async fn a_pull_request_is_opened_and_not_twice() {
             head: "rollback".to_owned(),
         };
         fake.state().commits.push(sha(0));
-        let opened = client.add_pull_request(&new).await.unwrap();
+        let opened = client.create_pull_request(&new).await.unwrap();
         assert_eq!((opened.base.as_str(), opened.branch.as_deref()), ("main", Some("rollback")), "{make:?}");
         assert_eq!(client.pull_request(opened.number).await.unwrap(), opened, "{make:?}");
         // Bitbucket Cloud brings the one that is there up to date.
-        if make != Make::BitbucketCloud {
-            let refused = client.add_pull_request(&new).await.unwrap_err();
+        if make != ForgeFlavor::BitbucketCloud {
+            let refused = client.create_pull_request(&new).await.unwrap_err();
             assert!(matches!(refused, ForgeError::Conflict { .. }), "{make:?}: {refused}");
         }
         fake.assert_no_faults();
@@ -232,7 +233,7 @@ async fn a_pull_request_is_opened_and_not_twice() {
 #[tokio::test]
 async fn a_commit_that_the_host_does_not_have_is_named() {
     for make in ALL {
-        let fake = Fake::start(make).await;
+        let fake = FakeForgeHost::start(make).await;
         let unknown = "abcdef0123456789abcdef0123456789abcdef01";
         let wanted = status("stator/prod", StatusState::Success, "fine");
         let refused = fake.client().set_status(unknown, &wanted).await.unwrap_err();
@@ -243,9 +244,9 @@ async fn a_commit_that_the_host_does_not_have_is_named() {
 
 #[tokio::test]
 async fn a_pull_requests_own_status_is_what_azures_policies_read() {
-    let fake = Fake::start(Make::Azure).await;
+    let fake = FakeForgeHost::start(ForgeFlavor::Azure).await;
     let client = fake.client();
-    fake.state().open(4, "Bigger", Origin::Here);
+    fake.state().open(4, "Bigger", PullRequestOrigin::Here);
     let wanted = status("stator/preview/prod", StatusState::Success, "1 model changes");
     client.set_status(&sha(4), &wanted).await.unwrap();
     client.pull_request(4).await.unwrap();

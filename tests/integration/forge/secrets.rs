@@ -1,10 +1,10 @@
 //! The token is in no message, no log and no debugging output, whatever a host does.
 
 use super::{apps, status};
-use crate::forge_fake::{ALL, CANARY, Fake, Make, Reply, sha};
+use crate::forge_fake::{ALL, CANARY, FakeForgeHost, ForgeFlavor, ForgeReply, sha};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use stator_git::forge::{Forge as _, StatusState};
+use stator_git::forge::{ForgeApi as _, StatusState};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
@@ -55,12 +55,12 @@ async fn repeat_the_token() {
         tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(move || writer.clone());
     let guard = tracing::subscriber::set_default(subscriber.finish());
     for make in ALL {
-        let fake = Fake::start(make).await;
+        let fake = FakeForgeHost::start(make).await;
         let mut clients = vec![(fake.client(), CANARY)];
-        if matches!(make, Make::BitbucketCloud | Make::BitbucketDataCenter) {
+        if matches!(make, ForgeFlavor::BitbucketCloud | ForgeFlavor::BitbucketDataCenter) {
             clients.push((fake.client_with(&[("username", "ada"), ("token", CANARY)]).unwrap(), CANARY));
         }
-        if make == Make::Github {
+        if make == ForgeFlavor::Github {
             let key = apps::key();
             let secret = [("githubAppID", "4711"), ("githubAppInstallationID", "5"), ("githubAppPrivateKey", key)];
             let app = fake.client_with(&secret).unwrap();
@@ -78,10 +78,10 @@ async fn repeat_the_token() {
                 let known = if token.is_empty() { minted.clone() } else { (*token).to_owned() };
                 let said = format!("Bad: {token} {said} {minted}");
                 for reply in [
-                    Reply::message(code, &said),
-                    Reply::page(code, &said),
-                    Reply { status: code, headers: Vec::new(), body: said.clone().into_bytes() },
-                    Reply::empty(code).with("location", format!("https://{known}.example.com/{known}")),
+                    ForgeReply::message(code, &said),
+                    ForgeReply::page(code, &said),
+                    ForgeReply { status: code, headers: Vec::new(), body: said.clone().into_bytes() },
+                    ForgeReply::empty(code).with("location", format!("https://{known}.example.com/{known}")),
                 ] {
                     fake.next(reply);
                     if let Err(refused) = client.pull_request(7).await {

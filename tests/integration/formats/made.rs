@@ -5,7 +5,7 @@
 use super::stored::{Api, KINDS, NAMESPACES, SECRETS};
 use super::{FOLDER, FORGE, HOST, copy, empty_folders, files, kept, with};
 use crate::controller::process::{Process, until};
-use crate::forge_fake::{CANARY, Fake, Make};
+use crate::forge_fake::{CANARY, FakeForgeHost, ForgeFlavor};
 use crate::git_server::GitServer;
 use crate::testbed::{ControlPlane, Programs};
 use crate::workbench::Workbench;
@@ -156,7 +156,7 @@ fn objects() {
     let folder = bench.root().parent().unwrap().to_owned();
     copy(&kept("repository.git"), &folder.join("team/models.git"), &[]);
     let host = GitServer::start(&folder);
-    let forge = api.runtime.block_on(Fake::start(Make::Gitea));
+    let forge = api.runtime.block_on(FakeForgeHost::start(ForgeFlavor::Gitea));
     forge.state().commits.push(super::NEWEST.to_owned());
     for (name, value) in SECRETS {
         api.make("formats", "Secret", json!({"metadata": {"name": name}, "stringData": {"token": value}}));

@@ -2,12 +2,12 @@
 
 use super::{FORGE, HOST, NEWEST, Place, ageless, kept, with};
 use crate::controller::process::{Process, until};
-use crate::forge_fake::{CANARY, Fake, Make, Row};
+use crate::forge_fake::{CANARY, FakeForgeHost, ForgeFlavor, PostedStatusRow};
 use crate::testbed::{self, ControlPlane};
 use insta::assert_snapshot;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use stator::source::model_source::status::ModelSourceStatus;
+use stator_git::source::model_source::status::ModelSourceStatus;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
@@ -196,7 +196,7 @@ fn a_cluster_goes_on_as_it_was() {
     let api = Api::on(plane);
     NAMESPACES.iter().for_each(|name| api.namespace(name));
     let place = Place::new();
-    let forge = api.runtime.block_on(Fake::start(Make::Gitea));
+    let forge = api.runtime.block_on(FakeForgeHost::start(ForgeFlavor::Gitea));
     let (host, root) = (place.host(), forge.root());
     for (name, value) in SECRETS {
         api.make("formats", "Secret", json!({"metadata": {"name": name}, "stringData": {"token": value}}));
@@ -273,7 +273,7 @@ fn a_cluster_goes_on_as_it_was() {
     // What the git host shows of the commit is found there.
     let newest = api.get("formats", "ModelSource", "models")["status"]["statuses"][0].clone();
     forge.state().commits.push(NEWEST.to_owned());
-    forge.state().statuses.push(Row {
+    forge.state().statuses.push(PostedStatusRow {
         commit: NEWEST.to_owned(),
         key: String::new(),
         context: text(&newest, "/context").to_owned(),

@@ -4,20 +4,20 @@ use crate::gitea::{self, BOT, Gitea, Repository};
 use crate::workbench::Workbench;
 use serde_json::json;
 use stator_git::forge::{
-    AnyForge, CommitStatus, Forge as _, ForgeError, Http, NewPullRequest, PullRequestState, StatusState,
+    AnyForge, CommitStatus, ForgeApi as _, ForgeError, ForgeHttp, NewPullRequest, PullRequestState, StatusState,
 };
 use stator_git::source::model_source;
 use stator_git::source::secret::SecretValues;
-use stator_git::source::url::{Allowed, RepositoryUrl};
+use stator_git::source::url::{AllowedSchemes, RepositoryUrl};
 
 /// A client with a token.
 fn connect(gitea: &Gitea, repository: &Repository<'_>, token: &str) -> AnyForge {
     let spec: model_source::Forge = serde_json::from_value(json!({"type": "gitea"})).unwrap();
-    let url = RepositoryUrl::parse(&repository.url(), Allowed::default()).unwrap();
+    let url = RepositoryUrl::parse(&repository.url(), AllowedSchemes::default()).unwrap();
     let certificate = fs_err::read(gitea.certificate()).unwrap();
     let values = [("token".to_owned(), token.as_bytes().to_vec()), ("caFile".to_owned(), certificate)];
     let secret = SecretValues::new("forge", values);
-    let http = Http::trusting([&secret]).unwrap();
+    let http = ForgeHttp::with_roots_of([&secret]).unwrap();
     AnyForge::connect(&spec, &url, &secret, http).unwrap()
 }
 
@@ -34,7 +34,7 @@ async fn statuses_are_set_and_read_back_newest_first() {
     repository.push(&bench.root(), "main");
     let forge = connect(gitea, &repository, gitea.bot_token());
 
-    assert_eq!(forge.statuses(&commit, "stator/").await.unwrap(), []);
+    assert_eq!(forge.list_statuses(&commit, "stator/").await.unwrap(), []);
     // More than a page of contexts, and one of somebody else's.
     repository.call("POST", &format!("/statuses/{commit}"), &json!({"context": "ci", "state": "failure"}));
     let mut wanted = Vec::new();
@@ -51,8 +51,8 @@ async fn statuses_are_set_and_read_back_newest_first() {
     for state in [StatusState::Pending, StatusState::Error, StatusState::Failure] {
         forge.set_status(&commit, &CommitStatus { state, ..whole.clone() }).await.unwrap();
     }
-    wanted.insert(0, forge.shown(&commit, &whole));
-    assert_eq!(forge.statuses(&commit, "stator/").await.unwrap(), wanted);
+    wanted.insert(0, forge.normalize_status(&commit, &whole));
+    assert_eq!(forge.list_statuses(&commit, "stator/").await.unwrap(), wanted);
     // What the host is said to show is what it does show.
     let shown = repository.status(&commit, "stator/staging").unwrap();
     assert_eq!(shown.description, wanted[0].description);
@@ -85,7 +85,7 @@ async fn pull_requests_are_listed_whatever_their_number() {
     repository.merge(numbers.remove(0));
 
     let forge = connect(gitea, &repository, gitea.bot_token());
-    let open = forge.open_pull_requests("main").await.unwrap();
+    let open = forge.list_open_pull_requests("main").await.unwrap();
     assert_eq!(open.iter().map(|one| one.number).collect::<Vec<_>>(), numbers);
     let one = &open[3];
     assert_eq!((one.head.as_str(), one.title.as_str()), (heads[4].as_str(), "A \"change\""));
@@ -98,7 +98,7 @@ async fn pull_requests_are_listed_whatever_their_number() {
         found.push(state.await.unwrap().state);
     }
     assert_eq!(found, [PullRequestState::Open, PullRequestState::Merged, PullRequestState::Closed]);
-    assert_eq!(forge.open_pull_requests("release").await.unwrap()[0].number, elsewhere);
+    assert_eq!(forge.list_open_pull_requests("release").await.unwrap()[0].number, elsewhere);
 }
 
 #[tokio::test]
@@ -150,19 +150,19 @@ async fn comments_are_told_from_those_of_others_and_edited_in_place() {
         base: "main".to_owned(),
         head: "change".to_owned(),
     };
-    let number = forge.add_pull_request(&new).await.unwrap().number;
+    let number = forge.create_pull_request(&new).await.unwrap().number;
 
     let body = format!("<!-- stator -->\n**{}** <details>\n\n```diff\n- \"é\u{1F680}\"\n```\n", "x".repeat(60_000));
     repository.call("POST", &format!("/issues/{number}/comments"), &json!({"body": body}));
-    let comment = forge.add_comment(number, &body).await.unwrap();
-    let other = forge.add_comment(number, "Later").await.unwrap();
-    let own = forge.own_comments(number).await.unwrap();
+    let comment = forge.create_comment(number, &body).await.unwrap();
+    let other = forge.create_comment(number, "Later").await.unwrap();
+    let own = forge.list_own_comments(number).await.unwrap();
     assert_eq!(own, [comment.clone(), other]);
     assert_eq!(own[0].body, body);
-    forge.edit_comment(number, &comment, "Edited").await.unwrap();
+    forge.update_comment(number, &comment, "Edited").await.unwrap();
     // The same again is no fault.
-    forge.edit_comment(number, &comment, "Edited").await.unwrap();
-    let own = forge.own_comments(number).await.unwrap();
+    forge.update_comment(number, &comment, "Edited").await.unwrap();
+    let own = forge.list_own_comments(number).await.unwrap();
     assert_eq!(own.iter().map(|one| one.body.as_str()).collect::<Vec<_>>(), ["Edited", "Later"]);
 }
 
@@ -192,7 +192,7 @@ async fn refusals_are_told_apart_and_show_no_token() {
         assert!(![gitea.bot_token(), wrong, &reading].iter().any(|token| text.contains(token)), "{text}");
         let text =
             error.to_string().replace(&gitea.url(), "GITEA").replace(gitea.url().split_once("//").unwrap().1, "GITEA");
-        said.push(format!("{what}: {text}\n  {:?}; {}", error.retry(), error.help()));
+        said.push(format!("{what}: {text}\n  {:?}; {}", error.retry_advice(), error.help()));
     };
     say("a wrong token", connect(gitea, &repository, wrong).set_status(&commit, &one).await);
     say("a token that may only read", connect(gitea, &repository, &reading).set_status(&commit, &one).await);
@@ -200,7 +200,7 @@ async fn refusals_are_told_apart_and_show_no_token() {
     say("no such commit", bot.set_status(&missing, &one).await);
     say("no such pull request", bot.pull_request(999).await.map(|_| ()));
     repository.call("PATCH", "", &json!({"archived": true}));
-    say("an archived repository", bot.add_comment(number, "Hello").await.map(|_| ()));
+    say("an archived repository", bot.create_comment(number, "Hello").await.map(|_| ()));
     insta::assert_snapshot!(said.join("\n"), @r#"
         a wrong token: GITEA does not know the token: invalid username, password or token
           Never; put a valid token into the secret that `spec.forge.secretRef` names, key `token`

@@ -1,6 +1,6 @@
 //! The git host itself: it does what the stories need, and it leaves nothing behind.
 
-use crate::gitea::{self, BOT, Gitea, OWNER, Wire};
+use crate::gitea::{self, BOT, Gitea, OWNER, WebhookRelay};
 use crate::workbench::Workbench;
 use aws_lc_rs::hmac;
 use serde_json::json;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 fn it_takes_pushes_and_delivers_them_signed() {
     let Some(gitea) = gitea::shared() else { return };
     let repository = gitea.repository("delivers");
-    let wire = Wire::start();
+    let wire = WebhookRelay::start();
     repository.webhook(&wire.address(), "the secret of the hook");
     let bench = Workbench::with(&[("model.yaml", "one")]);
     let first = bench.commit("one");

@@ -1,12 +1,12 @@
 //! What a pull request is told: one comment and one status, for as long as it is open.
 
 use super::stage::{Setting, Stage, model};
-use crate::gitea::Comment;
+use crate::gitea::GiteaComment;
 use serde_json::json;
 
 /// Waits until the one comment of ours says this of the pull request, and gives it.
 #[track_caller]
-fn told(stage: &Stage, number: u64, text: &str) -> Comment {
+fn told(stage: &Stage, number: u64, text: &str) -> GiteaComment {
     stage.until(&format!("the comment says {text:?}"), || {
         let comments = stage.own_comments(number);
         assert!(comments.len() < 2, "{comments:#?}");

@@ -3,7 +3,7 @@
 //! The controller syncs into an embedded cluster, with the operator played. Gitea's deliveries reach it by a wire that
 //! keeps them. Every story ends with [`Stage::end`], which holds what must be true of all of them.
 
-use crate::gitea::{self, BOT, Gitea, Repository, Status, Wire, new_key, quiet_port};
+use crate::gitea::{self, BOT, Gitea, GiteaStatus, Repository, WebhookRelay, new_key, quiet_port};
 use crate::testbed::Supervisor;
 use crate::workbench::Workbench;
 use base64::Engine as _;
@@ -85,7 +85,7 @@ pub struct Stage {
     /// Where they push to.
     pub repository: Repository<'static>,
     /// What Gitea delivers.
-    pub wire: Wire,
+    pub wire: WebhookRelay,
     gitea: &'static Gitea,
     controller: Supervisor,
     port: u16,
@@ -117,7 +117,7 @@ impl Stage {
         let bench = Workbench::with(&[("stator.yaml", ROOT), ("models/chat/model.yaml", &model("chat", 1))]);
         let key = new_key();
         repository.deploy_key("stator", &key.public_key().to_openssh().unwrap());
-        let wire = Wire::start();
+        let wire = WebhookRelay::start();
         let port = quiet_port().unwrap();
         wire.leads_to(&format!("http://127.0.0.1:{port}/webhooks/gitea"));
         let prepare = |folder: &Path| {
@@ -296,7 +296,7 @@ impl Stage {
     }
 
     /// stator's comments on a pull request.
-    pub fn own_comments(&self, number: u64) -> Vec<gitea::Comment> {
+    pub fn own_comments(&self, number: u64) -> Vec<gitea::GiteaComment> {
         self.repository.comments(number).into_iter().filter(|comment| comment.account == BOT).collect()
     }
 
@@ -348,7 +348,7 @@ impl Stage {
             let rows = self.repository.statuses(commit);
             let contexts: BTreeSet<String> = rows.iter().map(|row| row.context.clone()).collect();
             for context in contexts {
-                let rows: Vec<Status> = rows.iter().filter(|row| row.context == context).cloned().collect();
+                let rows: Vec<GiteaStatus> = rows.iter().filter(|row| row.context == context).cloned().collect();
                 let last = rows.last().unwrap();
                 assert_ne!(last.state, "pending", "{commit} {rows:#?}\n{}", self.log());
                 // What a pull request would do also depends on the branch that it goes into, which moves.

@@ -1,14 +1,14 @@
 //! Deliveries that do not come, come twice, come again, or are not Gitea's.
 
 use super::stage::{HOOK, Setting, Stage, model};
-use crate::gitea::{Way, with_header};
+use crate::gitea::{DeliveryFate, with_header};
 use aws_lc_rs::hmac;
 
 #[test]
 fn a_lost_delivery_costs_no_more_than_one_look() {
     let Some(stage) = Stage::set("lost", Setting { interval: "2s", ..Setting::DEFAULT }) else { return };
     stage.follow();
-    stage.wire.goes(Way::Lose);
+    stage.wire.goes(DeliveryFate::Lose);
     stage.bench.write("models/chat/model.yaml", model("chat", 2));
     let commit = stage.push("Two workers");
     stage.synced(&commit);
@@ -20,7 +20,7 @@ fn a_lost_delivery_costs_no_more_than_one_look() {
 fn a_delivery_that_comes_twice_or_again_is_one() {
     let Some(stage) = Stage::set("doubled", Setting::DEFAULT) else { return };
     stage.follow();
-    stage.wire.goes(Way::Double);
+    stage.wire.goes(DeliveryFate::Double);
     stage.bench.write("models/chat/model.yaml", model("chat", 2));
     let commit = stage.push("Two workers");
     stage.synced(&commit);
@@ -29,7 +29,7 @@ fn a_delivery_that_comes_twice_or_again_is_one() {
     let said = stage.said_of(&commit);
 
     // Somebody sends it again, long after, and changes what it is about: the signature is over what was signed.
-    stage.wire.goes(Way::Pass);
+    stage.wire.goes(DeliveryFate::Pass);
     assert!((200..300).contains(&stage.wire.replay(&delivery)), "{}", stage.log());
     stage.bench.write("models/chat/model.yaml", model("chat", 3));
     let next = stage.push("Three workers");
@@ -45,7 +45,7 @@ fn what_gitea_did_not_sign_is_refused_and_starts_nothing() {
     stage.follow();
     stage.synced(&first);
     // The real delivery is kept from the controller: what follows must not make it look.
-    stage.wire.goes(Way::Lose);
+    stage.wire.goes(DeliveryFate::Lose);
     stage.bench.write("models/chat/model.yaml", model("chat", 2));
     let commit = stage.push("Two workers");
     let real = stage.wire.wait_for_push(&commit);
@@ -81,7 +81,7 @@ fn what_gitea_did_not_sign_is_refused_and_starts_nothing() {
     assert_eq!(stage.said_of(&commit), "", "{}", stage.log());
 
     // The real one, late, does.
-    stage.wire.goes(Way::Pass);
+    stage.wire.goes(DeliveryFate::Pass);
     assert!((200..300).contains(&stage.wire.replay(&real)), "{}", stage.log());
     stage.synced(&commit);
     stage.end();

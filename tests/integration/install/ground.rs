@@ -2,7 +2,7 @@
 //! an installation share it; each has namespaces of its own.
 
 use super::helm;
-use crate::node::{Node, Setting};
+use crate::node::{Node, NodeSettings};
 use crate::testbed::{self, Audit, ControlPlane, Programs};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use std::path::PathBuf;
@@ -30,10 +30,10 @@ impl Ground {
         testbed::kubectl()?;
         let plane = ControlPlane::bare(&Programs::find().unwrap(), Audit::On).unwrap();
         let names = ["lifecycle", "rights", "rights-scoped"];
-        let setting = Setting {
+        let setting = NodeSettings {
             namespaces: names.iter().map(|name| (*name).to_owned()).collect(),
             images: vec![(IMAGE.to_owned(), PathBuf::from(env!("CARGO_BIN_EXE_stator")))],
-            ..Setting::default()
+            ..NodeSettings::default()
         };
         let node = Node::start(&plane, setting)?;
         Some(Self { plane, node })

@@ -1,16 +1,16 @@
 //! What a host may answer instead of refs and objects, and who gets to see credentials.
 
 use super::*;
-use crate::git_server::{Tls, pack, packet, pem, refs, says};
+use crate::git_server::{TlsProxy, pack, packet, pem, refs, says};
 use secrecy::SecretSlice;
-use stator_git::source::credentials::{ClientCertificate, GithubApp, Installation, Proxy, Tokens};
+use stator_git::source::credentials::{AppInstallation, ClientCertificate, GithubApp, ProxySettings, TokenProvider};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-type Answering = Box<dyn Fn() -> Reply + Send + Sync>;
+type Answering = Box<dyn Fn() -> GitReply + Send + Sync>;
 
 /// What a place says when it is looked at with a password.
-fn look(place: &Place, login: Login) -> Result<Tip, MirrorError> {
+fn look(place: &Place, login: GitLogin) -> Result<ResolvedRef, MirrorError> {
     let mut remote = place.remote();
     remote.credentials.login = login;
     place.mirror_of(remote).poll(&main())
@@ -46,7 +46,7 @@ fn refusals_are_told_apart_and_show_no_credential() {
     for (what, reply) in replies {
         let place = Place::answering(move |_| reply());
         let error = look(&place, basic()).unwrap_err();
-        let wait = error.may_pass().map_or("no".to_owned(), |after| format!("{after:?}"));
+        let wait = error.retry_delay().map_or("no".to_owned(), |after| format!("{after:?}"));
         all.push(format!("{what} (again: {wait}): {}", told(&place, &error)));
     }
     insta::assert_snapshot!(all.join("\n"), @"
@@ -78,20 +78,20 @@ fn base64(text: &str) -> String {
 #[test]
 fn each_login_goes_out_as_its_host_wants_it() {
     struct Minted;
-    impl Tokens for Minted {
+    impl TokenProvider for Minted {
         fn token(&self) -> Result<SecretString, String> {
             Ok(SecretString::from(format!("ghs_{CANARY}")))
         }
     }
     let place = Place::new();
     place.origin.commit("main", &[("model.yaml", "a: 1")]);
-    let app = Login::App(GithubApp {
+    let app = GitLogin::App(GithubApp {
         id: "1".to_owned(),
-        installation: Installation::Id(2),
+        installation: AppInstallation::Id(2),
         key: SecretString::from(CANARY),
         api: None,
     });
-    let sent = |login: Login, tokens: Option<Arc<dyn Tokens>>| {
+    let sent = |login: GitLogin, tokens: Option<Arc<dyn TokenProvider>>| {
         let mut remote = place.remote();
         remote.credentials.login = login;
         remote.tokens = tokens;
@@ -103,13 +103,13 @@ fn each_login_goes_out_as_its_host_wants_it() {
             Err(error) => Some(told(&place, &error)),
         }
     };
-    assert_eq!(sent(Login::Anonymous, None), None);
+    assert_eq!(sent(GitLogin::Anonymous, None), None);
     assert_eq!(sent(basic(), None), Some(format!("Basic {}", base64(&format!("git:{CANARY}")))));
-    assert_eq!(sent(Login::Bearer(SecretString::from(CANARY)), None), Some(format!("Bearer {CANARY}")));
+    assert_eq!(sent(GitLogin::Bearer(SecretString::from(CANARY)), None), Some(format!("Bearer {CANARY}")));
     let token = base64(&format!("x-access-token:ghs_{CANARY}"));
     assert_eq!(sent(app.clone(), Some(Arc::new(Minted))), Some(format!("Basic {token}")));
     insta::assert_snapshot!(sent(app, None).unwrap(), @"no token for HOST: nothing mints tokens for the GitHub App; look at the GitHub App's keys in the secret that `spec.secretRef` names");
-    let broken = sent(Login::Bearer(SecretString::from(format!("{CANARY}\nx"))), None).unwrap();
+    let broken = sent(GitLogin::Bearer(SecretString::from(format!("{CANARY}\nx"))), None).unwrap();
     insta::assert_snapshot!(broken, @"the credentials for HOST cannot be used: there is a line break or another control character in it; correct the secret that `spec.secretRef` names");
 }
 
@@ -139,7 +139,7 @@ fn no_log_shows_a_credential_at_any_level() {
     remote.credentials.login = basic();
     follow(&mut place.mirror_of(remote), &main()).unwrap();
     fs_err::remove_dir_all(place.folder.path().join("data/mirror.git/objects")).unwrap();
-    look(&place, Login::Bearer(SecretString::from(CANARY))).unwrap();
+    look(&place, GitLogin::Bearer(SecretString::from(CANARY))).unwrap();
     let shown = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(shown.contains("it is made anew"), "{shown}");
     for secret in [CANARY, &base64(&format!("git:{CANARY}"))] {
@@ -171,7 +171,7 @@ fn a_redirect_on_the_same_host_is_followed_at_the_start_and_nowhere_else() {
     // As GitLab does with an address without `.git`.
     let place = Place::answering(|asked| match asked.target.strip_prefix("/old/") {
         Some(rest) => says(301, &[("location", &format!("/{rest}"))], ""),
-        None => Reply::Git,
+        None => GitReply::Git,
     });
     let commit = place.origin.commit("main", &[("model.yaml", "a: 1")]);
     let mut moved = remote(&place.server.url("old/models.git"));
@@ -194,7 +194,7 @@ fn a_redirect_on_the_same_host_is_followed_at_the_start_and_nowhere_else() {
 
     let late = Place::answering(|asked| match asked.method.as_str() {
         "POST" => says(307, &[("location", "/elsewhere/git-upload-pack")], ""),
-        _ => Reply::Git,
+        _ => GitReply::Git,
     });
     late.origin.commit("main", &[("model.yaml", "a: 1")]);
     let error = follow(&mut late.mirror(), &main()).unwrap_err();
@@ -215,10 +215,10 @@ fn a_redirect_on_the_same_host_is_followed_at_the_start_and_nowhere_else() {
 fn a_certificate_of_ones_own_authority_is_trusted_when_the_secret_has_it() {
     let place = Place::new();
     let commit = place.origin.commit("main", &[("model.yaml", "a: 1")]);
-    let open = Tls::start(place.server.address(), false);
-    let strict = Tls::start(place.server.address(), true);
+    let open = TlsProxy::start(place.server.address(), false);
+    let strict = TlsProxy::start(place.server.address(), true);
     let certificate = ClientCertificate { certificate: pem("client.pem"), key: SecretSlice::from(pem("client.key")) };
-    let look = |tls: &Tls, roots: Vec<u8>, client: Option<ClientCertificate>| {
+    let look = |tls: &TlsProxy, roots: Vec<u8>, client: Option<ClientCertificate>| {
         let mut remote = remote(&tls.url("models.git"));
         (remote.credentials.roots, remote.credentials.client) = (roots, client);
         follow(&mut place.mirror_of(remote), &main())
@@ -236,7 +236,7 @@ fn a_certificate_of_ones_own_authority_is_trusted_when_the_secret_has_it() {
 fn a_proxy_of_the_secret_is_gone_through_unless_it_is_told_not_to() {
     let place = Place::new();
     let commit = place.origin.commit("main", &[("model.yaml", "a: 1")]);
-    let proxy = |bypass: Option<&str>| Proxy {
+    let proxy = |bypass: Option<&str>| ProxySettings {
         url: format!("http://{}", place.server.address()),
         login: Some((SecretString::from("me"), SecretString::from(CANARY))),
         bypass: bypass.map(str::to_owned),
@@ -293,16 +293,16 @@ fn a_host_that_is_not_there_is_told() {
     let error = place.mirror_of(remote(&format!("http://{address}/models.git"))).poll(&main()).unwrap_err();
     let shown = told(&place, &error).replace(&address.to_string(), "GONE");
     assert!(shown.starts_with("GONE cannot be reached: "), "{shown}");
-    assert!(error.may_pass().is_some());
+    assert!(error.retry_delay().is_some());
 }
 
 #[test]
 fn a_host_that_answers_late_or_in_drops_is_left() {
     use futures_util::stream;
-    let short = Limits { whole: Duration::from_millis(400), ..limits() };
-    let drops = Limits { window: Duration::from_millis(300), floor: 1 << 20, ..limits() };
-    let place = Place::answering(|_| Reply::Never);
-    let error = place.mirror_of(Remote { limits: short, ..place.remote() }).poll(&main()).unwrap_err();
+    let short = FetchLimits { total_timeout: Duration::from_millis(400), ..limits() };
+    let drops = FetchLimits { rate_window: Duration::from_millis(300), min_bytes_per_second: 1 << 20, ..limits() };
+    let place = Place::answering(|_| GitReply::Never);
+    let error = place.mirror_of(RemoteRepository { limits: short, ..place.remote() }).poll(&main()).unwrap_err();
     insta::assert_snapshot!(told(&place, &error), @"HOST took longer than 400 ms; nothing: stator asks again; when it stays so, look at the line and at the host's load");
 
     // A line of the list of refs that never ends, one byte at a time.
@@ -313,7 +313,7 @@ fn a_host_that_answers_late_or_in_drops_is_left() {
         });
         refs(axum::body::Body::from_stream(bytes))
     });
-    let error = dribble.mirror_of(Remote { limits: drops, ..dribble.remote() }).poll(&main()).unwrap_err();
+    let error = dribble.mirror_of(RemoteRepository { limits: drops, ..dribble.remote() }).poll(&main()).unwrap_err();
     insta::assert_snapshot!(told(&dribble, &error), @"HOST sends less than 1048576 bytes a second; nothing: stator asks again; when it stays so, look at the line and at the host's load");
 
     let remote = place.remote();
@@ -355,7 +355,7 @@ fn a_host_that_does_not_stop_is_left() {
             refs([packet("# service=git-upload-pack\n"), b"0000".to_vec(), packet(tip), b"0000".to_vec()].concat())
         }
     });
-    let little = Remote { limits: Limits { pack: 1 << 20, ..limits() }, ..endless.remote() };
+    let little = RemoteRepository { limits: FetchLimits { max_pack_bytes: 1 << 20, ..limits() }, ..endless.remote() };
     all.push(told(&endless, &follow(&mut endless.mirror_of(little), &main()).unwrap_err()));
     insta::assert_snapshot!(all.join("\n"), @"
         HOST sends more than 50000 refs; move the intents into a repository of their own, or delete refs that nobody uses
@@ -367,7 +367,7 @@ fn a_host_that_does_not_stop_is_left() {
 fn a_pack_with_a_wrong_checksum_is_not_kept() {
     let times = Arc::new(AtomicUsize::new(0));
     let sound = tempfile::tempdir().unwrap();
-    let origin = Origin::new(&sound.path().join("models.git"));
+    let origin = OriginRepository::new(&sound.path().join("models.git"));
     let commit = origin.commit("main", &[("model.yaml", "a: 1")]);
     let id = git2::Oid::from_str(&commit).unwrap();
     let mut builder = origin.0.packbuilder().unwrap();
@@ -392,7 +392,7 @@ fn a_pack_with_a_wrong_checksum_is_not_kept() {
     let mut mirror = place.mirror();
     let error = follow(&mut mirror, &main()).unwrap_err();
     insta::assert_snapshot!(told(&place, &error), @"HOST breaks git's protocol: packfile trailer mismatch; look at what stands between stator and the host: proxies change answers");
-    assert!(error.may_pass().is_some());
+    assert!(error.retry_delay().is_some());
     follow(&mut mirror, &main()).unwrap();
     assert_eq!(files(&mut mirror, &commit), "model.yaml: 4 bytes");
 }

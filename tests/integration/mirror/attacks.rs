@@ -20,7 +20,7 @@ fn read(place: &Place) -> String {
 }
 
 /// What becomes of a commit with that tree.
-fn tree(build: impl Fn(&Origin) -> Oid) -> String {
+fn tree(build: impl Fn(&OriginRepository) -> Oid) -> String {
     let place = Place::new();
     let commit = place.origin.raw_commit(build(&place.origin), None, 1, "x");
     place.origin.point("refs/heads/main", commit);
@@ -28,7 +28,7 @@ fn tree(build: impl Fn(&Origin) -> Oid) -> String {
 }
 
 /// A folder with one model in it.
-fn model(origin: &Origin, text: &str) -> Oid {
+fn model(origin: &OriginRepository, text: &str) -> Oid {
     let blob = origin.object(ObjectType::Blob, text.as_bytes());
     origin.tree(&[("100644", b"model.yaml", blob)])
 }
@@ -137,7 +137,7 @@ fn files_that_are_none_are_named_with_why() {
 
 #[test]
 fn trees_that_spell_out_billions_of_paths_end_at_a_limit() {
-    let tower = |leaf: fn(&Origin) -> Oid| {
+    let tower = |leaf: fn(&OriginRepository) -> Oid| {
         tree(move |origin| {
             let names: Vec<String> = (0..10).map(|n| format!("d{n}")).collect();
             (0..12).fold(leaf(origin), |below, _| {
@@ -165,7 +165,7 @@ fn trees_that_spell_out_billions_of_paths_end_at_a_limit() {
 
 #[test]
 fn tags_must_lead_to_commits() {
-    let tagged = |build: fn(&Origin) -> Oid| {
+    let tagged = |build: fn(&OriginRepository) -> Oid| {
         let place = Place::new();
         place.origin.commit("main", &[("model.yaml", "a: 1")]);
         place.origin.point("refs/tags/v1", build(&place.origin));

@@ -111,7 +111,7 @@ fn a_mirror_of_another_repository_is_not_built_on() {
     let place = Place::new();
     let commit = place.origin.commit("main", &[("model.yaml", "a: 1")]);
     follow(&mut place.mirror(), &main()).unwrap();
-    let other = Origin::new(&place.folder.path().join("other.git"));
+    let other = OriginRepository::new(&place.folder.path().join("other.git"));
     let theirs = other.commit("main", &[("model.yaml", "b: 22")]);
     let mut mirror = place.mirror_of(remote(&place.server.url("other.git")));
     let fetched = follow(&mut mirror, &main()).unwrap();
@@ -122,7 +122,7 @@ fn a_mirror_of_another_repository_is_not_built_on() {
 #[test]
 fn many_fetches_do_not_make_many_packs() {
     let place = Place::new();
-    let few = Remote { limits: Limits { packs: 3, ..limits() }, ..place.remote() };
+    let few = RemoteRepository { limits: FetchLimits { max_packs: 3, ..limits() }, ..place.remote() };
     let mut mirror = place.mirror_of(few);
     let mut all = Vec::new();
     for round in 0..8 {

@@ -60,7 +60,7 @@ fn many_commits_at_once_are_no_rewrite_and_a_rewrite_is_told() {
     place.origin.point("refs/heads/main", root);
     let after = follow(&mut mirror, &main()).unwrap();
     assert_eq!((after.forced, after.previous), (true, Some(before.commit.clone())));
-    assert_eq!(mirror.changed(&before.commit, &after.commit).unwrap(), ["model.yaml".to_owned()].into());
+    assert_eq!(mirror.changed_paths(&before.commit, &after.commit).unwrap(), ["model.yaml".to_owned()].into());
     // A second process knows as well.
     drop(mirror);
     let back = place.origin.commit_onto(Some(git2::Oid::from_str(&before.commit).unwrap()), &[("model.yaml", "e: 1")]);
@@ -78,12 +78,12 @@ fn the_line_of_a_branch_is_fetched_as_far_as_it_is_asked_for() {
     let mut mirror = place.mirror();
     follow(&mut mirror, &main()).unwrap();
     place.server.asked();
-    let line = mirror.lineage(newest, 20).unwrap();
+    let line = mirror.first_parent_history(newest, 20).unwrap();
     assert!(line.iter().eq(commits.iter().rev().take(20)), "{line:?}");
     assert!(!place.server.asked().is_empty(), "it had no history");
-    assert_eq!(mirror.lineage(newest, 20).unwrap(), line);
+    assert_eq!(mirror.first_parent_history(newest, 20).unwrap(), line);
     assert!(place.server.asked().is_empty(), "it has it now");
-    assert_eq!(mirror.lineage(newest, 100).unwrap().len(), 30, "and ends where the branch begins");
+    assert_eq!(mirror.first_parent_history(newest, 100).unwrap().len(), 30, "and ends where the branch begins");
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn where_a_pull_request_parted_is_found_however_long_ago() {
         let fetched = mirror.fetch_ref("refs/pull/7/head").unwrap();
         assert_eq!(fetched, head.to_string());
         assert_eq!(mirror.merge_base(&tip, &fetched).unwrap(), Some(base.clone()), "{on_main} {on_branch}");
-        assert_eq!(mirror.changed(&base, &fetched).unwrap(), ["b/model.yaml".to_owned()].into());
-        mirror.forget("refs/pull/7/head").unwrap();
+        assert_eq!(mirror.changed_paths(&base, &fetched).unwrap(), ["b/model.yaml".to_owned()].into());
+        mirror.forget_ref("refs/pull/7/head").unwrap();
     }
 }
 
@@ -142,7 +142,7 @@ fn tags_versions_and_commits_lead_to_the_same_place() {
         let tip = mirror.poll(&reference).unwrap();
         assert_eq!(mirror.fetch(&tip).unwrap().commit, old, "{reference:?}");
         assert_eq!(files(&mut mirror, &old), "model.yaml: 4 bytes");
-        let signed = mirror.signed(&tip).unwrap();
+        let signed = mirror.signed_revision(&tip).unwrap();
         assert_eq!((signed.commit.id, signed.tag.is_some()), (tip.commit, tip.tag.is_some()));
     }
     place.server.asked();
@@ -234,7 +234,7 @@ fn what_git_signed_is_judged_as_the_host_gave_it() {
     ] {
         let tip = mirror.poll(&reference).unwrap();
         mirror.fetch(&tip).unwrap();
-        let one = match verify(mode, &mirror.signed(&tip).unwrap(), &keys, now) {
+        let one = match verify_revision(mode, &mirror.signed_revision(&tip).unwrap(), &keys, now) {
             Ok(signers) => {
                 let names: Vec<String> = signers.iter().map(|one| format!("{} by {}", one.object, one.name)).collect();
                 names.join(", ")

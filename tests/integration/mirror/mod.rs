@@ -6,14 +6,14 @@ mod damage;
 mod fetching;
 mod scale;
 
-use crate::git_server::{Asked, GitServer, Origin, Reply};
+use crate::git_server::{GitReply, GitRequest, GitServer, OriginRepository};
 use secrecy::SecretString;
-use stator_git::source::credentials::{Credentials, Login};
-use stator_git::source::mirror::{Fetched, Limits, Mirror, MirrorError, Remote, Tip};
+use stator_git::source::credentials::{GitCredentials, GitLogin};
+use stator_git::source::mirror::{FetchLimits, FetchOutcome, Mirror, MirrorError, RemoteRepository, ResolvedRef};
 use stator_git::source::model_source::{Reference, VerifyMode};
 use stator_git::source::secret::SecretValues;
-use stator_git::source::signature::verify;
-use stator_git::source::url::{Allowed, RepositoryUrl};
+use stator_git::source::signature::verify_revision;
+use stator_git::source::url::{AllowedSchemes, RepositoryUrl};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -23,23 +23,23 @@ const CANARY: &str = "canary-7f3a9b";
 /// A repository on a server, and room for mirrors of it.
 struct Place {
     folder: TempDir,
-    origin: Origin,
+    origin: OriginRepository,
     server: GitServer,
 }
 
 impl Place {
     fn new() -> Self {
-        Self::answering(|_| Reply::Git)
+        Self::answering(|_| GitReply::Git)
     }
 
-    fn answering(answers: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    fn answering(answers: impl Fn(&GitRequest) -> GitReply + Send + Sync + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let origin = Origin::new(&folder.path().join("models.git"));
+        let origin = OriginRepository::new(&folder.path().join("models.git"));
         let server = GitServer::answering(folder.path(), answers);
         Self { folder, origin, server }
     }
 
-    fn remote(&self) -> Remote {
+    fn remote(&self) -> RemoteRepository {
         remote(&self.server.url("models.git"))
     }
 
@@ -47,29 +47,29 @@ impl Place {
         self.mirror_of(self.remote())
     }
 
-    fn mirror_of(&self, remote: Remote) -> Mirror {
+    fn mirror_of(&self, remote: RemoteRepository) -> Mirror {
         Mirror::open(&self.folder.path().join("data"), remote).unwrap()
     }
 
     /// What comes of looking at `main` once.
-    fn poll(&self) -> Result<Tip, MirrorError> {
+    fn poll(&self) -> Result<ResolvedRef, MirrorError> {
         self.mirror().poll(&main())
     }
 }
 
-fn remote(url: &str) -> Remote {
-    let url = RepositoryUrl::parse(url, Allowed { insecure: true, local: false }).unwrap();
-    let credentials = Credentials::read(None, &url).unwrap();
-    Remote { limits: limits(), ..Remote::new(url, credentials) }
+fn remote(url: &str) -> RemoteRepository {
+    let url = RepositoryUrl::parse(url, AllowedSchemes { insecure: true, local: false }).unwrap();
+    let credentials = GitCredentials::read(None, &url).unwrap();
+    RemoteRepository { limits: limits(), ..RemoteRepository::new(url, credentials) }
 }
 
 /// As usual, but with an end that a person would wait for.
-fn limits() -> Limits {
-    Limits { whole: Duration::from_secs(120), ..Limits::default() }
+fn limits() -> FetchLimits {
+    FetchLimits { total_timeout: Duration::from_secs(120), ..FetchLimits::default() }
 }
 
-fn basic() -> Login {
-    Login::Basic { username: SecretString::from("git"), password: SecretString::from(CANARY) }
+fn basic() -> GitLogin {
+    GitLogin::Basic { username: SecretString::from("git"), password: SecretString::from(CANARY) }
 }
 
 fn main() -> Reference {
@@ -77,7 +77,7 @@ fn main() -> Reference {
 }
 
 /// Looks, and fetches what is there.
-fn follow(mirror: &mut Mirror, reference: &Reference) -> Result<Fetched, MirrorError> {
+fn follow(mirror: &mut Mirror, reference: &Reference) -> Result<FetchOutcome, MirrorError> {
     let tip = mirror.poll(reference)?;
     mirror.fetch(&tip)
 }

@@ -4,7 +4,7 @@ use super::*;
 use git2::{ObjectType, Oid};
 
 /// A repository of that many models, a hundred in a folder, each in a folder of its own, with `rest` other files each.
-fn large(origin: &Origin, models: usize, rest: usize) -> Oid {
+fn large(origin: &OriginRepository, models: usize, rest: usize) -> Oid {
     let other = origin.object(ObjectType::Blob, b"weights elsewhere");
     let names: Vec<String> = (0..rest).map(|n| format!("z{n:02}.txt")).collect();
     let mut teams = Vec::new();
@@ -42,7 +42,7 @@ fn of_a_hundred_thousand_files_only_what_changed_is_fetched_and_read() {
     place.origin.point("refs/heads/main", second);
     let next = follow(&mut mirror, &main()).unwrap();
     let after = mirror.traffic();
-    assert_eq!(mirror.changed(&fetched.commit, &next.commit).unwrap().len(), 1);
+    assert_eq!(mirror.changed_paths(&fetched.commit, &next.commit).unwrap().len(), 1);
     assert_eq!(mirror.tree(&next.commit, "").unwrap().files.len(), 10_000);
     let reread = mirror.objects_read() - read;
     let lines = [

@@ -1,7 +1,7 @@
 //! Several controllers as they run: real processes, an API server, and a git host. An operator is played that finds
 //! everything healthy at once.
 
-use crate::git_server::{GitServer, Origin};
+use crate::git_server::{GitServer, OriginRepository};
 use crate::testbed::{self, ControlPlane};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 pub struct Scene {
     pub namespace: String,
     pub client: kube::Client,
-    pub origin: Origin,
+    pub origin: OriginRepository,
     pub server: GitServer,
     folder: tempfile::TempDir,
     kubeconfig: std::path::PathBuf,
@@ -108,7 +108,7 @@ impl Scene {
         let namespace = plane.namespace(name).await;
         let client = plane.admin().await;
         let folder = tempfile::Builder::new().prefix("stator-replicas-").tempdir().unwrap();
-        let origin = Origin::new(&folder.path().join("models.git"));
+        let origin = OriginRepository::new(&folder.path().join("models.git"));
         let server = aside(|| GitServer::start(folder.path()));
         let operator = tokio::spawn(play(client.clone(), namespace.clone()));
         Self { namespace, client, origin, server, folder, kubeconfig: plane.kubeconfig(), operator }

@@ -3,8 +3,8 @@
 use super::pipeline::{Site, mocker};
 use serde_json::json;
 use stator_cluster::cluster::Cluster as _;
-use stator_cluster::cluster::embedded::Part;
-use stator_cluster::sync::{SyncOptions, SyncReport, SyncResult, run};
+use stator_cluster::cluster::embedded::ObjectPart;
+use stator_cluster::sync::{SyncOptions, SyncReport, SyncResult, run_sync};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn says(site: &Site, object: &ObjectRef, ready: u64, total: u64) {
             }
         }
     };
-    site.cluster.update(object, Part::Status, "manager", said).await.unwrap();
+    site.cluster.update(object, ObjectPart::Status, "manager", said).await.unwrap();
 }
 
 /// Waits for what no operator brings on, for as long as a model may make no progress.
@@ -54,7 +54,7 @@ async fn in_vain(site: &Site) -> SyncReport {
         ..SyncOptions::new("2026-01-01T00:00:00Z".parse().unwrap(), 7)
     };
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    run(&site.cluster, plan, gathered.records, options, &|_| {}, cancel).await
+    run_sync(&site.cluster, plan, gathered.records, options, &|_| {}, cancel).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,11 +5,11 @@ use super::pipeline::{Dying, Site};
 use super::workloads::{WORKLOADS, Workload};
 use crate::testbed;
 use serde_json::{Value, json};
-use stator_cluster::cluster::kube::{Kube, Options};
+use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
 use stator_cluster::cluster::{ApplyRequest, Cluster};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
-use stator_model::plan::{Action, Step};
+use stator_model::plan::{Action, PlanStep};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,8 +22,8 @@ const AT_ONCE: usize = 8;
 async fn every_write_may_be_the_last_on_the_embedded_cluster() {
     every_write_may_be_the_last(async |_| {
         let folder = tempfile::tempdir().unwrap();
-        let options = stator_cluster::cluster::embedded::Options::default();
-        let cluster = stator_cluster::cluster::embedded::Embedded::open(folder.path(), options).unwrap();
+        let options = stator_cluster::cluster::embedded::EmbeddedOptions::default();
+        let cluster = stator_cluster::cluster::embedded::EmbeddedCluster::open(folder.path(), options).unwrap();
         (cluster, Some(folder))
     })
     .await;
@@ -32,7 +32,10 @@ async fn every_write_may_be_the_last_on_the_embedded_cluster() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_write_may_be_the_last_on_a_real_api_server() {
     let Some(plane) = testbed::shared() else { return };
-    let kube = Kube::connect(Options { kubeconfig: Some(plane.kubeconfig()), ..Options::default() }).await.unwrap();
+    let kube =
+        KubeCluster::connect(ConnectOptions { kubeconfig: Some(plane.kubeconfig()), ..ConnectOptions::default() })
+            .await
+            .unwrap();
     every_write_may_be_the_last(async |namespace: &str| {
         plane.namespace(namespace).await;
         (kube.clone(), None::<tempfile::TempDir>)
@@ -106,7 +109,7 @@ async fn run<C: Cluster, G>(
         }
     }
     let (plan, _) = site.plan(&cluster, workload.allow).await;
-    let left = plan.changes.iter().filter(|change| change.step != Step::Nothing).count();
+    let left = plan.changes.iter().filter(|change| change.step != PlanStep::Nothing).count();
     assert_eq!(left, workload.left, "{}: crash {crash:?}: {:#?}", workload.name, plan.changes);
     let blocked = plan.changes.iter().filter(|change| change.action == Action::Blocked).count();
     assert_eq!(blocked, workload.blocked, "{}: crash {crash:?}: {:#?}", workload.name, plan.changes);

@@ -4,7 +4,7 @@ use super::bench::{SHOP, Syncing as _, model, shop, small};
 use crate::workbench::Workbench;
 use insta::assert_snapshot;
 use serde_json::json;
-use stator_cluster::cluster::embedded::{Embedded, Options, Part};
+use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions, ObjectPart};
 use stator_core::object::ObjectRef;
 
 #[test]
@@ -72,9 +72,9 @@ fn edit_kind(
 ) {
     let object =
         ObjectRef { api_version: api_version.into(), kind: kind.into(), namespace: "prod".into(), name: name.into() };
-    let cluster = Embedded::open(&bench.path(".stator/cluster"), Options::default()).unwrap();
+    let cluster = EmbeddedCluster::open(&bench.path(".stator/cluster"), EmbeddedOptions::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(cluster.update(&object, Part::Main, manager, change)).unwrap().unwrap();
+    runtime.block_on(cluster.update(&object, ObjectPart::Main, manager, change)).unwrap().unwrap();
 }
 
 fn component<'a>(graph: &'a mut serde_json::Value, kind: &str) -> &'a mut serde_json::Value {

@@ -4,7 +4,7 @@
 use super::bench::{SHOP, Syncing as _, model, shop, small};
 use crate::workbench::Workbench;
 use stator_cluster::cluster::Cluster as _;
-use stator_cluster::cluster::embedded::{Embedded, Options};
+use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use stator_core::dynamo::kinds;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -156,7 +156,7 @@ async fn a_kill_at_any_moment_leaves_every_object_whole() {
         child.kill().unwrap();
         child.wait().unwrap();
 
-        let cluster = Embedded::open(&folder, Options::default()).unwrap();
+        let cluster = EmbeddedCluster::open(&folder, EmbeddedOptions::default()).unwrap();
         let mut newest = 0;
         for kind in [kinds::GRAPH, kinds::RECORD] {
             let objects = cluster.list(&kind, None, &BTreeMap::new()).await.unwrap();

@@ -1,16 +1,18 @@
 //! A repository in a folder, an embedded cluster beside it, and the way from one to the other.
 
-use stator_cluster::cluster::embedded::operator::Operator;
-use stator_cluster::cluster::embedded::{Embedded, Options};
-use stator_cluster::cluster::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
-use stator_cluster::sync::{GatherError, Gathered, SyncOptions, SyncReport, gather, run};
+use stator_cluster::cluster::embedded::operator::SimulatedOperator;
+use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
+use stator_cluster::cluster::{
+    ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
+};
+use stator_cluster::sync::{GatherError, GatheredState, SyncOptions, SyncReport, gather, run_sync};
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
 use stator_git::source;
 use stator_model::intent::Workspace;
-use stator_model::plan::{HoldKind, Plan, PlanInput, Step, plan};
-use stator_model::render::{Target, render_all};
+use stator_model::plan::{HoldKind, Plan, PlanInput, PlanStep, build_plan};
+use stator_model::render::{RenderTarget, render_all};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -21,7 +23,7 @@ use tokio::sync::mpsc;
 /// A repository and a cluster.
 pub struct Site {
     folder: tempfile::TempDir,
-    pub cluster: Embedded,
+    pub cluster: EmbeddedCluster,
     namespace: String,
 }
 
@@ -37,7 +39,7 @@ impl Site {
     /// An empty repository whose one environment is in this namespace.
     pub fn of(namespace: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let cluster = Embedded::open(&folder.path().join("cluster"), Options::default()).unwrap();
+        let cluster = EmbeddedCluster::open(&folder.path().join("cluster"), EmbeddedOptions::default()).unwrap();
         let site = Self { folder, cluster, namespace: namespace.to_owned() };
         site.write(
             "stator.yaml",
@@ -80,15 +82,19 @@ impl Site {
     }
 
     /// Plans, as `stator plan` does.
-    pub async fn plan<C: Cluster>(&self, cluster: &C, allow: &[HoldKind]) -> (Plan, Gathered) {
+    pub async fn plan<C: Cluster>(&self, cluster: &C, allow: &[HoldKind]) -> (Plan, GatheredState) {
         self.try_plan(cluster, allow).await.unwrap()
     }
 
     /// The same where the cluster may not be readable.
-    pub async fn try_plan<C: Cluster>(&self, cluster: &C, allow: &[HoldKind]) -> Result<(Plan, Gathered), GatherError> {
+    pub async fn try_plan<C: Cluster>(
+        &self,
+        cluster: &C,
+        allow: &[HoldKind],
+    ) -> Result<(Plan, GatheredState), GatherError> {
         let checkout = source::open(&self.path("")).unwrap();
-        let selection = Workspace::parse(&checkout.tree).environment(None).unwrap();
-        let target = Target {
+        let selection = Workspace::parse(&checkout.tree).resolve_environment(None).unwrap();
+        let target = RenderTarget {
             repository: selection.repository.clone(),
             environment: selection.name.clone(),
             namespace: selection.environment.namespace.to_string(),
@@ -107,7 +113,7 @@ impl Site {
             broken: selection.broken,
             live: gathered.live.clone(),
             records: gathered.records.clone(),
-            damaged: gathered.damaged.clone(),
+            unreadable: gathered.damaged.clone(),
             guards: selection.guards,
             prices: selection.prices,
             allow: allow.iter().copied().collect::<BTreeSet<_>>(),
@@ -115,7 +121,7 @@ impl Site {
             findings: selection.findings,
             ..PlanInput::default()
         };
-        Ok((plan(&input), gathered))
+        Ok((build_plan(&input), gathered))
     }
 
     /// Plans and syncs against a cluster, waiting or not.
@@ -139,12 +145,12 @@ impl Site {
             ..SyncOptions::new("2026-01-01T00:00:00Z".parse().unwrap(), 7)
         };
         let (_keep, cancel) = tokio::sync::watch::channel(None);
-        run(cluster, plan, gathered.records, options, &|_| {}, cancel).await
+        run_sync(cluster, plan, gathered.records, options, &|_| {}, cancel).await
     }
 
     /// Syncs with the operator at work, until everything is Healthy.
     pub async fn sync(&self, allow: &[HoldKind]) -> SyncReport {
-        let _operator = Operator::start(self.cluster.clone(), 10_000.0);
+        let _operator = SimulatedOperator::start(self.cluster.clone(), 10_000.0);
         self.sync_on(&self.cluster, true, allow).await
     }
 
@@ -169,7 +175,7 @@ impl Site {
     /// What every scenario ends with: the plan is empty, and a second sync writes nothing.
     pub async fn settled(&self) {
         let (plan, _) = self.plan(&self.cluster, &[]).await;
-        let left: Vec<_> = plan.changes.iter().filter(|change| change.step != Step::Nothing).collect();
+        let left: Vec<_> = plan.changes.iter().filter(|change| change.step != PlanStep::Nothing).collect();
         assert!(left.is_empty(), "still to do: {left:#?}");
         let report = self.sync(&[]).await;
         assert_eq!(report.writes, 0, "a second sync writes: {report:#?}");
@@ -239,7 +245,7 @@ impl<C: Cluster> Cluster for Dying<'_, C> {
 
     async fn list(
         &self,
-        kind: &Kind,
+        kind: &ObjectKind,
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
@@ -250,7 +256,7 @@ impl<C: Cluster> Cluster for Dying<'_, C> {
         self.cluster.get(object).await
     }
 
-    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+    async fn apply(&self, request: &ApplyRequest) -> Result<ApplyResponse, ClusterError> {
         let object = request.object.reference();
         if object.kind == kinds::GRAPH.kind && self.refused == Some(object.name.as_str()) {
             return Err(ClusterError::Denied { object, message: "not on a Friday".to_owned() });
@@ -260,17 +266,21 @@ impl<C: Cluster> Cluster for Dying<'_, C> {
         if answered { answer } else { Err(dead()) }
     }
 
-    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
+    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
         let (carried_out, answered) = self.write();
         let answer = if carried_out { self.cluster.delete(object, preconditions).await } else { Err(dead()) };
-        if let Ok(Deleted::Gone | Deleted::Pending(_)) = &answer {
+        if let Ok(DeleteOutcome::Gone | DeleteOutcome::Pending(_)) = &answer {
             let name = format!("{} {}", object.kind, object.name);
             *self.deleted.lock().unwrap().entry(name).or_default() += 1;
         }
         if answered { answer } else { Err(dead()) }
     }
 
-    async fn watch(&self, kinds: &[Kind], namespace: Option<&str>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(
+        &self,
+        kinds: &[ObjectKind],
+        namespace: Option<&str>,
+    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
         self.cluster.watch(kinds, namespace).await
     }
 }

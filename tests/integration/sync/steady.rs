@@ -6,15 +6,15 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
-use stator_cluster::cluster::embedded::{Embedded, Part};
+use stator_cluster::cluster::embedded::{EmbeddedCluster, ObjectPart};
 use stator_cluster::cluster::{ApplyRequest, Cluster, Preconditions};
-use stator_cluster::sync::steady::{KINDS, Line, Portion, Shown, Steady};
-use stator_cluster::sync::{Aim, Desired, SyncOptions, run};
+use stator_cluster::sync::incremental::{FilteredCluster, IncrementalPlanner, ObjectVersion, PLANNED_KINDS, PlanDelta};
+use stator_cluster::sync::{DesiredState, PlanParameters, SyncOptions, run_sync};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use stator_git::source;
 use stator_model::intent::{SourceTree, Workspace};
-use stator_model::plan::{HoldKind, Plan, PlanInput, plan};
+use stator_model::plan::{HoldKind, Plan, PlanInput, build_plan};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a person, or another tool, does next. Models are numbered.
@@ -108,7 +108,7 @@ fn graph(model: u8) -> ObjectRef {
     reference(kinds::GRAPH, &format!("m-{model}"))
 }
 
-fn reference(kind: kinds::Kind, name: &str) -> ObjectRef {
+fn reference(kind: kinds::ObjectKind, name: &str) -> ObjectRef {
     ObjectRef {
         api_version: kind.api_version(),
         kind: kind.kind.to_owned(),
@@ -127,7 +127,12 @@ fn root(site: &Site, value: u8, cents: u8) {
     );
 }
 
-async fn edit(cluster: &Embedded, object: &ObjectRef, part: Part, change: impl FnOnce(&mut Value) + Send + 'static) {
+async fn edit(
+    cluster: &EmbeddedCluster,
+    object: &ObjectRef,
+    part: ObjectPart,
+    change: impl FnOnce(&mut Value) + Send + 'static,
+) {
     // What is not there is not edited, and what the schema refuses neither.
     let _ = cluster.update(object, part, "somebody", change).await;
 }
@@ -155,7 +160,7 @@ async fn take(site: &Site, step: &Step) {
         Step::RootDefaults { value } => root(site, value, 1),
         Step::Price { cents } => root(site, 0, cents),
         Step::Scale { model, replicas } => {
-            edit(&site.cluster, &graph(model), Part::Main, move |value| {
+            edit(&site.cluster, &graph(model), ObjectPart::Main, move |value| {
                 for component in value["spec"]["components"].as_array_mut().into_iter().flatten() {
                     component["replicas"] = json!(replicas);
                 }
@@ -163,13 +168,13 @@ async fn take(site: &Site, step: &Step) {
             .await;
         }
         Step::Annotate { model } => {
-            edit(&site.cluster, &graph(model), Part::Main, |value| {
+            edit(&site.cluster, &graph(model), ObjectPart::Main, |value| {
                 value["metadata"]["annotations"]["note"] = json!("mine");
             })
             .await;
         }
         Step::Track { model } => {
-            edit(&site.cluster, &graph(model), Part::Main, |value| {
+            edit(&site.cluster, &graph(model), ObjectPart::Main, |value| {
                 value["metadata"]["labels"]["kustomize.toolkit.fluxcd.io/name"] = json!("apps");
             })
             .await;
@@ -182,7 +187,7 @@ async fn take(site: &Site, step: &Step) {
             site.cluster.delete(&record, &Preconditions::default()).await.unwrap();
         }
         Step::Damage { model } => {
-            edit(&site.cluster, &reference(kinds::RECORD, &name(model)), Part::Main, |value| {
+            edit(&site.cluster, &reference(kinds::RECORD, &name(model)), ObjectPart::Main, |value| {
                 value["metadata"]["labels"]["stator.dev/repository"] = json!("other");
             })
             .await;
@@ -204,8 +209,8 @@ async fn take(site: &Site, step: &Step) {
 }
 
 /// What the operator says of a graph.
-async fn healthy(cluster: &Embedded, graph: &ObjectRef, ready: bool) {
-    edit(cluster, graph, Part::Status, move |value| {
+async fn healthy(cluster: &EmbeddedCluster, graph: &ObjectRef, ready: bool) {
+    edit(cluster, graph, ObjectPart::Status, move |value| {
         let generation = value["metadata"]["generation"].clone();
         value["status"] = json!({
             "observedGeneration": generation, "state": if ready { "successful" } else { "pending" },
@@ -224,70 +229,74 @@ struct Look {
     records: Vec<stator_model::plan::Record>,
     /// How many models were not looked at.
     beside: usize,
-    shown: Option<BTreeSet<(kinds::Kind, String)>>,
+    shown: Option<BTreeSet<(kinds::ObjectKind, String)>>,
 }
 
-fn aim() -> Aim {
+fn aim() -> PlanParameters {
     let allow = BTreeSet::from([HoldKind::Replace, HoldKind::MassDelete]);
-    Aim { revision: "abc".to_owned(), folder: None, allow, prune: true, ..Aim::default() }
+    PlanParameters { revision: "abc".to_owned(), folder: None, allow, prune: true, ..PlanParameters::default() }
 }
 
 async fn everything(site: &Site, tree: &SourceTree) -> Plan {
-    let desired = Desired::of(Workspace::parse(tree).environment(None).unwrap());
-    let live = desired.look_beside(&site.cluster, Vec::new()).await.unwrap();
-    plan(&desired.input(live, aim()))
+    let desired = DesiredState::render(Workspace::parse(tree).resolve_environment(None).unwrap());
+    let live = desired.gather_live_with_orphans(&site.cluster, Vec::new()).await.unwrap();
+    build_plan(&desired.into_plan_input(live, aim()))
 }
 
 /// Everything there is in the namespace.
-async fn survey(cluster: &Embedded) -> (Vec<Line>, HashMap<(&'static str, String), Object>) {
+async fn survey(cluster: &EmbeddedCluster) -> (Vec<ObjectVersion>, HashMap<(&'static str, String), Object>) {
     let (mut lines, mut objects) = (Vec::new(), HashMap::new());
-    for kind in KINDS {
+    for kind in PLANNED_KINDS {
         for object in cluster.list(kind, Some("prod"), &BTreeMap::new()).await.unwrap() {
             let labels = object.labels();
             let is_labelled = labels.get(kinds::LABEL_REPOSITORY) == Some(&"shop")
                 && labels.get(kinds::LABEL_ENVIRONMENT) == Some(&"prod")
-                && labels.get(kinds::LABEL_MANAGED_BY) == Some(&kinds::MANAGER);
+                && labels.get(kinds::LABEL_MANAGED_BY) == Some(&kinds::FIELD_MANAGER);
             let version = object.resource_version().unwrap().parse().unwrap();
-            lines.push(Line { kind: *kind, name: object.name().into(), version, is_labelled });
+            lines.push(ObjectVersion { kind: *kind, name: object.name().into(), version, is_labelled });
             objects.insert((kind.kind, object.name().to_owned()), object);
         }
     }
     (lines, objects)
 }
 
-async fn look(site: &Site, steady: &mut Steady, tree: &SourceTree) -> (Look, Portion) {
-    let cut = steady.cut(tree.clone(), "prod");
+async fn look(site: &Site, steady: &mut IncrementalPlanner, tree: &SourceTree) -> (Look, PlanDelta) {
+    let cut = steady.snapshot(tree.clone(), "prod");
     let (lines, objects) = survey(&site.cluster).await;
     let lines = steady.target().is_some().then_some(lines);
-    let read = |kind: &kinds::Kind, name: &str| objects.get(&(kind.kind, name.to_owned())).cloned();
+    let read = |kind: &kinds::ObjectKind, name: &str| objects.get(&(kind.kind, name.to_owned())).cloned();
     let mut also = BTreeSet::new();
     let (portion, desired) = loop {
-        let portion = steady.part(&cut, lines.as_deref(), &also, &read);
-        let desired = Desired::of(Workspace::parse(&portion.tree).environment(None).unwrap());
-        let clashes = steady.clashes(&portion, &desired);
+        let portion = steady.delta(&cut, lines.as_deref(), &also, &read);
+        let desired = DesiredState::render(Workspace::parse(&portion.tree).resolve_environment(None).unwrap());
+        let clashes = steady.conflicting_folders(&portion, &desired);
         if clashes.is_empty() {
             break (portion, desired);
         }
         also.extend(clashes);
     };
-    let shown = Shown::new(&site.cluster, "prod", portion.shown.as_ref());
-    let live = desired.look_beside(&shown, Vec::new()).await.unwrap();
+    let shown = FilteredCluster::new(&site.cluster, "prod", portion.listed_objects.as_ref());
+    let live = desired.gather_live_with_orphans(&shown, Vec::new()).await.unwrap();
     let target = desired.target.clone();
-    let input = PlanInput { beside: portion.beside.clone(), ..desired.input(live, aim()) };
-    let planned = plan(&input);
-    steady.learn(&portion, &target, &input, &planned);
-    let look =
-        Look { plan: planned, records: input.records, beside: portion.beside.models, shown: portion.shown.clone() };
+    let input = PlanInput { unchanged: portion.unchanged.clone(), ..desired.into_plan_input(live, aim()) };
+    let planned = build_plan(&input);
+    steady.remember_plan(&portion, &target, &input, &planned);
+    let look = Look {
+        plan: planned,
+        records: input.records,
+        beside: portion.unchanged.models,
+        shown: portion.listed_objects.clone(),
+    };
     (look, portion)
 }
 
 /// The plan of everything, without the lines of what was left out.
-fn without(plan: Plan, portion: &Portion) -> Plan {
+fn without(plan: Plan, portion: &PlanDelta) -> Plan {
     let mut plan = plan;
     let left_out: BTreeSet<String> = plan
         .changes
         .iter()
-        .filter(|change| portion.leaves_out(&change.source))
+        .filter(|change| portion.excludes(&change.source))
         .map(|change| change.model.clone())
         .collect();
     plan.changes.retain(|change| !left_out.contains(&change.model));
@@ -300,7 +309,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// Looks in both ways, and compares; then syncs by the part, when asked to.
-async fn compared(site: &Site, steady: &mut Steady, sync: bool) -> usize {
+async fn compared(site: &Site, steady: &mut IncrementalPlanner, sync: bool) -> usize {
     let tree = source::open(&site.path("")).unwrap().tree;
     let whole = everything(site, &tree).await;
     let (part, portion) = look(site, steady, &tree).await;
@@ -308,25 +317,25 @@ async fn compared(site: &Site, steady: &mut Steady, sync: bool) -> usize {
     if !sync {
         return part.beside;
     }
-    let mut shown = Shown::new(&site.cluster, "prod", part.shown.as_ref());
-    shown.also(part.plan.changes.iter().map(|change| &change.object));
+    let mut shown = FilteredCluster::new(&site.cluster, "prod", part.shown.as_ref());
+    shown.include(part.plan.changes.iter().map(|change| &change.object));
     let options = SyncOptions::new(jiff::Timestamp::UNIX_EPOCH, 7);
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    run(&shown, part.plan, part.records, options, &|_| {}, cancel).await;
+    run_sync(&shown, part.plan, part.records, options, &|_| {}, cancel).await;
     for graph in site.cluster.list(&kinds::GRAPH, Some("prod"), &BTreeMap::new()).await.unwrap() {
         healthy(&site.cluster, &graph.reference(), true).await;
     }
     // What it waits for is there: a second one writes down how it is.
     let (part, _) = look(site, steady, &tree).await;
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    let mut shown = Shown::new(&site.cluster, "prod", part.shown.as_ref());
-    shown.also(part.plan.changes.iter().map(|change| &change.object));
+    let mut shown = FilteredCluster::new(&site.cluster, "prod", part.shown.as_ref());
+    shown.include(part.plan.changes.iter().map(|change| &change.object));
     let options = SyncOptions {
         wait: true,
         timeout: Some(std::time::Duration::from_millis(100)),
         ..SyncOptions::new(jiff::Timestamp::UNIX_EPOCH, 7)
     };
-    run(&shown, part.plan, part.records, options, &|_| {}, cancel).await;
+    run_sync(&shown, part.plan, part.records, options, &|_| {}, cancel).await;
     part.beside
 }
 
@@ -343,7 +352,7 @@ fn the_plan_of_what_is_looked_at_is_the_plan_of_everything() {
         }
         let told = format!("{history:?}");
         let work = async {
-            let mut steady = Steady::default();
+            let mut steady = IncrementalPlanner::default();
             let mut sum = compared(&site, &mut steady, true).await;
             for step in &history {
                 take(&site, step).await;
@@ -359,7 +368,7 @@ fn the_plan_of_what_is_looked_at_is_the_plan_of_everything() {
 
 /// How many of twenty models are left out once all of them are well: a sync waits a moment for that, and a busy machine takes
 /// longer.
-async fn well(site: &Site, steady: &mut Steady) -> usize {
+async fn well(site: &Site, steady: &mut IncrementalPlanner) -> usize {
     for _ in 0..100 {
         if compared(site, steady, true).await == 20 {
             break;
@@ -372,7 +381,7 @@ async fn well(site: &Site, steady: &mut Steady) -> usize {
 async fn one_of_many_is_looked_at_when_one_changed() {
     let names: Vec<String> = (0..20).map(|number| format!("m-{number:02}")).collect();
     let site = Site::new(&names.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>());
-    let mut steady = Steady::default();
+    let mut steady = IncrementalPlanner::default();
     compared(&site, &mut steady, true).await;
     assert_eq!(well(&site, &mut steady).await, 20, "all is well: nothing is looked at");
     site.model("m-07", 3);

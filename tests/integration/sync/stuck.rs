@@ -3,8 +3,8 @@
 use super::pipeline::Site;
 use serde_json::json;
 use stator_cluster::cluster::Cluster as _;
-use stator_cluster::cluster::embedded::Part;
-use stator_cluster::sync::{SyncOptions, SyncResult, run};
+use stator_cluster::cluster::embedded::ObjectPart;
+use stator_cluster::sync::{SyncOptions, SyncResult, run_sync};
 use stator_core::dynamo::kinds::{self, GRAPH};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn a_deletion_that_does_not_end_is_named_with_what_holds_it() {
     let graphs = site.cluster.list(&GRAPH, Some(site.namespace()), &[].into()).await.unwrap();
     let goes = graphs.iter().find(|graph| graph.name() == "goes").unwrap().reference();
     let held = |value: &mut serde_json::Value| value["metadata"]["finalizers"] = json!([kinds::OPERATOR_FINALIZER]);
-    site.cluster.update(&goes, Part::Main, "manager", held).await.unwrap();
+    site.cluster.update(&goes, ObjectPart::Main, "manager", held).await.unwrap();
     site.remove("goes");
     let (plan, gathered) = site.plan(&site.cluster, &[]).await;
     let options = SyncOptions {
@@ -24,7 +24,7 @@ async fn a_deletion_that_does_not_end_is_named_with_what_holds_it() {
         ..SyncOptions::new("2026-01-01T00:00:00Z".parse().unwrap(), 7)
     };
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    let report = run(&site.cluster, plan, gathered.records, options, &|_| {}, cancel).await;
+    let report = run_sync(&site.cluster, plan, gathered.records, options, &|_| {}, cancel).await;
     let model = report.models.iter().find(|model| model.name == "goes").unwrap();
     assert_eq!((model.result, model.pruned), (SyncResult::Failed, 1), "{report:#?}");
     insta::assert_snapshot!(model.message, @"DynamoGraphDeployment prod/goes is still there, being deleted (waiting for finalizer nvidia.com/finalizer), after 300ms: see that the controller behind it runs");

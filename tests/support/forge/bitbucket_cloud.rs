@@ -1,19 +1,19 @@
 //! Bitbucket Cloud: keys of forty characters, an address that must be there, hashes of twelve characters, pages by address.
 
-use super::state::{Note, Origin, Pull, Row, page};
-use super::{CANARY, Reply, Seen, State};
+use super::state::{FakeComment, FakePullRequest, PostedStatusRow, PullRequestOrigin, page};
+use super::{CANARY, FakeForgeState, ForgeReply, RecordedRequest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-pub fn answer(state: &mut State, seen: &Seen, root: &str) -> Result<Reply, Reply> {
+pub fn answer(state: &mut FakeForgeState, seen: &RecordedRequest, root: &str) -> Result<ForgeReply, ForgeReply> {
     let path: Vec<&str> = seen.path.iter().map(String::as_str).collect();
     let basic = format!("Basic {}", STANDARD.encode(format!("ada@example.com:{CANARY}")));
     if ![format!("Bearer {CANARY}"), basic].contains(&seen.header("authorization").to_owned()) {
         return Err(error(401, "Token is invalid or not supported for this endpoint."));
     }
     if path == ["user"] {
-        return Ok(Reply::json(200, &json!({"uuid": uuid(&state.account), "display_name": "stator"})));
+        return Ok(ForgeReply::json(200, &json!({"uuid": uuid(&state.account), "display_name": "stator"})));
     }
     let ["repositories", "team", "models", rest @ ..] = path.as_slice() else { return Err(missing()) };
     let paged = |all: Vec<Value>, most: usize| {
@@ -27,7 +27,7 @@ pub fn answer(state: &mut State, seen: &Seen, root: &str) -> Result<Reply, Reply
             let next = number + 1;
             shown["next"] = json!(format!("{root}/2.0/{}?{query}&page={next}", seen.place()));
         }
-        Ok(Reply::json(200, &shown))
+        Ok(ForgeReply::json(200, &shown))
     };
     match (seen.method.as_str(), rest) {
         ("POST", ["commit", commit, "statuses", "build"]) => {
@@ -44,12 +44,12 @@ pub fn answer(state: &mut State, seen: &Seen, root: &str) -> Result<Reply, Reply
             }
             let row = row(commit, seen);
             state.upsert(row.clone());
-            Ok(Reply::json(201, &status(&row)))
+            Ok(ForgeReply::json(201, &status(&row)))
         }
         ("GET", ["commit", commit, "statuses"]) => paged(state.newest(commit).iter().map(status).collect(), 100),
         ("GET", ["commit", short]) => {
             let whole = state.commits.iter().find(|known| known.starts_with(short)).ok_or_else(missing)?;
-            Ok(Reply::json(200, &json!({ "hash": whole })))
+            Ok(ForgeReply::json(200, &json!({ "hash": whole })))
         }
         ("GET", ["pullrequests"]) => {
             let wanted = seen.query.get("q").cloned().unwrap_or_default();
@@ -58,16 +58,16 @@ pub fn answer(state: &mut State, seen: &Seen, root: &str) -> Result<Reply, Reply
             });
             paged(open.map(pull).collect(), 50)
         }
-        ("GET", ["pullrequests", number]) => Ok(Reply::json(200, &pull(state.pull(number).ok_or_else(missing)?))),
+        ("GET", ["pullrequests", number]) => Ok(ForgeReply::json(200, &pull(state.pull(number).ok_or_else(missing)?))),
         ("POST", ["pullrequests"]) => {
             seen.only(&["title", "description", "source", "destination"])?;
             let body = seen.body.clone().unwrap();
             let number = state.id();
-            state.open(number, &seen.text("title"), Origin::Here);
+            state.open(number, &seen.text("title"), PullRequestOrigin::Here);
             let opened = state.pulls.last_mut().unwrap();
             opened.branch = body["source"]["branch"]["name"].as_str().unwrap().to_owned();
             opened.base = body["destination"]["branch"]["name"].as_str().unwrap().to_owned();
-            Ok(Reply::json(201, &pull(opened)))
+            Ok(ForgeReply::json(201, &pull(opened)))
         }
         ("GET", ["pullrequests", number, "comments"]) => {
             let of = state.notes.iter().filter(|note| note.pull.to_string() == *number);
@@ -78,27 +78,27 @@ pub fn answer(state: &mut State, seen: &Seen, root: &str) -> Result<Reply, Reply
             let number = state.pull(number).ok_or_else(missing)?.number;
             let author = state.account.clone();
             state.said(number, &author, &raw(seen));
-            Ok(Reply::json(201, &comment(state.notes.last().unwrap())))
+            Ok(ForgeReply::json(201, &comment(state.notes.last().unwrap())))
         }
         ("PUT", ["pullrequests", _, "comments", id]) => {
             seen.only(&["content"])?;
             let note = state.notes.iter_mut().find(|note| note.id.to_string() == *id).ok_or_else(missing)?;
             note.body = raw(seen);
-            Ok(Reply::json(200, &comment(note)))
+            Ok(ForgeReply::json(200, &comment(note)))
         }
         _ => Err(missing()),
     }
 }
 
-fn error(status: u16, message: &str) -> Reply {
-    Reply::json(status, &json!({"type": "error", "error": {"message": message}}))
+fn error(status: u16, message: &str) -> ForgeReply {
+    ForgeReply::json(status, &json!({"type": "error", "error": {"message": message}}))
 }
 
-fn missing() -> Reply {
+fn missing() -> ForgeReply {
     error(404, "Resource not found")
 }
 
-fn raw(seen: &Seen) -> String {
+fn raw(seen: &RecordedRequest) -> String {
     seen.body.as_ref().unwrap()["content"]["raw"].as_str().unwrap().to_owned()
 }
 
@@ -107,8 +107,8 @@ fn uuid(account: &str) -> String {
     format!("{{{}}}", account.to_uppercase())
 }
 
-pub fn row(commit: &str, seen: &Seen) -> Row {
-    Row {
+pub fn row(commit: &str, seen: &RecordedRequest) -> PostedStatusRow {
+    PostedStatusRow {
         commit: commit.to_owned(),
         key: seen.text("key"),
         context: seen.text("name"),
@@ -119,15 +119,15 @@ pub fn row(commit: &str, seen: &Seen) -> Row {
     }
 }
 
-pub fn status(row: &Row) -> Value {
+pub fn status(row: &PostedStatusRow) -> Value {
     json!({"key": row.key, "name": row.context, "state": row.state, "description": row.description, "url": row.url})
 }
 
-fn pull(pull: &Pull) -> Value {
+fn pull(pull: &FakePullRequest) -> Value {
     let source = match pull.from {
-        Origin::Here => json!({"full_name": "team/models"}),
-        Origin::Fork => json!({"full_name": "ada/models"}),
-        Origin::GoneFork => Value::Null,
+        PullRequestOrigin::Here => json!({"full_name": "team/models"}),
+        PullRequestOrigin::Fork => json!({"full_name": "ada/models"}),
+        PullRequestOrigin::GoneFork => Value::Null,
     };
     json!({
         "id": pull.number,
@@ -139,6 +139,6 @@ fn pull(pull: &Pull) -> Value {
     })
 }
 
-fn comment(note: &Note) -> Value {
+fn comment(note: &FakeComment) -> Value {
     json!({"id": note.id, "content": {"raw": note.body}, "user": {"uuid": uuid(&note.author).to_lowercase()}, "deleted": false})
 }

@@ -1,11 +1,11 @@
 //! Bitbucket Data Center: an older API for listing builds, comments among activities, versions that edits must name.
 
 use super::bitbucket_cloud::{row, status};
-use super::state::{Note, Origin, Pull};
-use super::{CANARY, Reply, Seen, State};
+use super::state::{FakeComment, FakePullRequest, PullRequestOrigin};
+use super::{CANARY, FakeForgeState, ForgeReply, RecordedRequest};
 use serde_json::{Value, json};
 
-pub fn answer(state: &mut State, seen: &Seen) -> Result<Reply, Reply> {
+pub fn answer(state: &mut FakeForgeState, seen: &RecordedRequest) -> Result<ForgeReply, ForgeReply> {
     let path: Vec<&str> = seen.path.iter().map(String::as_str).collect();
     if seen.header("authorization") != format!("Bearer {CANARY}") {
         return Err(error(401, "Authentication failed. Please check your credentials and try again."));
@@ -21,7 +21,7 @@ pub fn answer(state: &mut State, seen: &Seen) -> Result<Reply, Reply> {
         let next = if last { Value::Null } else { json!(start + limit) };
         let page =
             json!({"values": values, "size": values.len(), "start": start, "isLastPage": last, "nextPageStart": next});
-        Reply::json(200, &page).with("x-ausername", &account)
+        ForgeReply::json(200, &page).with("x-ausername", &account)
     };
     if let ["build-status", "latest", "commits", commit] = path.as_slice() {
         return Ok(paged(state.newest(commit).iter().map(status).collect()));
@@ -39,7 +39,7 @@ pub fn answer(state: &mut State, seen: &Seen) -> Result<Reply, Reply> {
                 return Err(missing());
             }
             state.upsert(row(commit, seen));
-            Ok(Reply::empty(204))
+            Ok(ForgeReply::empty(204))
         }
         ("GET", ["pull-requests"]) => {
             let onto = seen.query.get("at").cloned().unwrap_or_default();
@@ -47,7 +47,7 @@ pub fn answer(state: &mut State, seen: &Seen) -> Result<Reply, Reply> {
                 state.pulls.iter().filter(|pull| pull.state == "open" && format!("refs/heads/{}", pull.base) == onto);
             Ok(paged(open.map(pull).collect()))
         }
-        ("GET", ["pull-requests", number]) => Ok(Reply::json(200, &pull(state.pull(number).ok_or_else(missing)?))),
+        ("GET", ["pull-requests", number]) => Ok(ForgeReply::json(200, &pull(state.pull(number).ok_or_else(missing)?))),
         ("POST", ["pull-requests"]) => {
             seen.only(&["title", "description", "fromRef", "toRef"])?;
             let body = seen.body.clone().unwrap();
@@ -56,11 +56,11 @@ pub fn answer(state: &mut State, seen: &Seen) -> Result<Reply, Reply> {
                 return Err(error(409, "Only one pull request may be open for a given source and target branch"));
             }
             let number = state.id();
-            state.open(number, &seen.text("title"), Origin::Here);
+            state.open(number, &seen.text("title"), PullRequestOrigin::Here);
             let opened = state.pulls.last_mut().unwrap();
             opened.branch = name("fromRef");
             opened.base = name("toRef");
-            Ok(Reply::json(201, &pull(opened)))
+            Ok(ForgeReply::json(201, &pull(opened)))
         }
         ("GET", ["pull-requests", number, "activities"]) => {
             // Newest first, and what is no comment among them.
@@ -74,7 +74,7 @@ pub fn answer(state: &mut State, seen: &Seen) -> Result<Reply, Reply> {
             seen.only(&["text"])?;
             let number = state.pull(number).ok_or_else(missing)?.number;
             state.said(number, &named, &seen.text("text"));
-            Ok(Reply::json(201, &comment(state.notes.last().unwrap())))
+            Ok(ForgeReply::json(201, &comment(state.notes.last().unwrap())))
         }
         ("PUT", ["pull-requests", _, "comments", id]) => {
             seen.only(&["text", "version"])?;
@@ -84,23 +84,23 @@ pub fn answer(state: &mut State, seen: &Seen) -> Result<Reply, Reply> {
             }
             note.version += 1;
             note.body = seen.text("text");
-            Ok(Reply::json(200, &comment(note)))
+            Ok(ForgeReply::json(200, &comment(note)))
         }
         _ => Err(missing()),
     }
 }
 
-fn error(status: u16, message: &str) -> Reply {
-    Reply::json(status, &json!({"errors": [{"context": null, "message": message, "exceptionName": null}]}))
+fn error(status: u16, message: &str) -> ForgeReply {
+    ForgeReply::json(status, &json!({"errors": [{"context": null, "message": message, "exceptionName": null}]}))
 }
 
-fn missing() -> Reply {
+fn missing() -> ForgeReply {
     error(404, "Repository TEAM/models does not exist.")
 }
 
-fn pull(pull: &Pull) -> Value {
+fn pull(pull: &FakePullRequest) -> Value {
     // A fork is another project's here, and there is no pull request from one that is gone.
-    let project = if pull.from == Origin::Here { "TEAM" } else { "~ada" };
+    let project = if pull.from == PullRequestOrigin::Here { "TEAM" } else { "~ada" };
     json!({
         "id": pull.number,
         "version": 1,
@@ -112,6 +112,6 @@ fn pull(pull: &Pull) -> Value {
     })
 }
 
-fn comment(note: &Note) -> Value {
+fn comment(note: &FakeComment) -> Value {
     json!({"id": note.id, "version": note.version, "text": note.body, "author": {"name": note.author, "slug": note.author.to_lowercase()}})
 }

@@ -3,13 +3,13 @@
 //! OpenAPI 3.0 (GitHub) and Swagger 2 (Forgejo) are near to JSON Schema and neither is it (`nullable`, bodies as
 //! parameters), so the few words of theirs that these documents use are read here. A word that is not known fails.
 
-use super::Seen;
+use super::RecordedRequest;
 use serde_json::Value;
 
 /// A description.
-pub struct Description(Value);
+pub struct ApiDescription(Value);
 
-impl Description {
+impl ApiDescription {
     pub fn github() -> Self {
         Self(serde_json::from_str(include_str!("../../data/forge/github.json")).unwrap())
     }
@@ -26,7 +26,7 @@ impl Description {
     }
 
     /// The operation that a request is one of, and what is wrong with the request.
-    pub fn check_request(&self, seen: &Seen) -> Result<&Value, String> {
+    pub fn check_request(&self, seen: &RecordedRequest) -> Result<&Value, String> {
         let operation = self.operation(seen).ok_or_else(|| format!("no operation {} {}", seen.method, seen.place()))?;
         let parameters: Vec<&Value> =
             operation["parameters"].as_array().into_iter().flatten().map(|one| self.resolve(one)).collect();
@@ -62,7 +62,7 @@ impl Description {
         if schema.is_object() { self.check(schema, body, "answer", false) } else { Ok(()) }
     }
 
-    fn operation(&self, seen: &Seen) -> Option<&Value> {
+    fn operation(&self, seen: &RecordedRequest) -> Option<&Value> {
         let paths = self.0["paths"].as_object().unwrap();
         let fits = |template: &str| {
             let parts: Vec<&str> = template.trim_start_matches('/').split('/').collect();

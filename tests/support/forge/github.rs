@@ -1,17 +1,21 @@
 //! GitHub: statuses by the thousand and no more, contexts whatever their case, forks that are gone, limits and Apps.
 
-use super::description::Description;
-use super::state::{Note, Origin, Pull, Row, page};
-use super::{CANARY, Reply, Seen, State};
+use super::description::ApiDescription;
+use super::state::{FakeComment, FakePullRequest, PostedStatusRow, PullRequestOrigin, page};
+use super::{CANARY, FakeForgeState, ForgeReply, RecordedRequest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-pub fn answer(state: &mut State, seen: &Seen, description: &Description) -> Result<Reply, Reply> {
+pub fn answer(
+    state: &mut FakeForgeState,
+    seen: &RecordedRequest,
+    description: &ApiDescription,
+) -> Result<ForgeReply, ForgeReply> {
     let path: Vec<&str> = seen.path.iter().map(String::as_str).collect();
     if seen.header("user-agent").is_empty() || seen.header("x-github-api-version") != "2022-11-28" {
-        return Err(Reply::message(403, "Request forbidden by administrative rules."));
+        return Err(ForgeReply::message(403, "Request forbidden by administrative rules."));
     }
     let bearer = seen.header("authorization").strip_prefix("Bearer ").unwrap_or_default().to_owned();
     // An App itself comes with a claim, and everybody else with a token.
@@ -20,12 +24,12 @@ pub fn answer(state: &mut State, seen: &Seen, description: &Description) -> Resu
     }
     let known = bearer == CANARY || state.installed.iter().any(|(token, good)| *good && *token == bearer);
     if !known {
-        return Err(Reply::message(401, "Bad credentials"));
+        return Err(ForgeReply::message(401, "Bad credentials"));
     }
     if path == ["user"] {
         let mut user = description.example("GET /user");
         user["login"] = json!(state.account);
-        return Ok(Reply::json(200, &user));
+        return Ok(ForgeReply::json(200, &user));
     }
     let ["repos", owner, name, rest @ ..] = path.as_slice() else { return Err(missing()) };
     if !owner.eq_ignore_ascii_case("team") || !name.eq_ignore_ascii_case("models") {
@@ -40,85 +44,91 @@ pub fn answer(state: &mut State, seen: &Seen, description: &Description) -> Resu
             let rows = page(&newest, seen.number("page", 1), seen.number("per_page", 30));
             combined["statuses"] = rows.iter().map(|row| status(&simple, row)).collect();
             combined["total_count"] = json!(newest.len());
-            Ok(Reply::json(200, &combined))
+            Ok(ForgeReply::json(200, &combined))
         }
         ("GET", ["pulls"]) => {
             let base = seen.query.get("base").cloned().unwrap_or_default();
-            let open: Vec<Pull> =
+            let open: Vec<FakePullRequest> =
                 state.pulls.iter().filter(|pull| pull.state == "open" && pull.base == base).cloned().collect();
             let simple = description.example("GET /repos/{owner}/{repo}/pulls")[0].clone();
             let some = page(&open, seen.number("page", 1), seen.number("per_page", 30));
-            Ok(Reply::json(200, &some.iter().map(|one| pull(&simple, one)).collect()))
+            Ok(ForgeReply::json(200, &some.iter().map(|one| pull(&simple, one)).collect()))
         }
         ("GET", ["pulls", number]) => {
             let full = description.example("GET /repos/{owner}/{repo}/pulls/{pull_number}");
-            Ok(Reply::json(200, &pull(&full, state.pull(number).ok_or_else(missing)?)))
+            Ok(ForgeReply::json(200, &pull(&full, state.pull(number).ok_or_else(missing)?)))
         }
         ("POST", ["pulls"]) => {
             if state.pulls.iter().any(|pull| pull.state == "open" && pull.branch == seen.text("head")) {
                 let errors = json!([{"resource": "PullRequest", "code": "custom", "message": "A pull request already exists for team:rollback."}]);
-                return Err(Reply::json(422, &json!({"message": "Validation Failed", "errors": errors})));
+                return Err(ForgeReply::json(422, &json!({"message": "Validation Failed", "errors": errors})));
             }
             let number = state.id();
-            state.open(number, &seen.text("title"), Origin::Here);
+            state.open(number, &seen.text("title"), PullRequestOrigin::Here);
             let opened = state.pulls.last_mut().unwrap();
             opened.branch = seen.text("head");
             opened.base = seen.text("base");
             let full = description.example("GET /repos/{owner}/{repo}/pulls/{pull_number}");
-            Ok(Reply::json(201, &pull(&full, state.pulls.last().unwrap())))
+            Ok(ForgeReply::json(201, &pull(&full, state.pulls.last().unwrap())))
         }
         ("GET", ["issues", number, "comments"]) => {
-            let of: Vec<Note> = state.notes.iter().filter(|note| note.pull.to_string() == *number).cloned().collect();
+            let of: Vec<FakeComment> =
+                state.notes.iter().filter(|note| note.pull.to_string() == *number).cloned().collect();
             let some = page(&of, seen.number("page", 1), seen.number("per_page", 30));
             let simple = comment_example(description);
-            Ok(Reply::json(200, &some.iter().map(|note| comment(&simple, note)).collect()))
+            Ok(ForgeReply::json(200, &some.iter().map(|note| comment(&simple, note)).collect()))
         }
         ("POST", ["issues", number, "comments"]) => {
             let body = bounded(seen)?;
             let number = state.pull(number).ok_or_else(missing)?.number;
             let author = state.account.clone();
             state.said(number, &author, &body);
-            Ok(Reply::json(201, &comment(&comment_example(description), state.notes.last().unwrap())))
+            Ok(ForgeReply::json(201, &comment(&comment_example(description), state.notes.last().unwrap())))
         }
         ("PATCH", ["issues", "comments", id]) => {
             let body = bounded(seen)?;
             let note = state.notes.iter_mut().find(|note| note.id.to_string() == *id).ok_or_else(missing)?;
             note.body = body;
-            Ok(Reply::json(200, &comment(&comment_example(description), note)))
+            Ok(ForgeReply::json(200, &comment(&comment_example(description), note)))
         }
         _ => Err(missing()),
     }
 }
 
-fn missing() -> Reply {
-    Reply::message(404, "Not Found")
+fn missing() -> ForgeReply {
+    ForgeReply::message(404, "Not Found")
 }
 
-fn bounded(seen: &Seen) -> Result<String, Reply> {
+fn bounded(seen: &RecordedRequest) -> Result<String, ForgeReply> {
     let body = seen.text("body");
     if body.chars().count() > 65_536 {
         let errors = json!([{"resource": "IssueComment", "code": "custom", "field": "body", "message": "body is too long (maximum is 65536 characters)"}]);
-        return Err(Reply::json(422, &json!({"message": "Validation Failed", "errors": errors})));
+        return Err(ForgeReply::json(422, &json!({"message": "Validation Failed", "errors": errors})));
     }
     Ok(body)
 }
 
-fn set_status(state: &mut State, commit: &str, seen: &Seen, description: &Description) -> Result<Reply, Reply> {
+fn set_status(
+    state: &mut FakeForgeState,
+    commit: &str,
+    seen: &RecordedRequest,
+    description: &ApiDescription,
+) -> Result<ForgeReply, ForgeReply> {
     if !state.commits.iter().any(|known| known == commit) {
-        return Err(Reply::message(422, &format!("No commit found for SHA: {commit}")));
+        return Err(ForgeReply::message(422, &format!("No commit found for SHA: {commit}")));
     }
     // Whatever its case, a context is one.
     let context = seen.text("context").to_lowercase();
     let so_far = state.statuses.iter().filter(|row| row.commit == commit && row.context == context).count();
     if so_far >= state.wall {
         let errors = json!([{"resource": "Status", "code": "custom", "message": "This SHA and context has reached the maximum number of statuses."}]);
-        return Err(Reply::json(422, &json!({"message": "Validation Failed", "errors": errors})));
+        return Err(ForgeReply::json(422, &json!({"message": "Validation Failed", "errors": errors})));
     }
     if seen.text("description").chars().count() > 140 {
         let errors = json!([{"resource": "Status", "code": "custom", "field": "description", "message": "description is too long (maximum is 140 characters)"}]);
-        return Err(Reply::json(422, &json!({"message": "Validation Failed", "errors": errors})));
+        return Err(ForgeReply::json(422, &json!({"message": "Validation Failed", "errors": errors})));
     }
-    let row = Row {
+    let row = PostedStatusRow {
         commit: commit.to_owned(),
         key: String::new(),
         context,
@@ -129,10 +139,10 @@ fn set_status(state: &mut State, commit: &str, seen: &Seen, description: &Descri
     };
     state.statuses.push(row.clone());
     let example = description.example("POST /repos/{owner}/{repo}/statuses/{sha}");
-    Ok(Reply::json(201, &status(&example, &row)))
+    Ok(ForgeReply::json(201, &status(&example, &row)))
 }
 
-fn status(example: &Value, row: &Row) -> Value {
+fn status(example: &Value, row: &PostedStatusRow) -> Value {
     let mut status = example.clone();
     status["state"] = json!(row.state);
     status["context"] = json!(row.context);
@@ -141,7 +151,7 @@ fn status(example: &Value, row: &Row) -> Value {
     status
 }
 
-fn pull(example: &Value, pull: &Pull) -> Value {
+fn pull(example: &Value, pull: &FakePullRequest) -> Value {
     let mut shown = example.clone();
     shown["number"] = json!(pull.number);
     shown["title"] = json!(pull.title);
@@ -157,21 +167,21 @@ fn pull(example: &Value, pull: &Pull) -> Value {
     // As a repository that is a fork itself: that alone makes nothing foreign.
     shown["base"]["repo"]["fork"] = json!(true);
     shown["head"]["repo"] = match pull.from {
-        Origin::Here => shown["base"]["repo"].clone(),
-        Origin::Fork => {
+        PullRequestOrigin::Here => shown["base"]["repo"].clone(),
+        PullRequestOrigin::Fork => {
             repository["id"] = json!(999);
             repository
         }
-        Origin::GoneFork => Value::Null,
+        PullRequestOrigin::GoneFork => Value::Null,
     };
     shown
 }
 
-fn comment_example(description: &Description) -> Value {
+fn comment_example(description: &ApiDescription) -> Value {
     description.example("POST /repos/{owner}/{repo}/issues/{issue_number}/comments")
 }
 
-fn comment(example: &Value, note: &Note) -> Value {
+fn comment(example: &Value, note: &FakeComment) -> Value {
     let mut comment = example.clone();
     comment["id"] = json!(note.id);
     comment["body"] = json!(note.body);
@@ -180,10 +190,16 @@ fn comment(example: &Value, note: &Note) -> Value {
 }
 
 /// What only an App may ask, with a claim that its key signs.
-fn app(state: &mut State, path: &[&str], claim: &str, seen: &Seen, description: &Description) -> Result<Reply, Reply> {
+fn app(
+    state: &mut FakeForgeState,
+    path: &[&str],
+    claim: &str,
+    seen: &RecordedRequest,
+    description: &ApiDescription,
+) -> Result<ForgeReply, ForgeReply> {
     let now = Timestamp::now() + SignedDuration::from_secs(state.ahead);
     let date = jiff::fmt::rfc2822::to_string(&now.to_zoned(jiff::tz::TimeZone::UTC)).unwrap().replace("+0000", "GMT");
-    let bad = |why: &str| Reply::message(401, why).with("date", &date);
+    let bad = |why: &str| ForgeReply::message(401, why).with("date", &date);
     let payload = claim.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
     let claims: Value = payload.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null);
     let header = claim.split('.').next().and_then(|part| URL_SAFE_NO_PAD.decode(part).ok()).unwrap_or_default();
@@ -203,7 +219,7 @@ fn app(state: &mut State, path: &[&str], claim: &str, seen: &Seen, description: 
         ["app"] => {
             let mut itself = description.example("GET /app");
             itself["slug"] = json!(state.account.to_lowercase());
-            Ok(Reply::json(200, &itself))
+            Ok(ForgeReply::json(200, &itself))
         }
         ["app", "installations", "5", "access_tokens"] => {
             assert_eq!(seen.body.as_ref().unwrap()["repositories"], json!(["models"]));
@@ -214,12 +230,12 @@ fn app(state: &mut State, path: &[&str], claim: &str, seen: &Seen, description: 
             token["token"] = json!(minted);
             let ends = now + SignedDuration::from_secs(state.holds);
             token["expires_at"] = json!(Timestamp::from_second(ends.as_second()).unwrap().to_string());
-            Ok(Reply::json(201, &token).with("date", &date))
+            Ok(ForgeReply::json(201, &token).with("date", &date))
         }
         ["users", "ada", "installation"] => {
             let mut found = description.example("GET /orgs/{org}/installation");
             found["id"] = json!(5);
-            Ok(Reply::json(200, &found))
+            Ok(ForgeReply::json(200, &found))
         }
         _ => Err(missing()),
     }

@@ -20,18 +20,18 @@ mod github;
 mod gitlab;
 mod state;
 
-pub use state::{Origin, Row, State};
+pub use state::{FakeForgeState, PostedStatusRow, PullRequestOrigin};
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, Response};
-use description::Description;
+use description::ApiDescription;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use stator_git::forge::{AnyForge, ForgeError, Http};
+use stator_git::forge::{AnyForge, ForgeError, ForgeHttp};
 use stator_git::source::model_source::{Forge as Spec, ForgeKind};
 use stator_git::source::secret::SecretValues;
-use stator_git::source::url::{Allowed, RepositoryUrl};
+use stator_git::source::url::{AllowedSchemes, RepositoryUrl};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -46,7 +46,7 @@ pub fn sha(digit: u8) -> String {
 
 /// Which host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Make {
+pub enum ForgeFlavor {
     Github,
     Gitlab,
     Gitea,
@@ -55,12 +55,18 @@ pub enum Make {
     Azure,
 }
 
-pub const ALL: [Make; 6] =
-    [Make::Github, Make::Gitlab, Make::Gitea, Make::BitbucketCloud, Make::BitbucketDataCenter, Make::Azure];
+pub const ALL: [ForgeFlavor; 6] = [
+    ForgeFlavor::Github,
+    ForgeFlavor::Gitlab,
+    ForgeFlavor::Gitea,
+    ForgeFlavor::BitbucketCloud,
+    ForgeFlavor::BitbucketDataCenter,
+    ForgeFlavor::Azure,
+];
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct RecordedRequest {
     pub method: String,
     /// The parts of the path below the API, unescaped.
     pub path: Vec<String>,
@@ -69,7 +75,7 @@ pub struct Seen {
     pub body: Option<Value>,
 }
 
-impl Seen {
+impl RecordedRequest {
     pub fn place(&self) -> String {
         self.path.join("/")
     }
@@ -89,10 +95,10 @@ impl Seen {
     }
 
     /// The body's fields, for hosts without a description: no other than these.
-    pub fn only(&self, names: &[&str]) -> Result<(), Reply> {
+    pub fn only(&self, names: &[&str]) -> Result<(), ForgeReply> {
         let fields = self.body.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
         match fields.keys().find(|field| !names.contains(&field.as_str())) {
-            Some(field) => Err(Reply::message(400, &format!("the field {field} is not documented"))),
+            Some(field) => Err(ForgeReply::message(400, &format!("the field {field} is not documented"))),
             None => Ok(()),
         }
     }
@@ -100,13 +106,13 @@ impl Seen {
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct ForgeReply {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Reply {
+impl ForgeReply {
     pub fn json(status: u16, body: &Value) -> Self {
         let headers = vec![("content-type".to_owned(), "application/json; charset=utf-8".to_owned())];
         Self { status, headers, body: body.to_string().into_bytes() }
@@ -132,43 +138,46 @@ impl Reply {
 }
 
 /// A fake host with one repository, `team/models`.
-pub struct Fake {
-    pub make: Make,
+pub struct FakeForgeHost {
+    pub make: ForgeFlavor,
     address: SocketAddr,
-    inner: Arc<Inner>,
-    _server: Server,
+    inner: Arc<FakeForgeHostInner>,
+    _server: ForgeServerTask,
 }
 
-struct Server(tokio::task::JoinHandle<()>);
+struct ForgeServerTask(tokio::task::JoinHandle<()>);
 
-impl Drop for Server {
+impl Drop for ForgeServerTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-struct Inner {
-    make: Make,
+struct FakeForgeHostInner {
+    make: ForgeFlavor,
     address: Mutex<Option<SocketAddr>>,
-    description: Option<Description>,
-    state: Mutex<State>,
-    log: Mutex<Vec<Seen>>,
+    description: Option<ApiDescription>,
+    state: Mutex<FakeForgeState>,
+    log: Mutex<Vec<RecordedRequest>>,
     /// Answers in the place of the next requests'.
-    scripted: Mutex<VecDeque<Reply>>,
+    scripted: Mutex<VecDeque<ForgeReply>>,
     /// What was wrong with requests or answers: a test ends with none.
     faults: Mutex<Vec<String>>,
 }
 
-impl Fake {
-    pub async fn start(make: Make) -> Self {
+impl FakeForgeHost {
+    pub async fn start(make: ForgeFlavor) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let description = match make {
-            Make::Github => Some(Description::github()),
-            Make::Gitea => Some(Description::forgejo()),
-            Make::Gitlab | Make::BitbucketCloud | Make::BitbucketDataCenter | Make::Azure => None,
+            ForgeFlavor::Github => Some(ApiDescription::github()),
+            ForgeFlavor::Gitea => Some(ApiDescription::forgejo()),
+            ForgeFlavor::Gitlab
+            | ForgeFlavor::BitbucketCloud
+            | ForgeFlavor::BitbucketDataCenter
+            | ForgeFlavor::Azure => None,
         };
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(FakeForgeHostInner {
             make,
             address: Mutex::new(Some(address)),
             description,
@@ -182,21 +191,21 @@ impl Fake {
             let inner = handler.clone();
             async move { inner.serve(request).await }
         });
-        let server = Server(tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }));
+        let server = ForgeServerTask(tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }));
         Self { make, address, inner, _server: server }
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, FakeForgeState> {
         self.inner.state.lock().unwrap()
     }
 
     /// The requests so far.
-    pub fn log(&self) -> Vec<Seen> {
+    pub fn log(&self) -> Vec<RecordedRequest> {
         self.inner.log.lock().unwrap().clone()
     }
 
     /// Gives this answer to the next request, whatever it is.
-    pub fn next(&self, reply: Reply) {
+    pub fn next(&self, reply: ForgeReply) {
         self.inner.scripted.lock().unwrap().push_back(reply);
     }
 
@@ -208,37 +217,37 @@ impl Fake {
     /// The API's address, as a source names it.
     pub fn api(&self) -> String {
         let below = match self.make {
-            Make::Github => "api/v3",
-            Make::Gitlab => "api/v4",
-            Make::Gitea => "api/v1",
-            Make::BitbucketCloud => "2.0",
-            Make::BitbucketDataCenter => "rest/api/latest",
-            Make::Azure => "org",
+            ForgeFlavor::Github => "api/v3",
+            ForgeFlavor::Gitlab => "api/v4",
+            ForgeFlavor::Gitea => "api/v1",
+            ForgeFlavor::BitbucketCloud => "2.0",
+            ForgeFlavor::BitbucketDataCenter => "rest/api/latest",
+            ForgeFlavor::Azure => "org",
         };
         format!("{}/{below}", self.root())
     }
 
     pub fn spec(&self) -> Spec {
         let kind = match self.make {
-            Make::Github => ForgeKind::Github,
-            Make::Gitlab => ForgeKind::Gitlab,
-            Make::Gitea => ForgeKind::Gitea,
-            Make::BitbucketCloud | Make::BitbucketDataCenter => ForgeKind::Bitbucket,
-            Make::Azure => ForgeKind::Azure,
+            ForgeFlavor::Github => ForgeKind::Github,
+            ForgeFlavor::Gitlab => ForgeKind::Gitlab,
+            ForgeFlavor::Gitea => ForgeKind::Gitea,
+            ForgeFlavor::BitbucketCloud | ForgeFlavor::BitbucketDataCenter => ForgeKind::Bitbucket,
+            ForgeFlavor::Azure => ForgeKind::Azure,
         };
         Spec { kind, url: Some(self.api()), secret_ref: None, context: None, target_url: None }
     }
 
     pub fn repository(&self) -> RepositoryUrl {
         let text = match self.make {
-            Make::Github => "https://github.com/team/models.git",
-            Make::Gitlab => "https://gitlab.com/team/sub/models.git",
-            Make::Gitea => "https://gitea.example.com/team/models.git",
-            Make::BitbucketCloud => "https://bitbucket.org/team/models.git",
-            Make::BitbucketDataCenter => "https://bitbucket.example.com/scm/TEAM/models.git",
-            Make::Azure => "https://dev.azure.com/org/team/_git/models",
+            ForgeFlavor::Github => "https://github.com/team/models.git",
+            ForgeFlavor::Gitlab => "https://gitlab.com/team/sub/models.git",
+            ForgeFlavor::Gitea => "https://gitea.example.com/team/models.git",
+            ForgeFlavor::BitbucketCloud => "https://bitbucket.org/team/models.git",
+            ForgeFlavor::BitbucketDataCenter => "https://bitbucket.example.com/scm/TEAM/models.git",
+            ForgeFlavor::Azure => "https://dev.azure.com/org/team/_git/models",
         };
-        RepositoryUrl::parse(text, Allowed::default()).unwrap()
+        RepositoryUrl::parse(text, AllowedSchemes::default()).unwrap()
     }
 
     /// A client of stator's.
@@ -259,23 +268,23 @@ impl Fake {
     }
 }
 
-pub fn http() -> Http {
+pub fn http() -> ForgeHttp {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    Http::new().unwrap()
+    ForgeHttp::new().unwrap()
 }
 
 pub fn token() -> SecretString {
     SecretString::from(CANARY)
 }
 
-impl Inner {
+impl FakeForgeHostInner {
     async fn serve(&self, request: Request) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let body: Bytes = axum::body::to_bytes(body, 4 << 20).await.unwrap();
         let whole = parts.uri.path().trim_matches('/').to_owned();
         let unescape = |part: &str| percent_encoding::percent_decode_str(part).decode_utf8().unwrap().into_owned();
         let query = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
-        let mut seen = Seen {
+        let mut seen = RecordedRequest {
             method: parts.method.to_string(),
             path: whole.split('/').map(unescape).collect(),
             query: query.into_owned().collect(),
@@ -289,12 +298,12 @@ impl Inner {
             }
             None => {
                 let below = match self.make {
-                    Make::Github => Some(2),
-                    Make::Gitlab | Make::Gitea => Some(2),
-                    Make::BitbucketCloud => Some(1),
+                    ForgeFlavor::Github => Some(2),
+                    ForgeFlavor::Gitlab | ForgeFlavor::Gitea => Some(2),
+                    ForgeFlavor::BitbucketCloud => Some(1),
                     // Has two APIs side by side.
-                    Make::BitbucketDataCenter => Some(1),
-                    Make::Azure => Some(1),
+                    ForgeFlavor::BitbucketDataCenter => Some(1),
+                    ForgeFlavor::Azure => Some(1),
                 };
                 seen.path.drain(..below.unwrap().min(seen.path.len()));
                 self.log.lock().unwrap().push(seen.clone());
@@ -308,13 +317,13 @@ impl Inner {
         response.body(Body::from(reply.body)).unwrap()
     }
 
-    fn answer(&self, seen: &Seen) -> Reply {
+    fn answer(&self, seen: &RecordedRequest) -> ForgeReply {
         let operation = match &self.description {
             Some(description) => match description.check_request(seen) {
                 Ok(operation) => Some((description, operation)),
                 Err(fault) => {
                     self.faults.lock().unwrap().push(fault.clone());
-                    return Reply::message(422, &format!("Validation Failed: {fault}"));
+                    return ForgeReply::message(422, &format!("Validation Failed: {fault}"));
                 }
             },
             None => None,
@@ -322,12 +331,12 @@ impl Inner {
         let mut state = self.state.lock().unwrap();
         let root = format!("http://{}", self.address.lock().unwrap().unwrap());
         let answer = match self.make {
-            Make::Github => github::answer(&mut state, seen, self.description.as_ref().unwrap()),
-            Make::Gitea => gitea::answer(&mut state, seen),
-            Make::Gitlab => gitlab::answer(&mut state, seen),
-            Make::BitbucketCloud => bitbucket_cloud::answer(&mut state, seen, &root),
-            Make::BitbucketDataCenter => bitbucket_server::answer(&mut state, seen),
-            Make::Azure => azure::answer(&mut state, seen),
+            ForgeFlavor::Github => github::answer(&mut state, seen, self.description.as_ref().unwrap()),
+            ForgeFlavor::Gitea => gitea::answer(&mut state, seen),
+            ForgeFlavor::Gitlab => gitlab::answer(&mut state, seen),
+            ForgeFlavor::BitbucketCloud => bitbucket_cloud::answer(&mut state, seen, &root),
+            ForgeFlavor::BitbucketDataCenter => bitbucket_server::answer(&mut state, seen),
+            ForgeFlavor::Azure => azure::answer(&mut state, seen),
         };
         let reply = answer.unwrap_or_else(|refusal| refusal);
         if let Some((description, operation)) = operation {

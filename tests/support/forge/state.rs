@@ -3,11 +3,11 @@
 use super::sha;
 
 /// A repository's statuses, pull requests and comments.
-pub struct State {
+pub struct FakeForgeState {
     /// Every status that was taken, oldest first. Hosts with one for each key keep the newest only.
-    pub statuses: Vec<Row>,
-    pub pulls: Vec<Pull>,
-    pub notes: Vec<Note>,
+    pub statuses: Vec<PostedStatusRow>,
+    pub pulls: Vec<FakePullRequest>,
+    pub notes: Vec<FakeComment>,
     /// Who the token is.
     pub account: String,
     /// The commits that the repository has.
@@ -26,7 +26,7 @@ pub struct State {
 }
 
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct PostedStatusRow {
     pub commit: String,
     /// Bitbucket's; empty elsewhere.
     pub key: String,
@@ -39,25 +39,25 @@ pub struct Row {
 }
 
 #[derive(Clone, Debug)]
-pub struct Pull {
+pub struct FakePullRequest {
     pub number: u64,
     pub title: String,
     pub state: &'static str,
     pub base: String,
     pub head: String,
     pub branch: String,
-    pub from: Origin,
+    pub from: PullRequestOrigin,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum PullRequestOrigin {
     Here,
     Fork,
     GoneFork,
 }
 
 #[derive(Clone, Debug)]
-pub struct Note {
+pub struct FakeComment {
     pub id: u64,
     pub pull: u64,
     pub body: String,
@@ -66,7 +66,7 @@ pub struct Note {
     pub system: bool,
 }
 
-impl Default for State {
+impl Default for FakeForgeState {
     fn default() -> Self {
         Self {
             statuses: Vec::new(),
@@ -84,16 +84,16 @@ impl Default for State {
     }
 }
 
-impl State {
+impl FakeForgeState {
     pub fn id(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
     /// Opens a pull request onto main, the head a commit that begins with its number's digit.
-    pub fn open(&mut self, number: u64, title: &str, from: Origin) {
+    pub fn open(&mut self, number: u64, title: &str, from: PullRequestOrigin) {
         let digit = u8::try_from(number % 10).unwrap();
-        self.pulls.push(Pull {
+        self.pulls.push(FakePullRequest {
             number,
             title: title.to_owned(),
             state: "open",
@@ -107,16 +107,23 @@ impl State {
     /// Somebody else's comment.
     pub fn said(&mut self, pull: u64, author: &str, body: &str) {
         let id = self.id();
-        self.notes.push(Note { id, pull, body: body.to_owned(), author: author.to_owned(), version: 0, system: false });
+        self.notes.push(FakeComment {
+            id,
+            pull,
+            body: body.to_owned(),
+            author: author.to_owned(),
+            version: 0,
+            system: false,
+        });
     }
 
-    pub fn pull(&self, number: &str) -> Option<&Pull> {
+    pub fn pull(&self, number: &str) -> Option<&FakePullRequest> {
         self.pulls.iter().find(|pull| pull.number.to_string() == number)
     }
 
     /// The newest status of each context, newest first.
-    pub fn newest(&self, commit: &str) -> Vec<Row> {
-        let mut newest: Vec<Row> = Vec::new();
+    pub fn newest(&self, commit: &str) -> Vec<PostedStatusRow> {
+        let mut newest: Vec<PostedStatusRow> = Vec::new();
         for row in self.statuses.iter().rev().filter(|row| row.commit == commit && row.on.parse::<u64>().is_err()) {
             if !newest.iter().any(|known| known.context == row.context) {
                 newest.push(row.clone());
@@ -126,7 +133,7 @@ impl State {
     }
 
     /// Takes a status in the place of that key's.
-    pub fn upsert(&mut self, row: Row) {
+    pub fn upsert(&mut self, row: PostedStatusRow) {
         self.statuses.retain(|known| known.commit != row.commit || known.key != row.key);
         self.statuses.push(row);
     }

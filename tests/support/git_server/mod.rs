@@ -11,8 +11,8 @@
 mod origin;
 mod tls;
 
-pub use origin::{Origin, packet};
-pub use tls::{Tls, pem};
+pub use origin::{OriginRepository, packet};
+pub use tls::{TlsProxy, pem};
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 
 /// What the server was asked.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct GitRequest {
     /// The method.
     pub method: String,
     /// Path and query, and for a proxy the whole address.
@@ -38,7 +38,7 @@ pub struct Asked {
 }
 
 /// What to answer.
-pub enum Reply {
+pub enum GitReply {
     /// What git says.
     Git,
     /// This.
@@ -47,28 +47,28 @@ pub enum Reply {
     Never,
 }
 
-type Answers = dyn Fn(&Asked) -> Reply + Send + Sync;
+type GitResponder = dyn Fn(&GitRequest) -> GitReply + Send + Sync;
 
 /// A running server; ends when dropped.
 pub struct GitServer {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<GitRequest>>>,
     runtime: Option<tokio::runtime::Runtime>,
 }
 
 impl GitServer {
     /// Serves the repositories below a folder.
     pub fn start(root: &Path) -> Self {
-        Self::answering(root, |_| Reply::Git)
+        Self::answering(root, |_| GitReply::Git)
     }
 
     /// Serves the repositories below a folder, where the function does not say something else.
-    pub fn answering(root: &Path, answers: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn answering(root: &Path, answers: impl Fn(&GitRequest) -> GitReply + Send + Sync + 'static) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (root, answers): (PathBuf, Arc<Answers>) = (root.to_owned(), Arc::new(answers));
+        let (root, answers): (PathBuf, Arc<GitResponder>) = (root.to_owned(), Arc::new(answers));
         let remembered = Arc::clone(&asked);
         let router = axum::Router::new().fallback(move |request: Request| {
             answer(root.clone(), Arc::clone(&answers), Arc::clone(&remembered), request)
@@ -88,7 +88,7 @@ impl GitServer {
     }
 
     /// What it was asked since it was last asked this.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<GitRequest> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 }
@@ -102,9 +102,14 @@ impl Drop for GitServer {
     }
 }
 
-async fn answer(root: PathBuf, answers: Arc<Answers>, log: Arc<Mutex<Vec<Asked>>>, request: Request) -> Response {
+async fn answer(
+    root: PathBuf,
+    answers: Arc<GitResponder>,
+    log: Arc<Mutex<Vec<GitRequest>>>,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
-    let mut asked = Asked {
+    let mut asked = GitRequest {
         method: parts.method.to_string(),
         target: parts.uri.to_string(),
         headers: parts.headers.clone(),
@@ -113,12 +118,12 @@ async fn answer(root: PathBuf, answers: Arc<Answers>, log: Arc<Mutex<Vec<Asked>>
     let reply = answers(&asked);
     let body = to_bytes(body, 64 << 20).await.unwrap();
     let response = match reply {
-        Reply::This(response) => response,
-        Reply::Never => {
+        GitReply::This(response) => response,
+        GitReply::Never => {
             log.lock().unwrap().push(asked);
             return std::future::pending().await;
         }
-        Reply::Git => {
+        GitReply::Git => {
             let (path, query) = (parts.uri.path().to_owned(), parts.uri.query().unwrap_or_default().to_owned());
             let (method, headers) = (asked.method.clone(), parts.headers);
             let (response, length) =
@@ -170,20 +175,20 @@ fn backend(root: &Path, method: &str, path: &str, query: &str, headers: &HeaderM
 }
 
 /// An answer with a status, headers and a body.
-pub fn says(status: u16, headers: &[(&str, &str)], body: impl Into<Body>) -> Reply {
+pub fn says(status: u16, headers: &[(&str, &str)], body: impl Into<Body>) -> GitReply {
     let mut response = Response::builder().status(StatusCode::from_u16(status).unwrap());
     for (name, value) in headers {
         response = response.header(*name, *value);
     }
-    Reply::This(response.body(body.into()).unwrap())
+    GitReply::This(response.body(body.into()).unwrap())
 }
 
 /// A list of refs, as git would send it.
-pub fn refs(body: impl Into<Body>) -> Reply {
+pub fn refs(body: impl Into<Body>) -> GitReply {
     says(200, &[("content-type", "application/x-git-upload-pack-advertisement")], body)
 }
 
 /// The answer to a fetch, as git would send it.
-pub fn pack(body: impl Into<Body>) -> Reply {
+pub fn pack(body: impl Into<Body>) -> GitReply {
     says(200, &[("content-type", "application/x-git-upload-pack-result")], body)
 }

@@ -4,9 +4,9 @@ use git2::{ObjectType, Oid, Repository, RepositoryInitOptions};
 use std::path::Path;
 
 /// A repository to fetch from.
-pub struct Origin(pub Repository);
+pub struct OriginRepository(pub Repository);
 
-impl Origin {
+impl OriginRepository {
     /// An empty one, whose default branch is `main`.
     pub fn new(path: &Path) -> Self {
         let mut options = RepositoryInitOptions::new();

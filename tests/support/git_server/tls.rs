@@ -14,11 +14,11 @@ pub fn pem(name: &str) -> Vec<u8> {
 }
 
 /// TLS in front of a server: one request for each connection.
-pub struct Tls {
+pub struct TlsProxy {
     address: SocketAddr,
 }
 
-impl Tls {
+impl TlsProxy {
     /// Takes connections and passes them on, and where asked for only those of clients with a certificate.
     pub fn start(to: SocketAddr, asks_for_certificate: bool) -> Self {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -19,11 +19,11 @@ mod api;
 mod repository;
 mod wire;
 
-pub use repository::{Comment, Repository, Status};
-pub use wire::{Delivery, Way, Wire, with_header};
+pub use repository::{GiteaComment, GiteaStatus, Repository};
+pub use wire::{DeliveryFate, RelayedDelivery, WebhookRelay, with_header};
 
 pub use crate::testbed::quiet_port;
-use crate::testbed::{self, Module, Pipe, Supervisor};
+use crate::testbed::{self, GoModule, Pipe, Supervisor};
 use russh::keys::PrivateKey;
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::ssh_key::private::Ed25519Keypair;
@@ -34,7 +34,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The module that is built.
-const MODULE: Module = Module { name: "gitea", package: ".", what: "Gitea", tags: "sqlite sqlite_unlock_notify" };
+const MODULE: GoModule = GoModule { name: "gitea", package: ".", what: "Gitea", tags: "sqlite sqlite_unlock_notify" };
 
 /// How long it may take to start: two seconds on an idle machine, longer beside a build.
 const READY: Duration = Duration::from_secs(180);

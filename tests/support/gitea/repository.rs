@@ -15,7 +15,7 @@ pub struct Repository<'a> {
 
 /// A status that was posted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Status {
+pub struct GiteaStatus {
     /// Its number: later ones have higher ones.
     pub id: u64,
     /// Its context.
@@ -32,7 +32,7 @@ pub struct Status {
 
 /// A comment on a pull request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Comment {
+pub struct GiteaComment {
     /// Its number.
     pub id: u64,
     /// Who wrote it.
@@ -182,11 +182,11 @@ impl<'a> Repository<'a> {
     }
 
     /// Every status that was ever posted on a commit, oldest first.
-    pub fn statuses(&self, commit: &str) -> Vec<Status> {
+    pub fn statuses(&self, commit: &str) -> Vec<GiteaStatus> {
         let rows = self.all(&format!("/statuses/{commit}"));
-        let mut all: Vec<Status> = rows
+        let mut all: Vec<GiteaStatus> = rows
             .iter()
-            .map(|row| Status {
+            .map(|row| GiteaStatus {
                 id: row["id"].as_u64().unwrap(),
                 context: text(&row["context"]),
                 state: text(&row["status"]),
@@ -200,15 +200,15 @@ impl<'a> Repository<'a> {
     }
 
     /// The newest status of a context on a commit.
-    pub fn status(&self, commit: &str, context: &str) -> Option<Status> {
+    pub fn status(&self, commit: &str, context: &str) -> Option<GiteaStatus> {
         self.statuses(commit).into_iter().rfind(|status| status.context == context)
     }
 
     /// The comments of a pull request, oldest first.
-    pub fn comments(&self, number: u64) -> Vec<Comment> {
+    pub fn comments(&self, number: u64) -> Vec<GiteaComment> {
         let rows = self.call("GET", &format!("/issues/{number}/comments"), &Value::Null);
         let rows = rows.as_array().cloned().unwrap_or_default();
-        let comment = |row: &Value| Comment {
+        let comment = |row: &Value| GiteaComment {
             id: row["id"].as_u64().unwrap(),
             account: text(&row["user"]["login"]),
             body: text(&row["body"]),

@@ -12,7 +12,7 @@ const DELIVERED: Duration = Duration::from_secs(120);
 
 /// What becomes of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum DeliveryFate {
     /// It arrives.
     Pass,
     /// It arrives twice.
@@ -23,7 +23,7 @@ pub enum Way {
 
 /// One delivery as Gitea sent it.
 #[derive(Clone, Debug)]
-pub struct Delivery {
+pub struct RelayedDelivery {
     /// Its headers.
     pub headers: HeaderMap,
     /// Its body, to the byte.
@@ -32,7 +32,7 @@ pub struct Delivery {
     pub answers: Vec<u16>,
 }
 
-impl Delivery {
+impl RelayedDelivery {
     /// A header's text; empty without it.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
@@ -45,30 +45,30 @@ impl Delivery {
 }
 
 #[derive(Debug)]
-struct Inside {
+struct RelayState {
     target: Mutex<Option<String>>,
-    way: Mutex<Way>,
-    seen: Mutex<Vec<Delivery>>,
+    way: Mutex<DeliveryFate>,
+    seen: Mutex<Vec<RelayedDelivery>>,
     http: reqwest::Client,
 }
 
 /// The relay. It ends with the value.
 #[derive(Debug)]
-pub struct Wire {
-    inside: Arc<Inside>,
+pub struct WebhookRelay {
+    inside: Arc<RelayState>,
     port: u16,
     runtime: Option<tokio::runtime::Runtime>,
 }
 
-impl Wire {
+impl WebhookRelay {
     /// Starts one that leads nowhere yet: what comes is kept and answered with 202.
     pub fn start() -> Self {
         crate::testbed::provider();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(60)).build().unwrap();
-        let inside = Arc::new(Inside {
+        let inside = Arc::new(RelayState {
             target: Mutex::new(None),
-            way: Mutex::new(Way::Pass),
+            way: Mutex::new(DeliveryFate::Pass),
             seen: Mutex::new(Vec::new()),
             http,
         });
@@ -97,17 +97,17 @@ impl Wire {
     }
 
     /// What becomes of deliveries from here on.
-    pub fn goes(&self, way: Way) {
+    pub fn goes(&self, way: DeliveryFate) {
         *self.inside.way.lock().unwrap() = way;
     }
 
     /// What was delivered so far.
-    pub fn seen(&self) -> Vec<Delivery> {
+    pub fn seen(&self) -> Vec<RelayedDelivery> {
         self.inside.seen.lock().unwrap().clone()
     }
 
     /// Waits until there was a delivery like this, and gives it.
-    pub fn wait_for(&self, what: &str, like: impl Fn(&Delivery) -> bool) -> Delivery {
+    pub fn wait_for(&self, what: &str, like: impl Fn(&RelayedDelivery) -> bool) -> RelayedDelivery {
         let start = Instant::now();
         loop {
             if let Some(found) = self.seen().into_iter().find(|delivery| like(delivery)) {
@@ -121,7 +121,7 @@ impl Wire {
     }
 
     /// Waits for the push of a commit.
-    pub fn wait_for_push(&self, commit: &str) -> Delivery {
+    pub fn wait_for_push(&self, commit: &str) -> RelayedDelivery {
         self.wait_for(commit, |delivery| {
             delivery.header("x-gitea-event") == "push" && delivery.json()["after"] == commit
         })
@@ -136,12 +136,12 @@ impl Wire {
     }
 
     /// Sends a delivery again as it was.
-    pub fn replay(&self, delivery: &Delivery) -> u16 {
+    pub fn replay(&self, delivery: &RelayedDelivery) -> u16 {
         self.send(&delivery.headers, delivery.body.clone())
     }
 }
 
-impl Drop for Wire {
+impl Drop for WebhookRelay {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -156,24 +156,24 @@ pub fn with_header(headers: &HeaderMap, name: &'static str, value: &str) -> Head
     headers
 }
 
-async fn take(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+async fn take(State(inside): State<Arc<RelayState>>, headers: HeaderMap, body: Bytes) -> StatusCode {
     let way = *inside.way.lock().unwrap();
     let times = match way {
-        Way::Pass => 1,
-        Way::Double => 2,
-        Way::Lose => 0,
+        DeliveryFate::Pass => 1,
+        DeliveryFate::Double => 2,
+        DeliveryFate::Lose => 0,
     };
     let mut answers = Vec::new();
     for _ in 0..times {
         answers.push(forward(&inside, &headers, &body).await);
     }
     let code = answers.last().copied().and_then(|code| StatusCode::from_u16(code).ok());
-    inside.seen.lock().unwrap().push(Delivery { headers, body, answers });
+    inside.seen.lock().unwrap().push(RelayedDelivery { headers, body, answers });
     code.unwrap_or(StatusCode::ACCEPTED)
 }
 
 /// The code that the receiver answers: 202 where there is none, 502 where it cannot be reached.
-async fn forward(inside: &Inside, headers: &HeaderMap, body: &Bytes) -> u16 {
+async fn forward(inside: &RelayState, headers: &HeaderMap, body: &Bytes) -> u16 {
     let Some(target) = inside.target.lock().unwrap().clone() else { return 202 };
     let mut headers = headers.clone();
     for name in ["host", "content-length", "transfer-encoding", "connection", "accept-encoding"] {

@@ -1,6 +1,6 @@
 //! A service's connections, as a load balancer passes them on.
 
-use super::Shared;
+use super::NodeState;
 use crate::testbed;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -12,7 +12,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
 /// Listens for a service's port, on a thread of its own until the node ends.
-pub fn expose(shared: &Arc<Shared>, namespace: &str, service: &str, port: &str) -> SocketAddr {
+pub fn expose(shared: &Arc<NodeState>, namespace: &str, service: &str, port: &str) -> SocketAddr {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
@@ -48,7 +48,7 @@ pub fn expose(shared: &Arc<Shared>, namespace: &str, service: &str, port: &str) 
 }
 
 /// Where one of the ready pods of a service listens.
-async fn endpoint(shared: &Shared, which: &(String, String, String, usize)) -> Option<SocketAddr> {
+async fn endpoint(shared: &NodeState, which: &(String, String, String, usize)) -> Option<SocketAddr> {
     let (namespace, service, port, number) = which;
     let client = testbed::client(&shared.kubeconfig, "admin").await.ok()?;
     let service = Api::<Service>::namespaced(client.clone(), namespace).get(service).await.ok()?.spec?;

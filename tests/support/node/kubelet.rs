@@ -1,8 +1,8 @@
 //! The life of one pod.
 
-use super::probe::{Probing, Verdict};
-use super::spec::{self, Content, Ground};
-use super::{Running, Shared, program};
+use super::probe::{ContainerProbe, ProbeVerdict};
+use super::spec::{self, TemplateValues, VolumeContent};
+use super::{ContainerProcess, NodeState, program};
 use crate::testbed;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Binding, ConfigMap, Container, ObjectReference, Pod, Secret, ServiceAccount};
@@ -30,13 +30,13 @@ const LONGEST: Duration = Duration::from_secs(10);
 const SETTLED: Duration = Duration::from_secs(20);
 
 /// A pod's task, as the node sees it.
-pub struct Handle {
+pub struct PodHandle {
     namespace: String,
     /// How many seconds a deleted pod may take to end.
     deleted: watch::Sender<Option<Duration>>,
 }
 
-impl Handle {
+impl PodHandle {
     /// Whether it is a pod of that namespace.
     pub fn is_of(&self, namespace: &str) -> bool {
         self.namespace == namespace
@@ -67,9 +67,9 @@ impl Handle {
 }
 
 /// Takes a pod.
-pub fn start(shared: &Arc<Shared>, client: Client, namespace: String, pod: Pod) -> Handle {
+pub fn start(shared: &Arc<NodeState>, client: Client, namespace: String, pod: Pod) -> PodHandle {
     let (sender, deleted) = watch::channel(None);
-    let task = Task {
+    let task = PodTask {
         shared: Arc::clone(shared),
         client,
         namespace: namespace.clone(),
@@ -79,11 +79,11 @@ pub fn start(shared: &Arc<Shared>, client: Client, namespace: String, pod: Pod) 
         told: None,
     };
     tokio::spawn(task.live());
-    Handle { namespace, deleted: sender }
+    PodHandle { namespace, deleted: sender }
 }
 
-struct Task {
-    shared: Arc<Shared>,
+struct PodTask {
+    shared: Arc<NodeState>,
     client: Client,
     namespace: String,
     name: String,
@@ -94,13 +94,13 @@ struct Task {
 }
 
 /// The probes of a pod.
-struct Probes {
-    startup: Option<Probing>,
-    readiness: Option<Probing>,
-    liveness: Option<Probing>,
+struct PodProbes {
+    startup: Option<ContainerProbe>,
+    readiness: Option<ContainerProbe>,
+    liveness: Option<ContainerProbe>,
 }
 
-impl Task {
+impl PodTask {
     async fn live(mut self) {
         if !self.bind().await {
             return;
@@ -137,7 +137,7 @@ impl Task {
     }
 
     /// Makes the pod's folders and says how it is run.
-    async fn prepare(&self) -> Result<Probes, String> {
+    async fn prepare(&self) -> Result<PodProbes, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let container = spec::container(&self.pod).ok_or("this node runs pods of one container")?;
         let folder =
@@ -150,7 +150,7 @@ impl Task {
         for volume in self.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let path = folder.join("volumes").join(&volume.name);
             fs_err::create_dir_all(&path).map_err(|error| text(&error))?;
-            if let Content::Keys(kind, name, optional) = spec::content(volume)? {
+            if let VolumeContent::Keys(kind, name, optional) = spec::content(volume)? {
                 for (key, value) in self.keys(kind, &name, optional).await? {
                     fs_err::write(path.join(key), value).map_err(|error| text(&error))?;
                 }
@@ -170,15 +170,15 @@ impl Task {
             }
         }
         let (names, ports) = self.ports(container);
-        let ground = Ground { pod: &self.pod, volumes: &volumes, ports: &ports, values: &values };
+        let ground = TemplateValues { pod: &self.pod, volumes: &volumes, ports: &ports, values: &values };
         let image = spec::image(&self.shared.setting, &self.pod).ok_or("this node has no such image")?;
         let always = self.always(&account, &folder, container, &volumes);
         let command = spec::command(container, &ground, image, always)?;
         let script = script(&program(&self.namespace, &self.name), &root, &command);
         let file = format!("{}.run", program(&self.namespace, &self.name));
         fs_err::write(self.shared.supervisor.folder().join(file), script).map_err(|error| text(&error))?;
-        let probing = |probe, period| Probing::of(probe, &names, &ports, period);
-        Ok(Probes {
+        let probing = |probe, period| ContainerProbe::of(probe, &names, &ports, period);
+        Ok(PodProbes {
             startup: probing(container.startup_probe.as_ref(), Some(READINESS))?,
             readiness: probing(container.readiness_probe.as_ref(), Some(READINESS))?,
             liveness: probing(container.liveness_probe.as_ref(), None)?,
@@ -277,7 +277,7 @@ impl Task {
     }
 
     /// Runs the process until the pod is deleted.
-    async fn run(&mut self, mut probes: Probes) {
+    async fn run(&mut self, mut probes: PodProbes) {
         let process = program(&self.namespace, &self.name);
         let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
         let (mut restarts, mut backoff) = (0, BACKOFF);
@@ -294,20 +294,20 @@ impl Task {
                 let mut dead = false;
                 if let (false, Some(probe)) = (started, &mut probes.startup) {
                     let verdict = probe.round(&http).await;
-                    started = verdict == Verdict::Good;
-                    dead = verdict == Verdict::Bad && began.elapsed() > LONGEST * 6;
+                    started = verdict == ProbeVerdict::Good;
+                    dead = verdict == ProbeVerdict::Bad && began.elapsed() > LONGEST * 6;
                 }
                 if let (true, Some(probe)) = (started, &mut probes.readiness) {
                     ready = match probe.round(&http).await {
-                        Verdict::Good => true,
-                        Verdict::Bad => false,
-                        Verdict::Unchanged => ready,
+                        ProbeVerdict::Good => true,
+                        ProbeVerdict::Bad => false,
+                        ProbeVerdict::Unchanged => ready,
                     };
                 } else {
                     ready = started;
                 }
                 if let (true, Some(probe)) = (started, &mut probes.liveness) {
-                    dead |= probe.round(&http).await == Verdict::Bad;
+                    dead |= probe.round(&http).await == ProbeVerdict::Bad;
                 }
                 if dead {
                     testbed::say(&format!(
@@ -334,7 +334,7 @@ impl Task {
     fn note(&self, process: &str, restarts: u32, ready: bool) {
         if let Some(id) = self.shared.supervisor.pid(process) {
             let key = (self.namespace.clone(), self.name.clone());
-            self.shared.running.lock().unwrap().insert(key, Running { id, restarts, ready });
+            self.shared.running.lock().unwrap().insert(key, ContainerProcess { id, restarts, ready });
         }
     }
 
@@ -411,7 +411,7 @@ impl Task {
 }
 
 /// What the supervisor's shell reads to start the process.
-fn script(name: &str, root: &Path, command: &spec::Command) -> String {
+fn script(name: &str, root: &Path, command: &spec::ContainerCommand) -> String {
     let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     let mut words = vec!["run".to_owned(), quote(name), "sh -c 'cd \"$1\" && shift && exec \"$@\"' sh".to_owned()];
     words.push(quote(&root.display().to_string()));

@@ -6,7 +6,7 @@
 //! status, starts it again when it ends, and ends it as it is told to when the pod is deleted.
 //!
 //! There are no containers, so some of it is another than on a real node, and the same for every pod:
-//! - An image is a program of this machine ([`Setting::images`]); a pod of another image is left alone.
+//! - An image is a program of this machine ([`NodeSettings::images`]); a pod of another image is left alone.
 //! - Paths of volumes are those of temporary folders: in arguments and variables they are replaced. What the program writes
 //!   anywhere else is found by [`Node::strays`], where a read-only root would have refused it.
 //! - All pods share one network. A wildcard address with a port of the pod (`0.0.0.0:8080`) becomes a free port of
@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_millis(150);
 
 /// What a node runs, and how.
 #[derive(Clone, Debug, Default)]
-pub struct Setting {
+pub struct NodeSettings {
     /// The namespaces whose pods it takes.
     pub namespaces: Vec<String>,
     /// The program that an image's repository stands for: the part before `:` and `@`.
@@ -56,7 +56,7 @@ pub struct Setting {
 
 /// One process of a pod.
 #[derive(Clone, Debug)]
-pub struct Running {
+pub struct ContainerProcess {
     /// The process.
     pub id: u32,
     /// How often it was started again.
@@ -66,14 +66,14 @@ pub struct Running {
 }
 
 /// What all parts of a node share.
-struct Shared {
-    setting: Setting,
+struct NodeState {
+    setting: NodeSettings,
     supervisor: Supervisor,
     kubeconfig: PathBuf,
     authority: PathBuf,
     server: SocketAddr,
     /// By namespace and pod.
-    running: Mutex<BTreeMap<(String, String), Running>>,
+    running: Mutex<BTreeMap<(String, String), ContainerProcess>>,
     /// Where a pod's ports really are: by namespace, pod and port.
     ports: Mutex<BTreeMap<(String, String, u16), u16>>,
     ending: CancellationToken,
@@ -81,7 +81,7 @@ struct Shared {
 
 /// A node; its processes end with it, or with the process that holds it.
 pub struct Node {
-    shared: Arc<Shared>,
+    shared: Arc<NodeState>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -94,13 +94,13 @@ impl std::fmt::Debug for Node {
 impl Node {
     /// Starts a node of a control plane. `None` where nothing there makes pods of a Deployment: skip the test, it has been
     /// said.
-    pub fn start(plane: &ControlPlane, setting: Setting) -> Option<Self> {
+    pub fn start(plane: &ControlPlane, setting: NodeSettings) -> Option<Self> {
         if !plane.collects_garbage() {
             return None;
         }
         let script = r#"start() { . "./$1.run"; }"#;
         let supervisor = Supervisor::start(script, |_| Ok(Vec::new()), Supervisor::piped).unwrap();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(NodeState {
             setting,
             supervisor,
             kubeconfig: plane.kubeconfig(),
@@ -121,7 +121,7 @@ impl Node {
     }
 
     /// The pods that run here, in a namespace, sorted by name.
-    pub fn pods(&self, namespace: &str) -> Vec<(String, Running)> {
+    pub fn pods(&self, namespace: &str) -> Vec<(String, ContainerProcess)> {
         let running = self.shared.running.lock().unwrap();
         let own = running.iter().filter(|((of, _), _)| of == namespace);
         own.map(|((_, name), running)| (name.clone(), running.clone())).collect()
@@ -185,7 +185,7 @@ impl Drop for Node {
     }
 }
 
-impl Shared {
+impl NodeState {
     fn address(&self, namespace: &str, pod: &str, port: u16) -> Option<SocketAddr> {
         let key = (namespace.to_owned(), pod.to_owned(), port);
         self.ports.lock().unwrap().get(&key).map(|real| SocketAddr::from(([127, 0, 0, 1], *real)))
@@ -198,10 +198,10 @@ fn program(namespace: &str, pod: &str) -> String {
 }
 
 /// Looks for pods, and has a task for each that runs here.
-async fn watch(shared: Arc<Shared>) {
+async fn watch(shared: Arc<NodeState>) {
     let client = testbed::client(&shared.kubeconfig, "admin").await.unwrap();
     // By uid: a stateful pod would come again under its name.
-    let mut known: BTreeMap<String, kubelet::Handle> = BTreeMap::new();
+    let mut known: BTreeMap<String, kubelet::PodHandle> = BTreeMap::new();
     loop {
         for namespace in &shared.setting.namespaces {
             // An API server that is away comes back.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// A probe of one container, and how it went so far.
 #[derive(Debug)]
-pub struct Probing {
+pub struct ContainerProbe {
     url: String,
     timeout: Duration,
     period: Duration,
@@ -18,7 +18,7 @@ pub struct Probing {
 
 /// What a round of a probe says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ProbeVerdict {
     /// It is not time yet, or it failed and may.
     Unchanged,
     /// It succeeded.
@@ -27,7 +27,7 @@ pub enum Verdict {
     Bad,
 }
 
-impl Probing {
+impl ContainerProbe {
     /// A probe over HTTP; every other kind is an error. `ports` are the real ones, `names` the container's port names.
     pub fn of(
         probe: Option<&Probe>,
@@ -57,17 +57,17 @@ impl Probing {
     }
 
     /// Asks, when it is time to.
-    pub async fn round(&mut self, http: &reqwest::Client) -> Verdict {
+    pub async fn round(&mut self, http: &reqwest::Client) -> ProbeVerdict {
         if Instant::now() < self.next {
-            return Verdict::Unchanged;
+            return ProbeVerdict::Unchanged;
         }
         self.next = Instant::now() + self.period;
         let answer = http.get(&self.url).timeout(self.timeout).send().await;
         if answer.is_ok_and(|answer| answer.status().is_success() || answer.status().is_redirection()) {
             self.failed = 0;
-            return Verdict::Good;
+            return ProbeVerdict::Good;
         }
         self.failed += 1;
-        if self.failed >= self.tolerated { Verdict::Bad } else { Verdict::Unchanged }
+        if self.failed >= self.tolerated { ProbeVerdict::Bad } else { ProbeVerdict::Unchanged }
     }
 }

@@ -1,12 +1,12 @@
 //! What a pod's template says, as a process of this machine.
 
-use super::Setting;
+use super::NodeSettings;
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, Pod, Volume};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The program that a pod's image stands for; `None` when this node has no such image.
-pub fn image(setting: &Setting, pod: &Pod) -> Option<PathBuf> {
+pub fn image(setting: &NodeSettings, pod: &Pod) -> Option<PathBuf> {
     let image = container(pod)?.image.clone()?;
     let repository = image.split('@').next()?;
     // A colon before a slash is a registry's port.
@@ -28,7 +28,7 @@ pub fn container(pod: &Pod) -> Option<&Container> {
 
 /// How a container is run here.
 #[derive(Debug)]
-pub struct Command {
+pub struct ContainerCommand {
     pub program: PathBuf,
     pub arguments: Vec<String>,
     /// All the variables that it sees.
@@ -37,7 +37,7 @@ pub struct Command {
 
 /// What a template's words stand for here.
 #[derive(Debug)]
-pub struct Ground<'a> {
+pub struct TemplateValues<'a> {
     pub pod: &'a Pod,
     /// The folder of each volume.
     pub volumes: &'a BTreeMap<String, PathBuf>,
@@ -50,10 +50,10 @@ pub struct Ground<'a> {
 /// A container's command line and variables. `always` is what every pod gets: where the API server is.
 pub fn command(
     container: &Container,
-    ground: &Ground<'_>,
+    ground: &TemplateValues<'_>,
     program: PathBuf,
     always: BTreeMap<String, String>,
-) -> Result<Command, String> {
+) -> Result<ContainerCommand, String> {
     let mut variables = always;
     if container.env_from.as_ref().is_some_and(|all| !all.is_empty()) {
         return Err("this node reads no envFrom".to_owned());
@@ -66,10 +66,10 @@ pub fn command(
     let arguments = words.map(|word| ground.here(container, &expand(word, &variables))).collect();
     let here = |(name, value): (String, String)| (name, ground.here(container, &value));
     let variables = variables.into_iter().map(here).collect();
-    Ok(Command { program, arguments, variables })
+    Ok(ContainerCommand { program, arguments, variables })
 }
 
-fn value(variable: &EnvVar, ground: &Ground<'_>, before: &BTreeMap<String, String>) -> Result<String, String> {
+fn value(variable: &EnvVar, ground: &TemplateValues<'_>, before: &BTreeMap<String, String>) -> Result<String, String> {
     if let Some(value) = &variable.value {
         return Ok(expand(value, before));
     }
@@ -134,7 +134,7 @@ fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
     expanded + rest
 }
 
-impl Ground<'_> {
+impl TemplateValues<'_> {
     /// A word with the folders of volumes and the real ports in it.
     fn here(&self, container: &Container, word: &str) -> String {
         let (start, word) = match word.split_once('=') {
@@ -164,7 +164,7 @@ impl Ground<'_> {
 }
 
 /// Where the folder of a volume's files comes from.
-pub enum Content {
+pub enum VolumeContent {
     /// An empty folder.
     Empty,
     /// The keys of a config map or a secret.
@@ -172,16 +172,16 @@ pub enum Content {
 }
 
 /// What a volume holds.
-pub fn content(volume: &Volume) -> Result<Content, String> {
+pub fn content(volume: &Volume) -> Result<VolumeContent, String> {
     if volume.empty_dir.is_some() {
-        return Ok(Content::Empty);
+        return Ok(VolumeContent::Empty);
     }
     if let Some(map) = &volume.config_map {
-        return Ok(Content::Keys("ConfigMap", map.name.clone(), map.optional == Some(true)));
+        return Ok(VolumeContent::Keys("ConfigMap", map.name.clone(), map.optional == Some(true)));
     }
     if let Some(secret) = &volume.secret {
         let name = secret.secret_name.clone().unwrap_or_default();
-        return Ok(Content::Keys("Secret", name, secret.optional == Some(true)));
+        return Ok(VolumeContent::Keys("Secret", name, secret.optional == Some(true)));
     }
     Err(format!("this node cannot make the volume {}", volume.name))
 }

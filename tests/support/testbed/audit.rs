@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Request {
+pub struct AuditedRequest {
     /// Who asked: `system:serviceaccount:<namespace>:<name>`.
     pub user: String,
     /// As whom, where somebody else was impersonated.
@@ -28,7 +28,7 @@ pub struct Request {
 
 impl ControlPlane {
     /// All requests of service accounts so far, in the order of their answers. Empty unless it is [`Self::audited`].
-    pub fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<AuditedRequest> {
         let log = fs_err::read_to_string(self.launch.folder().join("audit.log")).unwrap_or_default();
         // The last line may be half written.
         let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -36,13 +36,13 @@ impl ControlPlane {
     }
 }
 
-fn request(event: &Value) -> Request {
+fn request(event: &Value) -> AuditedRequest {
     let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let resource = match text("/objectRef/subresource") {
         part if part.is_empty() => text("/objectRef/resource"),
         part => format!("{}/{part}", text("/objectRef/resource")),
     };
-    Request {
+    AuditedRequest {
         user: text("/user/username"),
         acting_as: event.pointer("/impersonatedUser/username").and_then(Value::as_str).map(str::to_owned),
         verb: text("/verb"),

@@ -11,7 +11,7 @@ const SERVED: Duration = Duration::from_secs(120);
 
 /// Which definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum CrdSet {
     /// Every one below `crds/`.
     All,
     /// Dynamo's.
@@ -19,7 +19,7 @@ pub enum Whose {
 }
 
 /// Installs definitions and waits until each is served.
-pub async fn install(client: &kube::Client, whose: Whose) -> Result<(), String> {
+pub async fn install(client: &kube::Client, whose: CrdSet) -> Result<(), String> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut paths = Vec::new();
     for file in files(whose)? {
@@ -51,10 +51,10 @@ async fn list(client: &kube::Client, path: &str) -> Result<Value, String> {
 }
 
 /// The CRDs of the repository; `crds/core` describes kinds that every API server has.
-fn files(whose: Whose) -> Result<Vec<PathBuf>, String> {
+fn files(whose: CrdSet) -> Result<Vec<PathBuf>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     let mut found = Vec::new();
-    let own = (whose == Whose::All).then(|| root.clone());
+    let own = (whose == CrdSet::All).then(|| root.clone());
     for folder in own.into_iter().chain([root.join("dynamo")]) {
         for entry in fs_err::read_dir(folder).map_err(|error| error.to_string())?.flatten() {
             let path = entry.path();

@@ -26,10 +26,10 @@ mod programs;
 mod supervisor;
 mod tools;
 
-pub use audit::Request;
+pub use audit::AuditedRequest;
 pub use launch::{Audit, Launch};
-pub use module::{Module, is_there};
-pub use player::{Player, Recording, Row};
+pub use module::{GoModule, is_there};
+pub use player::{ObjectRecording, RecordedVersion, RecordingPlayer};
 pub use programs::Programs;
 pub use supervisor::{Pipe, Supervisor};
 pub use tools::{helm, kubeconform, kubectl, promtool};
@@ -71,16 +71,16 @@ pub fn required() -> bool {
 impl ControlPlane {
     /// Starts one and waits until it serves every kind that the tests use.
     pub fn start(programs: &Programs) -> Result<Self, String> {
-        Self::of(programs, Launch::ready(programs)?, crds::Whose::All)
+        Self::of(programs, Launch::ready(programs)?, crds::CrdSet::All)
     }
 
     /// Starts one of a test's own as a cluster is before stator is installed: with Dynamo's definitions alone. Its API
     /// server may write down what service accounts ask for: see [`Self::requests`].
     pub fn bare(programs: &Programs, audit: Audit) -> Result<Self, String> {
-        Self::of(programs, Launch::ready_with(programs, audit)?, crds::Whose::Dynamos)
+        Self::of(programs, Launch::ready_with(programs, audit)?, crds::CrdSet::Dynamos)
     }
 
-    fn of(programs: &Programs, launch: Launch, whose: crds::Whose) -> Result<Self, String> {
+    fn of(programs: &Programs, launch: Launch, whose: crds::CrdSet) -> Result<Self, String> {
         // A thread of its own, since the caller may be inside a runtime already.
         let installed = std::thread::scope(|scope| {
             let install = async { crds::install(&client(&launch.kubeconfig(), "admin").await?, whose).await };

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// A module of `tests/testbed`.
 #[derive(Clone, Copy, Debug)]
-pub struct Module {
+pub struct GoModule {
     /// Its folder.
     pub name: &'static str,
     /// What is built: a folder of it (`.`, `./name`), or the package of a tool that its `go.mod` names.
@@ -17,7 +17,7 @@ pub struct Module {
     pub tags: &'static str,
 }
 
-impl Module {
+impl GoModule {
     /// Where it lies.
     pub fn folder(&self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testbed").join(self.name)

@@ -7,23 +7,23 @@ use std::path::Path;
 
 /// Every version that a watch showed of one object while the operator ran a scenario.
 #[derive(Clone, Debug)]
-pub struct Recording {
+pub struct ObjectRecording {
     /// The file, without its ending.
     pub name: String,
     /// The versions, oldest first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<RecordedVersion>,
 }
 
 /// One version.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct RecordedVersion {
     /// The last version before it was gone.
     pub gone: bool,
     /// The object as it was.
     pub object: Value,
 }
 
-impl Recording {
+impl ObjectRecording {
     /// Every recording, sorted by name.
     pub fn all() -> Vec<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo/recordings");
@@ -42,19 +42,19 @@ impl Recording {
         let text = fs_err::read_to_string(path).unwrap();
         let rows = text.lines().map(|line| {
             let event: Value = serde_json::from_str(line).unwrap();
-            Row { gone: event["type"] == "DELETED", object: event["object"].clone() }
+            RecordedVersion { gone: event["type"] == "DELETED", object: event["object"].clone() }
         });
         Self { name: name.to_owned(), rows: rows.collect() }
     }
 
     /// What happened while the spec was at one generation and nobody had deleted it.
-    pub fn at(&self, generation: i64) -> Vec<Row> {
+    pub fn at(&self, generation: i64) -> Vec<RecordedVersion> {
         let rows = self.rows.iter().filter(|row| row.generation() == generation && !row.deleting());
         rows.cloned().collect()
     }
 }
 
-impl Row {
+impl RecordedVersion {
     /// The generation of the object in the recording.
     pub fn generation(&self) -> i64 {
         self.object["metadata"]["generation"].as_i64().unwrap()
@@ -95,7 +95,7 @@ impl Row {
 }
 
 /// The operator and the users of one object.
-pub struct Player {
+pub struct RecordingPlayer {
     api: Api<DynamicObject>,
     name: String,
 }
@@ -103,9 +103,9 @@ pub struct Player {
 /// The field manager of the operator's writes.
 const OPERATOR: &str = "manager";
 
-impl Player {
+impl RecordingPlayer {
     /// Plays on the object of a name, of the kind that the recording is of.
-    pub fn new(client: kube::Client, namespace: &str, recording: &Recording, name: &str) -> Self {
+    pub fn new(client: kube::Client, namespace: &str, recording: &ObjectRecording, name: &str) -> Self {
         let object = &recording.rows[0].object;
         let text = |name: &str| object[name].as_str().unwrap();
         let (group, version) = text("apiVersion").split_once('/').unwrap();
@@ -116,7 +116,7 @@ impl Player {
 
     /// What the operator had written by then: annotations, finalizers, the whole status. Generations are counted from
     /// where the live object is.
-    pub async fn operator(&self, row: &Row) {
+    pub async fn operator(&self, row: &RecordedVersion) {
         if row.gone {
             let free = json!({"metadata": {"finalizers": null}});
             let _ = self.api.patch(&self.name, &PatchParams::apply(OPERATOR), &Patch::Merge(&free)).await.unwrap();
@@ -144,7 +144,7 @@ impl Player {
     }
 
     /// What a user had asked for by then: the spec, applied as `manager`.
-    pub async fn user(&self, row: &Row, manager: &str) {
+    pub async fn user(&self, row: &RecordedVersion, manager: &str) {
         let object = &row.object;
         let wanted = json!({
             "apiVersion": object["apiVersion"], "kind": object["kind"],

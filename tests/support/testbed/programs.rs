@@ -1,11 +1,11 @@
 //! Where the programs of a control plane come from.
 
-use super::Module;
+use super::GoModule;
 use std::path::{Path, PathBuf};
 
 /// The module that is built into one program.
-const MODULE: Module =
-    Module { name: "control-plane", package: ".", what: "Kubernetes' API server and its etcd", tags: "" };
+const MODULE: GoModule =
+    GoModule { name: "control-plane", package: ".", what: "Kubernetes' API server and its etcd", tags: "" };
 
 /// The programs of a control plane.
 #[derive(Clone, Debug)]

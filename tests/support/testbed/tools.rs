@@ -4,13 +4,13 @@
 //! must be there; Debian has it in `prometheus`, which `.ci/run` fetches where it can. `None` means: skip the test, it has
 //! been said loudly. Where `CI` is set a missing one fails the test.
 
-use super::{Module, is_there, required, say};
+use super::{GoModule, is_there, required, say};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// A tool of the module `tests/testbed/tools`.
-const fn tool(package: &'static str, what: &'static str) -> Module {
-    Module { name: "tools", package, what, tags: "" }
+const fn tool(package: &'static str, what: &'static str) -> GoModule {
+    GoModule { name: "tools", package, what, tags: "" }
 }
 
 /// The package manager that the chart is for.

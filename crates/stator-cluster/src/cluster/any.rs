@@ -1,10 +1,10 @@
 //! Either make of cluster, for whoever is told which only when it runs.
 
-use super::embedded::Embedded;
-use super::kube::{Fence, Kube};
-use super::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use super::embedded::EmbeddedCluster;
+use super::kube::{Fence, KubeCluster};
+use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::kinds::Kind;
+use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
@@ -13,14 +13,14 @@ use tokio::sync::mpsc;
 #[derive(Clone, Debug)]
 pub enum AnyCluster {
     /// A folder of files.
-    Embedded(Embedded),
+    Embedded(EmbeddedCluster),
     /// A Kubernetes API server.
-    Kubernetes(Kube),
+    Kubernetes(KubeCluster),
 }
 
 impl AnyCluster {
     /// The Kubernetes cluster, when it is one.
-    pub fn kubernetes(&self) -> Option<&Kube> {
+    pub fn as_kubernetes(&self) -> Option<&KubeCluster> {
         match self {
             Self::Kubernetes(cluster) => Some(cluster),
             Self::Embedded(_) => None,
@@ -28,30 +28,30 @@ impl AnyCluster {
     }
 
     /// The same cluster, which reaches one namespace only. The embedded one is one tenant's.
-    pub fn confined(&self, namespace: &str) -> Self {
+    pub fn in_namespace(&self, namespace: &str) -> Self {
         match self {
-            Self::Kubernetes(cluster) => Self::Kubernetes(cluster.confined(namespace)),
+            Self::Kubernetes(cluster) => Self::Kubernetes(cluster.in_namespace(namespace)),
             Self::Embedded(cluster) => Self::Embedded(cluster.clone()),
         }
     }
 
     /// The same cluster, whose writes ask a fence first. The embedded one is one process's, and asks nobody.
-    pub fn fenced(&self, fence: Fence) -> Self {
+    pub fn with_fence(&self, fence: Fence) -> Self {
         match self {
-            Self::Kubernetes(cluster) => Self::Kubernetes(cluster.fenced(fence)),
+            Self::Kubernetes(cluster) => Self::Kubernetes(cluster.with_fence(fence)),
             Self::Embedded(cluster) => Self::Embedded(cluster.clone()),
         }
     }
 }
 
-impl From<Embedded> for AnyCluster {
-    fn from(cluster: Embedded) -> Self {
+impl From<EmbeddedCluster> for AnyCluster {
+    fn from(cluster: EmbeddedCluster) -> Self {
         Self::Embedded(cluster)
     }
 }
 
-impl From<Kube> for AnyCluster {
-    fn from(cluster: Kube) -> Self {
+impl From<KubeCluster> for AnyCluster {
+    fn from(cluster: KubeCluster) -> Self {
         Self::Kubernetes(cluster)
     }
 }
@@ -73,7 +73,7 @@ impl Cluster for AnyCluster {
 
     async fn list(
         &self,
-        kind: &Kind,
+        kind: &ObjectKind,
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
@@ -90,21 +90,25 @@ impl Cluster for AnyCluster {
         }
     }
 
-    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+    async fn apply(&self, request: &ApplyRequest) -> Result<ApplyResponse, ClusterError> {
         match self {
             Self::Embedded(cluster) => cluster.apply(request).await,
             Self::Kubernetes(cluster) => cluster.apply(request).await,
         }
     }
 
-    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
+    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
         match self {
             Self::Embedded(cluster) => cluster.delete(object, preconditions).await,
             Self::Kubernetes(cluster) => cluster.delete(object, preconditions).await,
         }
     }
 
-    async fn watch(&self, kinds: &[Kind], namespace: Option<&str>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(
+        &self,
+        kinds: &[ObjectKind],
+        namespace: Option<&str>,
+    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
         match self {
             Self::Embedded(cluster) => cluster.watch(kinds, namespace).await,
             Self::Kubernetes(cluster) => cluster.watch(kinds, namespace).await,

@@ -53,7 +53,7 @@ pub enum ClusterError {
     } else {
         format!("there is no namespace {namespace}")
     })]
-    Namespace {
+    NamespaceUnavailable {
         /// Which.
         namespace: String,
         /// True when it is there, but on its way out.
@@ -93,7 +93,7 @@ pub enum ClusterError {
     Fenced,
     /// The server is not reached: it is down, or there is no way there. It may be back in a moment.
     #[error("{message}")]
-    Unreached {
+    Unreachable {
         /// What happened.
         message: String,
     },
@@ -114,16 +114,16 @@ impl ClusterError {
     }
 
     /// Whether the same call may work in a moment, and how long the server asks to be left alone before.
-    pub fn may_pass(&self) -> Option<Duration> {
+    pub fn retry_delay(&self) -> Option<Duration> {
         match self {
             Self::Transient { retry_after, .. } => Some(retry_after.unwrap_or_default()),
-            Self::Unreached { .. } => Some(Duration::ZERO),
+            Self::Unreachable { .. } => Some(Duration::ZERO),
             Self::Conflict { .. }
             | Self::Precondition { .. }
             | Self::Invalid { .. }
             | Self::Denied { .. }
             | Self::Forbidden { .. }
-            | Self::Namespace { .. }
+            | Self::NamespaceUnavailable { .. }
             | Self::UnknownKind { .. }
             | Self::Damaged { .. }
             | Self::Storage { .. }
@@ -142,8 +142,10 @@ impl ClusterError {
             Self::Invalid { .. } => "the cluster's schema refuses the object: `stator render` shows it in full",
             Self::Denied { .. } => "change the intent to what that admission accepts: `stator render` shows the object",
             Self::Forbidden { fix, .. } | Self::Refused { fix, .. } => fix,
-            Self::Namespace { terminating: true, .. } => "wait until it is gone and make it anew, or use another one",
-            Self::Namespace { terminating: false, namespace } => {
+            Self::NamespaceUnavailable { terminating: true, .. } => {
+                "wait until it is gone and make it anew, or use another one"
+            }
+            Self::NamespaceUnavailable { terminating: false, namespace } => {
                 return Cow::Owned(format!("make it with `kubectl create namespace {namespace}`, or name another one"));
             }
             Self::UnknownKind { kind } if kind.starts_with("stator.dev/") => {
@@ -155,7 +157,7 @@ impl ClusterError {
             }
             Self::Storage { .. } => "check the permissions and the free space of that folder",
             Self::Fenced => "another replica took over, or will, and goes on with the newest commit",
-            Self::Unreached { .. } => {
+            Self::Unreachable { .. } => {
                 "check that the cluster is up, and the way to it: VPN, proxy, the kubeconfig's server"
             }
             Self::Transient { .. } => "run the command again in a moment",

@@ -11,7 +11,7 @@ pub use any::AnyCluster;
 pub use error::{ClusterError, FieldConflict, InvalidField};
 
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::kinds::Kind;
+use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -27,7 +27,7 @@ pub trait Cluster: Send + Sync {
     /// Objects of one kind, in one namespace or in all, that carry all the labels. Sorted by reference.
     fn list(
         &self,
-        kind: &Kind,
+        kind: &ObjectKind,
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> impl Future<Output = Result<Vec<Object>, ClusterError>> + Send;
@@ -36,20 +36,20 @@ pub trait Cluster: Send + Sync {
     fn get(&self, object: &ObjectRef) -> impl Future<Output = Result<Option<Object>, ClusterError>> + Send;
 
     /// Server-side apply.
-    fn apply(&self, request: &ApplyRequest) -> impl Future<Output = Result<Applied, ClusterError>> + Send;
+    fn apply(&self, request: &ApplyRequest) -> impl Future<Output = Result<ApplyResponse, ClusterError>> + Send;
 
     /// Deletes in the background. An object with finalizers stays until they are gone.
     fn delete(
         &self,
         object: &ObjectRef,
         preconditions: &Preconditions,
-    ) -> impl Future<Output = Result<Deleted, ClusterError>> + Send;
+    ) -> impl Future<Output = Result<DeleteOutcome, ClusterError>> + Send;
 
     /// Changes of the kinds from now on, until the receiver is dropped. The queue is bounded; on overflow the stream
     /// ends with [`WatchEvent::Resync`] first, and the caller lists again.
     fn watch(
         &self,
-        kinds: &[Kind],
+        kinds: &[ObjectKind],
         namespace: Option<&str>,
     ) -> impl Future<Output = Result<tokio::sync::mpsc::Receiver<WatchEvent>, ClusterError>> + Send;
 }
@@ -78,7 +78,7 @@ impl ApplyRequest {
 
 /// What an apply did.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Applied {
+pub struct ApplyResponse {
     /// The object as the cluster now holds it.
     pub object: Object,
     /// Whether anything was written.
@@ -107,7 +107,7 @@ pub struct Preconditions {
 
 /// What a delete did.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deleted {
+pub enum DeleteOutcome {
     /// It is gone.
     Gone,
     /// It waits for its finalizers.

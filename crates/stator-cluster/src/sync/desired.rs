@@ -1,33 +1,33 @@
 //! What an environment is to look like: its models, rendered and held to its policy; and from there to a plan's input.
 
-use super::gather::gather_here;
-use super::{GatherError, Gathered, gather};
+use super::gather::gather_namespace;
+use super::{GatherError, GatheredState, gather};
 use crate::cluster::Cluster;
 use stator_core::dynamo::gpus;
 use stator_core::finding::{self, Finding};
 use stator_core::object::ObjectRef;
-use stator_model::intent::Selection;
-use stator_model::intent::policy::Policy;
-use stator_model::plan::{Beside, HoldKind, PlanInput, Record, Scope};
-use stator_model::render::{self, Rendered, Target};
+use stator_model::intent::ResolvedEnvironment;
+use stator_model::intent::policy::CompiledPolicy;
+use stator_model::plan::{HoldKind, PlanInput, PlanScope, Record, UnchangedSummary};
+use stator_model::render::{self, RenderTarget, RenderedModel};
 use std::collections::BTreeSet;
 
 /// One environment, rendered.
 #[derive(Debug)]
-pub struct Desired {
+pub struct DesiredState {
     /// The environment and what is said of it; its intents are rendered and gone.
-    pub selection: Selection,
+    pub selection: ResolvedEnvironment,
     /// Where they go.
-    pub target: Target,
+    pub target: RenderTarget,
     /// What they render to, the models without errors only.
-    pub rendered: Vec<Rendered>,
+    pub rendered: Vec<RenderedModel>,
     /// Findings of files, models, policy and rendering, sorted.
     pub findings: Vec<Finding>,
 }
 
 /// What a plan is to be about, besides what is desired and what is live.
 #[derive(Clone, Debug, Default)]
-pub struct Aim {
+pub struct PlanParameters {
     /// The commit; see [`PlanInput::revision`].
     pub revision: String,
     /// See [`PlanInput::folder`].
@@ -37,26 +37,26 @@ pub struct Aim {
     /// Whether objects that git no longer has are deleted.
     pub prune: bool,
     /// Which models.
-    pub scope: Scope,
+    pub scope: PlanScope,
 }
 
-impl Desired {
+impl DesiredState {
     /// Renders an environment.
-    pub fn of(mut selection: Selection) -> Self {
-        let target = target(&selection);
+    pub fn render(mut selection: ResolvedEnvironment) -> Self {
+        let target = target_of(&selection);
         let mut rendered = render::render_all(&selection.intents, &target);
-        hold_to_policy(&selection, &mut rendered);
+        apply_policy(&selection, &mut rendered);
         // Rendered and judged, the intents are of no more use, and there may be ten thousand of them.
         selection.intents = Vec::new();
         let mut findings = selection.findings.clone();
         findings.extend(rendered.iter().flat_map(|model| model.findings.iter().cloned()));
-        finding::sort(&mut findings);
+        finding::sort_and_dedup(&mut findings);
         Self { selection, target, rendered, findings }
     }
 
     /// The models that cannot be synced, since they or what they render to have errors; of those whose `model.yaml` is
     /// asked for.
-    pub fn faulty(&self, asked_for: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    pub fn failed_models(&self, asked_for: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let broken = self.selection.broken.iter();
         // A broken intent may lack even a name; its path then stands for it.
         let broken = broken.map(|one| (one.name.as_deref().unwrap_or(&one.source), &one.source));
@@ -69,26 +69,30 @@ impl Desired {
     ///
     /// # Errors
     /// As for [`gather()`]: a part of the view is no view.
-    pub async fn look<C: Cluster>(&self, cluster: &C) -> Result<Gathered, GatherError> {
+    pub async fn gather_live<C: Cluster>(&self, cluster: &C) -> Result<GatheredState, GatherError> {
         let target = &self.target;
-        gather(cluster, &target.repository, &target.environment, &target.namespace, &self.wanted()).await
+        gather(cluster, &target.repository, &target.environment, &target.namespace, &self.object_refs()).await
     }
 
-    /// The same, where it is known what the environment left in other namespaces: see [`super::strays`].
+    /// The same, where it is known what the environment left in other namespaces: see [`super::orphaned_records`].
     ///
     /// # Errors
-    /// As for [`Desired::look`].
-    pub async fn look_beside<C: Cluster>(&self, cluster: &C, strays: Vec<Record>) -> Result<Gathered, GatherError> {
-        gather_here(cluster, &self.target, &self.wanted(), strays).await
+    /// As for [`DesiredState::gather_live`].
+    pub async fn gather_live_with_orphans<C: Cluster>(
+        &self,
+        cluster: &C,
+        strays: Vec<Record>,
+    ) -> Result<GatheredState, GatherError> {
+        gather_namespace(cluster, &self.target, &self.object_refs(), strays).await
     }
 
-    fn wanted(&self) -> Vec<ObjectRef> {
+    fn object_refs(&self) -> Vec<ObjectRef> {
         let models = self.rendered.iter();
         models.flat_map(|model| model.objects.iter().map(|object| object.object.reference())).collect()
     }
 
     /// What a plan of these is made of.
-    pub fn input(self, live: Gathered, aim: Aim) -> PlanInput {
+    pub fn into_plan_input(self, live: GatheredState, aim: PlanParameters) -> PlanInput {
         let Self { selection, target, rendered, findings: _ } = self;
         PlanInput {
             repository: target.repository,
@@ -101,22 +105,22 @@ impl Desired {
             broken: selection.broken,
             live: live.live,
             records: live.records,
-            strays: live.strays,
-            damaged: live.damaged,
+            orphaned_records: live.orphaned_records,
+            unreadable: live.damaged,
             guards: selection.guards,
             prices: selection.prices,
             allow: aim.allow,
             prune: aim.prune,
             scope: aim.scope,
             empty_render: false,
-            beside: Beside::default(),
+            unchanged: UnchangedSummary::default(),
         }
     }
 }
 
 /// Where the objects of an environment go.
-pub fn target(selection: &Selection) -> Target {
-    Target {
+pub fn target_of(selection: &ResolvedEnvironment) -> RenderTarget {
+    RenderTarget {
         repository: selection.repository.clone(),
         environment: selection.name.clone(),
         namespace: selection.environment.namespace.to_string(),
@@ -126,7 +130,7 @@ pub fn target(selection: &Selection) -> Target {
 
 /// Adds what the cluster has beside Dynamo's operator to what the environment says of it, which wins. A cluster that does
 /// not tell leaves it at that: models that need more get their warning.
-pub async fn learn<C: Cluster>(cluster: &C, selection: &mut Selection) {
+pub async fn detect_platform<C: Cluster>(cluster: &C, selection: &mut ResolvedEnvironment) {
     match cluster.platform().await {
         Ok(found) => {
             let stated = selection.environment.platform.take().unwrap_or_default();
@@ -137,12 +141,12 @@ pub async fn learn<C: Cluster>(cluster: &C, selection: &mut Selection) {
 }
 
 /// Adds what the policy says of each model. A model that breaks a rule is not applied.
-fn hold_to_policy(selection: &Selection, rendered: &mut [Rendered]) {
-    let policy = Policy::new(&selection.policy);
+fn apply_policy(selection: &ResolvedEnvironment, rendered: &mut [RenderedModel]) {
+    let policy = CompiledPolicy::new(&selection.policy);
     // Rendering keeps the order of the intents.
     for (intent, rendered) in selection.intents.iter().zip(rendered) {
         let gpus =
-            rendered.objects.iter().map(|desired| gpus::of(&desired.object).total()).fold(0, u64::saturating_add);
+            rendered.objects.iter().map(|desired| gpus::gpu_use(&desired.object).total()).fold(0, u64::saturating_add);
         let found = policy.evaluate(intent, &selection.name, gpus);
         if found.iter().any(Finding::is_error) {
             rendered.objects.clear();

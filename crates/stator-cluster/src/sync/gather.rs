@@ -3,26 +3,26 @@
 use crate::cluster::{Cluster, ClusterError};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
-use stator_model::plan::{self, Damaged, Record};
-use stator_model::render::Target;
+use stator_model::plan::{self, Record, UnreadableObject};
+use stator_model::render::RenderTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
 
 /// What a cluster holds of one environment.
 #[derive(Clone, Debug, Default)]
-pub struct Gathered {
+pub struct GatheredState {
     /// Objects of the kinds that stator renders: those that carry the environment's labels, and those of the wanted
     /// names whoever made them. Sorted by reference.
     pub live: Vec<Object>,
     /// The records of the environment, sorted by model.
     pub records: Vec<Record>,
     /// Records of the environment in other namespaces, sorted by namespace and model: what it left behind when it moved.
-    pub strays: Vec<Record>,
+    pub orphaned_records: Vec<Record>,
     /// Records that cannot be read: their models are neither synced nor pruned.
-    pub damaged: Vec<Damaged>,
+    pub damaged: Vec<UnreadableObject>,
 }
 
 /// Why a cluster could not be looked at.
@@ -39,14 +39,14 @@ pub struct GatherError {
 }
 
 /// Look-ups at a time.
-const LOOKS: usize = 16;
+const MAX_CONCURRENT_READS: usize = 16;
 /// From so many missing objects of a kind on, everything of the kind is listed in place of looking at each.
-const MANY: usize = 100;
+const LIST_THRESHOLD: usize = 100;
 /// How often a look that failed in a way that may pass is tried, and the first pause.
-const TRIES: u32 = 3;
-const PAUSE: Duration = Duration::from_millis(200);
+const MAX_ATTEMPTS: u32 = 3;
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// The longest pause that a server is granted; whoever waits for a plan would rather hear that it is busy.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
 
 /// Reads live objects and records of one environment. Each kind is listed once, by label, all at the same time; wanted
 /// objects that no list showed are looked up, because what somebody else made carries no label of ours.
@@ -60,39 +60,42 @@ pub async fn gather<C: Cluster>(
     environment: &str,
     namespace: &str,
     wanted: &[ObjectRef],
-) -> Result<Gathered, GatherError> {
-    let target = Target {
+) -> Result<GatheredState, GatherError> {
+    let target = RenderTarget {
         repository: repository.to_owned(),
         environment: environment.to_owned(),
         namespace: namespace.to_owned(),
         platform: Platform::default(),
     };
-    let (here, strays) = tokio::join!(gather_here(cluster, &target, wanted, Vec::new()), strays(cluster, &target));
-    Ok(Gathered { strays, ..here? })
+    let (here, strays) =
+        tokio::join!(gather_namespace(cluster, &target, wanted, Vec::new()), find_orphaned_records(cluster, &target));
+    Ok(GatheredState { orphaned_records: strays, ..here? })
 }
 
 /// The labels of everything that stator applies for an environment.
-pub fn labels_of(target: &Target) -> BTreeMap<String, String> {
+pub fn environment_labels(target: &RenderTarget) -> BTreeMap<String, String> {
     BTreeMap::from([
-        (kinds::LABEL_MANAGED_BY.to_owned(), kinds::MANAGER.to_owned()),
+        (kinds::LABEL_MANAGED_BY.to_owned(), kinds::FIELD_MANAGER.to_owned()),
         (kinds::LABEL_REPOSITORY.to_owned(), target.repository.clone()),
         (kinds::LABEL_ENVIRONMENT.to_owned(), target.environment.clone()),
     ])
 }
 
 /// As [`gather()`], in the environment's own namespace alone.
-pub(super) async fn gather_here<C: Cluster>(
+pub(super) async fn gather_namespace<C: Cluster>(
     cluster: &C,
-    target: &Target,
+    target: &RenderTarget,
     wanted: &[ObjectRef],
     strays: Vec<Record>,
-) -> Result<Gathered, GatherError> {
-    let Target { repository, environment, namespace, platform: _ } = target;
-    let labels = labels_of(target);
+) -> Result<GatheredState, GatherError> {
+    let RenderTarget { repository, environment, namespace, platform: _ } = target;
+    let labels = environment_labels(target);
     let nothing = BTreeMap::new();
     let (listed, records) = tokio::join!(
-        all(kinds::MANAGED.iter().map(|kind| list(cluster, kind, namespace, &labels)).collect::<Vec<_>>()),
-        list(cluster, &kinds::RECORD, namespace, &nothing),
+        join_buffered(
+            kinds::MANAGED.iter().map(|kind| list_kind(cluster, kind, namespace, &labels)).collect::<Vec<_>>()
+        ),
+        list_kind(cluster, &kinds::RECORD, namespace, &nothing),
     );
     let mut live: BTreeMap<ObjectIdentity, Object> = BTreeMap::new();
     let mut unserved = BTreeSet::new();
@@ -113,7 +116,7 @@ pub(super) async fn gather_here<C: Cluster>(
                 records.push(record)
             }
             Ok(_) => {}
-            Err(fault) => damaged.push(Damaged {
+            Err(fault) => damaged.push(UnreadableObject {
                 object: object.reference(),
                 message: fault.to_string(),
                 is_foreign: fault.is_foreign(),
@@ -123,55 +126,55 @@ pub(super) async fn gather_here<C: Cluster>(
     records.sort_by(|a: &Record, b| a.model.cmp(&b.model));
     // What a record names and no list showed is gone, or somebody took our labels off it: worth a look either way.
     let recorded = records.iter().flat_map(|record| &record.inventory).map(|entry| &entry.object);
-    let missing: Missing<'_> = wanted
+    let missing: MissingObjects<'_> = wanted
         .iter()
         .chain(recorded)
         .map(|object| (object.identity(), object))
         .filter(|(identity, object)| !live.contains_key(identity) && !unserved.contains(object.kind.as_str()))
         .collect();
-    live.extend(look_at(cluster, namespace, missing).await?);
+    live.extend(read_missing(cluster, namespace, missing).await?);
     // What a request made is the model's too, though it carries no label of ours and no record names it.
-    let made: Vec<ObjectRef> = live.values().filter_map(plan::made_by).collect();
-    let made: Missing<'_> = made
+    let made: Vec<ObjectRef> = live.values().filter_map(plan::graph_made_by).collect();
+    let made: MissingObjects<'_> = made
         .iter()
         .map(|object| (object.identity(), object))
         .filter(|(identity, _)| !live.contains_key(identity))
         .collect();
-    let found = look_at(cluster, namespace, made).await?;
+    let found = read_missing(cluster, namespace, made).await?;
     live.extend(found);
     let mut live: Vec<Object> = live.into_values().collect();
     live.sort_by_cached_key(Object::reference);
-    Ok(Gathered { live, records, strays, damaged })
+    Ok(GatheredState { live, records, orphaned_records: strays, damaged })
 }
 
 /// Looks objects up; those that are there.
-async fn look_at<C: Cluster>(
+async fn read_missing<C: Cluster>(
     cluster: &C,
     namespace: &str,
-    missing: Missing<'_>,
+    missing: MissingObjects<'_>,
 ) -> Result<BTreeMap<ObjectIdentity, Object>, GatherError> {
-    let (missing, mut found) = look_at_many(cluster, namespace, missing).await?;
+    let (missing, mut found) = list_missing(cluster, namespace, missing).await?;
     // Made first and driven then: a stream that makes them as it goes cannot be sent to another thread.
-    let looks: Vec<_> = missing.values().map(|object| look(cluster, object)).collect();
-    let one_by_one: Vec<Option<Object>> = stream::iter(looks).buffered(LOOKS).try_collect().await?;
+    let looks: Vec<_> = missing.values().map(|object| read_one(cluster, object)).collect();
+    let one_by_one: Vec<Option<Object>> = stream::iter(looks).buffered(MAX_CONCURRENT_READS).try_collect().await?;
     found.extend(one_by_one.into_iter().flatten().map(|object| (object.reference().identity(), object)));
     Ok(found)
 }
 
 /// Where many objects of a kind are missing, one list of everything costs less than a look at each. What is still
 /// missing, and what was found.
-async fn look_at_many<'a, C: Cluster>(
+async fn list_missing<'a, C: Cluster>(
     cluster: &C,
     namespace: &str,
-    mut missing: Missing<'a>,
-) -> Result<(Missing<'a>, BTreeMap<ObjectIdentity, Object>), GatherError> {
+    mut missing: MissingObjects<'a>,
+) -> Result<(MissingObjects<'a>, BTreeMap<ObjectIdentity, Object>), GatherError> {
     let mut found = BTreeMap::new();
-    let is_of = |object: &ObjectRef, kind: &Kind| object.kind == kind.kind && object.namespace == namespace;
+    let is_of = |object: &ObjectRef, kind: &ObjectKind| object.kind == kind.kind && object.namespace == namespace;
     for kind in kinds::MANAGED {
-        if missing.values().filter(|object| is_of(object, kind)).count() < MANY {
+        if missing.values().filter(|object| is_of(object, kind)).count() < LIST_THRESHOLD {
             continue;
         }
-        let everything = list(cluster, kind, namespace, &BTreeMap::new())
+        let everything = list_kind(cluster, kind, namespace, &BTreeMap::new())
             .await
             .map_err(|cause| GatherError { what: format!("{}s", kind.kind), cause })?;
         for object in everything {
@@ -186,28 +189,28 @@ async fn look_at_many<'a, C: Cluster>(
 }
 
 /// Objects that no list by label showed.
-type Missing<'a> = BTreeMap<ObjectIdentity, &'a ObjectRef>;
+type MissingObjects<'a> = BTreeMap<ObjectIdentity, &'a ObjectRef>;
 
 /// The answers to a handful of questions, in their order.
-async fn all<T>(questions: Vec<impl Future<Output = T>>) -> Vec<T> {
-    stream::iter(questions).buffered(LOOKS).collect().await
+async fn join_buffered<T>(questions: Vec<impl Future<Output = T>>) -> Vec<T> {
+    stream::iter(questions).buffered(MAX_CONCURRENT_READS).collect().await
 }
 
-async fn list<C: Cluster>(
+async fn list_kind<C: Cluster>(
     cluster: &C,
-    kind: &Kind,
+    kind: &ObjectKind,
     namespace: &str,
     labels: &BTreeMap<String, String>,
 ) -> Result<Vec<Object>, ClusterError> {
-    patiently(|| cluster.list(kind, Some(namespace), labels)).await
+    with_retries(|| cluster.list(kind, Some(namespace), labels)).await
 }
 
-async fn look<C: Cluster>(cluster: &C, object: &ObjectRef) -> Result<Option<Object>, GatherError> {
-    patiently(|| cluster.get(object)).await.map_err(|cause| GatherError { what: object.to_string(), cause })
+async fn read_one<C: Cluster>(cluster: &C, object: &ObjectRef) -> Result<Option<Object>, GatherError> {
+    with_retries(|| cluster.get(object)).await.map_err(|cause| GatherError { what: object.to_string(), cause })
 }
 
 /// Asks again where the server may answer in a moment. One that is not reached at all is said at once.
-async fn patiently<T, F>(ask: impl Fn() -> F) -> Result<T, ClusterError>
+async fn with_retries<T, F>(ask: impl Fn() -> F) -> Result<T, ClusterError>
 where
     F: Future<Output = Result<T, ClusterError>>,
 {
@@ -217,21 +220,21 @@ where
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        let pause = match (&error, error.may_pass()) {
-            (ClusterError::Transient { .. }, Some(pause)) if tries < TRIES && pause <= LONGEST => pause,
+        let pause = match (&error, error.retry_delay()) {
+            (ClusterError::Transient { .. }, Some(pause)) if tries < MAX_ATTEMPTS && pause <= MAX_RETRY_PAUSE => pause,
             _ => return Err(error),
         };
         // A random uid is all the chance that is needed for looks not to come back all at once.
         let chance = u32::try_from(uuid::Uuid::new_v4().as_u128() % 1000).unwrap_or_default();
-        tokio::time::sleep(pause + PAUSE * tries * chance / 500).await;
+        tokio::time::sleep(pause + RETRY_PAUSE * tries * chance / 500).await;
         tries += 1;
     }
 }
 
 /// The environment's records outside its namespace. Only a warning hangs from them, so a cluster that does not let us
 /// look into other namespaces, or holds something unreadable there, is no reason to plan nothing.
-pub async fn strays<C: Cluster>(cluster: &C, target: &Target) -> Vec<Record> {
-    let everywhere = match cluster.list(&kinds::RECORD, None, &labels_of(target)).await {
+pub async fn find_orphaned_records<C: Cluster>(cluster: &C, target: &RenderTarget) -> Vec<Record> {
+    let everywhere = match cluster.list(&kinds::RECORD, None, &environment_labels(target)).await {
         Ok(records) => records,
         Err(error) => {
             tracing::info!(%error, "records in other namespaces are not looked at");

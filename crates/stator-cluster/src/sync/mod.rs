@@ -1,19 +1,19 @@
 //! Carrying a plan out: apply, prune, wait for health.
 //!
 //! [`machine`] is the whole of the logic and has no I/O: events go in, effects come out, and time and chance are in
-//! the events. [`run`] drives it against a cluster. [`gather()`] reads what a plan needs to know of a cluster.
+//! the events. [`run_sync`] drives it against a cluster. [`gather()`] reads what a plan needs to know of a cluster.
 
 pub mod desired;
 pub mod gather;
+pub mod incremental;
 pub mod machine;
 mod pods;
 mod runner;
-pub mod steady;
 
-pub use desired::{Aim, Desired};
-pub use gather::{GatherError, Gathered, gather, labels_of, strays};
-pub use pods::pods;
-pub use runner::{SyncOptions, run};
+pub use desired::{DesiredState, PlanParameters};
+pub use gather::{GatherError, GatheredState, environment_labels, find_orphaned_records, gather};
+pub use pods::list_graph_pods;
+pub use runner::{SyncOptions, run_sync};
 
 use serde::Serialize;
 use stator_core::object::ObjectRef;
@@ -101,7 +101,7 @@ impl fmt::Display for SyncResult {
 
 /// What a sync tells while it runs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Progress {
+pub enum SyncProgress {
     /// An object was created or changed.
     Applied {
         /// The model.
@@ -136,7 +136,7 @@ pub enum Progress {
 
 /// Why a running sync is to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cancel {
+pub enum CancelReason {
     /// Somebody pressed Ctrl-C, or the process is to end.
     Interrupted,
     /// A newer revision is to be synced in its place.

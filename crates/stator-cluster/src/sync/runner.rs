@@ -1,9 +1,13 @@
 //! Drives the machine against a cluster: carries its effects out, and tells it what came of them.
 
-use super::machine::{Answer, Call, Effect, Event, Input, Machine, Recorded, Settings};
-use super::{Cancel, Progress, SyncReport};
-use crate::cluster::{Applied, ApplyOutcome, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
-use stator_core::dynamo::kinds::{self, Kind};
+use super::machine::{
+    CallResult, ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, RecordWriteResult, SyncMachine,
+};
+use super::{CancelReason, SyncProgress, SyncReport};
+use crate::cluster::{
+    ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
+};
+use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::Object;
 use stator_model::plan::{Plan, Record};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +20,9 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 /// The kinds whose health is waited for.
-const WATCHED: &[Kind] = kinds::MANAGED;
+const HEALTH_KINDS: &[ObjectKind] = kinds::MANAGED;
 /// How long after a watch that broke it is opened again.
-const REOPEN: Duration = Duration::from_secs(1);
+const REOPEN_DELAY: Duration = Duration::from_secs(1);
 
 /// How a sync is carried out.
 #[derive(Clone, Debug)]
@@ -56,52 +60,61 @@ impl SyncOptions {
 }
 
 /// Tries of one call before it counts as failed.
-const ATTEMPTS: u32 = 5;
+const MAX_CALL_ATTEMPTS: u32 = 5;
 
-type InFlight<'a> = Pin<Box<dyn Future<Output = (String, Answer)> + Send + 'a>>;
+type CallInFlight<'a> = Pin<Box<dyn Future<Output = (String, CallResult)> + Send + 'a>>;
 
 /// Carries a plan out. Plan and records must come from one and the same look at the cluster.
 ///
 /// `progress` is told what happens as it happens. `cancel` may be set at any time: what is in flight is finished, the
 /// records are written, and the report says so. Dropping the future instead is safe too; the next sync puts right what
 /// is left.
-pub async fn run<C: Cluster>(
+pub async fn run_sync<C: Cluster>(
     cluster: &C,
     plan: Plan,
     records: Vec<Record>,
     options: SyncOptions,
-    progress: &(dyn Fn(Progress) + Send + Sync),
-    mut cancel: watch::Receiver<Option<Cancel>>,
+    progress: &(dyn Fn(SyncProgress) + Send + Sync),
+    mut cancel: watch::Receiver<Option<CancelReason>>,
 ) -> SyncReport {
     let SyncOptions { wait, prune, timeout, progress_deadline, concurrency, started, seed } = options;
-    let settings = Settings { wait, prune, progress_deadline, timeout, concurrency, attempts: ATTEMPTS, started, seed };
+    let settings = MachineSettings {
+        wait,
+        prune,
+        progress_deadline,
+        timeout,
+        concurrency,
+        attempts: MAX_CALL_ATTEMPTS,
+        started,
+        seed,
+    };
     let namespaces: BTreeSet<String> = plan.changes.iter().map(|change| change.object.namespace.clone()).collect();
     let labels = BTreeMap::from([
         (kinds::LABEL_REPOSITORY.to_owned(), plan.repository.clone()),
         (kinds::LABEL_ENVIRONMENT.to_owned(), plan.environment.clone()),
     ]);
     let clock = Instant::now();
-    let mut machine = Machine::new(plan, records, settings);
-    let mut calls: Vec<InFlight<'_>> = Vec::new();
-    let mut sight = Sight { cluster, namespaces, labels, feeds: Vec::new(), reopen: None };
+    let mut machine = SyncMachine::new(plan, records, settings);
+    let mut calls: Vec<CallInFlight<'_>> = Vec::new();
+    let mut sight = HealthWatcher { cluster, namespaces, labels, feeds: Vec::new(), reopen: None };
     let mut cancelled = false;
-    let mut event = Event::Start;
+    let mut event = MachineEvent::Start;
     loop {
-        let (next, effects) = machine.step(Input { now: clock.elapsed(), event });
+        let (next, effects) = machine.step(MachineInput { now: clock.elapsed(), event });
         machine = next;
         for effect in effects {
             match effect {
-                Effect::Call { model, call } => {
+                MachineEffect::Call { model, call } => {
                     // So that lines of the client say which model they are about.
                     let about = tracing::error_span!(target: "stator::unit", "model", model);
                     let work = async move {
-                        let answer = carry_out(cluster, call).await;
+                        let answer = execute_call(cluster, call).await;
                         (model, answer)
                     };
                     calls.push(Box::pin(work.instrument(about)));
                 }
-                Effect::Watch => sight.reopen = Some(Instant::now()),
-                Effect::Report(report) => progress(report),
+                MachineEffect::Watch => sight.reopen = Some(Instant::now()),
+                MachineEffect::Report(report) => progress(report),
             }
         }
         if machine.is_done() {
@@ -110,22 +123,22 @@ pub async fn run<C: Cluster>(
         let wake = machine.wake_at().map(|at| clock + at);
         event = tokio::select! {
             biased;
-            reason = cancelled_by(&mut cancel), if !cancelled => {
+            reason = wait_for_cancel(&mut cancel), if !cancelled => {
                 cancelled = true;
                 match reason {
-                    Some(reason) => Event::Cancel(reason),
-                    None => Event::Tick,
+                    Some(reason) => MachineEvent::Cancel(reason),
+                    None => MachineEvent::Tick,
                 }
             }
-            (model, answer) = first(&mut calls), if !calls.is_empty() => Event::Answer { model, answer },
-            event = sight.next() => event,
-            () = sleep_until(wake) => Event::Tick,
+            (model, answer) = next_completed(&mut calls), if !calls.is_empty() => MachineEvent::CallFinished { model, answer },
+            event = sight.next_event() => event,
+            () = sleep_until(wake) => MachineEvent::Tick,
         };
     }
 }
 
 /// Waits for a reason to stop; `None` when nobody can give one any more.
-async fn cancelled_by(cancel: &mut watch::Receiver<Option<Cancel>>) -> Option<Cancel> {
+async fn wait_for_cancel(cancel: &mut watch::Receiver<Option<CancelReason>>) -> Option<CancelReason> {
     cancel.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone())
 }
 
@@ -137,7 +150,7 @@ async fn sleep_until(wake: Option<Instant>) {
 }
 
 /// The first call to come back, taken out of the list. There are few at a time, so a list is enough.
-async fn first(calls: &mut Vec<InFlight<'_>>) -> (String, Answer) {
+async fn next_completed(calls: &mut Vec<CallInFlight<'_>>) -> (String, CallResult) {
     std::future::poll_fn(|context| {
         for index in 0..calls.len() {
             if let Some(call) = calls.get_mut(index)
@@ -152,16 +165,18 @@ async fn first(calls: &mut Vec<InFlight<'_>>) -> (String, Answer) {
     .await
 }
 
-async fn carry_out<C: Cluster>(cluster: &C, call: Call) -> Answer {
+async fn execute_call<C: Cluster>(cluster: &C, call: ClusterCall) -> CallResult {
     match call {
-        Call::WriteRecord { record, object, status } => {
-            Answer::Recorded(write_record(cluster, record, object, status).await)
+        ClusterCall::WriteRecord { record, object, status } => {
+            CallResult::Recorded(write_record(cluster, record, object, status).await)
         }
-        Call::DeleteRecord(record) => Answer::Recorded(delete_record(cluster, &record).await),
-        Call::Apply(request) => Answer::Applied(cluster.apply(&request).await),
-        Call::Delete { object, preconditions } => Answer::Deleted(cluster.delete(&object, &preconditions).await),
-        Call::Read(object) => Answer::Read(cluster.get(&object).await),
-        Call::Pods(graphs) => Answer::Pods(super::pods(cluster, &graphs).await),
+        ClusterCall::DeleteRecord(record) => CallResult::Recorded(delete_record(cluster, &record).await),
+        ClusterCall::Apply(request) => CallResult::Applied(cluster.apply(&request).await),
+        ClusterCall::Delete { object, preconditions } => {
+            CallResult::Deleted(cluster.delete(&object, &preconditions).await)
+        }
+        ClusterCall::Read(object) => CallResult::Read(cluster.get(&object).await),
+        ClusterCall::ReadPods(graphs) => CallResult::Pods(super::list_graph_pods(cluster, &graphs).await),
     }
 }
 
@@ -171,50 +186,50 @@ async fn write_record<C: Cluster>(
     mut record: Box<Record>,
     object: bool,
     status: bool,
-) -> Result<Recorded, ClusterError> {
+) -> Result<RecordWriteResult, ClusterError> {
     // The record is stator's own bookkeeping: an edit by hand must not stop every later sync of the model.
-    let forced = |object: Object| ApplyRequest { force: true, ..ApplyRequest::new(object, kinds::MANAGER) };
-    let wrote = |applied: &Applied| match applied.outcome {
+    let forced = |object: Object| ApplyRequest { force: true, ..ApplyRequest::new(object, kinds::FIELD_MANAGER) };
+    let wrote = |applied: &ApplyResponse| match applied.outcome {
         ApplyOutcome::Created | ApplyOutcome::Updated => 1,
         ApplyOutcome::Unchanged => 0,
     };
     let mut writes = 0;
     if !object {
-        match cluster.apply(&ApplyRequest { status: true, ..forced(parts(&record)?.1) }).await {
-            Ok(applied) => return Ok(Recorded { writes: wrote(&applied), generation: record.generation }),
+        match cluster.apply(&ApplyRequest { status: true, ..forced(record_objects(&record)?.1) }).await {
+            Ok(applied) => return Ok(RecordWriteResult { writes: wrote(&applied), generation: record.generation }),
             Err(error @ ClusterError::Transient { .. }) => return Err(error),
             // It was deleted meanwhile: a status alone makes no object.
             Err(_) => {}
         }
     }
-    let applied = cluster.apply(&forced(parts(&record)?.0)).await?;
+    let applied = cluster.apply(&forced(record_objects(&record)?.0)).await?;
     writes += wrote(&applied);
     record.generation = applied.object.generation();
     if status {
-        let applied = cluster.apply(&ApplyRequest { status: true, ..forced(parts(&record)?.1) }).await?;
+        let applied = cluster.apply(&ApplyRequest { status: true, ..forced(record_objects(&record)?.1) }).await?;
         writes += wrote(&applied);
     }
-    Ok(Recorded { writes, generation: record.generation })
+    Ok(RecordWriteResult { writes, generation: record.generation })
 }
 
-async fn delete_record<C: Cluster>(cluster: &C, record: &Record) -> Result<Recorded, ClusterError> {
-    let (object, _) = parts(record)?;
+async fn delete_record<C: Cluster>(cluster: &C, record: &Record) -> Result<RecordWriteResult, ClusterError> {
+    let (object, _) = record_objects(record)?;
     let preconditions = Preconditions { uid: record.uid.clone(), resource_version: record.resource_version.clone() };
     let writes = match cluster.delete(&object.reference(), &preconditions).await? {
-        Deleted::Gone | Deleted::Pending(_) => 1,
-        Deleted::Absent => 0,
+        DeleteOutcome::Gone | DeleteOutcome::Pending(_) => 1,
+        DeleteOutcome::Absent => 0,
     };
-    Ok(Recorded { writes, generation: None })
+    Ok(RecordWriteResult { writes, generation: None })
 }
 
-fn parts(record: &Record) -> Result<(Object, Object), ClusterError> {
+fn record_objects(record: &Record) -> Result<(Object, Object), ClusterError> {
     record
         .to_object()
         .map_err(|error| ClusterError::Storage { message: format!("the record of {}: {error}", record.model) })
 }
 
 /// What is seen of the watched kinds.
-struct Sight<'a, C> {
+struct HealthWatcher<'a, C> {
     cluster: &'a C,
     namespaces: BTreeSet<String>,
     labels: BTreeMap<String, String>,
@@ -223,19 +238,19 @@ struct Sight<'a, C> {
     reopen: Option<Instant>,
 }
 
-impl<C: Cluster> Sight<'_, C> {
+impl<C: Cluster> HealthWatcher<'_, C> {
     /// The next thing seen. Waits for ever while nobody asked for a watch. May be dropped between two events.
-    async fn next(&mut self) -> Event {
+    async fn next_event(&mut self) -> MachineEvent {
         loop {
             if let Some(at) = self.reopen {
                 tokio::time::sleep_until(at).await;
-                match self.open().await {
+                match self.open_watches().await {
                     Ok(objects) => {
                         self.reopen = None;
-                        return Event::Listed(objects);
+                        return MachineEvent::Listed(objects);
                     }
                     // The wait has a deadline of its own; until then it is tried again.
-                    Err(_) => self.reopen = Some(Instant::now() + REOPEN),
+                    Err(_) => self.reopen = Some(Instant::now() + REOPEN_DELAY),
                 }
                 continue;
             }
@@ -252,8 +267,8 @@ impl<C: Cluster> Sight<'_, C> {
             })
             .await;
             match seen {
-                Some(WatchEvent::Applied(object)) => return Event::Observed(object),
-                Some(WatchEvent::Deleted(object)) => return Event::Gone(object.reference()),
+                Some(WatchEvent::Applied(object)) => return MachineEvent::Observed(object),
+                Some(WatchEvent::Deleted(object)) => return MachineEvent::Gone(object.reference()),
                 // Events were lost, or the watch ended: look at everything again.
                 Some(WatchEvent::Resync) | None => self.reopen = Some(Instant::now()),
             }
@@ -261,14 +276,14 @@ impl<C: Cluster> Sight<'_, C> {
     }
 
     /// Opens the watches first and lists then, so that nothing falls in between.
-    async fn open(&mut self) -> Result<Vec<Object>, ClusterError> {
+    async fn open_watches(&mut self) -> Result<Vec<Object>, ClusterError> {
         let mut feeds = Vec::new();
         let mut objects = Vec::new();
         for namespace in &self.namespaces {
-            feeds.push(self.cluster.watch(WATCHED, Some(namespace)).await?);
+            feeds.push(self.cluster.watch(HEALTH_KINDS, Some(namespace)).await?);
         }
         for namespace in &self.namespaces {
-            for kind in WATCHED {
+            for kind in HEALTH_KINDS {
                 match self.cluster.list(kind, Some(namespace), &self.labels).await {
                     Ok(found) => objects.extend(found),
                     // There is nothing of a kind that is not served.

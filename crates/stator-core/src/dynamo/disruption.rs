@@ -3,10 +3,10 @@
 //! The facts are the operator's: one hash over all worker specs decides whether every worker of a graph is replaced,
 //! and admission freezes the component set, the backend, the node topology and the topology constraints.
 
-mod frozen;
 mod graph;
+mod immutable_fields;
 
-pub use super::admission::Remedy;
+pub use super::admission::ChangeRemedy;
 use crate::object::{FieldPath, Object};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -48,7 +48,7 @@ impl Disruption {
     ];
 
     /// The word for it, in JSON and wherever people read it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::AdapterOnly => "adapter-only",
@@ -64,27 +64,27 @@ impl Disruption {
 
 impl fmt::Display for Disruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
 /// A change of an object, judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
+pub struct ChangeImpact {
     /// What it disrupts when it is made in place; `Recreate` when only a replacement can make it.
     pub disruption: Disruption,
     /// What cannot be changed in place, sorted by path. Empty when the change is admitted.
-    pub forbidden: Vec<Forbidden>,
+    pub forbidden: Vec<ForbiddenChange>,
     /// What is worth knowing, one sentence each.
     pub notes: Vec<String>,
 }
 
-impl Judgement {
-    fn of(disruption: Disruption) -> Self {
+impl ChangeImpact {
+    fn new(disruption: Disruption) -> Self {
         Self { disruption, forbidden: Vec::new(), notes: Vec::new() }
     }
 
-    fn with_forbidden(mut self, forbidden: Vec<Forbidden>) -> Self {
+    fn with_forbidden(mut self, forbidden: Vec<ForbiddenChange>) -> Self {
         self.forbidden = forbidden;
         self.forbidden.sort();
         if !self.forbidden.is_empty() {
@@ -94,36 +94,40 @@ impl Judgement {
     }
 
     /// True when deleting and creating again would carry the change out.
-    pub fn replace_helps(&self) -> bool {
-        !self.forbidden.is_empty() && self.forbidden.iter().all(|one| one.remedy == Remedy::Replace)
+    pub fn is_replaceable(&self) -> bool {
+        !self.forbidden.is_empty() && self.forbidden.iter().all(|one| one.remedy == ChangeRemedy::Replace)
     }
 }
 
 /// A field that cannot be changed in place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Forbidden {
+pub struct ForbiddenChange {
     /// The field.
     pub path: FieldPath,
     /// Why, in a sentence.
     pub message: String,
     /// What to do about it.
-    pub remedy: Remedy,
+    pub remedy: ChangeRemedy,
 }
 
 /// Judges a change of one object. Both must be of one kind and name.
-pub fn judge(old: &Object, new: &Object) -> Judgement {
+pub fn classify_change(old: &Object, new: &Object) -> ChangeImpact {
     match new.kind() {
-        "DynamoGraphDeployment" => graph::judge(old, new),
-        "DynamoGraphDeploymentRequest" => Judgement::of(Disruption::None).with_forbidden(frozen::of(old, new)),
-        "DynamoModel" => adapter(old, new),
-        "PersistentVolumeClaim" => Judgement::of(Disruption::None).with_forbidden(frozen::claim(old, new)),
-        _ => Judgement::of(Disruption::None),
+        "DynamoGraphDeployment" => graph::classify_graph_change(old, new),
+        "DynamoGraphDeploymentRequest" => {
+            ChangeImpact::new(Disruption::None).with_forbidden(immutable_fields::forbidden_changes(old, new))
+        }
+        "DynamoModel" => classify_adapter_change(old, new),
+        "PersistentVolumeClaim" => {
+            ChangeImpact::new(Disruption::None).with_forbidden(immutable_fields::forbidden_claim_changes(old, new))
+        }
+        _ => ChangeImpact::new(Disruption::None),
     }
 }
 
 /// The components of a graph whose pods a change replaces; every worker when `workers` says that they roll.
-pub fn rolling(old: &Object, new: &Object, workers: bool) -> BTreeSet<String> {
-    graph::rolling(old, new, workers)
+pub fn rolled_components(old: &Object, new: &Object, workers: bool) -> BTreeSet<String> {
+    graph::rolled_components(old, new, workers)
 }
 
 /// What creating an object disrupts.
@@ -137,9 +141,9 @@ pub fn of_delete(object: &Object) -> Disruption {
 }
 
 /// An adapter that is made again only unloads and loads.
-fn adapter(old: &Object, new: &Object) -> Judgement {
+fn classify_adapter_change(old: &Object, new: &Object) -> ChangeImpact {
     let class = if old.spec() == new.spec() { Disruption::None } else { Disruption::AdapterOnly };
-    let mut judgement = Judgement::of(class).with_forbidden(frozen::of(old, new));
+    let mut judgement = ChangeImpact::new(class).with_forbidden(immutable_fields::forbidden_changes(old, new));
     judgement.disruption = class;
     judgement
 }

@@ -16,7 +16,7 @@
 
 use super::{kinds, registry};
 use crate::fields;
-use crate::object::{FieldPath, KeyValue, Segment};
+use crate::object::{FieldPath, KeyValue, PathSegment};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ const EMPTY_SAYS_NOTHING: &[&str] = &[
 ];
 
 /// The desired state of a document, in one form for all that ask for the same.
-pub fn desired(document: &Value) -> Value {
+pub fn normalize_document(document: &Value) -> Value {
     let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
     let mut desired = document.clone();
     if let Some(fields) = desired.as_object_mut() {
@@ -53,52 +53,52 @@ pub fn desired(document: &Value) -> Value {
             });
             for name in ["labels", "annotations"] {
                 if let Some(map) = metadata.get_mut(name).and_then(Value::as_object_mut) {
-                    map.retain(|key, _| !is_not_the_users(key));
+                    map.retain(|key, _| !is_reserved_key(key));
                 }
             }
         }
     }
-    if let Some(schema) = fields::schema_of(text("apiVersion"), text("kind")) {
+    if let Some(schema) = fields::bundled_schema(text("apiVersion"), text("kind")) {
         fields::normalize(schema, &mut desired);
     }
     if let Some(components) = desired.pointer_mut("/spec/components").and_then(Value::as_array_mut) {
         for component in components.iter_mut().filter_map(Value::as_object_mut) {
             component.entry("replicas").or_insert_with(|| 1.into());
-            if component.get("type").and_then(Value::as_str).is_some_and(is_foreign_type) {
+            if component.get("type").and_then(Value::as_str).is_some_and(is_unknown_component_type) {
                 component.remove("type");
             }
         }
     }
-    if let Some(schema) = fields::schema_of(text("apiVersion"), text("kind")) {
-        fields::sort_keyed(schema, &mut desired, &order_counts);
+    if let Some(schema) = fields::bundled_schema(text("apiVersion"), text("kind")) {
+        fields::sort_keyed_lists(schema, &mut desired, &is_order_significant);
     }
     drop_empty(&mut desired, 0);
     desired
 }
 
 /// The component types of v1beta1.
-const TYPES: [&str; 6] = ["frontend", "worker", "prefill", "decode", "planner", "epp"];
+const COMPONENT_TYPES: [&str; 6] = ["frontend", "worker", "prefill", "decode", "planner", "epp"];
 
 /// Whether v1beta1 has no word for a component's type. The operator gives a component of such a type the defaults of one
 /// without a type (its `ComponentDefaultsFactory`).
-pub fn is_foreign_type(word: &str) -> bool {
-    !TYPES.contains(&word)
+pub fn is_unknown_component_type(word: &str) -> bool {
+    !COMPONENT_TYPES.contains(&word)
 }
 
 /// Whether the order of a list counts although its items have keys.
-fn order_counts(field: &str, items: &[Value]) -> bool {
+fn is_order_significant(field: &str, items: &[Value]) -> bool {
     let refers = |item: &Value| item.get("value").and_then(Value::as_str).is_some_and(|text| text.contains("$("));
     field == "initContainers" || (field == "env" && items.iter().any(refers))
 }
 
 /// True when two documents ask for the same.
-pub fn same(a: &Value, b: &Value) -> bool {
-    desired(a) == desired(b)
+pub fn is_equivalent(a: &Value, b: &Value) -> bool {
+    normalize_document(a) == normalize_document(b)
 }
 
 /// A field in which two documents ask for different things.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
+pub struct DocumentDifference {
     /// Which field.
     pub path: FieldPath,
     /// What the first asks for.
@@ -108,18 +108,18 @@ pub struct Difference {
 }
 
 /// Every field in which two documents ask for different things, in the order of paths.
-pub fn differences(a: &Value, b: &Value) -> Vec<Difference> {
+pub fn differences(a: &Value, b: &Value) -> Vec<DocumentDifference> {
     let mut found = Vec::new();
-    compare(Some(&desired(a)), Some(&desired(b)), &FieldPath::root(), &mut found);
+    compare(Some(&normalize_document(a)), Some(&normalize_document(b)), &FieldPath::root(), &mut found);
     found
 }
 
 /// Whether a label or annotation is written by the operator, by stator, or by `kubectl apply` for itself.
-pub fn is_not_the_users(key: &str) -> bool {
-    registry::is_operators(key) || is_ours(key)
+pub fn is_reserved_key(key: &str) -> bool {
+    registry::is_operator_key(key) || is_stator_key(key)
 }
 
-fn is_ours(key: &str) -> bool {
+fn is_stator_key(key: &str) -> bool {
     key == kinds::LABEL_MANAGED_BY
         || key.starts_with("stator.dev/")
         || key == "kubectl.kubernetes.io/last-applied-configuration"
@@ -154,7 +154,7 @@ fn drop_empty(value: &mut Value, depth: usize) {
     }
 }
 
-fn compare(a: Option<&Value>, b: Option<&Value>, path: &FieldPath, found: &mut Vec<Difference>) {
+fn compare(a: Option<&Value>, b: Option<&Value>, path: &FieldPath, found: &mut Vec<DocumentDifference>) {
     match (a, b) {
         (Some(a), Some(b)) if a == b => {}
         (Some(Value::Object(a)), Some(Value::Object(b))) if path.0.len() < MAX_DEPTH => {
@@ -169,13 +169,13 @@ fn compare(a: Option<&Value>, b: Option<&Value>, path: &FieldPath, found: &mut V
             items(a, b, path, found);
         }
         (left, right) => {
-            found.push(Difference { path: path.clone(), left: left.cloned(), right: right.cloned() });
+            found.push(DocumentDifference { path: path.clone(), left: left.cloned(), right: right.cloned() });
         }
     }
 }
 
 /// Items that all have a name are compared by it, and by position otherwise; an order of names that differs is said once.
-fn items(a: &[Value], b: &[Value], path: &FieldPath, found: &mut Vec<Difference>) {
+fn items(a: &[Value], b: &[Value], path: &FieldPath, found: &mut Vec<DocumentDifference>) {
     let by_name = |items: &[Value]| -> Option<BTreeMap<String, Value>> {
         let named: Option<BTreeMap<String, Value>> =
             items.iter().map(|item| Some((name(item)?.to_owned(), item.clone()))).collect();
@@ -187,16 +187,16 @@ fn items(a: &[Value], b: &[Value], path: &FieldPath, found: &mut Vec<Difference>
             left.keys().chain(right.keys().filter(|name| !left.contains_key(*name))).collect();
         names.sort();
         for name in names {
-            let key = Segment::Key([("name".to_owned(), KeyValue::new(&name.as_str().into()))].into());
+            let key = PathSegment::Key([("name".to_owned(), KeyValue::new(&name.as_str().into()))].into());
             compare(left.get(name), right.get(name), &path.join(key), found);
         }
         if found.len() == before {
             let order = |items: &[Value]| Some(items.iter().filter_map(|item| item.get("name").cloned()).collect());
-            found.push(Difference { path: path.clone(), left: order(a), right: order(b) });
+            found.push(DocumentDifference { path: path.clone(), left: order(a), right: order(b) });
         }
         return;
     }
     for index in 0..a.len().max(b.len()) {
-        compare(a.get(index), b.get(index), &path.join(Segment::Index(index)), found);
+        compare(a.get(index), b.get(index), &path.join(PathSegment::Index(index)), found);
     }
 }

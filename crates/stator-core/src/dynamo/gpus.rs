@@ -5,8 +5,8 @@
 mod peak;
 mod sku;
 
-pub use peak::{GpuChange, change, standing};
-pub use sku::is_known;
+pub use peak::{GpuChange, gpu_change, unchanged_gpus};
+pub use sku::is_known_sku;
 
 use crate::object::Object;
 use serde::Serialize;
@@ -89,15 +89,15 @@ impl GpuUse {
 
 /// The GPUs that an object holds when it runs as written. A request holds none: its profiling job comes and goes, and
 /// what it deploys is a graph of its own.
-pub fn of(object: &Object) -> GpuUse {
+pub fn gpu_use(object: &Object) -> GpuUse {
     match object.kind() {
-        "DynamoGraphDeployment" => of_graph(object),
-        "DynamoGraphDeploymentRequest" => GpuUse { components: Vec::new(), sku: sku::of_request(object) },
+        "DynamoGraphDeployment" => graph_gpu_use(object),
+        "DynamoGraphDeploymentRequest" => GpuUse { components: Vec::new(), sku: sku::request_sku(object) },
         _ => GpuUse::default(),
     }
 }
 
-fn of_graph(object: &Object) -> GpuUse {
+fn graph_gpu_use(object: &Object) -> GpuUse {
     let mut components: Vec<ComponentGpus> = components(object.spec()).map(component_gpus).collect();
     let sku = components.iter().find_map(|component| component.sku.clone());
     // What does not say where it runs runs where all others do.
@@ -113,7 +113,7 @@ fn of_graph(object: &Object) -> GpuUse {
 
 /// What a request does with GPUs beside the graph that it ends in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Search {
+pub struct RequestGpuBudget {
     /// GPUs that profiling holds while it runs: a thorough search measures on real ones, a rapid one simulates.
     pub profiling: u64,
     /// The most GPUs of the graph that the request makes by itself; 0 where its result is only kept (`autoApply: false`).
@@ -123,20 +123,20 @@ pub struct Search {
 }
 
 /// The most GPUs that the operator plans with when a request does not say (`totalGpus` is capped when it is derived).
-const MOST_FOUND: u64 = 32;
+const MAX_DISCOVERED_GPUS: u64 = 32;
 
 /// What a request does with GPUs: `None` for any other object.
-pub fn search(object: &Object) -> Option<Search> {
+pub fn request_gpu_budget(object: &Object) -> Option<RequestGpuBudget> {
     if object.kind() != "DynamoGraphDeploymentRequest" {
         return None;
     }
     let spec = object.spec();
     let total = spec.pointer("/hardware/totalGpus").and_then(Value::as_u64);
-    let budget = total.unwrap_or(MOST_FOUND);
+    let budget = total.unwrap_or(MAX_DISCOVERED_GPUS);
     let mocked = spec.pointer("/features/mocker/enabled").and_then(Value::as_bool) == Some(true);
     let thorough = spec.get("searchStrategy").and_then(Value::as_str) == Some("thorough") && !mocked;
     let applies = spec.get("autoApply").and_then(Value::as_bool).unwrap_or(true) && !mocked;
-    Some(Search {
+    Some(RequestGpuBudget {
         profiling: if thorough { budget } else { 0 },
         graph: if applies { budget } else { 0 },
         bounded: total.is_some(),
@@ -152,8 +152,8 @@ fn component_gpus(component: &Value) -> ComponentGpus {
     ComponentGpus {
         name: component.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
         replicas: replicas(component),
-        per_replica: component.get("podTemplate").map_or(0, of_pod).saturating_mul(nodes(component)),
-        sku: sku::of_component(component),
+        per_replica: component.get("podTemplate").map_or(0, pod_gpus).saturating_mul(node_count(component)),
+        sku: sku::component_sku(component),
     }
 }
 
@@ -163,7 +163,7 @@ pub(super) fn replicas(component: &Value) -> u64 {
 }
 
 /// Nodes of one replica: 1, or `multinode.nodeCount`, which defaults to 2.
-fn nodes(component: &Value) -> u64 {
+fn node_count(component: &Value) -> u64 {
     match component.get("multinode") {
         Some(Value::Object(multinode)) => multinode.get("nodeCount").and_then(Value::as_u64).unwrap_or(2),
         Some(_) | None => 1,
@@ -171,12 +171,12 @@ fn nodes(component: &Value) -> u64 {
 }
 
 /// GPUs of one pod as the scheduler counts them: containers and sidecars together, or the largest init container.
-pub fn of_pod(template: &Value) -> u64 {
+pub fn pod_gpus(template: &Value) -> u64 {
     let list = |name: &str| template.get("spec").and_then(|spec| spec.get(name)).and_then(Value::as_array).into_iter();
-    let mut running = list("containers").flatten().fold(0_u64, |sum, one| sum.saturating_add(per_container(one)));
+    let mut running = list("containers").flatten().fold(0_u64, |sum, one| sum.saturating_add(container_gpus(one)));
     let mut starting = 0;
     for container in list("initContainers").flatten() {
-        let count = per_container(container);
+        let count = container_gpus(container);
         if container.get("restartPolicy").and_then(Value::as_str) == Some("Always") {
             running = running.saturating_add(count);
         } else {
@@ -186,7 +186,7 @@ pub fn of_pod(template: &Value) -> u64 {
     running.max(starting)
 }
 
-fn per_container(container: &Value) -> u64 {
+fn container_gpus(container: &Value) -> u64 {
     let sum = |field: &str| {
         container
             .pointer("/resources")
@@ -199,7 +199,10 @@ fn per_container(container: &Value) -> u64 {
 }
 
 fn gpu_sum(resources: &Map<String, Value>) -> u64 {
-    resources.iter().filter(|(key, _)| is_gpu(key)).fold(0, |sum, (_, quantity)| sum.saturating_add(whole(quantity)))
+    resources
+        .iter()
+        .filter(|(key, _)| is_gpu(key))
+        .fold(0, |sum, (_, quantity)| sum.saturating_add(device_count(quantity)))
 }
 
 /// `nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/xe`, `nvidia.com/gpu.shared`: whole devices. Slices
@@ -214,7 +217,7 @@ fn is_gpu(key: &str) -> bool {
 }
 
 /// A quantity of whole devices. Anything that is none counts as 0: the API server refuses it.
-fn whole(quantity: &Value) -> u64 {
+fn device_count(quantity: &Value) -> u64 {
     match quantity {
         Value::Number(number) => number.as_u64().unwrap_or(0),
         Value::String(text) => {

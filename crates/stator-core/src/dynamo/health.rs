@@ -5,10 +5,10 @@
 //! generation, during a roll, or while it goes; and a wait needs a deadline of its own.
 
 mod graph;
-mod others;
+mod other_kinds;
 pub mod pods;
 
-pub use others::{Endpoints, ready_workers};
+pub use other_kinds::{AdapterEndpoints, ready_workers};
 
 use crate::object::Object;
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub enum Health {
 
 impl Health {
     /// The word for it, in JSON and wherever people read it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "Healthy",
             Self::Suspended => "Suspended",
@@ -55,21 +55,21 @@ impl Health {
     }
 
     /// The health of a word; `Unknown` for any other, so that what a later stator wrote can be read.
-    pub fn from_word(word: &str) -> Self {
+    pub fn from_name(word: &str) -> Self {
         let all = [Self::Healthy, Self::Suspended, Self::Progressing, Self::Degraded, Self::Failed];
-        all.into_iter().find(|one| one.word() == word).unwrap_or_default()
+        all.into_iter().find(|one| one.as_str() == word).unwrap_or_default()
     }
 }
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
 /// A judgement with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct HealthVerdict {
     /// The health.
     pub health: Health,
     /// One sentence, which names the component and the cause.
@@ -79,7 +79,7 @@ pub struct Verdict {
     pub terminal: bool,
 }
 
-impl Verdict {
+impl HealthVerdict {
     fn new(health: Health, message: impl Into<String>) -> Self {
         let terminal = matches!(health, Health::Healthy | Health::Suspended);
         Self { health, message: message.into(), terminal }
@@ -89,7 +89,7 @@ impl Verdict {
         Self::new(Health::Progressing, message)
     }
 
-    fn for_good(mut self) -> Self {
+    fn into_terminal(mut self) -> Self {
         self.terminal = true;
         self
     }
@@ -97,7 +97,7 @@ impl Verdict {
 
 /// What the one who asks knows beside the object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct HealthContext {
     /// The generation that the last apply gave: a cache that still shows an older one says nothing about what was applied.
     pub applied_generation: Option<i64>,
     /// The last generation at which the object was Healthy. What is not ready at a generation that once was is Degraded,
@@ -108,88 +108,95 @@ pub struct Known {
 }
 
 /// How long an object may take to go before it counts as stuck: a graph waits for its pods, which have two minutes.
-const GOING: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
+const STUCK_DELETION_TIMEOUT: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
 
 /// Judges one live object at the generation that the last apply gave, where one is known.
-pub fn judge(object: &Object, applied_generation: Option<i64>) -> Verdict {
-    judge_knowing(object, Known { applied_generation, ..Known::default() })
+pub fn assess_health(object: &Object, applied_generation: Option<i64>) -> HealthVerdict {
+    assess_health_in_context(object, HealthContext { applied_generation, ..HealthContext::default() })
 }
 
-/// As [`judge`], for a caller who knows more.
-pub fn judge_knowing(object: &Object, known: Known) -> Verdict {
-    let Known { applied_generation, healthy_at, now } = known;
-    if let Some(since) = object.text("/metadata/deletionTimestamp") {
-        return going(object, since, now);
+/// As [`assess_health`], for a caller who knows more.
+pub fn assess_health_in_context(object: &Object, known: HealthContext) -> HealthVerdict {
+    let HealthContext { applied_generation, healthy_at, now } = known;
+    if let Some(since) = object.str_at("/metadata/deletionTimestamp") {
+        return deletion_verdict(object, since, now);
     }
     if let (Some(applied), Some(generation)) = (applied_generation, object.generation())
         && generation < applied
     {
-        return Verdict::progressing(format!("the cluster shows generation {generation}, {applied} was applied"));
+        return HealthVerdict::progressing(format!("the cluster shows generation {generation}, {applied} was applied"));
     }
     match object.kind() {
-        "DynamoGraphDeployment" => graph::judge(object, healthy_at),
-        "DynamoGraphDeploymentRequest" => others::request(object),
-        "DynamoModel" => others::adapter(object),
-        "DynamoGraphDeploymentScalingAdapter" => others::scaling_adapter(object),
-        "PersistentVolumeClaim" => others::claim(object),
-        kind => Verdict::new(Health::Unknown, format!("no health rule for {kind}")),
+        "DynamoGraphDeployment" => graph::graph_health(object, healthy_at),
+        "DynamoGraphDeploymentRequest" => other_kinds::request_health(object),
+        "DynamoModel" => other_kinds::adapter_health(object),
+        "DynamoGraphDeploymentScalingAdapter" => other_kinds::scaling_adapter_health(object),
+        "PersistentVolumeClaim" => other_kinds::claim_health(object),
+        kind => HealthVerdict::new(Health::Unknown, format!("no health rule for {kind}")),
     }
 }
 
-/// As [`judge_knowing`], for a request whose graph is known, with the verdict on that: the worse of the two, with the graph's name where it is the graph.
-pub fn judge_with_graph(request: &Object, known: Known, graph: &Object, made: Verdict) -> Verdict {
-    others::with_graph(judge_knowing(request, known), graph, made)
+/// As [`assess_health_in_context`], for a request whose graph is known, with the verdict on that: the worse of the two, with the graph's name where it is the graph.
+pub fn assess_request_health(
+    request: &Object,
+    known: HealthContext,
+    graph: &Object,
+    made: HealthVerdict,
+) -> HealthVerdict {
+    other_kinds::combine_with_graph(assess_health_in_context(request, known), graph, made)
 }
 
 /// An object on its way out. Only who owns a finalizer may take it off, so all that can be done is to name it.
-fn going(object: &Object, since: &str, now: Option<jiff::Timestamp>) -> Verdict {
+fn deletion_verdict(object: &Object, since: &str, now: Option<jiff::Timestamp>) -> HealthVerdict {
     let finalizers = object.finalizers();
     let began = since.parse::<jiff::Timestamp>().ok();
-    let is_stuck = now.zip(began).is_some_and(|(now, began)| now.duration_since(began) > GOING);
+    let is_stuck = now.zip(began).is_some_and(|(now, began)| now.duration_since(began) > STUCK_DELETION_TIMEOUT);
     let waits = match finalizers.as_slice() {
         [] => String::new(),
         [one] => format!(", waiting for finalizer {one}"),
         several => format!(", waiting for finalizers {}", several.join(", ")),
     };
     if !is_stuck {
-        return Verdict::progressing(format!("is being deleted{waits}"));
+        return HealthVerdict::progressing(format!("is being deleted{waits}"));
     }
     let help = if finalizers.is_empty() { "" } else { ": see that the controller behind it runs" };
-    Verdict::new(Health::Degraded, format!("is stuck: it is being deleted since {since}{waits}{help}"))
+    HealthVerdict::new(Health::Degraded, format!("is stuck: it is being deleted since {since}{waits}{help}"))
 }
 
 /// The verdict on a generation that the operator has not come to, `None` when it has. An object that the operator has
 /// never reported on may be new, or nobody's: nothing can be said of it, whatever the rest of its status says.
-fn behind(object: &Object) -> Option<Verdict> {
+fn stale_generation_verdict(object: &Object) -> Option<HealthVerdict> {
     let generation = object.generation().unwrap_or(0);
     match object.status().get("observedGeneration").and_then(Value::as_i64) {
         Some(observed) if observed >= generation => None,
-        Some(observed) => {
-            Some(Verdict::progressing(format!("the operator is at generation {observed}, the object at {generation}")))
-        }
-        None => Some(unseen()),
+        Some(observed) => Some(HealthVerdict::progressing(format!(
+            "the operator is at generation {observed}, the object at {generation}"
+        ))),
+        None => Some(unobserved_verdict()),
     }
 }
 
-fn unseen() -> Verdict {
-    Verdict::new(Health::Unknown, "the operator has not seen it yet")
+fn unobserved_verdict() -> HealthVerdict {
+    HealthVerdict::new(Health::Unknown, "the operator has not seen it yet")
 }
 
 /// A condition of a status by its type.
-struct Condition<'a> {
+struct StatusCondition<'a> {
     status: &'a str,
     reason: &'a str,
     message: &'a str,
     observed_generation: Option<i64>,
 }
 
-fn condition<'a>(object: &'a Object, wanted: &str) -> Option<Condition<'a>> {
+fn find_condition<'a>(object: &'a Object, wanted: &str) -> Option<StatusCondition<'a>> {
     let text = |value: &'a Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
-    object.status().get("conditions")?.as_array()?.iter().find(|one| text(one, "type") == wanted).map(|one| Condition {
-        status: text(one, "status"),
-        reason: text(one, "reason"),
-        message: text(one, "message"),
-        observed_generation: one.get("observedGeneration").and_then(Value::as_i64),
+    object.status().get("conditions")?.as_array()?.iter().find(|one| text(one, "type") == wanted).map(|one| {
+        StatusCondition {
+            status: text(one, "status"),
+            reason: text(one, "reason"),
+            message: text(one, "message"),
+            observed_generation: one.get("observedGeneration").and_then(Value::as_i64),
+        }
     })
 }
 

@@ -2,7 +2,7 @@
 
 /// A kind as stator uses it: one version, one plural.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Kind {
+pub struct ObjectKind {
     /// API group, empty for core.
     pub group: &'static str,
     /// The version that stator writes.
@@ -15,7 +15,7 @@ pub struct Kind {
     pub short: &'static str,
 }
 
-impl Kind {
+impl ObjectKind {
     /// `group/version`, or the version alone for the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
@@ -23,7 +23,7 @@ impl Kind {
 }
 
 /// DynamoGraphDeployment, at the version that stator writes.
-pub const GRAPH: Kind = Kind {
+pub const GRAPH: ObjectKind = ObjectKind {
     group: "nvidia.com",
     version: "v1beta1",
     kind: "DynamoGraphDeployment",
@@ -31,7 +31,7 @@ pub const GRAPH: Kind = Kind {
     short: "dgd",
 };
 /// DynamoGraphDeploymentRequest.
-pub const REQUEST: Kind = Kind {
+pub const REQUEST: ObjectKind = ObjectKind {
     group: "nvidia.com",
     version: "v1beta1",
     kind: "DynamoGraphDeploymentRequest",
@@ -39,10 +39,10 @@ pub const REQUEST: Kind = Kind {
     short: "dgdr",
 };
 /// DynamoModel; v1alpha1 is its only version.
-pub const ADAPTER: Kind =
-    Kind { group: "nvidia.com", version: "v1alpha1", kind: "DynamoModel", plural: "dynamomodels", short: "dm" };
+pub const ADAPTER: ObjectKind =
+    ObjectKind { group: "nvidia.com", version: "v1alpha1", kind: "DynamoModel", plural: "dynamomodels", short: "dm" };
 /// DynamoGraphDeploymentScalingAdapter, made by the operator.
-pub const SCALING_ADAPTER: Kind = Kind {
+pub const SCALING_ADAPTER: ObjectKind = ObjectKind {
     group: "nvidia.com",
     version: "v1beta1",
     kind: "DynamoGraphDeploymentScalingAdapter",
@@ -50,28 +50,33 @@ pub const SCALING_ADAPTER: Kind = Kind {
     short: "dgdsa",
 };
 /// PersistentVolumeClaim.
-pub const CLAIM: Kind =
-    Kind { group: "", version: "v1", kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims", short: "pvc" };
+pub const CLAIM: ObjectKind = ObjectKind {
+    group: "",
+    version: "v1",
+    kind: "PersistentVolumeClaim",
+    plural: "persistentvolumeclaims",
+    short: "pvc",
+};
 /// stator's own record of one synced model.
-pub const RECORD: Kind =
-    Kind { group: "stator.dev", version: "v1alpha1", kind: "Model", plural: "models", short: "model" };
+pub const RECORD: ObjectKind =
+    ObjectKind { group: "stator.dev", version: "v1alpha1", kind: "Model", plural: "models", short: "model" };
 
 /// Pod: only ever read, to say why a graph is not healthy.
-pub const POD: Kind = Kind { group: "", version: "v1", kind: "Pod", plural: "pods", short: "po" };
+pub const POD: ObjectKind = ObjectKind { group: "", version: "v1", kind: "Pod", plural: "pods", short: "po" };
 
 /// Every kind that stator writes or watches, in the order they are applied.
-pub const ALL: &[Kind] = &[RECORD, CLAIM, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
+pub const ALL: &[ObjectKind] = &[RECORD, CLAIM, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
 
 /// The kinds that stator renders and prunes.
-pub const MANAGED: &[Kind] = &[CLAIM, GRAPH, REQUEST, ADAPTER];
+pub const MANAGED: &[ObjectKind] = &[CLAIM, GRAPH, REQUEST, ADAPTER];
 
 /// Finds a kind by its name.
-pub fn by_name(kind: &str) -> Option<&'static Kind> {
+pub fn by_name(kind: &str) -> Option<&'static ObjectKind> {
     ALL.iter().find(|known| known.kind == kind)
 }
 
 /// The field manager of everything stator applies.
-pub const MANAGER: &str = "stator";
+pub const FIELD_MANAGER: &str = "stator";
 /// `app.kubernetes.io/managed-by`, always `stator`.
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// The model that an object belongs to.

@@ -7,37 +7,38 @@ pub const MAX_GROVE: usize = 45;
 /// The fewest characters that the operator leaves of a graph's name on Grove.
 const MIN_GROVE_SET: usize = 8;
 /// Characters of the hash that the operator puts behind a worker's name, with its hyphen.
-const WORKER_HASH: usize = 9;
+const WORKER_HASH_LENGTH: usize = 9;
 /// The most components of a graph (the CRD's `spec.components.maxItems`).
-pub const MOST_COMPONENTS: usize = 25;
+pub const MAX_COMPONENTS: usize = 25;
 
 /// Characters of the name of what runs a component outside Grove: `<graph>-<component>`, and for workers their hash.
 /// It is the value of the label by which its pods are found (`nvidia.com/selector`), so it must fit [`MAX_LABEL`].
 pub fn workload_length(graph: &str, component: &str, worker: bool) -> usize {
-    graph.len() + 1 + component.len() + if worker { WORKER_HASH } else { 0 }
+    graph.len() + 1 + component.len() + if worker { WORKER_HASH_LENGTH } else { 0 }
 }
 
 /// How the operator names a graph on Grove, which puts pods' names together from graph, group and role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroveNames {
+pub struct GroveNameLength {
     /// Characters of the graph's name there: cut, and given a hash, when the longest component needs the room.
-    pub set: usize,
+    pub length: usize,
     /// True when it is cut.
-    pub cut: bool,
+    pub truncated: bool,
 }
 
-impl GroveNames {
+impl GroveNameLength {
     /// Of a graph and its components: name, nodes of one replica where there are several, and whether its GPU memory is
     /// shared between pods. Source: `dynamo.PCSNameForDGD` of release 1.2.
-    pub fn of<'a>(graph: &str, components: impl IntoIterator<Item = (&'a str, Option<i64>, bool)>) -> Self {
-        let longest = components.into_iter().map(|(name, nodes, shared)| Self::share(name, nodes, shared)).max();
+    pub fn for_graph<'a>(graph: &str, components: impl IntoIterator<Item = (&'a str, Option<i64>, bool)>) -> Self {
+        let longest =
+            components.into_iter().map(|(name, nodes, shared)| Self::component_share(name, nodes, shared)).max();
         let room = MAX_GROVE.saturating_sub(longest.unwrap_or_default()).max(MIN_GROVE_SET);
-        Self { set: graph.len().min(room), cut: graph.len() > room }
+        Self { length: graph.len().min(room), truncated: graph.len() > room }
     }
 
     /// What a component takes of [`MAX_GROVE`]: its name; on several nodes, and where GPU memory is shared between pods,
     /// the name of its group and of its longest role (`-ldr`, `-gms-0`, `-wkr-<rank>`).
-    pub fn share(component: &str, nodes: Option<i64>, shared: bool) -> usize {
+    pub fn component_share(component: &str, nodes: Option<i64>, shared: bool) -> usize {
         let name = component.len();
         let rank = nodes.map_or(0, |nodes| nodes.saturating_sub(1).to_string().len());
         match (nodes.is_some(), shared) {
@@ -57,8 +58,8 @@ mod tests {
     fn a_graphs_name_is_cut_to_what_its_longest_component_leaves() {
         let names = |graph: usize, component: usize, nodes: Option<i64>| {
             let component = "c".repeat(component);
-            let names = GroveNames::of(&"g".repeat(graph), [(component.as_str(), nodes, false)]);
-            (names.set, names.cut, names.set + GroveNames::share(&component, nodes, false))
+            let names = GroveNameLength::for_graph(&"g".repeat(graph), [(component.as_str(), nodes, false)]);
+            (names.length, names.truncated, names.length + GroveNameLength::component_share(&component, nodes, false))
         };
         assert_eq!(names(20, 8, None), (20, false, 28));
         assert_eq!(names(37, 8, None), (37, false, 45));

@@ -15,10 +15,10 @@ fn given<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer:
 /// `DynamoGraphDeployment.spec`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct GraphSpec {
+pub struct AlphaGraphSpec {
     /// At most 25, by name. A `null` service is none at all.
     #[serde(deserialize_with = "given")]
-    pub services: BTreeMap<String, Option<Service>>,
+    pub services: BTreeMap<String, Option<AlphaServiceSpec>>,
     /// Claims that the graph uses; with `create` the operator makes them.
     #[serde(deserialize_with = "given")]
     pub pvcs: Vec<Value>,
@@ -35,7 +35,7 @@ pub struct GraphSpec {
 /// `services.*`, and `DynamoComponentDeployment.spec`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Service {
+pub struct AlphaServiceSpec {
     /// Annotations of what the operator makes for the service.
     #[serde(deserialize_with = "given")]
     pub annotations: Map<String, Value>,
@@ -54,7 +54,7 @@ pub struct Service {
     /// Deprecated: follows from the graph.
     pub dynamo_namespace: Option<String>,
     /// Requests and limits in v1alpha1's own words.
-    pub resources: Option<Resources>,
+    pub resources: Option<AlphaResources>,
     /// Deprecated and ignored.
     pub autoscaling: Option<Value>,
     /// Variables of the main container.
@@ -70,7 +70,7 @@ pub struct Service {
     /// Size of `/dev/shm`.
     pub shared_memory: Option<SharedMemory>,
     /// Metadata of the pods.
-    pub extra_pod_metadata: Option<PodMetadata>,
+    pub extra_pod_metadata: Option<ExtraPodMetadata>,
     /// A PodSpec, with the main container beside it.
     pub extra_pod_spec: Option<ExtraPodSpec>,
     /// A core/v1 Probe.
@@ -78,15 +78,15 @@ pub struct Service {
     /// A core/v1 Probe.
     pub readiness_probe: Option<Value>,
     /// Switches a scaling adapter on.
-    pub scaling_adapter: Option<Switch>,
+    pub scaling_adapter: Option<FeatureSwitch>,
     /// A frontend beside the main container.
     pub frontend_sidecar: Option<FrontendSidecar>,
     /// Start from a checkpoint.
-    pub checkpoint: Option<Switch>,
+    pub checkpoint: Option<FeatureSwitch>,
     /// Shared GPU memory.
-    pub gpu_memory_service: Option<Switch>,
+    pub gpu_memory_service: Option<FeatureSwitch>,
     /// Shadows that take over.
-    pub failover: Option<Switch>,
+    pub failover: Option<FeatureSwitch>,
     /// Every other field.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
@@ -95,7 +95,7 @@ pub struct Service {
 /// `services.*.resources`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Resources {
+pub struct AlphaResources {
     /// What is asked for.
     pub requests: Option<ResourceItem>,
     /// What is allowed.
@@ -155,7 +155,7 @@ pub struct SharedMemory {
 /// `services.*.extraPodMetadata`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct PodMetadata {
+pub struct ExtraPodMetadata {
     /// Annotations of the pods.
     #[serde(deserialize_with = "given")]
     pub annotations: Map<String, Value>,
@@ -178,7 +178,7 @@ pub struct ExtraPodSpec {
 /// Something with `enabled` and settings beside it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Switch {
+pub struct FeatureSwitch {
     /// Absent is off.
     #[serde(deserialize_with = "given")]
     pub enabled: bool,

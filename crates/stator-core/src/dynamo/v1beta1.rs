@@ -18,10 +18,10 @@ pub struct GraphSpec {
     pub backend_framework: Option<String>,
     /// A list-map by `name`, at most 25; the set of names is immutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub components: Vec<Component>,
+    pub components: Vec<ComponentSpec>,
     /// A new `id` restarts the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restart: Option<Restart>,
+    pub restart: Option<RestartSpec>,
     /// `{clusterTopologyName, packDomain}`; immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_constraint: Option<Value>,
@@ -33,7 +33,7 @@ pub struct GraphSpec {
 /// `spec.restart`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Restart {
+pub struct RestartSpec {
     /// At least one character.
     #[serde(default)]
     pub id: String,
@@ -63,7 +63,7 @@ pub struct RestartStrategy {
 /// `spec.components[]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Component {
+pub struct ComponentSpec {
     /// Unique ignoring case, 1 to 63 characters.
     #[serde(default)]
     pub name: String,
@@ -75,7 +75,7 @@ pub struct Component {
     pub replicas: Option<i64>,
     /// Several nodes a replica; cannot be switched on or off later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub multinode: Option<Multinode>,
+    pub multinode: Option<MultinodeSpec>,
     /// Size of `/dev/shm`; `"0"` for none, 8Gi when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_memory_size: Option<Value>,
@@ -102,7 +102,7 @@ pub struct Component {
 /// `components[].multinode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Multinode {
+pub struct MultinodeSpec {
     /// Nodes of one replica, at least 2.
     #[serde(default = "two")]
     pub node_count: i64,
@@ -126,14 +126,14 @@ pub struct ModelRef {
 
 impl GraphSpec {
     /// Reads a graph's `spec`.
-    pub fn read(spec: &Value) -> Result<Self, serde_json::Error> {
+    pub fn from_value(spec: &Value) -> Result<Self, serde_json::Error> {
         if spec.is_null() { Ok(Self::default()) } else { Self::deserialize(spec) }
     }
 
     /// The components whose `replicas` somebody else decides: those with a scaling adapter, and the workers of a
     /// graph whose planner scales them. A desired object never carries their `replicas`.
-    pub fn delegated(&self) -> BTreeSet<&str> {
-        let modes: Vec<PlannerScope> = self.components.iter().filter_map(Component::planner_scope).collect();
+    pub fn delegated_components(&self) -> BTreeSet<&str> {
+        let modes: Vec<PlannerScope> = self.components.iter().filter_map(ComponentSpec::planner_scope).collect();
         self.components
             .iter()
             .filter(|component| {
@@ -153,7 +153,7 @@ enum PlannerScope {
 }
 
 impl PlannerScope {
-    fn covers(self, component: &Component) -> bool {
+    fn covers(self, component: &ComponentSpec) -> bool {
         match component.component_type.as_deref() {
             Some("prefill") => matches!(self, Self::Prefill | Self::All),
             Some("decode") => matches!(self, Self::Decode | Self::All),
@@ -163,7 +163,7 @@ impl PlannerScope {
     }
 }
 
-impl Component {
+impl ComponentSpec {
     /// The container `main` of the pod template.
     pub fn main_container(&self) -> Option<&Map<String, Value>> {
         self.containers().find(|container| container.get("name").and_then(Value::as_str) == Some(MAIN_CONTAINER))
@@ -282,7 +282,7 @@ pub struct AdapterSpec {
     pub model_type: Option<String>,
     /// Where the weights are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<ModelSource>,
+    pub source: Option<AdapterSource>,
     /// Every other field.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
@@ -291,7 +291,7 @@ pub struct AdapterSpec {
 /// `DynamoModel.spec.source`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ModelSource {
+pub struct AdapterSource {
     /// `s3://…` or `hf://…`.
     #[serde(default)]
     pub uri: String,

@@ -3,15 +3,15 @@
 //! The reference is sigs.k8s.io/structured-merge-diff 6.4.2 below k8s.io/apimachinery's `managedfields`. Conversion
 //! between versions is not done here: entries that were written at another version are compared path by path.
 
-use super::compare::Comparison;
-use super::defaults::{default, default_merged, tidy_metadata};
-use super::managers::{MalformedManagers, Manager, Operation, read_managers, write_managers};
+use super::compare::FieldComparison;
+use super::defaults::{apply_defaults, apply_defaults_after_merge, tidy_metadata};
+use super::field_set::FieldSet;
+use super::managers::{FieldManager, ManagedFieldsError, ManagerOperation, read_managers, write_managers};
 use super::merge::merge;
-use super::remove::remove;
-use super::schema::Schema;
-use super::set::FieldSet;
-use super::typed::{Type, same, too_deep};
-use super::typing::{TypingFault, TypingFaultKind, typing_faults};
+use super::remove::remove_fields;
+use super::schema::StructuralSchema;
+use super::type_ref::{TypeRef, too_deep, values_equal};
+use super::typecheck::{TypingError, TypingErrorKind, typing_errors};
 use crate::object::FieldPath;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 /// One server-side apply.
 pub struct ApplyInput<'a> {
     /// The schema of the kind, at the version of `config`.
-    pub schema: &'a Schema,
+    pub schema: &'a StructuralSchema,
     /// The object as it is, with its `managedFields`; `None` when there is none yet.
     pub live: Option<&'a Value>,
     /// What the manager wants, and nothing else.
@@ -45,23 +45,23 @@ pub struct ApplyResult {
 
 /// Why an apply did not happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ApplyFault {
+pub enum ApplyError {
     /// Other managers own fields that would change: manager and field, sorted. Leave the fields out, agree on the
     /// value, or force.
-    #[error("{} would change and other managers own them: {}", count(.0.len()), conflict_list(.0))]
+    #[error("{} would change and other managers own them: {}", count_fields(.0.len()), conflict_list(.0))]
     Conflicts(Vec<(String, FieldPath)>),
     /// What is applied does not fit the schema. Correct it.
     #[error("failed to create typed patch object: {}", typing_list(.0))]
-    Untyped(Vec<TypingFault>),
+    TypeErrors(Vec<TypingError>),
     /// The live object's ownership records cannot be read. Correct them, or remove `metadata.managedFields`.
     #[error(transparent)]
-    Damaged(#[from] MalformedManagers),
+    MalformedManagedFields(#[from] ManagedFieldsError),
     /// There is no object whose status could be written. Create it first.
     #[error("there is no object to write the status of")]
-    Absent,
+    ObjectNotFound,
 }
 
-fn count(fields: usize) -> String {
+fn count_fields(fields: usize) -> String {
     if fields == 1 { "1 field".to_owned() } else { format!("{fields} fields") }
 }
 
@@ -69,19 +69,19 @@ fn conflict_list(conflicts: &[(String, FieldPath)]) -> String {
     conflicts.iter().map(|(manager, path)| format!("{path} ({manager})")).collect::<Vec<_>>().join(", ")
 }
 
-fn typing_list(faults: &[TypingFault]) -> String {
+fn typing_list(faults: &[TypingError]) -> String {
     faults.iter().map(|fault| format!("{}: {}", fault.path, fault.message)).collect::<Vec<_>>().join("; ")
 }
 
 /// The manager that gets everything of an object that nobody has owned before the first apply.
-const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// The manager that the oldest of more than [`MAX_UPDATERS`] Update entries are folded into.
-const ANCIENT: &str = "ancient-changes";
+const BEFORE_FIRST_APPLY_MANAGER: &str = "before-first-apply";
+/// The manager that the oldest of more than [`MAX_UPDATE_ENTRIES`] Update entries are folded into.
+const ANCIENT_CHANGES_MANAGER: &str = "ancient-changes";
 /// How many Update entries an object keeps apart.
-const MAX_UPDATERS: usize = 10;
+const MAX_UPDATE_ENTRIES: usize = 10;
 
 /// What only a cluster writes into `metadata`.
-const SYSTEM: &[&str] = &[
+const SYSTEM_METADATA_FIELDS: &[&str] = &[
     "name",
     "namespace",
     "uid",
@@ -97,64 +97,64 @@ const SYSTEM: &[&str] = &[
 
 /// Fields that nobody ever owns: they name the object or are the server's.
 static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
-    let paths = SYSTEM.iter().map(|name| FieldPath::of(["metadata", name]));
-    FieldSet::from_paths(paths.chain(["apiVersion", "kind", "metadata"].map(|name| FieldPath::of([name]))))
+    let paths = SYSTEM_METADATA_FIELDS.iter().map(|name| FieldPath::from_fields(["metadata", name]));
+    FieldSet::from_paths(paths.chain(["apiVersion", "kind", "metadata"].map(|name| FieldPath::from_fields([name]))))
 });
 
 /// What a write through one endpoint cannot touch.
-fn out_of_reach(schema: &Schema, status: bool) -> FieldSet {
+fn unwritable_fields(schema: &StructuralSchema, status: bool) -> FieldSet {
     let names: &[&str] = match (status, schema.status_subresource) {
         (true, _) => &["metadata", "spec"],
         (false, true) => &["status"],
         (false, false) => &[],
     };
-    FieldSet::from_paths(names.iter().map(|name| FieldPath::of([*name])))
+    FieldSet::from_paths(names.iter().map(|name| FieldPath::from_fields([*name])))
 }
 
 /// Applies a configuration: merges it, removes what the manager gave up, and settles who owns what.
 ///
-/// Of the merge alone: a `null` without a default is dropped. See [`serve`].
-pub fn apply(input: &ApplyInput<'_>) -> Result<ApplyResult, ApplyFault> {
-    settle(input, |object| default(input.schema, object))
+/// Of the merge alone: a `null` without a default is dropped. See [`apply_as_api_server`].
+pub fn apply(input: &ApplyInput<'_>) -> Result<ApplyResult, ApplyError> {
+    apply_with_defaulting(input, |object| apply_defaults(input.schema, object))
 }
 
 /// The same with what an API server makes of the merged object: of a custom resource, a `null` without a default stays
 /// (and is refused when the object is validated), and `metadata` keeps nothing empty.
-pub fn serve(input: &ApplyInput<'_>) -> Result<ApplyResult, ApplyFault> {
-    settle(input, |object| {
-        default_merged(input.schema, object);
+pub fn apply_as_api_server(input: &ApplyInput<'_>) -> Result<ApplyResult, ApplyError> {
+    apply_with_defaulting(input, |object| {
+        apply_defaults_after_merge(input.schema, object);
         tidy_metadata(object);
     })
 }
 
-fn settle(input: &ApplyInput<'_>, decode: impl FnOnce(&mut Value)) -> Result<ApplyResult, ApplyFault> {
-    let root = Type::Declared(&input.schema.root);
-    let faults = config_faults(input);
+fn apply_with_defaulting(input: &ApplyInput<'_>, decode: impl FnOnce(&mut Value)) -> Result<ApplyResult, ApplyError> {
+    let root = TypeRef::Declared(&input.schema.root);
+    let faults = config_errors(input);
     if !faults.is_empty() {
-        return Err(ApplyFault::Untyped(faults));
+        return Err(ApplyError::TypeErrors(faults));
     }
     if input.status && input.live.is_none() {
-        return Err(ApplyFault::Absent);
+        return Err(ApplyError::ObjectNotFound);
     }
     let live = input.live.map(without_managers);
     let mut managers = input.live.map_or(Ok(Vec::new()), read_managers)?;
-    let ignored = out_of_reach(input.schema, input.status);
+    let ignored = unwritable_fields(input.schema, input.status);
     for manager in &mut managers {
         manager.fields = manager.fields.reconciled(root);
     }
     if managers.is_empty()
         && let Some(live) = &live
     {
-        let empty = shell(live);
-        let compared = Comparison::of(root, Some(&empty), Some(live)).without(&ignored);
-        let entry = entry(input, BEFORE_FIRST_APPLY, Operation::Update);
+        let empty = empty_object_like(live);
+        let compared = FieldComparison::between(root, Some(&empty), Some(live)).without(&ignored);
+        let entry = manager_entry(input, BEFORE_FIRST_APPLY_MANAGER, ManagerOperation::Update);
         record_update(&mut managers, entry, &compared, input.now);
     }
 
-    let start = live.clone().unwrap_or_else(|| shell(input.config));
+    let start = live.clone().unwrap_or_else(|| empty_object_like(input.config));
     let merged = merge(root, Some(&start), Some(input.config), 0).unwrap_or(Value::Null);
-    let mut mine = entry(input, input.manager, Operation::Apply);
-    mine.fields = FieldSet::of(input.schema, input.config).without(&ignored).difference(&NEVER_OWNED);
+    let mut mine = manager_entry(input, input.manager, ManagerOperation::Apply);
+    mine.fields = FieldSet::from_value(input.schema, input.config).without(&ignored).difference(&NEVER_OWNED);
     let last = managers.iter().position(|manager| manager.identity() == mine.identity()).map(|at| managers.remove(at));
     let (last_fields, last_time) = last.map_or((None, None), |last| (Some(last.fields), last.time));
     let pruned = match &last_fields {
@@ -163,13 +163,13 @@ fn settle(input: &ApplyInput<'_>, decode: impl FnOnce(&mut Value)) -> Result<App
         Some(_) | None => merged,
     };
     // An object of which nothing is left is still an object, and keeps what nobody owns: its name, its uid.
-    let mut pruned = if pruned.is_object() { pruned } else { shell(input.config) };
+    let mut pruned = if pruned.is_object() { pruned } else { empty_object_like(input.config) };
     keep_system_fields(&start, &mut pruned);
 
-    let moved = !same(&start, &pruned);
+    let moved = !values_equal(&start, &pruned);
     if moved {
-        let compared = Comparison::of(root, Some(&start), Some(&pruned)).without(&ignored);
-        evict(&mut managers, &compared, input.force)?;
+        let compared = FieldComparison::between(root, Some(&start), Some(&pruned)).without(&ignored);
+        evict_conflicting_managers(&mut managers, &compared, input.force)?;
     }
     managers.retain(|manager| !manager.fields.is_empty());
     mine.time = if moved || input.live.is_none() { Some(input.now.to_owned()) } else { last_time };
@@ -177,62 +177,62 @@ fn settle(input: &ApplyInput<'_>, decode: impl FnOnce(&mut Value)) -> Result<App
         managers.push(mine);
     }
 
-    let mut object = reset(input.schema, input.status, live.as_ref(), pruned);
+    let mut object = restore_unwritable_fields(input.schema, input.status, live.as_ref(), pruned);
     decode(&mut object);
-    Ok(finish(input.live, object, managers))
+    Ok(finish_apply(input.live, object, managers))
 }
 
 /// Records a plain write of a whole object (a PUT or PATCH that is no apply): whoever owned a field that changed loses
 /// it, and the writer owns it. `old` is `null` for a create. Damaged `managedFields` are dropped, as an API server
 /// does for such writes.
-pub fn update(schema: &Schema, old: &Value, new: Value, manager: &str, status: bool, now: &str) -> Value {
-    let root = Type::Declared(&schema.root);
+pub fn update(schema: &StructuralSchema, old: &Value, new: Value, manager: &str, status: bool, now: &str) -> Value {
+    let root = TypeRef::Declared(&schema.root);
     let mut managers = read_managers(old).unwrap_or_default();
     let exists = old.is_object();
     let live = exists.then(|| without_managers(old));
-    let mut object = reset(schema, status, live.as_ref(), without_managers(&new));
-    default(schema, &mut object);
+    let mut object = restore_unwritable_fields(schema, status, live.as_ref(), without_managers(&new));
+    apply_defaults(schema, &mut object);
     // An object whose fields nobody tracks stays so until the first apply.
     if !exists || !managers.is_empty() {
         for manager in &mut managers {
             manager.fields = manager.fields.reconciled(root);
         }
-        let ignored = out_of_reach(schema, status);
-        let start = live.unwrap_or_else(|| shell(&object));
-        let compared = Comparison::of(root, Some(&start), Some(&object)).without(&ignored);
-        let entry = Manager {
+        let ignored = unwritable_fields(schema, status);
+        let start = live.unwrap_or_else(|| empty_object_like(&object));
+        let compared = FieldComparison::between(root, Some(&start), Some(&object)).without(&ignored);
+        let entry = FieldManager {
             name: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
-            operation: Operation::Update,
+            operation: ManagerOperation::Update,
             subresource: status.then(|| "status".to_owned()),
             api_version: schema.api_version.clone(),
             time: None,
             fields: FieldSet::new(),
         };
-        strip(&mut managers, &compared);
+        remove_lost_fields(&mut managers, &compared);
         record_update(&mut managers, entry, &compared, now);
         fold_ancient(&mut managers);
     }
-    finish(exists.then_some(old), object, managers).object
+    finish_apply(exists.then_some(old), object, managers).object
 }
 
-fn config_faults(input: &ApplyInput<'_>) -> Vec<TypingFault> {
-    let unfit = |path: FieldPath, message: String| TypingFault { path, message, kind: TypingFaultKind::Unfit };
+fn config_errors(input: &ApplyInput<'_>) -> Vec<TypingError> {
+    let unfit = |path: FieldPath, message: String| TypingError { path, message, kind: TypingErrorKind::Unsupported };
     if !input.config.is_object() {
         let found = crate::object::json_type(input.config);
         return vec![unfit(FieldPath::root(), format!("expected map, got {found}"))];
     }
     if input.config.pointer("/metadata/managedFields").is_some_and(|value| !value.is_null()) {
         let message = "metadata.managedFields must be nil".to_owned();
-        return vec![unfit(FieldPath::of(["metadata", "managedFields"]), message)];
+        return vec![unfit(FieldPath::from_fields(["metadata", "managedFields"]), message)];
     }
     if input.live.is_some_and(too_deep) {
         return vec![unfit(FieldPath::root(), "the live object is nested too deep".to_owned())];
     }
-    typing_faults(input.schema, input.config)
+    typing_errors(input.schema, input.config)
 }
 
-fn entry(input: &ApplyInput<'_>, name: &str, operation: Operation) -> Manager {
-    Manager {
+fn manager_entry(input: &ApplyInput<'_>, name: &str, operation: ManagerOperation) -> FieldManager {
+    FieldManager {
         name: name.to_owned(),
         operation,
         subresource: input.status.then(|| "status".to_owned()),
@@ -244,18 +244,18 @@ fn entry(input: &ApplyInput<'_>, name: &str, operation: Operation) -> Manager {
 
 /// What remains after the manager gave up fields: gone is what it applied last time, does not apply now, and nobody
 /// else claims.
-fn prune(root: Type<'_>, merged: &Value, last: &FieldSet, mine: &FieldSet, others: &[Manager]) -> Value {
+fn prune(root: TypeRef<'_>, merged: &Value, last: &FieldSet, mine: &FieldSet, others: &[FieldManager]) -> Value {
     let last = last.with_named_containers(root);
-    let pruned = remove(root, merged, &last, 0);
-    let fields = |value: &Value| FieldSet::of_type(root, value).with_named_containers(root);
+    let pruned = remove_fields(root, merged, &last, 0);
+    let fields = |value: &Value| FieldSet::from_typed_value(root, value).with_named_containers(root);
     let merged_fields = fields(merged);
 
     let claimed = others.iter().fold(mine.clone(), |all, manager| all.union(&manager.fields));
     let keep = fields(&pruned).union(&claimed.with_named_containers(root));
-    let pruned = remove(root, merged, &merged_fields.difference(&keep), 0);
+    let pruned = remove_fields(root, merged, &merged_fields.difference(&keep), 0);
 
     let gone = merged_fields.difference(&fields(&pruned)).intersection(&last);
-    remove(root, merged, &gone, 0)
+    remove_fields(root, merged, &gone, 0)
 }
 
 /// Puts back into `metadata` what nobody ever owns, and so nobody can give up.
@@ -263,7 +263,7 @@ fn keep_system_fields(start: &Value, pruned: &mut Value) {
     let Some(before) = start.get("metadata").and_then(Value::as_object) else { return };
     let Some(object) = pruned.as_object_mut() else { return };
     let Some(after) = object.entry("metadata").or_insert_with(|| json!({})).as_object_mut() else { return };
-    for name in SYSTEM {
+    for name in SYSTEM_METADATA_FIELDS {
         if let Some(value) = before.get(*name) {
             after.entry(*name).or_insert_with(|| value.clone());
         }
@@ -271,7 +271,11 @@ fn keep_system_fields(start: &Value, pruned: &mut Value) {
 }
 
 /// Takes changed fields from every other manager, or says who would lose what.
-fn evict(managers: &mut Vec<Manager>, compared: &Comparison, force: bool) -> Result<(), ApplyFault> {
+fn evict_conflicting_managers(
+    managers: &mut Vec<FieldManager>,
+    compared: &FieldComparison,
+    force: bool,
+) -> Result<(), ApplyError> {
     let touched = compared.modified.union(&compared.added);
     if !force {
         let mut conflicts: Vec<(String, FieldPath)> = Vec::new();
@@ -282,14 +286,14 @@ fn evict(managers: &mut Vec<Manager>, compared: &Comparison, force: bool) -> Res
         if !conflicts.is_empty() {
             conflicts.sort();
             conflicts.dedup();
-            return Err(ApplyFault::Conflicts(conflicts));
+            return Err(ApplyError::Conflicts(conflicts));
         }
     }
-    strip(managers, compared);
+    remove_lost_fields(managers, compared);
     Ok(())
 }
 
-fn strip(managers: &mut Vec<Manager>, compared: &Comparison) {
+fn remove_lost_fields(managers: &mut Vec<FieldManager>, compared: &FieldComparison) {
     let lost = compared.modified.union(&compared.added).union(&compared.removed);
     if !lost.is_empty() {
         for manager in managers.iter_mut() {
@@ -300,7 +304,7 @@ fn strip(managers: &mut Vec<Manager>, compared: &Comparison) {
 }
 
 /// Gives what changed to the writer, together with what it owned before.
-fn record_update(managers: &mut Vec<Manager>, mut entry: Manager, compared: &Comparison, now: &str) {
+fn record_update(managers: &mut Vec<FieldManager>, mut entry: FieldManager, compared: &FieldComparison, now: &str) {
     entry.fields = compared.modified.union(&compared.added).difference(&NEVER_OWNED);
     if entry.fields.is_empty() {
         return;
@@ -314,11 +318,12 @@ fn record_update(managers: &mut Vec<Manager>, mut entry: Manager, compared: &Com
 }
 
 /// Folds the oldest Update entries of each version into one, until there are few enough.
-fn fold_ancient(managers: &mut Vec<Manager>) {
-    let updaters = |managers: &[Manager]| managers.iter().filter(|m| m.operation == Operation::Update).count();
-    while updaters(managers) > MAX_UPDATERS {
+fn fold_ancient(managers: &mut Vec<FieldManager>) {
+    let updaters =
+        |managers: &[FieldManager]| managers.iter().filter(|m| m.operation == ManagerOperation::Update).count();
+    while updaters(managers) > MAX_UPDATE_ENTRIES {
         let mut oldest: Vec<usize> = (0..managers.len()).collect();
-        oldest.retain(|at| managers.get(*at).is_some_and(|m| m.operation == Operation::Update));
+        oldest.retain(|at| managers.get(*at).is_some_and(|m| m.operation == ManagerOperation::Update));
         oldest.sort_by(|a, b| {
             let key = |at: &usize| managers.get(*at).map(|m| (m.time.clone(), m.name.clone()));
             key(a).cmp(&key(b))
@@ -336,7 +341,7 @@ fn fold_ancient(managers: &mut Vec<Manager>) {
         let Some(first_fields) = managers.get(first).map(|manager| manager.fields.clone()) else { return };
         if let Some(kept) = managers.get_mut(second) {
             kept.fields = kept.fields.union(&first_fields);
-            kept.name = ANCIENT.to_owned();
+            kept.name = ANCIENT_CHANGES_MANAGER.to_owned();
             kept.subresource = None;
         }
         managers.remove(first);
@@ -344,7 +349,12 @@ fn fold_ancient(managers: &mut Vec<Manager>) {
 }
 
 /// Puts back what the endpoint cannot write.
-fn reset(schema: &Schema, status: bool, live: Option<&Value>, mut object: Value) -> Value {
+fn restore_unwritable_fields(
+    schema: &StructuralSchema,
+    status: bool,
+    live: Option<&Value>,
+    mut object: Value,
+) -> Value {
     let live_status = live.and_then(|live| live.get("status"));
     if status {
         let written = object.get("status").cloned();
@@ -368,10 +378,10 @@ fn set_status(object: &mut Value, status: Option<Value>) {
 }
 
 /// Adds `managedFields`, or gives back the live object when nothing but times would differ.
-fn finish(live: Option<&Value>, mut object: Value, managers: Vec<Manager>) -> ApplyResult {
+fn finish_apply(live: Option<&Value>, mut object: Value, managers: Vec<FieldManager>) -> ApplyResult {
     if let Some(live) = live {
-        let same_owners = read_managers(live).is_ok_and(|before| same_but_times(before, &managers));
-        if same_owners && same(&without_managers(live), &object) {
+        let same_owners = read_managers(live).is_ok_and(|before| equal_except_times(before, &managers));
+        if same_owners && values_equal(&without_managers(live), &object) {
             return ApplyResult { object: live.clone(), changed: false };
         }
     }
@@ -384,12 +394,12 @@ fn finish(live: Option<&Value>, mut object: Value, managers: Vec<Manager>) -> Ap
     ApplyResult { object, changed: true }
 }
 
-fn same_but_times(mut before: Vec<Manager>, after: &[Manager]) -> bool {
+fn equal_except_times(mut before: Vec<FieldManager>, after: &[FieldManager]) -> bool {
     let mut after = after.to_vec();
     for manager in before.iter_mut().chain(&mut after) {
         manager.time = None;
     }
-    let order = |a: &Manager, b: &Manager| (a.identity(), &a.fields).cmp(&(b.identity(), &b.fields));
+    let order = |a: &FieldManager, b: &FieldManager| (a.identity(), &a.fields).cmp(&(b.identity(), &b.fields));
     before.sort_by(order);
     after.sort_by(order);
     before == after
@@ -404,7 +414,7 @@ fn without_managers(object: &Value) -> Value {
 }
 
 /// An object of the same kind with nothing in it.
-fn shell(object: &Value) -> Value {
+fn empty_object_like(object: &Value) -> Value {
     let named = ["apiVersion", "kind"].into_iter();
     let fields: Map<String, Value> =
         named.filter_map(|name| Some((name.to_owned(), object.get(name)?.clone()))).collect();

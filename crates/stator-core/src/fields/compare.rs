@@ -1,22 +1,22 @@
 //! What differs between two values, as sets of fields.
 
+use super::field_set::{FieldSet, MAX_DEPTH};
 use super::schema::ListType;
-use super::set::{FieldSet, MAX_DEPTH};
-use super::typed::{Form, Type, same};
-use crate::object::Segment;
+use super::type_ref::{TypeRef, ValueForm, values_equal};
+use crate::object::PathSegment;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Which fields went, changed and came.
 #[derive(Debug, Default)]
-pub(super) struct Comparison {
+pub(super) struct FieldComparison {
     pub(super) removed: FieldSet,
     pub(super) modified: FieldSet,
     pub(super) added: FieldSet,
 }
 
-impl Comparison {
-    pub(super) fn of(r#type: Type<'_>, old: Option<&Value>, new: Option<&Value>) -> Self {
+impl FieldComparison {
+    pub(super) fn between(r#type: TypeRef<'_>, old: Option<&Value>, new: Option<&Value>) -> Self {
         let mut comparison = Self::default();
         compare(r#type, old, new, &mut Vec::new(), &mut comparison);
         comparison
@@ -31,22 +31,28 @@ impl Comparison {
         }
     }
 
-    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>, path: &[Segment]) {
+    fn compare_leaf(&mut self, old: Option<&Value>, new: Option<&Value>, path: &[PathSegment]) {
         match (old, new) {
             (None, _) => self.added.insert(path),
             (_, None) => self.removed.insert(path),
-            (Some(old), Some(new)) if !same(old, new) => self.modified.insert(path),
+            (Some(old), Some(new)) if !values_equal(old, new) => self.modified.insert(path),
             (Some(_), Some(_)) => {}
         }
     }
 }
 
-fn compare(r#type: Type<'_>, old: Option<&Value>, new: Option<&Value>, path: &mut Vec<Segment>, out: &mut Comparison) {
+fn compare(
+    r#type: TypeRef<'_>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    path: &mut Vec<PathSegment>,
+    out: &mut FieldComparison,
+) {
     if old.is_none() && new.is_none() {
         return;
     }
     if path.len() >= MAX_DEPTH {
-        return out.leaf(old, new, path);
+        return out.compare_leaf(old, new, path);
     }
     let (old_form, new_form) = (r#type.form(old), r#type.form(new));
     let was_leaf = if new.is_none() {
@@ -69,45 +75,45 @@ fn compare(r#type: Type<'_>, old: Option<&Value>, new: Option<&Value>, path: &mu
 
 /// Compares in one form; true when the two were compared as one.
 fn compare_as(
-    form: Form,
-    r#type: Type<'_>,
+    form: ValueForm,
+    r#type: TypeRef<'_>,
     old: Option<&Value>,
     new: Option<&Value>,
-    path: &mut Vec<Segment>,
-    out: &mut Comparison,
+    path: &mut Vec<PathSegment>,
+    out: &mut FieldComparison,
 ) -> bool {
     match form {
-        Form::Scalar => {
-            out.leaf(old, new, path);
+        ValueForm::Scalar => {
+            out.compare_leaf(old, new, path);
             true
         }
-        Form::Map | Form::Unsaid => {
+        ValueForm::Map | ValueForm::Ambiguous => {
             let (a, b) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
-            if r#type.map().atomic || (a.is_none_or(Map::is_empty) && b.is_none_or(Map::is_empty)) {
-                out.leaf(old, new, path);
+            if r#type.map_type().atomic || (a.is_none_or(Map::is_empty) && b.is_none_or(Map::is_empty)) {
+                out.compare_leaf(old, new, path);
                 return true;
             }
             for (name, value) in a.into_iter().flatten() {
-                path.push(Segment::Field(name.clone()));
-                compare(r#type.field(name), Some(value), b.and_then(|b| b.get(name)), path, out);
+                path.push(PathSegment::Field(name.clone()));
+                compare(r#type.field_type(name), Some(value), b.and_then(|b| b.get(name)), path, out);
                 path.pop();
             }
             for (name, value) in b.into_iter().flatten() {
                 if a.is_none_or(|a| !a.contains_key(name)) {
-                    path.push(Segment::Field(name.clone()));
-                    compare(r#type.field(name), None, Some(value), path, out);
+                    path.push(PathSegment::Field(name.clone()));
+                    compare(r#type.field_type(name), None, Some(value), path, out);
                     path.pop();
                 }
             }
             false
         }
-        Form::List => {
+        ValueForm::List => {
             let (a, b) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
-            if *r#type.list() == ListType::Atomic || (a.is_none_or(Vec::is_empty) && b.is_none_or(Vec::is_empty)) {
-                out.leaf(old, new, path);
+            if *r#type.list_type() == ListType::Atomic || (a.is_none_or(Vec::is_empty) && b.is_none_or(Vec::is_empty)) {
+                out.compare_leaf(old, new, path);
                 return true;
             }
-            let mut items: BTreeMap<Segment, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
+            let mut items: BTreeMap<PathSegment, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
             for (index, item) in a.into_iter().flatten().enumerate() {
                 items.entry(r#type.identify_or_index(index, item)).or_default().0.push(item);
             }
@@ -116,7 +122,7 @@ fn compare_as(
             }
             for (step, (a, b)) in items {
                 path.push(step);
-                compare_item(r#type.item(), &a, &b, path, out);
+                compare_item(r#type.item_type(), &a, &b, path, out);
                 path.pop();
             }
             false
@@ -125,11 +131,17 @@ fn compare_as(
 }
 
 /// Compares the items of one identity. A healthy list has at most one on each side; several are compared as one.
-fn compare_item(r#type: Type<'_>, a: &[&Value], b: &[&Value], path: &mut Vec<Segment>, out: &mut Comparison) {
+fn compare_item(
+    r#type: TypeRef<'_>,
+    a: &[&Value],
+    b: &[&Value],
+    path: &mut Vec<PathSegment>,
+    out: &mut FieldComparison,
+) {
     match (a.len(), b.len()) {
         (0 | 1, 0 | 1) => compare(r#type, a.first().copied(), b.first().copied(), path, out),
         (2.., 2..) => {
-            if a.len() != b.len() || a.iter().zip(b).any(|(a, b)| !same(a, b)) {
+            if a.len() != b.len() || a.iter().zip(b).any(|(a, b)| !values_equal(a, b)) {
                 out.modified.insert(path);
             }
         }

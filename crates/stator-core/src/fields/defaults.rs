@@ -1,22 +1,22 @@
 //! Schema defaults, filled in as an API server does when it decodes an object.
 
-use super::schema::{Node, Schema};
-use super::set::MAX_DEPTH;
+use super::field_set::MAX_DEPTH;
+use super::schema::{SchemaNode, StructuralSchema};
 use crate::object::Quantity;
 use serde_json::Value;
 
 /// Fills in the schema's defaults, drops every `null` where the schema allows none and has no default for it, and writes
 /// the quantities of built-in kinds as the API server does.
-pub fn default(schema: &Schema, value: &mut Value) {
-    let dropping = Dropping { nulls: true, empty: schema.builtin };
-    fill(Some(&schema.root), value, dropping, 0);
+pub fn apply_defaults(schema: &StructuralSchema, value: &mut Value) {
+    let dropping = DefaultingOptions { drop_nulls: true, drop_empty: schema.builtin };
+    fill_defaults(Some(&schema.root), value, dropping, 0);
 }
 
 /// Fills in the schema's defaults as an API server does after the merge of an apply: of a custom resource, a `null`
 /// without a default stays, and validation will refuse it.
-pub fn default_merged(schema: &Schema, value: &mut Value) {
+pub fn apply_defaults_after_merge(schema: &StructuralSchema, value: &mut Value) {
     let builtin = schema.builtin;
-    fill(Some(&schema.root), value, Dropping { nulls: builtin, empty: builtin }, 0);
+    fill_defaults(Some(&schema.root), value, DefaultingOptions { drop_nulls: builtin, drop_empty: builtin }, 0);
 }
 
 /// Leaves out of `metadata` what an API server does not write: maps and lists with nothing in them.
@@ -37,15 +37,15 @@ pub fn tidy_metadata(object: &mut Value) {
 
 /// What goes, besides what is filled in.
 #[derive(Clone, Copy)]
-struct Dropping {
+struct DefaultingOptions {
     /// Each `null` that has no default.
-    nulls: bool,
+    drop_nulls: bool,
     /// Lists and free maps with nothing in them.
-    empty: bool,
+    drop_empty: bool,
 }
 
 /// Whether a built-in kind's type leaves a field out when it is written.
-fn left_out(node: &Node, value: &Value) -> bool {
+fn is_omitted_when_empty(node: &SchemaNode, value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty() && node.additional.is_some(),
@@ -54,11 +54,11 @@ fn left_out(node: &Node, value: &Value) -> bool {
 }
 
 /// A schema's default for a field, when it has one.
-fn default_of(node: &Node) -> Option<&Value> {
+fn default_of(node: &SchemaNode) -> Option<&Value> {
     node.default.as_ref()
 }
 
-fn fill(node: Option<&Node>, value: &mut Value, dropping: Dropping, depth: usize) {
+fn fill_defaults(node: Option<&SchemaNode>, value: &mut Value, dropping: DefaultingOptions, depth: usize) {
     let Some(node) = node else { return };
     if depth > MAX_DEPTH {
         return;
@@ -80,12 +80,12 @@ fn fill(node: Option<&Node>, value: &mut Value, dropping: Dropping, depth: usize
                 {
                     match default_of(field) {
                         Some(default) => *value = default.clone(),
-                        None if dropping.nulls => return false,
+                        None if dropping.drop_nulls => return false,
                         None => {}
                     }
                 }
-                fill(field, value, dropping, depth + 1);
-                !(dropping.empty && field.is_some_and(|field| left_out(field, value)))
+                fill_defaults(field, value, dropping, depth + 1);
+                !(dropping.drop_empty && field.is_some_and(|field| is_omitted_when_empty(field, value)))
             });
         }
         Value::Array(items) => {
@@ -98,7 +98,7 @@ fn fill(node: Option<&Node>, value: &mut Value, dropping: Dropping, depth: usize
                 {
                     *value = default.clone();
                 }
-                fill(item, value, dropping, depth + 1);
+                fill_defaults(item, value, dropping, depth + 1);
             }
         }
         Value::Number(_) | Value::String(_) if node.quantity => {

@@ -1,20 +1,20 @@
 //! Who owns which fields: `metadata.managedFields`, read and written.
 
-use super::set::{FieldSet, MalformedFields};
+use super::field_set::{FieldSet, FieldsV1Error};
 use crate::object::{FieldPath, Object};
 use serde_json::{Value, json};
 use std::cmp::Ordering;
 
 /// How a manager came to own its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Operation {
+pub enum ManagerOperation {
     /// By server-side apply: it gives up what it no longer applies.
     Apply,
     /// By any other write.
     Update,
 }
 
-impl Operation {
+impl ManagerOperation {
     /// As `managedFields` writes it.
     pub fn name(self) -> &'static str {
         match self {
@@ -26,11 +26,11 @@ impl Operation {
 
 /// One entry of `metadata.managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manager {
+pub struct FieldManager {
     /// The field manager's name.
     pub name: String,
     /// How it owns them.
-    pub operation: Operation,
+    pub operation: ManagerOperation,
     /// `status`, when it wrote through that endpoint.
     pub subresource: Option<String>,
     /// The version that the fields are written in.
@@ -44,24 +44,24 @@ pub struct Manager {
 /// Why `metadata.managedFields` cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("metadata.managedFields{}: {reason}", .entry.map(|entry| format!("[{entry}]")).unwrap_or_default())]
-pub struct MalformedManagers {
+pub struct ManagedFieldsError {
     /// Which entry, from 0; `None` when the list itself is wrong.
     pub entry: Option<usize>,
     /// What is wrong with it.
     pub reason: String,
 }
 
-impl Manager {
+impl FieldManager {
     /// What makes two entries the same: all but the fields and the time, and for an Apply also not the version.
-    pub fn identity(&self) -> (&str, Operation, Option<&str>, &str) {
+    pub fn identity(&self) -> (&str, ManagerOperation, Option<&str>, &str) {
         let version = match self.operation {
-            Operation::Apply => "",
-            Operation::Update => &self.api_version,
+            ManagerOperation::Apply => "",
+            ManagerOperation::Update => &self.api_version,
         };
         (&self.name, self.operation, self.subresource.as_deref(), version)
     }
 
-    fn read(entry: &Value) -> Result<Self, String> {
+    fn from_entry(entry: &Value) -> Result<Self, String> {
         let text = |name: &str| match entry.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -70,8 +70,8 @@ impl Manager {
             }
         };
         let operation = match text("operation")?.as_deref() {
-            Some("Apply") => Operation::Apply,
-            Some("Update") => Operation::Update,
+            Some("Apply") => ManagerOperation::Apply,
+            Some("Update") => ManagerOperation::Update,
             Some(_) | None => return Err("`operation` must be `Apply` or `Update`".to_owned()),
         };
         if text("fieldsType")?.as_deref() != Some("FieldsV1") {
@@ -79,7 +79,7 @@ impl Manager {
         }
         let fields = match entry.get("fieldsV1") {
             None | Some(Value::Null) => FieldSet::new(),
-            Some(fields) => FieldSet::from_fields_v1(fields).map_err(|error: MalformedFields| error.to_string())?,
+            Some(fields) => FieldSet::from_fields_v1(fields).map_err(|error: FieldsV1Error| error.to_string())?,
         };
         Ok(Self {
             name: text("manager")?.unwrap_or_default(),
@@ -93,7 +93,7 @@ impl Manager {
         })
     }
 
-    fn write(&self) -> Value {
+    fn to_entry(&self) -> Value {
         let mut entry = json!({
             "apiVersion": self.api_version,
             "fieldsType": "FieldsV1",
@@ -111,7 +111,7 @@ impl Manager {
     }
 
     /// The order that an API server writes entries in: operation, time in seconds, name, version, subresource.
-    fn written_order(&self, other: &Self) -> Ordering {
+    fn serialization_order(&self, other: &Self) -> Ordering {
         let second = |manager: &Self| {
             let time = manager.time.as_deref().and_then(|time| time.parse::<jiff::Timestamp>().ok());
             time.map_or(0, |time| time.as_second())
@@ -127,35 +127,36 @@ impl Manager {
 
 /// Reads `metadata.managedFields`; an object without any has no managers. Entries that are the same manager's are
 /// folded into one, the last one standing, as an API server reads them.
-pub fn managers(object: &Object) -> Result<Vec<Manager>, MalformedManagers> {
+pub fn managers(object: &Object) -> Result<Vec<FieldManager>, ManagedFieldsError> {
     read_managers(object.value())
 }
 
-pub(super) fn read_managers(object: &Value) -> Result<Vec<Manager>, MalformedManagers> {
+pub(super) fn read_managers(object: &Value) -> Result<Vec<FieldManager>, ManagedFieldsError> {
     let entries = match object.pointer("/metadata/managedFields") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(entries)) => entries,
         Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
-            return Err(MalformedManagers { entry: None, reason: "not a list".to_owned() });
+            return Err(ManagedFieldsError { entry: None, reason: "not a list".to_owned() });
         }
     };
-    let mut found: Vec<Manager> = Vec::with_capacity(entries.len());
+    let mut found: Vec<FieldManager> = Vec::with_capacity(entries.len());
     for (index, entry) in entries.iter().enumerate() {
-        let manager = Manager::read(entry).map_err(|reason| MalformedManagers { entry: Some(index), reason })?;
+        let manager =
+            FieldManager::from_entry(entry).map_err(|reason| ManagedFieldsError { entry: Some(index), reason })?;
         found.retain(|other| other.identity() != manager.identity());
         found.push(manager);
     }
     Ok(found)
 }
 
-pub(super) fn write_managers(mut managers: Vec<Manager>) -> Value {
-    managers.sort_by(Manager::written_order);
-    managers.iter().map(Manager::write).collect()
+pub(super) fn write_managers(mut managers: Vec<FieldManager>) -> Value {
+    managers.sort_by(FieldManager::serialization_order);
+    managers.iter().map(FieldManager::to_entry).collect()
 }
 
 /// The names of the managers that own a field: itself, parts of it, or something atomic that it is part of. Sorted.
-pub fn owner_of<'a>(managers: &'a [Manager], path: &FieldPath) -> Vec<&'a str> {
-    let owners = managers.iter().filter(|manager| manager.fields.touches(path));
+pub fn owners_of<'a>(managers: &'a [FieldManager], path: &FieldPath) -> Vec<&'a str> {
+    let owners = managers.iter().filter(|manager| manager.fields.overlaps(path));
     let mut names: Vec<&str> = owners.map(|manager| manager.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();

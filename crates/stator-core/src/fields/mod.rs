@@ -2,41 +2,41 @@
 //!
 //! A Kubernetes API server remembers for every field of an object who set it (`metadata.managedFields`), and merges what
 //! is applied by that record. This room does the same without a server: the embedded cluster stores objects through
-//! [`apply`] and [`update`], and the plan reads owners and differences with [`managers`], [`owner_of`] and [`diff`].
+//! [`apply`] and [`update`], and the plan reads owners and differences with [`managers`], [`owners_of`] and [`diff`].
 //!
-//! How fields merge follows from the kind's structural schema ([`schema_of`]): which lists are keyed, which containers
+//! How fields merge follows from the kind's structural schema ([`bundled_schema`]): which lists are keyed, which containers
 //! are atomic. [`validate`] judges an object as the schema and its rules do.
 
 mod apply;
-mod bundle;
+mod bundled_schemas;
 mod compare;
 mod defaults;
 mod diff;
+mod field_set;
 mod managers;
 mod merge;
-mod normal;
-mod owned;
+mod noop_apply;
+mod normalization;
+mod ownership;
 mod remove;
 mod schema;
-mod set;
-mod settled;
-mod typed;
-mod typing;
+mod type_ref;
+mod typecheck;
 mod validate;
 
-pub use apply::{ApplyFault, ApplyInput, ApplyResult, apply, serve, update};
-pub use bundle::{bundled, schema_of};
-pub use defaults::{default, default_merged, tidy_metadata};
-pub use diff::{Difference, diff};
-pub use managers::{MalformedManagers, Manager, Operation, managers, owner_of};
-pub use normal::{normalize, sort_keyed};
-pub use remove::restrict;
-pub use schema::Schema;
-pub use set::{FieldSet, MalformedFields};
-pub use settled::is_settled;
-pub use typed::same;
-pub use typing::{TypingFault, TypingFaultKind, typing_faults, undeclared};
-pub use validate::{validate, validate_form};
+pub use apply::{ApplyError, ApplyInput, ApplyResult, apply, apply_as_api_server, update};
+pub use bundled_schemas::{bundled_kinds, bundled_schema};
+pub use defaults::{apply_defaults, apply_defaults_after_merge, tidy_metadata};
+pub use diff::{FieldDifference, diff};
+pub use field_set::{FieldSet, FieldsV1Error};
+pub use managers::{FieldManager, ManagedFieldsError, ManagerOperation, managers, owners_of};
+pub use noop_apply::is_noop_apply;
+pub use normalization::{normalize, sort_keyed_lists};
+pub use remove::restrict_to;
+pub use schema::StructuralSchema;
+pub use type_ref::values_equal;
+pub use typecheck::{TypingError, TypingErrorKind, typing_errors, undeclared_fields};
+pub use validate::{validate, validate_structure};
 
 #[cfg(test)]
 mod tests;

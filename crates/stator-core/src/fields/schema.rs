@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
 /// The structural schema of one kind at one version.
-pub struct Schema {
+pub struct StructuralSchema {
     /// `group/version`, or the version alone for the core group.
     pub api_version: String,
     /// The kind.
@@ -14,7 +14,7 @@ pub struct Schema {
     pub status_subresource: bool,
     /// True for a kind that an API server keeps as a type of its own: no `null` and no empty list outlives that.
     pub(super) builtin: bool,
-    pub(super) root: Node,
+    pub(super) root: SchemaNode,
 }
 
 /// The JSON type that a schema asks for.
@@ -31,7 +31,7 @@ pub(super) enum JsonType {
 }
 
 impl JsonType {
-    pub(super) fn name(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Any => "any",
             Self::Object => "object",
@@ -64,12 +64,12 @@ pub(super) struct CelRule {
 }
 
 /// A pattern, compiled on first use.
-pub(super) struct Pattern {
+pub(super) struct SchemaPattern {
     pub(super) text: String,
     compiled: OnceLock<Option<regex::Regex>>,
 }
 
-impl Pattern {
+impl SchemaPattern {
     /// `None` when the pattern itself is no regular expression.
     pub(super) fn regex(&self) -> Option<&regex::Regex> {
         self.compiled.get_or_init(|| regex::Regex::new(&self.text).ok()).as_ref()
@@ -77,20 +77,20 @@ impl Pattern {
 }
 
 /// One level of a schema.
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     pub(super) kind: JsonType,
     pub(super) int_or_string: bool,
     pub(super) nullable: bool,
     pub(super) embedded: bool,
-    pub(super) properties: BTreeMap<String, Node>,
-    pub(super) additional: Option<Box<Node>>,
+    pub(super) properties: BTreeMap<String, SchemaNode>,
+    pub(super) additional: Option<Box<SchemaNode>>,
     /// Keys that are neither a property nor covered by `additional` are kept, and typed by what they hold.
     pub(super) open: bool,
-    pub(super) items: Option<Box<Node>>,
+    pub(super) items: Option<Box<SchemaNode>>,
     pub(super) list_type: ListType,
     pub(super) map_atomic: bool,
     pub(super) default: Option<Value>,
-    pub(super) limits: Option<Box<Limits>>,
+    pub(super) limits: Option<Box<ValueValidation>>,
     pub(super) rules: Vec<CelRule>,
     /// A quantity of a built-in kind, which the API server writes in its own way.
     pub(super) quantity: bool,
@@ -98,9 +98,9 @@ pub(super) struct Node {
 
 /// What a schema says beyond structure.
 #[derive(Default)]
-pub(super) struct Limits {
+pub(super) struct ValueValidation {
     pub(super) format: Option<String>,
-    pub(super) pattern: Option<Pattern>,
+    pub(super) pattern: Option<SchemaPattern>,
     pub(super) one_of_values: Vec<Value>,
     pub(super) required: Vec<String>,
     pub(super) minimum: Option<serde_json::Number>,
@@ -115,17 +115,17 @@ pub(super) struct Limits {
     pub(super) min_properties: Option<u64>,
     pub(super) max_properties: Option<u64>,
     pub(super) unique_items: bool,
-    pub(super) all_of: Vec<Node>,
-    pub(super) any_of: Vec<Node>,
-    pub(super) one_of: Vec<Node>,
-    pub(super) not: Option<Node>,
+    pub(super) all_of: Vec<SchemaNode>,
+    pub(super) any_of: Vec<SchemaNode>,
+    pub(super) one_of: Vec<SchemaNode>,
+    pub(super) not: Option<SchemaNode>,
 }
 
-impl Schema {
+impl StructuralSchema {
     /// Reads an `openAPIV3Schema`. Parts that are not understood are taken as absent, as an API server's own schema
     /// was checked before it got here.
     pub fn new(api_version: &str, kind: &str, schema: &Value, status_subresource: bool) -> Self {
-        let mut root = Node::parse(schema, false, 0);
+        let mut root = SchemaNode::parse(schema, false, 0);
         root.make_resource();
         Self {
             api_version: api_version.to_owned(),
@@ -140,7 +140,7 @@ impl Schema {
 /// Schemas nest a few dozen levels; a deeper one is cut there, so that reading it always ends.
 const MAX_SCHEMA_DEPTH: usize = 128;
 
-impl Node {
+impl SchemaNode {
     fn parse(schema: &Value, inherited_open: bool, depth: usize) -> Self {
         let flag = |name: &str| schema[name].as_bool().unwrap_or_default();
         // As in the published OpenAPI, the mark also opens every object below it.
@@ -158,14 +158,14 @@ impl Node {
             Some(_) | None => JsonType::Any,
         };
         let deep = depth >= MAX_SCHEMA_DEPTH;
-        let properties: BTreeMap<String, Node> = match schema["properties"].as_object() {
+        let properties: BTreeMap<String, SchemaNode> = match schema["properties"].as_object() {
             Some(map) if !deep => map.iter().map(|(name, value)| (name.clone(), child(value))).collect(),
             Some(_) | None => BTreeMap::new(),
         };
         let additional = schema.get("additionalProperties");
         let list_type = match schema["x-kubernetes-list-type"].as_str() {
             Some("set") => ListType::Set,
-            Some("map") => ListType::Map(texts(&schema["x-kubernetes-list-map-keys"])),
+            Some("map") => ListType::Map(string_items(&schema["x-kubernetes-list-map-keys"])),
             Some(_) | None => ListType::Atomic,
         };
         let open = match additional {
@@ -184,7 +184,7 @@ impl Node {
             list_type,
             map_atomic: schema["x-kubernetes-map-type"] == "atomic",
             default: schema.get("default").filter(|value| !value.is_null()).cloned(),
-            limits: (!deep).then(|| Limits::parse(schema, depth)).flatten().map(Box::new),
+            limits: (!deep).then(|| ValueValidation::parse(schema, depth)).flatten().map(Box::new),
             rules: rules.iter().filter_map(CelRule::parse).collect(),
             quantity: schema["format"] == "quantity",
             properties,
@@ -220,14 +220,14 @@ impl CelRule {
     }
 }
 
-impl Limits {
+impl ValueValidation {
     fn parse(schema: &Value, depth: usize) -> Option<Self> {
         let number = |name: &str| schema[name].as_u64();
         let flag = |name: &str| schema[name].as_bool().unwrap_or_default();
         // Below `allOf` and its like only values are judged; structure is the outer schema's, so nothing is closed.
-        let list = |name: &str| -> Vec<Node> {
+        let list = |name: &str| -> Vec<SchemaNode> {
             let list = schema[name].as_array().map_or(&[][..], Vec::as_slice);
-            list.iter().map(|value| Node::parse(value, true, depth + 1)).collect()
+            list.iter().map(|value| SchemaNode::parse(value, true, depth + 1)).collect()
         };
         const KEYWORDS: &[&str] = &[
             "format",
@@ -256,9 +256,9 @@ impl Limits {
             format: schema["format"].as_str().map(str::to_owned),
             pattern: schema["pattern"]
                 .as_str()
-                .map(|text| Pattern { text: text.to_owned(), compiled: OnceLock::new() }),
+                .map(|text| SchemaPattern { text: text.to_owned(), compiled: OnceLock::new() }),
             one_of_values: schema["enum"].as_array().cloned().unwrap_or_default(),
-            required: texts(&schema["required"]),
+            required: string_items(&schema["required"]),
             minimum: schema["minimum"].as_number().cloned(),
             maximum: schema["maximum"].as_number().cloned(),
             exclusive_minimum: flag("exclusiveMinimum"),
@@ -274,12 +274,12 @@ impl Limits {
             all_of: list("allOf"),
             any_of: list("anyOf"),
             one_of: list("oneOf"),
-            not: schema.get("not").filter(|not| not.is_object()).map(|not| Node::parse(not, true, depth + 1)),
+            not: schema.get("not").filter(|not| not.is_object()).map(|not| SchemaNode::parse(not, true, depth + 1)),
         })
     }
 }
 
-fn texts(value: &Value) -> Vec<String> {
+fn string_items(value: &Value) -> Vec<String> {
     let list = value.as_array().map_or(&[][..], Vec::as_slice);
     list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }

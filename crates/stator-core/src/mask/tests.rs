@@ -23,7 +23,7 @@ fn container(secret: &str) -> Value {
 #[test]
 fn a_secret_is_hidden_wherever_it_is_written_out_and_nothing_else_is() {
     let mut value = container("s3cr3t-Value");
-    one(&mut value);
+    redact_value(&mut value);
     insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap(), @r#"
     {
       "args": [
@@ -90,23 +90,23 @@ fn a_change_of_a_secret_shows_as_a_change_and_an_unchanged_one_does_not() {
     let variable = |value: &str| json!({"env": [{"name": "HF_TOKEN", "value": value}, {"name": "A", "value": "1"}]});
     let mut old = variable("one");
     let mut new = variable("two");
-    both(None, &mut old, &mut new);
-    assert_eq!((old, new), (variable(BEFORE), variable(AFTER)));
+    redact_change(None, &mut old, &mut new);
+    assert_eq!((old, new), (variable(HIDDEN_BEFORE), variable(HIDDEN_AFTER)));
 
     let mut old = variable("one");
     let mut new = json!({"env": [{"name": "NEW", "value": "1"}, {"name": "HF_TOKEN", "value": "one"}]});
-    both(None, &mut old, &mut new);
+    redact_change(None, &mut old, &mut new);
     assert_eq!(old, variable(HIDDEN));
     assert_eq!(new.pointer("/env/1/value"), Some(&json!(HIDDEN)));
 
     let mut old = json!(["--api-key=one"]);
     let mut new = json!(["--api-key=two"]);
-    both(None, &mut old, &mut new);
+    redact_change(None, &mut old, &mut new);
     assert_eq!((old, new), (json!(["--api-key=*** (before)"]), json!(["--api-key=*** (after)"])));
 
     let (mut old, mut new) = (Value::Null, json!("abc"));
-    both(Some("HF_TOKEN"), &mut old, &mut new);
-    assert_eq!((old, new), (Value::Null, json!(AFTER)));
+    redact_change(Some("HF_TOKEN"), &mut old, &mut new);
+    assert_eq!((old, new), (Value::Null, json!(HIDDEN_AFTER)));
 }
 
 #[test]
@@ -131,12 +131,15 @@ fn names_of_secrets_are_told_from_names_about_them() {
 #[test]
 fn a_refusal_that_quotes_the_value_is_told_without_it() {
     let said = r#"env[0].value: Invalid value: "s3cr3t-Value": must be upper case"#;
-    assert_eq!(message(said, &container("s3cr3t-Value")), r#"env[0].value: Invalid value: "***": must be upper case"#);
+    assert_eq!(
+        redact_message(said, &container("s3cr3t-Value")),
+        r#"env[0].value: Invalid value: "***": must be upper case"#
+    );
 }
 
 #[test]
 fn a_quoted_line_keeps_its_columns() {
-    let shown = |line: &str| source_line(line);
+    let shown = |line: &str| redact_source_line(line);
     assert_eq!(shown("    HF_TOKEN: hf_abc  # mine"), "    HF_TOKEN: ******  # mine");
     assert_eq!(shown(r#"  env: {API_TOKEN: "a, b", LOG: x}"#), r#"  env: {API_TOKEN: ******, LOG: x}"#);
     assert_eq!(shown("  env: {API_TOKEN: {secret: hf, key: token}}"), "  env: {API_TOKEN: {secret: hf, key: token}}");
@@ -150,14 +153,14 @@ proptest! {
     #[test]
     fn whatever_the_secret_is_it_is_not_shown(old in "[A-Za-z0-9]{8,20}Z", new in "[A-Za-z0-9]{8,20}Z") {
         let (mut before, mut after) = (container(&old), container(&new));
-        both(None, &mut before, &mut after);
+        redact_change(None, &mut before, &mut after);
         let shown = format!("{before} {after}");
         prop_assert!(!shown.contains(&old) && !shown.contains(&new), "{shown}");
     }
 
     #[test]
     fn any_text_is_looked_at_without_a_panic(whole in any::<String>(), line in any::<String>()) {
-        let _ = text(&whole);
-        prop_assert_eq!(source_line(&line).chars().count(), line.chars().count());
+        let _ = redact_text(&whole);
+        prop_assert_eq!(redact_source_line(&line).chars().count(), line.chars().count());
     }
 }

@@ -5,7 +5,7 @@
 mod path;
 mod quantity;
 
-pub use path::{FieldPath, KeyValue, NotAPath, Segment};
+pub use path::{FieldPath, KeyValue, ParseFieldPathError, PathSegment};
 pub use quantity::Quantity;
 
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ pub struct ObjectIdentity {
 
 /// Why a JSON value is not a Kubernetes object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MalformedObject {
+pub enum MalformedObjectError {
     /// The value is not a map.
     #[error("an object must be a map, found {0}")]
     NotAMap(&'static str),
@@ -101,9 +101,9 @@ pub struct Object(Value);
 
 impl Object {
     /// Takes a JSON value, checking the four fields that identify an object.
-    pub fn from_value(value: Value) -> Result<Self, MalformedObject> {
+    pub fn from_value(value: Value) -> Result<Self, MalformedObjectError> {
         if !value.is_object() {
-            return Err(MalformedObject::NotAMap(json_type(&value)));
+            return Err(MalformedObjectError::NotAMap(json_type(&value)));
         }
         for (pointer, name) in [
             ("/apiVersion", "apiVersion"),
@@ -113,7 +113,7 @@ impl Object {
         ] {
             match value.pointer(pointer).and_then(Value::as_str) {
                 Some(text) if !text.is_empty() => {}
-                Some(_) | None => return Err(MalformedObject::Missing(name)),
+                Some(_) | None => return Err(MalformedObjectError::Missing(name)),
             }
         }
         Ok(Self(value))
@@ -121,7 +121,7 @@ impl Object {
 
     /// The object's name in a cluster.
     pub fn reference(&self) -> ObjectRef {
-        let text = |pointer: &str| self.text(pointer).unwrap_or_default().to_owned();
+        let text = |pointer: &str| self.str_at(pointer).unwrap_or_default().to_owned();
         ObjectRef {
             api_version: text("/apiVersion"),
             kind: text("/kind"),
@@ -141,7 +141,7 @@ impl Object {
     }
 
     /// Replaces the JSON, keeping the guarantee of [`Object::from_value`].
-    pub fn map(self, change: impl FnOnce(Value) -> Value) -> Result<Self, MalformedObject> {
+    pub fn map(self, change: impl FnOnce(Value) -> Value) -> Result<Self, MalformedObjectError> {
         Self::from_value(change(self.0))
     }
 
@@ -156,38 +156,38 @@ impl Object {
     }
 
     /// A string at a JSON pointer (`/metadata/uid`).
-    pub fn text(&self, pointer: &str) -> Option<&str> {
+    pub fn str_at(&self, pointer: &str) -> Option<&str> {
         self.0.pointer(pointer).and_then(Value::as_str)
     }
 
     /// `kind`.
     pub fn kind(&self) -> &str {
-        self.text("/kind").unwrap_or_default()
+        self.str_at("/kind").unwrap_or_default()
     }
 
     /// `apiVersion`.
     pub fn api_version(&self) -> &str {
-        self.text("/apiVersion").unwrap_or_default()
+        self.str_at("/apiVersion").unwrap_or_default()
     }
 
     /// `metadata.name`.
     pub fn name(&self) -> &str {
-        self.text("/metadata/name").unwrap_or_default()
+        self.str_at("/metadata/name").unwrap_or_default()
     }
 
     /// `metadata.namespace`.
     pub fn namespace(&self) -> &str {
-        self.text("/metadata/namespace").unwrap_or_default()
+        self.str_at("/metadata/namespace").unwrap_or_default()
     }
 
     /// `metadata.uid`, which a cluster gives on create.
     pub fn uid(&self) -> Option<&str> {
-        self.text("/metadata/uid")
+        self.str_at("/metadata/uid")
     }
 
     /// `metadata.resourceVersion`, opaque, changed by every write.
     pub fn resource_version(&self) -> Option<&str> {
-        self.text("/metadata/resourceVersion")
+        self.str_at("/metadata/resourceVersion")
     }
 
     /// `metadata.generation`, raised by every change outside metadata and status.
@@ -197,7 +197,7 @@ impl Object {
 
     /// True while the object waits for its finalizers.
     pub fn is_deleting(&self) -> bool {
-        self.text("/metadata/deletionTimestamp").is_some()
+        self.str_at("/metadata/deletionTimestamp").is_some()
     }
 
     /// `metadata.finalizers`.

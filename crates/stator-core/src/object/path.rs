@@ -7,7 +7,7 @@ use std::fmt;
 
 /// One step of a path, as server-side apply knows them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Segment {
+pub enum PathSegment {
     /// A field of a map: `.replicas`.
     Field(String),
     /// An item of a list-map, by its keys: `[name=decode]`. Values are JSON text of the key.
@@ -47,7 +47,7 @@ impl fmt::Display for KeyValue {
 
 /// A path into an object: `spec.components[name=decode].replicas`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FieldPath(pub Vec<Segment>);
+pub struct FieldPath(pub Vec<PathSegment>);
 
 impl FieldPath {
     /// The empty path: the object itself.
@@ -56,13 +56,13 @@ impl FieldPath {
     }
 
     /// A path of plain fields.
-    pub fn of<S: Into<String>>(fields: impl IntoIterator<Item = S>) -> Self {
-        Self(fields.into_iter().map(|field| Segment::Field(field.into())).collect())
+    pub fn from_fields<S: Into<String>>(fields: impl IntoIterator<Item = S>) -> Self {
+        Self(fields.into_iter().map(|field| PathSegment::Field(field.into())).collect())
     }
 
     /// This path with one more step.
     #[must_use]
-    pub fn join(&self, segment: Segment) -> Self {
+    pub fn join(&self, segment: PathSegment) -> Self {
         let mut steps = self.0.clone();
         steps.push(segment);
         Self(steps)
@@ -71,7 +71,7 @@ impl FieldPath {
     /// This path with one more field.
     #[must_use]
     pub fn field(&self, name: impl Into<String>) -> Self {
-        self.join(Segment::Field(name.into()))
+        self.join(PathSegment::Field(name.into()))
     }
 
     /// True when `self` is `other` or lies below it.
@@ -82,8 +82,8 @@ impl FieldPath {
     /// The name of the last step, when that is a field.
     pub fn last_field(&self) -> Option<&str> {
         match self.0.last() {
-            Some(Segment::Field(name)) => Some(name),
-            Some(Segment::Key(_) | Segment::Item(_) | Segment::Index(_)) | None => None,
+            Some(PathSegment::Field(name)) => Some(name),
+            Some(PathSegment::Key(_) | PathSegment::Item(_) | PathSegment::Index(_)) | None => None,
         }
     }
 }
@@ -91,60 +91,60 @@ impl FieldPath {
 /// A text that is no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a path: write names after dots, items by key as `[name=main]`, names with dots as `[\"a.b/c\"]`")]
-pub struct NotAPath;
+pub struct ParseFieldPathError;
 
 impl std::str::FromStr for FieldPath {
-    type Err = NotAPath;
+    type Err = ParseFieldPathError;
 
     /// Reads what [`fmt::Display`] prints. The value of a key is text unless it is a number.
-    fn from_str(text: &str) -> Result<Self, NotAPath> {
+    fn from_str(text: &str) -> Result<Self, ParseFieldPathError> {
         let mut steps = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
             if let Some(inside) = rest.strip_prefix('[') {
-                let (step, tail) = bracket(inside).ok_or(NotAPath)?;
+                let (step, tail) = parse_bracket(inside).ok_or(ParseFieldPathError)?;
                 steps.push(step);
                 rest = tail;
                 continue;
             }
             // The first name has no dot before it.
-            let name = if steps.is_empty() { rest } else { rest.strip_prefix('.').ok_or(NotAPath)? };
+            let name = if steps.is_empty() { rest } else { rest.strip_prefix('.').ok_or(ParseFieldPathError)? };
             let (name, tail) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
             if name.is_empty() || name.contains([']', '"']) {
-                return Err(NotAPath);
+                return Err(ParseFieldPathError);
             }
-            steps.push(Segment::Field(name.to_owned()));
+            steps.push(PathSegment::Field(name.to_owned()));
             rest = tail;
         }
-        if steps.is_empty() { Err(NotAPath) } else { Ok(Self(steps)) }
+        if steps.is_empty() { Err(ParseFieldPathError) } else { Ok(Self(steps)) }
     }
 }
 
 /// What stands between brackets, and what comes after them.
-fn bracket(inside: &str) -> Option<(Segment, &str)> {
+fn parse_bracket(inside: &str) -> Option<(PathSegment, &str)> {
     if inside.starts_with('"') {
         let mut values = serde_json::Deserializer::from_str(inside).into_iter::<String>();
         let name = values.next()?.ok()?;
         let tail = inside.get(values.byte_offset()..)?.strip_prefix(']')?;
-        return Some((Segment::Field(name), tail));
+        return Some((PathSegment::Field(name), tail));
     }
     let (content, tail) = inside.split_once(']')?;
     if let Ok(index) = content.parse::<usize>() {
-        return Some((Segment::Index(index), tail));
+        return Some((PathSegment::Index(index), tail));
     }
     let value = |text: &str| match text.parse::<i64>() {
         Ok(number) => KeyValue::new(&Value::from(number)),
         Err(_) => KeyValue::new(&Value::from(text)),
     };
     if let Some(item) = content.strip_prefix('=') {
-        return Some((Segment::Item(value(item)), tail));
+        return Some((PathSegment::Item(value(item)), tail));
     }
     let mut keys = BTreeMap::new();
     for pair in content.split(',') {
         let (name, text) = pair.split_once('=')?;
         keys.insert(name.to_owned(), value(text));
     }
-    Some((Segment::Key(keys), tail))
+    Some((PathSegment::Key(keys), tail))
 }
 
 impl FieldPath {
@@ -153,13 +153,13 @@ impl FieldPath {
         let Some((last, before)) = self.0.split_last() else { return false };
         let mut place = value;
         for step in before {
-            let Some(below) = step.below(place) else { return false };
+            let Some(below) = step.resolve_mut(place) else { return false };
             place = below;
         }
         match (last, place) {
-            (Segment::Field(name), Value::Object(map)) => map.remove(name).is_some(),
-            (Segment::Key(_) | Segment::Item(_) | Segment::Index(_), Value::Array(items)) => {
-                let found = items.iter().enumerate().position(|(index, item)| last.is(index, item));
+            (PathSegment::Field(name), Value::Object(map)) => map.remove(name).is_some(),
+            (PathSegment::Key(_) | PathSegment::Item(_) | PathSegment::Index(_), Value::Array(items)) => {
+                let found = items.iter().enumerate().position(|(index, item)| last.matches_item(index, item));
                 found.map(|index| items.remove(index)).is_some()
             }
             (_, _) => false,
@@ -167,9 +167,9 @@ impl FieldPath {
     }
 }
 
-impl Segment {
+impl PathSegment {
     /// Whether an item of a list is meant.
-    fn is(&self, position: usize, item: &Value) -> bool {
+    fn matches_item(&self, position: usize, item: &Value) -> bool {
         match self {
             // Texts that look like numbers are numbers in a path: compare as printed.
             Self::Key(keys) => keys.iter().all(|(name, wanted)| {
@@ -181,12 +181,12 @@ impl Segment {
         }
     }
 
-    fn below<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value> {
+    fn resolve_mut<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value> {
         match (self, value) {
             (Self::Field(name), Value::Object(map)) => map.get_mut(name),
             (Self::Key(_) | Self::Item(_) | Self::Index(_), Value::Array(items)) => {
                 let mut items = items.iter_mut().enumerate();
-                items.find(|(index, item)| self.is(*index, item)).map(|(_, item)| item)
+                items.find(|(index, item)| self.matches_item(*index, item)).map(|(_, item)| item)
             }
             (_, _) => None,
         }
@@ -198,17 +198,17 @@ impl fmt::Display for FieldPath {
         for (position, step) in self.0.iter().enumerate() {
             match step {
                 // A name with a dot or bracket is quoted, so that the path stays unambiguous.
-                Segment::Field(name) if name.contains(['.', '[', ']', '"']) => {
+                PathSegment::Field(name) if name.contains(['.', '[', ']', '"']) => {
                     write!(f, "[{}]", Value::String(name.clone()))?;
                 }
-                Segment::Field(name) if position == 0 => f.write_str(name)?,
-                Segment::Field(name) => write!(f, ".{name}")?,
-                Segment::Key(keys) => {
+                PathSegment::Field(name) if position == 0 => f.write_str(name)?,
+                PathSegment::Field(name) => write!(f, ".{name}")?,
+                PathSegment::Key(keys) => {
                     let text: Vec<String> = keys.iter().map(|(k, v)| format!("{k}={v}")).collect();
                     write!(f, "[{}]", text.join(","))?;
                 }
-                Segment::Item(value) => write!(f, "[={value}]")?,
-                Segment::Index(index) => write!(f, "[{index}]")?,
+                PathSegment::Item(value) => write!(f, "[={value}]")?,
+                PathSegment::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Quantity(i128);
 
 /// Billionths in one.
-const UNIT: i128 = 1_000_000_000;
+const NANOS_PER_UNIT: i128 = 1_000_000_000;
 
 impl Quantity {
     /// Reads `500m`, `1.5Gi`, `2`, `1e3`. What is finer than a billionth is rounded up, as Kubernetes does. `None` for
@@ -27,7 +27,7 @@ impl Quantity {
         }
         let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
         let places = u32::try_from(fraction.len()).ok()?;
-        let (times, tenths) = factor(suffix)?;
+        let (times, tenths) = suffix_multiplier(suffix)?;
         // digits × times × 10^tenths × 10^9 / 10^places
         let shift = tenths.checked_add(9)?.checked_sub(i32::try_from(places).ok()?)?;
         let scaled = digits.checked_mul(times)?;
@@ -42,7 +42,7 @@ impl Quantity {
     }
 
     /// The quantity that a field holds, written as text or as a number.
-    pub fn of(value: &Value) -> Option<Self> {
+    pub fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Self::parse(text),
             Value::Number(number) => Self::parse(&number.to_string()),
@@ -55,10 +55,11 @@ impl Quantity {
     pub fn canonical(text: &str) -> Option<String> {
         let value = Self::parse(text)?;
         let suffix = text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '+' | '-'));
-        let binary =
-            suffix.ends_with('i') && value.0 % UNIT == 0 && value.0.unsigned_abs() >= 1024 * UNIT.unsigned_abs();
+        let binary = suffix.ends_with('i')
+            && value.0 % NANOS_PER_UNIT == 0
+            && value.0.unsigned_abs() >= 1024 * NANOS_PER_UNIT.unsigned_abs();
         if binary {
-            let mut whole = value.0 / UNIT;
+            let mut whole = value.0 / NANOS_PER_UNIT;
             let mut chosen = "";
             for suffix in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
                 if whole % 1024 != 0 || whole == 0 {
@@ -85,8 +86,8 @@ impl Quantity {
     }
 
     /// The quantity as a whole number, when it is one.
-    pub fn whole(self) -> Option<i64> {
-        (self.0 % UNIT == 0).then(|| i64::try_from(self.0 / UNIT).ok()).flatten()
+    pub fn to_integer(self) -> Option<i64> {
+        (self.0 % NANOS_PER_UNIT == 0).then(|| i64::try_from(self.0 / NANOS_PER_UNIT).ok()).flatten()
     }
 }
 
@@ -107,7 +108,7 @@ impl fmt::Display for Quantity {
 }
 
 /// What a suffix multiplies by: a factor, and a power of ten.
-fn factor(suffix: &str) -> Option<(i128, i32)> {
+fn suffix_multiplier(suffix: &str) -> Option<(i128, i32)> {
     Some(match suffix {
         "" => (1, 0),
         "n" => (1, -9),
@@ -144,8 +145,8 @@ mod tests {
         }
         assert!(parse("1Gi") > parse("1G"));
         assert!(parse("-1Gi") < parse("0"));
-        assert_eq!(parse("2k").whole(), Some(2000));
-        assert_eq!(parse("500m").whole(), None);
+        assert_eq!(parse("2k").to_integer(), Some(2000));
+        assert_eq!(parse("500m").to_integer(), None);
     }
 
     #[test]

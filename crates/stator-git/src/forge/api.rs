@@ -4,17 +4,17 @@ use std::future::Future;
 use std::time::Duration;
 
 /// A git host's API, for one repository. Every call has a deadline of its own; none of them retries, as only the caller
-/// knows what may wait and what has been overtaken: see [`ForgeError::retry`].
-pub trait Forge: Send + Sync {
+/// knows what may wait and what has been overtaken: see [`ForgeError::retry_advice`].
+pub trait ForgeApi: Send + Sync {
     /// What to call it in one line: `GitHub, team/models`.
     fn describe(&self) -> String;
 
     /// How much it takes.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> ForgeLimits;
 
-    /// A status as the host gives it back, for comparing with [`Forge::statuses`]: its context and description cut to
+    /// A status as the host gives it back, for comparing with [`ForgeApi::list_statuses`]: its context and description cut to
     /// the limits, and its state where the host has no other word for it.
-    fn shown(&self, commit: &str, status: &CommitStatus) -> CommitStatus {
+    fn normalize_status(&self, commit: &str, status: &CommitStatus) -> CommitStatus {
         let _ = commit;
         status.clone()
     }
@@ -23,40 +23,48 @@ pub trait Forge: Send + Sync {
     fn set_status(&self, commit: &str, status: &CommitStatus) -> impl Future<Output = Result<(), ForgeError>> + Send;
 
     /// The newest status of every context of a commit that begins with `prefix`, sorted by context.
-    fn statuses(
+    fn list_statuses(
         &self,
         commit: &str,
         prefix: &str,
     ) -> impl Future<Output = Result<Vec<CommitStatus>, ForgeError>> + Send;
 
     /// All open pull requests onto a branch, whatever their number, sorted by number.
-    fn open_pull_requests(&self, base: &str) -> impl Future<Output = Result<Vec<PullRequest>, ForgeError>> + Send;
+    fn list_open_pull_requests(&self, base: &str) -> impl Future<Output = Result<Vec<PullRequest>, ForgeError>> + Send;
 
     /// One pull request.
     fn pull_request(&self, number: u64) -> impl Future<Output = Result<PullRequest, ForgeError>> + Send;
 
     /// The comments on a pull request that stator's own account wrote, oldest first. Others' are left out: anybody can
     /// write a marker.
-    fn own_comments(&self, number: u64) -> impl Future<Output = Result<Vec<Comment>, ForgeError>> + Send;
-
-    /// Writes a comment.
-    fn add_comment(&self, number: u64, body: &str) -> impl Future<Output = Result<Comment, ForgeError>> + Send;
-
-    /// Puts another text in the place of a comment's.
-    fn edit_comment(
+    fn list_own_comments(
         &self,
         number: u64,
-        comment: &Comment,
+    ) -> impl Future<Output = Result<Vec<PullRequestComment>, ForgeError>> + Send;
+
+    /// Writes a comment.
+    fn create_comment(
+        &self,
+        number: u64,
         body: &str,
-    ) -> impl Future<Output = Result<Comment, ForgeError>> + Send;
+    ) -> impl Future<Output = Result<PullRequestComment, ForgeError>> + Send;
+
+    /// Puts another text in the place of a comment's.
+    fn update_comment(
+        &self,
+        number: u64,
+        comment: &PullRequestComment,
+        body: &str,
+    ) -> impl Future<Output = Result<PullRequestComment, ForgeError>> + Send;
 
     /// Opens a pull request between two branches of the repository.
-    fn add_pull_request(&self, new: &NewPullRequest) -> impl Future<Output = Result<PullRequest, ForgeError>> + Send;
+    fn create_pull_request(&self, new: &NewPullRequest)
+    -> impl Future<Output = Result<PullRequest, ForgeError>> + Send;
 }
 
 /// How much a host takes. What is longer is cut before it is sent, with a mark that it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ForgeLimits {
     /// Characters of a status' description.
     pub description: usize,
     /// Bytes, and UTF-16 units, of a comment: neither may be more.
@@ -128,7 +136,7 @@ pub enum PullRequestState {
 
 /// A comment on a pull request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Comment {
+pub struct PullRequestComment {
     /// The host's name for it, with what else an edit needs (a thread, a version).
     pub id: String,
     /// Its text.
@@ -245,7 +253,7 @@ pub enum ForgeError {
 
 /// What to do after a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryAdvice {
     /// Again, after at least this long, with jitter.
     After(Duration),
     /// Again, with growing pauses.
@@ -256,21 +264,21 @@ pub enum Retry {
 
 impl ForgeError {
     /// Whether asking again may help.
-    pub fn retry(&self) -> Retry {
+    pub fn retry_advice(&self) -> RetryAdvice {
         match self {
             Self::RateLimited { after: Some(after), .. } | Self::Unavailable { after: Some(after), .. } => {
-                Retry::After(*after)
+                RetryAdvice::After(*after)
             }
             // GitHub's secondary limits come without a number; it asks for at least a minute.
-            Self::RateLimited { after: None, .. } => Retry::After(Duration::from_secs(60)),
-            Self::Unavailable { after: None, .. } | Self::Conflict { .. } | Self::NotFound { .. } => Retry::Soon,
+            Self::RateLimited { after: None, .. } => RetryAdvice::After(Duration::from_secs(60)),
+            Self::Unavailable { after: None, .. } | Self::Conflict { .. } | Self::NotFound { .. } => RetryAdvice::Soon,
             Self::Misconfigured { .. }
             | Self::Unauthorized { .. }
             | Self::Forbidden { .. }
             | Self::Closed { .. }
             | Self::Full { .. }
             | Self::Invalid { .. }
-            | Self::Unreadable { .. } => Retry::Never,
+            | Self::Unreadable { .. } => RetryAdvice::Never,
         }
     }
 

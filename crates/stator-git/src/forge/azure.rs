@@ -1,26 +1,27 @@
 //! Azure DevOps.
 
 use super::api::{
-    Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState, StatusState,
+    CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
+    StatusState,
 };
-use super::client::{Client, Login, Request};
-use super::{Http, MOST, text};
+use super::client::{ForgeAuth, ForgeClient, ForgeRequest};
+use super::{ForgeHttp, MAX_LISTED, status_text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use tokio::sync::OnceCell;
 
 /// The version of the API that is meant.
-const VERSION: &str = "7.1";
+const API_VERSION: &str = "7.1";
 /// How many of a page.
-const PAGE: usize = 100;
-const LIMITS: Limits = Limits { description: 255, comment: 150_000, html: true };
+const PAGE_SIZE: usize = 100;
+const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 150_000, html: true };
 /// How many pull requests' heads are remembered.
-const KEPT: usize = 20_000;
+const MAX_REMEMBERED_HEADS: usize = 20_000;
 
 /// A repository at Azure DevOps.
-pub struct Azure {
-    client: Client,
+pub struct AzureDevOps {
+    client: ForgeClient,
     project: String,
     name: String,
     account: OnceCell<String>,
@@ -31,25 +32,25 @@ pub struct Azure {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
-    state: State,
+struct AzureStatus {
+    state: AzureStatusState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     target_url: Option<String>,
-    context: Context,
+    context: AzureStatusContext,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Context {
+struct AzureStatusContext {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     genre: Option<String>,
 }
 
-impl Context {
+impl AzureStatusContext {
     /// The first part is the genre; the two are shown with a `/` between them.
-    fn of(context: &str) -> Self {
+    fn from_text(context: &str) -> Self {
         match context.split_once('/') {
             Some((genre, name)) if !genre.is_empty() && !name.is_empty() => {
                 Self { name: name.to_owned(), genre: Some(genre.to_owned()) }
@@ -58,7 +59,7 @@ impl Context {
         }
     }
 
-    fn whole(self) -> String {
+    fn full_name(self) -> String {
         match self.genre.filter(|genre| !genre.is_empty()) {
             Some(genre) => format!("{genre}/{}", self.name),
             None => self.name,
@@ -68,7 +69,7 @@ impl Context {
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum State {
+enum AzureStatusState {
     Pending,
     Succeeded,
     Failed,
@@ -79,7 +80,7 @@ enum State {
     NotSet,
 }
 
-impl From<StatusState> for State {
+impl From<StatusState> for AzureStatusState {
     fn from(state: StatusState) -> Self {
         match state {
             StatusState::Pending => Self::Pending,
@@ -90,38 +91,38 @@ impl From<StatusState> for State {
     }
 }
 
-impl From<State> for StatusState {
-    fn from(state: State) -> Self {
+impl From<AzureStatusState> for StatusState {
+    fn from(state: AzureStatusState) -> Self {
         match state {
-            State::Pending | State::NotSet => Self::Pending,
-            State::Succeeded | State::NotApplicable => Self::Success,
-            State::Failed => Self::Failure,
-            State::Error => Self::Error,
+            AzureStatusState::Pending | AzureStatusState::NotSet => Self::Pending,
+            AzureStatusState::Succeeded | AzureStatusState::NotApplicable => Self::Success,
+            AzureStatusState::Failed => Self::Failure,
+            AzureStatusState::Error => Self::Error,
         }
     }
 }
 
 #[derive(Deserialize)]
-struct All<T> {
+struct AzureList<T> {
     value: Vec<T>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Pull {
+struct AzurePullRequest {
     pull_request_id: u64,
     title: String,
-    status: PullStatus,
+    status: AzurePullRequestStatus,
     source_ref_name: String,
     target_ref_name: String,
     /// Missing while Azure has not looked at a new one yet.
-    last_merge_source_commit: Option<Commit>,
+    last_merge_source_commit: Option<AzureCommit>,
     fork_source: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum PullStatus {
+enum AzurePullRequestStatus {
     Active,
     Completed,
     #[serde(other)]
@@ -130,16 +131,16 @@ enum PullStatus {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Commit {
+struct AzureCommit {
     commit_id: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Thread {
+struct AzureThread {
     id: u64,
     #[serde(default)]
-    comments: Vec<Note>,
+    comments: Vec<AzureComment>,
     #[serde(default)]
     is_deleted: bool,
     /// Present for a thread on a line of the diff.
@@ -148,11 +149,11 @@ struct Thread {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Note {
+struct AzureComment {
     id: u64,
     #[serde(default)]
     content: String,
-    author: Option<User>,
+    author: Option<AzureUser>,
     #[serde(default)]
     comment_type: String,
     #[serde(default)]
@@ -160,39 +161,39 @@ struct Note {
 }
 
 #[derive(Deserialize)]
-struct User {
+struct AzureUser {
     id: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Connection {
-    authenticated_user: User,
+struct AzureConnectionData {
+    authenticated_user: AzureUser,
 }
 
 #[derive(Serialize)]
-struct NewThread<'a> {
-    comments: [NewNote<'a>; 1],
+struct NewAzureThread<'a> {
+    comments: [NewAzureComment<'a>; 1],
     /// Closed from the start, so that it never keeps a pull request from being completed.
     status: &'static str,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct NewNote<'a> {
+struct NewAzureComment<'a> {
     parent_comment_id: u64,
     content: &'a str,
     comment_type: &'static str,
 }
 
 #[derive(Serialize)]
-struct Content<'a> {
+struct AzureCommentUpdate<'a> {
     content: &'a str,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct NewPull<'a> {
+struct NewAzurePullRequest<'a> {
     title: &'a str,
     description: &'a str,
     source_ref_name: String,
@@ -200,13 +201,13 @@ struct NewPull<'a> {
 }
 
 /// `refs/heads/main` as `main`.
-fn branch(name: &str) -> String {
+fn branch_name(name: &str) -> String {
     name.strip_prefix("refs/heads/").unwrap_or(name).to_owned()
 }
 
-impl Azure {
-    pub(super) fn new(http: Http, place: super::address::Place, login: Login) -> Self {
-        let client = Client::new(http, place.api, login);
+impl AzureDevOps {
+    pub(super) fn new(http: ForgeHttp, place: super::endpoint::ForgeEndpoint, login: ForgeAuth) -> Self {
+        let client = ForgeClient::new(http, place.api, login);
         Self { client, project: place.owner, name: place.name, account: OnceCell::new(), heads: Mutex::default() }
     }
 
@@ -214,24 +215,24 @@ impl Azure {
         [[&self.project, "_apis", "git", "repositories", &self.name].as_slice(), rest].concat()
     }
 
-    fn get<'a>(&'a self, rest: &[&'a str]) -> Request<'a> {
-        self.client.get(self.path(rest)).query("api-version", VERSION)
+    fn get<'a>(&'a self, rest: &[&'a str]) -> ForgeRequest<'a> {
+        self.client.get(self.path(rest)).query("api-version", API_VERSION)
     }
 
-    fn post<'a>(&'a self, rest: &[&'a str]) -> Request<'a> {
-        self.client.post(self.path(rest)).query("api-version", VERSION)
+    fn post<'a>(&'a self, rest: &[&'a str]) -> ForgeRequest<'a> {
+        self.client.post(self.path(rest)).query("api-version", API_VERSION)
     }
 
-    async fn account(&self) -> Result<&str, ForgeError> {
+    async fn account_id(&self) -> Result<&str, ForgeError> {
         let asked = async {
             // Never left its preview, and is what Microsoft's own clients ask.
             let request = self.client.get(["_apis", "connectionData"]).query("api-version", "7.1-preview");
-            Ok(request.what("the token's account").json::<Connection>().await?.authenticated_user.id)
+            Ok(request.resource("the token's account").json::<AzureConnectionData>().await?.authenticated_user.id)
         };
         Ok(self.account.get_or_try_init(|| asked).await?.as_str())
     }
 
-    fn read(&self, pull: Pull) -> PullRequest {
+    fn read_pull_request(&self, pull: AzurePullRequest) -> PullRequest {
         let number = pull.pull_request_id;
         let fork = pull.fork_source.is_some();
         let mut url = self.client.api().clone();
@@ -240,13 +241,15 @@ impl Azure {
         }
         let head = pull.last_merge_source_commit.map(|commit| commit.commit_id).unwrap_or_default();
         let state = match pull.status {
-            PullStatus::Active => PullRequestState::Open,
-            PullStatus::Completed => PullRequestState::Merged,
-            PullStatus::Abandoned => PullRequestState::Closed,
+            AzurePullRequestStatus::Active => PullRequestState::Open,
+            AzurePullRequestStatus::Completed => PullRequestState::Merged,
+            AzurePullRequestStatus::Abandoned => PullRequestState::Closed,
         };
         if let Ok(mut heads) = self.heads.lock() {
             match state {
-                PullRequestState::Open if heads.len() < KEPT => drop(heads.insert(number, head.clone())),
+                PullRequestState::Open if heads.len() < MAX_REMEMBERED_HEADS => {
+                    drop(heads.insert(number, head.clone()))
+                }
                 PullRequestState::Open | PullRequestState::Merged | PullRequestState::Closed => {
                     drop(heads.remove(&number));
                 }
@@ -256,152 +259,165 @@ impl Azure {
             number,
             title: pull.title,
             state,
-            base: branch(&pull.target_ref_name),
+            base: branch_name(&pull.target_ref_name),
             head,
             // Azure has a ref of the merge, and none of the head.
             fetch: None,
-            branch: (!fork).then(|| branch(&pull.source_ref_name)),
+            branch: (!fork).then(|| branch_name(&pull.source_ref_name)),
             fork,
             url: url.into(),
         }
     }
 
-    fn brought_by(&self, commit: &str) -> Vec<u64> {
+    fn pull_requests_with_head(&self, commit: &str) -> Vec<u64> {
         let Ok(heads) = self.heads.lock() else { return Vec::new() };
         heads.iter().filter(|(_, head)| *head == commit).map(|(number, _)| *number).collect()
     }
 }
 
-impl Forge for Azure {
+impl ForgeApi for AzureDevOps {
     fn describe(&self) -> String {
         format!("Azure DevOps, {}/{}", self.project, self.name)
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> ForgeLimits {
         LIMITS
     }
 
-    fn shown(&self, _commit: &str, status: &CommitStatus) -> CommitStatus {
+    fn normalize_status(&self, _commit: &str, status: &CommitStatus) -> CommitStatus {
         CommitStatus {
-            context: text::context(&status.context),
+            context: status_text::normalize_context(&status.context),
             state: status.state,
-            description: text::cut(&status.description, LIMITS.description),
+            description: status_text::truncate_text(&status.description, LIMITS.description),
             target_url: status.target_url.clone(),
         }
     }
 
     async fn set_status(&self, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
-        let shown = self.shown(commit, status);
-        let body = Status {
+        let shown = self.normalize_status(commit, status);
+        let body = AzureStatus {
             state: shown.state.into(),
             description: Some(shown.description),
             target_url: shown.target_url,
-            context: Context::of(&shown.context),
+            context: AzureStatusContext::from_text(&shown.context),
         };
-        let what = super::commit(commit);
-        self.post(&["commits", commit, "statuses"]).body(&body).what(what).send().await?;
-        for number in self.brought_by(commit) {
+        let what = super::describe_commit(commit);
+        self.post(&["commits", commit, "statuses"]).body(&body).resource(what).send().await?;
+        for number in self.pull_requests_with_head(commit) {
             let id = number.to_string();
             let request = self.post(&["pullRequests", &id, "statuses"]).body(&body);
-            request.what(super::pull(number)).send().await?;
+            request.resource(super::describe_pull_request(number)).send().await?;
         }
         Ok(())
     }
 
-    async fn statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
+    async fn list_statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
         let mut found = Vec::new();
         loop {
             let request = self.get(&["commits", commit, "statuses"]).query("latestOnly", true);
-            let request = request.query("top", PAGE).query("skip", found.len()).what(super::commit(commit));
-            let page = request.json::<All<Status>>().await?.value;
-            let last = page.len() < PAGE;
+            let request =
+                request.query("top", PAGE_SIZE).query("skip", found.len()).resource(super::describe_commit(commit));
+            let page = request.json::<AzureList<AzureStatus>>().await?.value;
+            let last = page.len() < PAGE_SIZE;
             found.extend(page.into_iter().map(|one| CommitStatus {
-                context: one.context.whole(),
+                context: one.context.full_name(),
                 state: one.state.into(),
                 description: one.description.unwrap_or_default(),
                 target_url: one.target_url.filter(|url| !url.is_empty()),
             }));
             if last {
-                return Ok(super::newest(found, prefix));
+                return Ok(super::newest_statuses(found, prefix));
             }
-            if found.len() >= MOST {
-                return Err(self.client.too_many(MOST, "statuses of a commit"));
+            if found.len() >= MAX_LISTED {
+                return Err(self.client.too_many_error(MAX_LISTED, "statuses of a commit"));
             }
         }
     }
 
-    async fn open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
+    async fn list_open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
         let mut found: Vec<PullRequest> = Vec::new();
         loop {
             let request = self.get(&["pullrequests"]).query("searchCriteria.status", "active");
             let request = request.query("searchCriteria.targetRefName", format!("refs/heads/{base}"));
-            let request = request.query("$top", PAGE).query("$skip", found.len()).what("pull requests");
-            let page = request.json::<All<Pull>>().await?.value;
-            let last = page.len() < PAGE;
-            found.extend(page.into_iter().map(|pull| self.read(pull)));
+            let request = request.query("$top", PAGE_SIZE).query("$skip", found.len()).resource("pull requests");
+            let page = request.json::<AzureList<AzurePullRequest>>().await?.value;
+            let last = page.len() < PAGE_SIZE;
+            found.extend(page.into_iter().map(|pull| self.read_pull_request(pull)));
             if last {
-                return Ok(super::by_number(found, base));
+                return Ok(super::open_by_number(found, base));
             }
-            if found.len() >= MOST {
-                return Err(self.client.too_many(MOST, "open pull requests"));
+            if found.len() >= MAX_LISTED {
+                return Err(self.client.too_many_error(MAX_LISTED, "open pull requests"));
             }
         }
     }
 
     async fn pull_request(&self, number: u64) -> Result<PullRequest, ForgeError> {
         let id = number.to_string();
-        Ok(self.read(self.get(&["pullrequests", &id]).what(super::pull(number)).json().await?))
+        Ok(self.read_pull_request(
+            self.get(&["pullrequests", &id]).resource(super::describe_pull_request(number)).json().await?,
+        ))
     }
 
-    async fn own_comments(&self, number: u64) -> Result<Vec<Comment>, ForgeError> {
-        let account = self.account().await?.to_lowercase();
+    async fn list_own_comments(&self, number: u64) -> Result<Vec<PullRequestComment>, ForgeError> {
+        let account = self.account_id().await?.to_lowercase();
         let id = number.to_string();
         // All at once: this list has no pages.
-        let request = self.get(&["pullRequests", &id, "threads"]).what(super::pull(number));
-        let threads = request.json::<All<Thread>>().await?.value;
-        let mut found: Vec<(u64, Comment)> = Vec::new();
+        let request = self.get(&["pullRequests", &id, "threads"]).resource(super::describe_pull_request(number));
+        let threads = request.json::<AzureList<AzureThread>>().await?.value;
+        let mut found: Vec<(u64, PullRequestComment)> = Vec::new();
         for thread in threads.into_iter().filter(|thread| !thread.is_deleted && thread.thread_context.is_none()) {
             // What begins a thread; answers to others are not stator's to write.
             let Some(note) = thread.comments.into_iter().next() else { continue };
             let own = note.author.as_ref().is_some_and(|user| user.id.to_lowercase() == account);
             if own && !note.is_deleted && note.comment_type != "system" {
-                found.push((thread.id, Comment { id: format!("{}/{}", thread.id, note.id), body: note.content }));
+                found.push((
+                    thread.id,
+                    PullRequestComment { id: format!("{}/{}", thread.id, note.id), body: note.content },
+                ));
             }
         }
         Ok(super::oldest_first(found))
     }
 
-    async fn add_comment(&self, number: u64, body: &str) -> Result<Comment, ForgeError> {
+    async fn create_comment(&self, number: u64, body: &str) -> Result<PullRequestComment, ForgeError> {
         let id = number.to_string();
-        let new = NewThread {
-            comments: [NewNote { parent_comment_id: 0, content: body, comment_type: "text" }],
+        let new = NewAzureThread {
+            comments: [NewAzureComment { parent_comment_id: 0, content: body, comment_type: "text" }],
             status: "closed",
         };
-        let request = self.post(&["pullRequests", &id, "threads"]).body(&new).what(super::pull(number));
-        let thread: Thread = request.json().await?;
+        let request =
+            self.post(&["pullRequests", &id, "threads"]).body(&new).resource(super::describe_pull_request(number));
+        let thread: AzureThread = request.json().await?;
         let note = thread.comments.into_iter().next();
-        let note = note.ok_or_else(|| self.client.unreadable("the new thread has no comment"))?;
-        Ok(Comment { id: format!("{}/{}", thread.id, note.id), body: note.content })
+        let note = note.ok_or_else(|| self.client.unreadable_error("the new thread has no comment"))?;
+        Ok(PullRequestComment { id: format!("{}/{}", thread.id, note.id), body: note.content })
     }
 
-    async fn edit_comment(&self, number: u64, comment: &Comment, body: &str) -> Result<Comment, ForgeError> {
+    async fn update_comment(
+        &self,
+        number: u64,
+        comment: &PullRequestComment,
+        body: &str,
+    ) -> Result<PullRequestComment, ForgeError> {
         let parts = comment.id.split_once('/');
-        let (thread, id) = parts.ok_or_else(|| self.client.unreadable("the comment's id names no thread"))?;
+        let (thread, id) = parts.ok_or_else(|| self.client.unreadable_error("the comment's id names no thread"))?;
         let number_text = number.to_string();
         let path = self.path(&["pullRequests", &number_text, "threads", thread, "comments", id]);
-        let request = self.client.patch(path).query("api-version", VERSION).body(&Content { content: body });
-        let what = format!("comment {} on {}", comment.id, super::pull(number));
-        let note: Note = request.what(what).json().await?;
-        Ok(Comment { id: comment.id.clone(), body: note.content })
+        let request =
+            self.client.patch(path).query("api-version", API_VERSION).body(&AzureCommentUpdate { content: body });
+        let what = format!("comment {} on {}", comment.id, super::describe_pull_request(number));
+        let note: AzureComment = request.resource(what).json().await?;
+        Ok(PullRequestComment { id: comment.id.clone(), body: note.content })
     }
 
-    async fn add_pull_request(&self, new: &NewPullRequest) -> Result<PullRequest, ForgeError> {
-        let body = NewPull {
+    async fn create_pull_request(&self, new: &NewPullRequest) -> Result<PullRequest, ForgeError> {
+        let body = NewAzurePullRequest {
             title: &new.title,
             description: &new.body,
             source_ref_name: format!("refs/heads/{}", new.head),
             target_ref_name: format!("refs/heads/{}", new.base),
         };
-        Ok(self.read(self.post(&["pullrequests"]).body(&body).what("repository").json().await?))
+        Ok(self.read_pull_request(self.post(&["pullrequests"]).body(&body).resource("repository").json().await?))
     }
 }

@@ -1,10 +1,11 @@
 //! Bitbucket Cloud.
 
 use super::api::{
-    Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState, StatusState,
+    CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
+    StatusState,
 };
-use super::client::{Client, Login, Request};
-use super::{Http, MOST, text};
+use super::client::{ForgeAuth, ForgeClient, ForgeRequest};
+use super::{ForgeHttp, MAX_LISTED, status_text};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,17 +14,17 @@ use std::sync::Mutex;
 use tokio::sync::OnceCell;
 
 /// How many of a page; pull requests come fifty at most.
-const PAGE: usize = 100;
-const PULLS: usize = 50;
+const PAGE_SIZE: usize = 100;
+const PULL_REQUEST_PAGE_SIZE: usize = 50;
 /// No limit of comments is documented; 200 kB were taken, and more refused. HTML is shown as text.
-const LIMITS: Limits = Limits { description: 255, comment: 100_000, html: false };
+const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 100_000, html: false };
 /// How many short hashes are looked up at a time, and kept.
-const LOOKUPS: usize = 4;
-const KEPT: usize = 20_000;
+const MAX_PARALLEL_LOOKUPS: usize = 4;
+const MAX_CACHED_HASHES: usize = 20_000;
 
 /// A repository at Bitbucket Cloud.
 pub struct BitbucketCloud {
-    client: Client,
+    client: ForgeClient,
     workspace: String,
     slug: String,
     account: OnceCell<String>,
@@ -32,9 +33,9 @@ pub struct BitbucketCloud {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Status {
+struct BitbucketCloudStatus {
     key: String,
-    state: State,
+    state: BitbucketCloudBuildState,
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -45,14 +46,14 @@ struct Status {
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-enum State {
+enum BitbucketCloudBuildState {
     Inprogress,
     Successful,
     Failed,
     Stopped,
 }
 
-impl From<StatusState> for State {
+impl From<StatusState> for BitbucketCloudBuildState {
     fn from(state: StatusState) -> Self {
         match state {
             StatusState::Pending => Self::Inprogress,
@@ -62,37 +63,37 @@ impl From<StatusState> for State {
     }
 }
 
-impl From<State> for StatusState {
-    fn from(state: State) -> Self {
+impl From<BitbucketCloudBuildState> for StatusState {
+    fn from(state: BitbucketCloudBuildState) -> Self {
         match state {
-            State::Inprogress => Self::Pending,
-            State::Successful => Self::Success,
-            State::Failed => Self::Failure,
-            State::Stopped => Self::Error,
+            BitbucketCloudBuildState::Inprogress => Self::Pending,
+            BitbucketCloudBuildState::Successful => Self::Success,
+            BitbucketCloudBuildState::Failed => Self::Failure,
+            BitbucketCloudBuildState::Stopped => Self::Error,
         }
     }
 }
 
 #[derive(Deserialize)]
-struct Page<T> {
+struct BitbucketCloudPage<T> {
     values: Vec<T>,
     /// The address of the next page.
     next: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Pull {
+struct BitbucketCloudPullRequest {
     id: u64,
     title: String,
-    state: PullState,
-    source: Side,
-    destination: Side,
-    links: Links,
+    state: BitbucketCloudPullRequestState,
+    source: BitbucketCloudEndpoint,
+    destination: BitbucketCloudEndpoint,
+    links: BitbucketCloudLinks,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-enum PullState {
+enum BitbucketCloudPullRequestState {
     Open,
     Merged,
     /// Declined or superseded.
@@ -101,45 +102,45 @@ enum PullState {
 }
 
 #[derive(Deserialize)]
-struct Side {
-    branch: Branch,
+struct BitbucketCloudEndpoint {
+    branch: BitbucketCloudBranch,
     /// Null where the branch is gone.
-    commit: Option<Commit>,
+    commit: Option<BitbucketCloudCommit>,
     /// Null where the fork is gone.
-    repository: Option<Repository>,
+    repository: Option<BitbucketCloudRepository>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Branch {
+struct BitbucketCloudBranch {
     name: String,
 }
 
 #[derive(Deserialize)]
-struct Commit {
+struct BitbucketCloudCommit {
     hash: String,
 }
 
 #[derive(Deserialize)]
-struct Repository {
+struct BitbucketCloudRepository {
     full_name: String,
 }
 
 #[derive(Deserialize)]
-struct Links {
-    html: Link,
+struct BitbucketCloudLinks {
+    html: BitbucketCloudLink,
 }
 
 #[derive(Deserialize)]
-struct Link {
+struct BitbucketCloudLink {
     href: String,
 }
 
 #[derive(Deserialize)]
-struct Note {
+struct BitbucketCloudComment {
     id: u64,
     #[serde(default)]
-    content: Content,
-    user: Option<User>,
+    content: BitbucketCloudContent,
+    user: Option<BitbucketCloudUser>,
     #[serde(default)]
     deleted: bool,
     /// Present for a comment on a line of the diff.
@@ -147,53 +148,53 @@ struct Note {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct Content {
+struct BitbucketCloudContent {
     #[serde(default)]
     raw: String,
 }
 
 #[derive(Deserialize)]
-struct User {
+struct BitbucketCloudUser {
     uuid: String,
 }
 
 #[derive(Serialize)]
-struct NewNote<'a> {
-    content: NewContent<'a>,
+struct NewBitbucketCloudComment<'a> {
+    content: NewBitbucketCloudContent<'a>,
 }
 
 #[derive(Serialize)]
-struct NewContent<'a> {
+struct NewBitbucketCloudContent<'a> {
     raw: &'a str,
 }
 
 #[derive(Serialize)]
-struct NewPull<'a> {
+struct NewBitbucketCloudPullRequest<'a> {
     title: &'a str,
     description: &'a str,
-    source: NewSide<'a>,
-    destination: NewSide<'a>,
+    source: NewBitbucketCloudEndpoint<'a>,
+    destination: NewBitbucketCloudEndpoint<'a>,
 }
 
 #[derive(Serialize)]
-struct NewSide<'a> {
-    branch: NewBranch<'a>,
+struct NewBitbucketCloudEndpoint<'a> {
+    branch: NewBitbucketCloudBranch<'a>,
 }
 
 #[derive(Serialize)]
-struct NewBranch<'a> {
+struct NewBitbucketCloudBranch<'a> {
     name: &'a str,
 }
 
-impl From<Note> for Comment {
-    fn from(note: Note) -> Self {
+impl From<BitbucketCloudComment> for PullRequestComment {
+    fn from(note: BitbucketCloudComment) -> Self {
         Self { id: note.id.to_string(), body: note.content.raw }
     }
 }
 
 impl BitbucketCloud {
-    pub(super) fn new(http: Http, place: super::address::Place, login: Login) -> Self {
-        let client = Client::new(http, place.api, login);
+    pub(super) fn new(http: ForgeHttp, place: super::endpoint::ForgeEndpoint, login: ForgeAuth) -> Self {
+        let client = ForgeClient::new(http, place.api, login);
         Self { client, workspace: place.owner, slug: place.name, account: OnceCell::new(), hashes: Mutex::default() }
     }
 
@@ -201,50 +202,52 @@ impl BitbucketCloud {
         [["repositories", &self.workspace, &self.slug].as_slice(), rest].concat()
     }
 
-    async fn account(&self) -> Result<&str, ForgeError> {
+    async fn account_id(&self) -> Result<&str, ForgeError> {
         let asked = async {
-            let user: User = self.client.get(["user"]).what("the token's account").json().await?;
+            let user: BitbucketCloudUser = self.client.get(["user"]).resource("the token's account").json().await?;
             Ok(user.uuid)
         };
         Ok(self.account.get_or_try_init(|| asked).await?.as_str())
     }
 
     /// Every value of a list, page after page.
-    async fn all<T: DeserializeOwned>(
+    async fn list_all<T: DeserializeOwned>(
         &self,
-        first: Request<'_>,
+        first: ForgeRequest<'_>,
         what: &str,
         things: &str,
     ) -> Result<Vec<T>, ForgeError> {
-        let mut page: Page<T> = first.what(what).json().await?;
+        let mut page: BitbucketCloudPage<T> = first.resource(what).json().await?;
         let mut found = Vec::new();
         loop {
             let empty = page.values.is_empty();
             found.extend(page.values);
             match page.next {
-                Some(next) if !empty && found.len() < MOST => {
-                    page = self.client.follow(&next)?.what(what).json().await?;
+                Some(next) if !empty && found.len() < MAX_LISTED => {
+                    page = self.client.follow(&next)?.resource(what).json().await?;
                 }
-                Some(_) if !empty => return Err(self.client.too_many(MOST, things)),
+                Some(_) if !empty => return Err(self.client.too_many_error(MAX_LISTED, things)),
                 Some(_) | None => return Ok(found),
             }
         }
     }
 
     /// The pull request, with the whole hash of its newest commit where it is one of this repository.
-    async fn read(&self, pull: Pull) -> Result<PullRequest, ForgeError> {
-        let own = |side: &Side| side.repository.as_ref().map(|repository| repository.full_name.to_lowercase());
+    async fn read_pull_request(&self, pull: BitbucketCloudPullRequest) -> Result<PullRequest, ForgeError> {
+        let own = |side: &BitbucketCloudEndpoint| {
+            side.repository.as_ref().map(|repository| repository.full_name.to_lowercase())
+        };
         let fork = own(&pull.source).is_none() || own(&pull.source) != own(&pull.destination);
         let short = pull.source.commit.map(|commit| commit.hash).unwrap_or_default();
         // A fork's commits cannot be fetched from here, so nobody needs their whole names.
-        let head = if fork || short.is_empty() { short } else { self.whole(short).await? };
+        let head = if fork || short.is_empty() { short } else { self.full_hash(short).await? };
         Ok(PullRequest {
             number: pull.id,
             title: pull.title,
             state: match pull.state {
-                PullState::Open => PullRequestState::Open,
-                PullState::Merged => PullRequestState::Merged,
-                PullState::Closed => PullRequestState::Closed,
+                BitbucketCloudPullRequestState::Open => PullRequestState::Open,
+                BitbucketCloudPullRequestState::Merged => PullRequestState::Merged,
+                BitbucketCloudPullRequestState::Closed => PullRequestState::Closed,
             },
             base: pull.destination.branch.name,
             head,
@@ -256,22 +259,22 @@ impl BitbucketCloud {
     }
 
     /// Pull requests name commits by twelve characters. What was looked up once stays so.
-    async fn whole(&self, short: String) -> Result<String, ForgeError> {
+    async fn full_hash(&self, short: String) -> Result<String, ForgeError> {
         if short.len() >= 40 {
             return Ok(short);
         }
         if let Some(known) = self.hashes.lock().ok().and_then(|hashes| hashes.get(&short).cloned()) {
             return Ok(known);
         }
-        let request = self.client.get(self.path(&["commit", &short])).what(super::commit(&short));
-        let commit: Commit = match request.json().await {
+        let request = self.client.get(self.path(&["commit", &short])).resource(super::describe_commit(&short));
+        let commit: BitbucketCloudCommit = match request.json().await {
             Ok(commit) => commit,
             // Its branch went meanwhile. The short name says enough for a list.
             Err(ForgeError::NotFound { .. }) => return Ok(short),
             Err(error) => return Err(error),
         };
         if let Ok(mut hashes) = self.hashes.lock() {
-            if hashes.len() >= KEPT {
+            if hashes.len() >= MAX_CACHED_HASHES {
                 hashes.clear();
             }
             hashes.insert(short, commit.hash.clone());
@@ -280,106 +283,120 @@ impl BitbucketCloud {
     }
 
     /// A page of a commit; every status must lead somewhere.
-    fn page_of(&self, commit: &str) -> String {
+    fn commit_page_url(&self, commit: &str) -> String {
         format!("https://bitbucket.org/{}/{}/commits/{commit}", self.workspace, self.slug)
     }
 }
 
-impl Forge for BitbucketCloud {
+impl ForgeApi for BitbucketCloud {
     fn describe(&self) -> String {
         format!("Bitbucket, {}/{}", self.workspace, self.slug)
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> ForgeLimits {
         LIMITS
     }
 
-    fn shown(&self, commit: &str, status: &CommitStatus) -> CommitStatus {
+    fn normalize_status(&self, commit: &str, status: &CommitStatus) -> CommitStatus {
         CommitStatus {
-            context: text::context(&status.context),
-            state: State::from(status.state).into(),
-            description: text::cut(&status.description, LIMITS.description),
-            target_url: Some(status.target_url.clone().unwrap_or_else(|| self.page_of(commit))),
+            context: status_text::normalize_context(&status.context),
+            state: BitbucketCloudBuildState::from(status.state).into(),
+            description: status_text::truncate_text(&status.description, LIMITS.description),
+            target_url: Some(status.target_url.clone().unwrap_or_else(|| self.commit_page_url(commit))),
         }
     }
 
     async fn set_status(&self, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
-        let shown = self.shown(commit, status);
-        let body = Status {
-            key: text::key(&shown.context),
+        let shown = self.normalize_status(commit, status);
+        let body = BitbucketCloudStatus {
+            key: status_text::bitbucket_status_key(&shown.context),
             state: shown.state.into(),
             name: shown.context,
             description: shown.description,
             url: shown.target_url.unwrap_or_default(),
         };
         let request = self.client.post(self.path(&["commit", commit, "statuses", "build"])).body(&body);
-        request.what(super::commit(commit)).send().await.map(|_| ())
+        request.resource(super::describe_commit(commit)).send().await.map(|_| ())
     }
 
-    async fn statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
-        let request = self.client.get(self.path(&["commit", commit, "statuses"])).query("pagelen", PAGE);
-        let all: Vec<Status> = self.all(request, &super::commit(commit), "statuses of a commit").await?;
+    async fn list_statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
+        let request = self.client.get(self.path(&["commit", commit, "statuses"])).query("pagelen", PAGE_SIZE);
+        let all: Vec<BitbucketCloudStatus> =
+            self.list_all(request, &super::describe_commit(commit), "statuses of a commit").await?;
         // Only what is known by its context: another's name may be anything.
-        let ours = all.into_iter().filter(|one| one.key == text::key(&one.name)).map(|one| CommitStatus {
-            context: one.name,
-            state: one.state.into(),
-            description: one.description,
-            target_url: Some(one.url).filter(|url| !url.is_empty()),
+        let ours = all.into_iter().filter(|one| one.key == status_text::bitbucket_status_key(&one.name)).map(|one| {
+            CommitStatus {
+                context: one.name,
+                state: one.state.into(),
+                description: one.description,
+                target_url: Some(one.url).filter(|url| !url.is_empty()),
+            }
         });
-        Ok(super::newest(ours.collect(), prefix))
+        Ok(super::newest_statuses(ours.collect(), prefix))
     }
 
-    async fn open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
+    async fn list_open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
         let quoted = base.replace('\\', "\\\\").replace('"', "\\\"");
-        let request = self.client.get(self.path(&["pullrequests"])).query("state", "OPEN").query("pagelen", PULLS);
+        let request = self
+            .client
+            .get(self.path(&["pullrequests"]))
+            .query("state", "OPEN")
+            .query("pagelen", PULL_REQUEST_PAGE_SIZE);
         let request = request.query("q", format!("state = \"OPEN\" AND destination.branch.name = \"{quoted}\""));
-        let pulls: Vec<Pull> = self.all(request, "pull requests", "open pull requests").await?;
-        let read = stream::iter(pulls).map(|pull| self.read(pull)).buffer_unordered(LOOKUPS);
-        Ok(super::by_number(read.try_collect().await?, base))
+        let pulls: Vec<BitbucketCloudPullRequest> =
+            self.list_all(request, "pull requests", "open pull requests").await?;
+        let read = stream::iter(pulls).map(|pull| self.read_pull_request(pull)).buffer_unordered(MAX_PARALLEL_LOOKUPS);
+        Ok(super::open_by_number(read.try_collect().await?, base))
     }
 
     async fn pull_request(&self, number: u64) -> Result<PullRequest, ForgeError> {
         let id = number.to_string();
-        let request = self.client.get(self.path(&["pullrequests", &id])).what(super::pull(number));
-        self.read(request.json().await?).await
+        let request = self.client.get(self.path(&["pullrequests", &id])).resource(super::describe_pull_request(number));
+        self.read_pull_request(request.json().await?).await
     }
 
-    async fn own_comments(&self, number: u64) -> Result<Vec<Comment>, ForgeError> {
-        let account = self.account().await?.to_lowercase();
+    async fn list_own_comments(&self, number: u64) -> Result<Vec<PullRequestComment>, ForgeError> {
+        let account = self.account_id().await?.to_lowercase();
         let id = number.to_string();
-        let request = self.client.get(self.path(&["pullrequests", &id, "comments"])).query("pagelen", PAGE);
-        let notes: Vec<Note> = self.all(request, &super::pull(number), "comments on a pull request").await?;
-        let own = |note: &Note| {
+        let request = self.client.get(self.path(&["pullrequests", &id, "comments"])).query("pagelen", PAGE_SIZE);
+        let notes: Vec<BitbucketCloudComment> =
+            self.list_all(request, &super::describe_pull_request(number), "comments on a pull request").await?;
+        let own = |note: &BitbucketCloudComment| {
             let by_us = note.user.as_ref().is_some_and(|user| user.uuid.to_lowercase() == account);
             by_us && !note.deleted && note.inline.is_none()
         };
         Ok(super::oldest_first(notes.into_iter().filter(own).map(|note| (note.id, note.into())).collect()))
     }
 
-    async fn add_comment(&self, number: u64, body: &str) -> Result<Comment, ForgeError> {
+    async fn create_comment(&self, number: u64, body: &str) -> Result<PullRequestComment, ForgeError> {
         let id = number.to_string();
-        let new = NewNote { content: NewContent { raw: body } };
+        let new = NewBitbucketCloudComment { content: NewBitbucketCloudContent { raw: body } };
         let request = self.client.post(self.path(&["pullrequests", &id, "comments"])).body(&new);
-        Ok(request.what(super::pull(number)).json::<Note>().await?.into())
+        Ok(request.resource(super::describe_pull_request(number)).json::<BitbucketCloudComment>().await?.into())
     }
 
-    async fn edit_comment(&self, number: u64, comment: &Comment, body: &str) -> Result<Comment, ForgeError> {
+    async fn update_comment(
+        &self,
+        number: u64,
+        comment: &PullRequestComment,
+        body: &str,
+    ) -> Result<PullRequestComment, ForgeError> {
         let id = number.to_string();
-        let new = NewNote { content: NewContent { raw: body } };
+        let new = NewBitbucketCloudComment { content: NewBitbucketCloudContent { raw: body } };
         let request = self.client.put(self.path(&["pullrequests", &id, "comments", &comment.id])).body(&new);
-        let what = format!("comment {} on {}", comment.id, super::pull(number));
-        Ok(request.what(what).json::<Note>().await?.into())
+        let what = format!("comment {} on {}", comment.id, super::describe_pull_request(number));
+        Ok(request.resource(what).json::<BitbucketCloudComment>().await?.into())
     }
 
-    async fn add_pull_request(&self, new: &NewPullRequest) -> Result<PullRequest, ForgeError> {
-        let side = |name| NewSide { branch: NewBranch { name } };
-        let body = NewPull {
+    async fn create_pull_request(&self, new: &NewPullRequest) -> Result<PullRequest, ForgeError> {
+        let side = |name| NewBitbucketCloudEndpoint { branch: NewBitbucketCloudBranch { name } };
+        let body = NewBitbucketCloudPullRequest {
             title: &new.title,
             description: &new.body,
             source: side(&new.head),
             destination: side(&new.base),
         };
-        let request = self.client.post(self.path(&["pullrequests"])).body(&body).what("repository");
-        self.read(request.json().await?).await
+        let request = self.client.post(self.path(&["pullrequests"])).body(&body).resource("repository");
+        self.read_pull_request(request.json().await?).await
     }
 }

@@ -1,9 +1,9 @@
 //! From what a source says to a client.
 
-use super::address::{self, Make, Place};
-use super::client::Login;
-use super::github::app::{Rights, Tokens};
-use super::{AnyForge, Azure, BitbucketCloud, BitbucketDataCenter, ForgeError, Gitea, Github, Gitlab, Http};
+use super::client::ForgeAuth;
+use super::endpoint::{self, ForgeBackend, ForgeEndpoint};
+use super::github::app::{GithubTokenScope, InstallationTokens};
+use super::{AnyForge, AzureDevOps, BitbucketCloud, BitbucketDataCenter, ForgeError, ForgeHttp, Gitea, Github, Gitlab};
 use crate::source::credentials::GithubApp;
 use crate::source::model_source;
 use crate::source::secret::SecretValues;
@@ -26,9 +26,9 @@ impl AnyForge {
         spec: &model_source::Forge,
         url: &RepositoryUrl,
         secret: &SecretValues,
-        http: Http,
+        http: ForgeHttp,
     ) -> Result<Self, ForgeError> {
-        Self::with_rights(spec, url, secret, http, Rights::Report)
+        Self::connect_with_scope(spec, url, secret, http, GithubTokenScope::Report)
     }
 
     /// As [`AnyForge::connect`], for opening a pull request: an App's token then has the rights for that, and no others.
@@ -39,97 +39,107 @@ impl AnyForge {
         spec: &model_source::Forge,
         url: &RepositoryUrl,
         secret: &SecretValues,
-        http: Http,
+        http: ForgeHttp,
     ) -> Result<Self, ForgeError> {
-        Self::with_rights(spec, url, secret, http, Rights::Propose)
+        Self::connect_with_scope(spec, url, secret, http, GithubTokenScope::Propose)
     }
 
-    fn with_rights(
+    fn connect_with_scope(
         spec: &model_source::Forge,
         url: &RepositoryUrl,
         secret: &SecretValues,
-        http: Http,
-        rights: Rights,
+        http: ForgeHttp,
+        rights: GithubTokenScope,
     ) -> Result<Self, ForgeError> {
-        let (place, login) = place_and_login(spec, url, secret, &http, rights)?;
-        Ok(match place.make {
-            Make::Github => Self::Github(Github::new(http, place, login)),
-            Make::Gitlab => Self::Gitlab(Gitlab::new(http, place, login)),
-            Make::Gitea => Self::Gitea(Gitea::new(http, place, login)),
-            Make::BitbucketCloud => Self::BitbucketCloud(BitbucketCloud::new(http, place, login)),
-            Make::BitbucketDataCenter => Self::BitbucketDataCenter(BitbucketDataCenter::new(http, place, login)),
-            Make::Azure => Self::Azure(Azure::new(http, place, login)),
+        let (place, login) = resolve_endpoint_and_auth(spec, url, secret, &http, rights)?;
+        Ok(match place.backend {
+            ForgeBackend::Github => Self::Github(Github::new(http, place, login)),
+            ForgeBackend::Gitlab => Self::Gitlab(Gitlab::new(http, place, login)),
+            ForgeBackend::Gitea => Self::Gitea(Gitea::new(http, place, login)),
+            ForgeBackend::BitbucketCloud => Self::BitbucketCloud(BitbucketCloud::new(http, place, login)),
+            ForgeBackend::BitbucketDataCenter => {
+                Self::BitbucketDataCenter(BitbucketDataCenter::new(http, place, login))
+            }
+            ForgeBackend::Azure => Self::Azure(AzureDevOps::new(http, place, login)),
         })
     }
 }
 
 /// Where the repository's API is, and how to log in there.
-pub(super) fn place_and_login(
+pub(super) fn resolve_endpoint_and_auth(
     spec: &model_source::Forge,
     url: &RepositoryUrl,
     secret: &SecretValues,
-    http: &Http,
-    rights: Rights,
-) -> Result<(Place, Login), ForgeError> {
+    http: &ForgeHttp,
+    rights: GithubTokenScope,
+) -> Result<(ForgeEndpoint, ForgeAuth), ForgeError> {
     let app = GithubApp::read(secret).map_err(|error| ForgeError::Misconfigured {
         field: "spec.forge.secretRef",
         message: error.to_string(),
         fix: "put all keys of the App there, or a `token` in their place",
     })?;
     let given = spec.url.as_deref().or_else(|| app.as_ref().and_then(|app| app.api.as_deref()));
-    let place = address::place(spec.kind, given, url)?;
-    let login = login(&place, secret, app.as_ref(), http, rights)?;
+    let place = endpoint::resolve_endpoint(spec.kind, given, url)?;
+    let login = auth_from_secret(&place, secret, app.as_ref(), http, rights)?;
     Ok((place, login))
 }
 
-fn login(
-    place: &Place,
+fn auth_from_secret(
+    place: &ForgeEndpoint,
     secret: &SecretValues,
     app: Option<&GithubApp>,
-    http: &Http,
-    rights: Rights,
-) -> Result<Login, ForgeError> {
-    let token = line(secret, "token");
+    http: &ForgeHttp,
+    rights: GithubTokenScope,
+) -> Result<ForgeAuth, ForgeError> {
+    let token = single_line_value(secret, "token");
     match app {
         Some(_) if token.is_some() => {
-            return Err(wrong("token", "stands beside the keys of a GitHub App", "keep one of the two in the secret"));
+            return Err(misconfigured_secret(
+                "token",
+                "stands beside the keys of a GitHub App",
+                "keep one of the two in the secret",
+            ));
         }
-        Some(_) if place.make != Make::Github => {
+        Some(_) if place.backend != ForgeBackend::Github => {
             let fix = "put a `token` of this host there";
-            return Err(wrong("githubAppID", "is for GitHub alone, and `spec.forge.type` is another host", fix));
+            return Err(misconfigured_secret(
+                "githubAppID",
+                "is for GitHub alone, and `spec.forge.type` is another host",
+                fix,
+            ));
         }
         Some(app) => {
-            let tokens = Tokens::new(http.clone(), place.api.clone(), app, &place.name, rights)?;
-            return Ok(Login::App(Arc::new(tokens)));
+            let tokens = InstallationTokens::new(http.clone(), place.api.clone(), app, &place.name, rights)?;
+            return Ok(ForgeAuth::App(Arc::new(tokens)));
         }
         None => {}
     }
     let Some(token) = token else {
         let message = format!("is not in the secret `{}`", secret.name());
-        return Err(wrong("token", &message, "put the token of an account at the git host there"));
+        return Err(misconfigured_secret("token", &message, "put the token of an account at the git host there"));
     };
-    let user = line(secret, "username");
-    match place.make {
-        Make::Github => Login::bearer(&token),
-        Make::Gitlab => Login::header(HeaderName::from_static("private-token"), "", &token),
-        Make::Gitea => Login::header(AUTHORIZATION, "token ", &token),
-        Make::BitbucketCloud | Make::BitbucketDataCenter => match user {
-            Some(user) => Login::basic(user.expose_secret(), &token),
-            None => Login::bearer(&token),
+    let user = single_line_value(secret, "username");
+    match place.backend {
+        ForgeBackend::Github => ForgeAuth::bearer(&token),
+        ForgeBackend::Gitlab => ForgeAuth::header(HeaderName::from_static("private-token"), "", &token),
+        ForgeBackend::Gitea => ForgeAuth::header(AUTHORIZATION, "token ", &token),
+        ForgeBackend::BitbucketCloud | ForgeBackend::BitbucketDataCenter => match user {
+            Some(user) => ForgeAuth::basic(user.expose_secret(), &token),
+            None => ForgeAuth::bearer(&token),
         },
         // A personal access token has no user. What Entra gives has three parts, as every JSON web token.
-        Make::Azure if token.expose_secret().split('.').count() == 3 => Login::bearer(&token),
-        Make::Azure => Login::basic("", &token),
+        ForgeBackend::Azure if token.expose_secret().split('.').count() == 3 => ForgeAuth::bearer(&token),
+        ForgeBackend::Azure => ForgeAuth::basic("", &token),
     }
 }
 
 /// A value of one line. Files end in a line break, and secrets are often made of files.
-fn line(secret: &SecretValues, key: &str) -> Option<SecretString> {
+fn single_line_value(secret: &SecretValues, key: &str) -> Option<SecretString> {
     let text = secret.text(key)?;
     let trimmed = text.expose_secret().trim();
     (!trimmed.is_empty()).then(|| SecretString::from(trimmed.to_owned()))
 }
 
-fn wrong(field: &'static str, message: &str, fix: &'static str) -> ForgeError {
+fn misconfigured_secret(field: &'static str, message: &str, fix: &'static str) -> ForgeError {
     ForgeError::Misconfigured { field, message: message.to_owned(), fix }
 }

@@ -5,22 +5,23 @@
 pub mod app;
 
 use super::api::{
-    Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState, StatusState,
+    CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
+    StatusState,
 };
-use super::client::{Client, Login};
-use super::{Http, MOST, text};
+use super::client::{ForgeAuth, ForgeClient};
+use super::{ForgeHttp, MAX_LISTED, status_text};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 /// How many of a page: the most that GitHub gives.
-const PAGE: usize = 100;
-const LIMITS: Limits = Limits { description: 140, comment: 65_536, html: true };
+const PAGE_SIZE: usize = 100;
+const LIMITS: ForgeLimits = ForgeLimits { description: 140, comment: 65_536, html: true };
 
 /// A repository at GitHub.
 pub struct Github {
-    client: Client,
-    login: Login,
+    client: ForgeClient,
+    login: ForgeAuth,
     owner: String,
     name: String,
     /// Who comments are written as.
@@ -28,13 +29,13 @@ pub struct Github {
 }
 
 /// The headers that GitHub asks for: which version of its API is meant.
-fn headers(client: Client) -> Client {
+fn with_github_headers(client: ForgeClient) -> ForgeClient {
     client.with("x-github-api-version", "2022-11-28")
 }
 
 #[derive(Serialize)]
-struct NewStatus<'a> {
-    state: State,
+struct NewGithubStatus<'a> {
+    state: GithubStatusState,
     context: &'a str,
     description: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,14 +44,14 @@ struct NewStatus<'a> {
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum GithubStatusState {
     Pending,
     Success,
     Failure,
     Error,
 }
 
-impl From<StatusState> for State {
+impl From<StatusState> for GithubStatusState {
     fn from(state: StatusState) -> Self {
         match state {
             StatusState::Pending => Self::Pending,
@@ -61,98 +62,98 @@ impl From<StatusState> for State {
     }
 }
 
-impl From<State> for StatusState {
-    fn from(state: State) -> Self {
+impl From<GithubStatusState> for StatusState {
+    fn from(state: GithubStatusState) -> Self {
         match state {
-            State::Pending => Self::Pending,
-            State::Success => Self::Success,
-            State::Failure => Self::Failure,
-            State::Error => Self::Error,
+            GithubStatusState::Pending => Self::Pending,
+            GithubStatusState::Success => Self::Success,
+            GithubStatusState::Failure => Self::Failure,
+            GithubStatusState::Error => Self::Error,
         }
     }
 }
 
 #[derive(Deserialize)]
-struct Combined {
-    statuses: Vec<Status>,
+struct GithubCombinedStatus {
+    statuses: Vec<GithubStatus>,
 }
 
 #[derive(Deserialize)]
-struct Status {
-    state: State,
+struct GithubStatus {
+    state: GithubStatusState,
     context: String,
     description: Option<String>,
     target_url: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Pull {
+struct GithubPullRequest {
     number: u64,
     title: String,
-    state: OpenOrClosed,
+    state: GithubPullRequestState,
     merged_at: Option<String>,
-    base: Side,
-    head: Side,
+    base: GithubPullRequestRef,
+    head: GithubPullRequestRef,
     html_url: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum OpenOrClosed {
+enum GithubPullRequestState {
     Open,
     Closed,
 }
 
 #[derive(Deserialize)]
-struct Side {
+struct GithubPullRequestRef {
     #[serde(rename = "ref")]
     branch: String,
     sha: String,
     /// Null where the fork is gone.
-    repo: Option<Repository>,
+    repo: Option<GithubRepository>,
 }
 
 #[derive(PartialEq, Eq, Deserialize)]
-struct Repository {
+struct GithubRepository {
     id: u64,
 }
 
 #[derive(Deserialize)]
-struct Note {
+struct GithubComment {
     id: u64,
     body: Option<String>,
-    user: Option<User>,
+    user: Option<GithubUser>,
 }
 
 #[derive(Deserialize)]
-struct User {
+struct GithubUser {
     login: String,
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct GithubCommentBody<'a> {
     body: &'a str,
 }
 
 #[derive(Serialize)]
-struct NewPull<'a> {
+struct NewGithubPullRequest<'a> {
     title: &'a str,
     body: &'a str,
     base: &'a str,
     head: &'a str,
 }
 
-impl From<Pull> for PullRequest {
-    fn from(pull: Pull) -> Self {
+impl From<GithubPullRequest> for PullRequest {
+    fn from(pull: GithubPullRequest) -> Self {
         // By its repository's id, and not by whether that is a fork: so is one where the whole team works in a fork.
         let fork = pull.head.repo.is_none() || pull.head.repo != pull.base.repo;
         Self {
             number: pull.number,
             title: pull.title,
             state: match (pull.state, pull.merged_at) {
-                (OpenOrClosed::Open, _) => PullRequestState::Open,
-                (OpenOrClosed::Closed, Some(_)) => PullRequestState::Merged,
-                (OpenOrClosed::Closed, None) => PullRequestState::Closed,
+                (GithubPullRequestState::Open, _) => PullRequestState::Open,
+                (GithubPullRequestState::Closed, Some(_)) => PullRequestState::Merged,
+                (GithubPullRequestState::Closed, None) => PullRequestState::Closed,
             },
             base: pull.base.branch,
             head: pull.head.sha,
@@ -164,15 +165,15 @@ impl From<Pull> for PullRequest {
     }
 }
 
-impl From<Note> for Comment {
-    fn from(note: Note) -> Self {
+impl From<GithubComment> for PullRequestComment {
+    fn from(note: GithubComment) -> Self {
         Self { id: note.id.to_string(), body: note.body.unwrap_or_default() }
     }
 }
 
 impl Github {
-    pub(super) fn new(http: Http, place: super::address::Place, login: Login) -> Self {
-        let client = headers(Client::new(http, place.api, login.clone()));
+    pub(super) fn new(http: ForgeHttp, place: super::endpoint::ForgeEndpoint, login: ForgeAuth) -> Self {
+        let client = with_github_headers(ForgeClient::new(http, place.api, login.clone()));
         Self { client, login, owner: place.owner, name: place.name, account: OnceCell::new() }
     }
 
@@ -181,12 +182,12 @@ impl Github {
     }
 
     /// Who this token writes comments as.
-    async fn account(&self) -> Result<&str, ForgeError> {
+    async fn account_login(&self) -> Result<&str, ForgeError> {
         let asked = async {
             match &self.login {
-                Login::App(tokens) => tokens.login().await,
-                Login::Header(..) => {
-                    let user: User = self.client.get(["user"]).what("the token's account").json().await?;
+                ForgeAuth::App(tokens) => tokens.bot_login().await,
+                ForgeAuth::Header(..) => {
+                    let user: GithubUser = self.client.get(["user"]).resource("the token's account").json().await?;
                     Ok(user.login)
                 }
             }
@@ -195,43 +196,44 @@ impl Github {
     }
 }
 
-impl Forge for Github {
+impl ForgeApi for Github {
     fn describe(&self) -> String {
         format!("GitHub, {}/{}", self.owner, self.name)
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> ForgeLimits {
         LIMITS
     }
 
-    fn shown(&self, _commit: &str, status: &CommitStatus) -> CommitStatus {
+    fn normalize_status(&self, _commit: &str, status: &CommitStatus) -> CommitStatus {
         CommitStatus {
-            context: text::context(&status.context),
+            context: status_text::normalize_context(&status.context),
             state: status.state,
-            description: text::cut(&status.description, LIMITS.description),
+            description: status_text::truncate_text(&status.description, LIMITS.description),
             target_url: status.target_url.clone(),
         }
     }
 
     async fn set_status(&self, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
-        let shown = self.shown(commit, status);
-        let body = NewStatus {
+        let shown = self.normalize_status(commit, status);
+        let body = NewGithubStatus {
             state: shown.state.into(),
             context: &shown.context,
             description: &shown.description,
             target_url: shown.target_url.as_deref(),
         };
         let request = self.client.post(self.path(&["statuses", commit])).body(&body);
-        request.what(super::commit(commit)).send().await.map(|_| ())
+        request.resource(super::describe_commit(commit)).send().await.map(|_| ())
     }
 
-    async fn statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
+    async fn list_statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
         let mut found = Vec::new();
         for page in 1.. {
             let request = self.client.get(self.path(&["commits", commit, "status"]));
-            let request = request.query("per_page", PAGE).query("page", page).what(super::commit(commit));
-            let combined: Combined = request.json().await?;
-            let last = combined.statuses.len() < PAGE;
+            let request =
+                request.query("per_page", PAGE_SIZE).query("page", page).resource(super::describe_commit(commit));
+            let combined: GithubCombinedStatus = request.json().await?;
+            let last = combined.statuses.len() < PAGE_SIZE;
             found.extend(combined.statuses.into_iter().map(|one| CommitStatus {
                 context: one.context,
                 state: one.state.into(),
@@ -241,80 +243,89 @@ impl Forge for Github {
             if last {
                 break;
             }
-            if found.len() >= MOST {
-                return Err(self.client.too_many(MOST, "statuses of a commit"));
+            if found.len() >= MAX_LISTED {
+                return Err(self.client.too_many_error(MAX_LISTED, "statuses of a commit"));
             }
         }
-        Ok(super::newest(found, prefix))
+        Ok(super::newest_statuses(found, prefix))
     }
 
-    async fn open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
+    async fn list_open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
         let mut found: Vec<PullRequest> = Vec::new();
         for page in 1.. {
             let request = self.client.get(self.path(&["pulls"])).query("state", "open").query("base", base);
             let request = request.query("sort", "created").query("direction", "asc");
-            let request = request.query("per_page", PAGE).query("page", page).what("pull requests");
-            let pulls: Vec<Pull> = request.json().await?;
-            let last = pulls.len() < PAGE;
+            let request = request.query("per_page", PAGE_SIZE).query("page", page).resource("pull requests");
+            let pulls: Vec<GithubPullRequest> = request.json().await?;
+            let last = pulls.len() < PAGE_SIZE;
             found.extend(pulls.into_iter().map(PullRequest::from));
             if last {
                 break;
             }
-            if found.len() >= MOST {
-                return Err(self.client.too_many(MOST, "open pull requests"));
+            if found.len() >= MAX_LISTED {
+                return Err(self.client.too_many_error(MAX_LISTED, "open pull requests"));
             }
         }
-        Ok(super::by_number(found, base))
+        Ok(super::open_by_number(found, base))
     }
 
     async fn pull_request(&self, number: u64) -> Result<PullRequest, ForgeError> {
         let id = number.to_string();
-        let request = self.client.get(self.path(&["pulls", &id])).what(super::pull(number));
-        Ok(request.json::<Pull>().await?.into())
+        let request = self.client.get(self.path(&["pulls", &id])).resource(super::describe_pull_request(number));
+        Ok(request.json::<GithubPullRequest>().await?.into())
     }
 
-    async fn own_comments(&self, number: u64) -> Result<Vec<Comment>, ForgeError> {
-        let account = self.account().await?.to_lowercase();
+    async fn list_own_comments(&self, number: u64) -> Result<Vec<PullRequestComment>, ForgeError> {
+        let account = self.account_login().await?.to_lowercase();
         let id = number.to_string();
-        let mut found: Vec<(u64, Comment)> = Vec::new();
+        let mut found: Vec<(u64, PullRequestComment)> = Vec::new();
         let mut seen = 0_usize;
         for page in 1.. {
             let request = self.client.get(self.path(&["issues", &id, "comments"]));
-            let request = request.query("per_page", PAGE).query("page", page).what(super::pull(number));
-            let notes: Vec<Note> = request.json().await?;
-            let last = notes.len() < PAGE;
+            let request =
+                request.query("per_page", PAGE_SIZE).query("page", page).resource(super::describe_pull_request(number));
+            let notes: Vec<GithubComment> = request.json().await?;
+            let last = notes.len() < PAGE_SIZE;
             seen = seen.saturating_add(notes.len());
-            let own = |note: &Note| note.user.as_ref().is_some_and(|user| user.login.to_lowercase() == account);
+            let own =
+                |note: &GithubComment| note.user.as_ref().is_some_and(|user| user.login.to_lowercase() == account);
             found.extend(notes.into_iter().filter(own).map(|note| (note.id, note.into())));
             if last {
                 break;
             }
-            if seen >= MOST {
-                return Err(self.client.too_many(MOST, "comments on a pull request"));
+            if seen >= MAX_LISTED {
+                return Err(self.client.too_many_error(MAX_LISTED, "comments on a pull request"));
             }
         }
         Ok(super::oldest_first(found))
     }
 
-    async fn add_comment(&self, number: u64, body: &str) -> Result<Comment, ForgeError> {
+    async fn create_comment(&self, number: u64, body: &str) -> Result<PullRequestComment, ForgeError> {
         let id = number.to_string();
-        let request = self.client.post(self.path(&["issues", &id, "comments"])).body(&Body { body });
-        Ok(request.what(super::pull(number)).json::<Note>().await?.into())
+        let request = self.client.post(self.path(&["issues", &id, "comments"])).body(&GithubCommentBody { body });
+        Ok(request.resource(super::describe_pull_request(number)).json::<GithubComment>().await?.into())
     }
 
-    async fn edit_comment(&self, number: u64, comment: &Comment, body: &str) -> Result<Comment, ForgeError> {
-        let request = self.client.patch(self.path(&["issues", "comments", &comment.id])).body(&Body { body });
-        let what = format!("comment {} on {}", comment.id, super::pull(number));
-        Ok(request.what(what).json::<Note>().await?.into())
+    async fn update_comment(
+        &self,
+        number: u64,
+        comment: &PullRequestComment,
+        body: &str,
+    ) -> Result<PullRequestComment, ForgeError> {
+        let request =
+            self.client.patch(self.path(&["issues", "comments", &comment.id])).body(&GithubCommentBody { body });
+        let what = format!("comment {} on {}", comment.id, super::describe_pull_request(number));
+        Ok(request.resource(what).json::<GithubComment>().await?.into())
     }
 
-    async fn add_pull_request(&self, new: &NewPullRequest) -> Result<PullRequest, ForgeError> {
-        let body = NewPull { title: &new.title, body: &new.body, base: &new.base, head: &new.head };
-        let answer = self.client.post(self.path(&["pulls"])).body(&body).what("repository").ask().await?;
+    async fn create_pull_request(&self, new: &NewPullRequest) -> Result<PullRequest, ForgeError> {
+        let body = NewGithubPullRequest { title: &new.title, body: &new.body, base: &new.base, head: &new.head };
+        let answer =
+            self.client.post(self.path(&["pulls"])).body(&body).resource("repository").send_unchecked().await?;
         // There is one of these two branches already.
         if answer.status == StatusCode::UNPROCESSABLE_ENTITY && answer.message().contains("already exists") {
             return Err(ForgeError::Conflict { host: answer.host(), message: answer.message() });
         }
-        Ok(answer.checked()?.json::<Pull>()?.into())
+        Ok(answer.check_status()?.json::<GithubPullRequest>()?.into())
     }
 }

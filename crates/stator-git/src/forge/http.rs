@@ -11,14 +11,14 @@ use std::time::Duration;
 
 /// How hosts are reached: one pool of connections for all of them, the same that repositories are fetched with.
 #[derive(Clone)]
-pub struct Http {
-    inner: http::Http,
-    observer: Option<Observer>,
+pub struct ForgeHttp {
+    inner: http::HttpClient,
+    observer: Option<ForgeObserver>,
 }
 
 /// One request to a host's API, once its answer began or it was known that none comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exchanged<'a> {
+pub struct ForgeExchange<'a> {
     /// The host.
     pub host: &'a str,
     /// The status; `None` where no answer came.
@@ -26,19 +26,19 @@ pub struct Exchanged<'a> {
     /// How long that took.
     pub took: Duration,
     /// How many requests the host still takes in its current window, where it says so.
-    pub left: Option<u64>,
+    pub remaining_calls: Option<u64>,
 }
 
 /// Is told of every request. Must not block.
-pub type Observer = Arc<dyn Fn(Exchanged<'_>) + Send + Sync>;
+pub type ForgeObserver = Arc<dyn Fn(ForgeExchange<'_>) + Send + Sync>;
 
-impl fmt::Debug for Http {
+impl fmt::Debug for ForgeHttp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
-impl Http {
+impl ForgeHttp {
     /// Connections as the system has them: its roots, its proxy.
     ///
     /// # Errors
@@ -65,21 +65,21 @@ impl Http {
     /// # Errors
     /// When one of them cannot be used.
     pub fn with_settings(settings: &HttpSettings) -> Result<Self, TransportError> {
-        http::Http::new("the git host", settings).map(Self::from)
+        http::HttpClient::new("the git host", settings).map(Self::from)
     }
 
     /// Connections that trust the certificates of the first of these secrets that has some, under `ca.crt` or `caFile`; the
     /// system's where none has.
     ///
     /// # Errors
-    /// As [`Http::with_roots`].
-    pub fn trusting<'a>(secrets: impl IntoIterator<Item = &'a SecretValues>) -> Result<Self, ForgeError> {
+    /// As [`HttpClient::with_roots`].
+    pub fn with_roots_of<'a>(secrets: impl IntoIterator<Item = &'a SecretValues>) -> Result<Self, ForgeError> {
         let roots = secrets.into_iter().find_map(|secret| secret.get("ca.crt").or_else(|| secret.get("caFile")));
         Self::with_roots(roots.unwrap_or_default())
     }
 
     /// The same connections, with somebody who is told of every request.
-    pub fn observed(self, observer: Observer) -> Self {
+    pub fn with_observer(self, observer: ForgeObserver) -> Self {
         Self { observer: Some(observer), ..self }
     }
 
@@ -89,21 +89,26 @@ impl Http {
     }
 
     /// Tells of a request.
-    pub(super) fn tell(&self, host: &str, answer: Option<&reqwest::Response>, took: Duration) {
+    pub(super) fn notify_observer(&self, host: &str, answer: Option<&reqwest::Response>, took: Duration) {
         let Some(observer) = &self.observer else { return };
         let code = answer.map(|answer| answer.status().as_u16());
-        observer(Exchanged { host, code, took, left: answer.and_then(|answer| left(answer.headers())) });
+        observer(ForgeExchange {
+            host,
+            code,
+            took,
+            remaining_calls: answer.and_then(|answer| remaining_calls(answer.headers())),
+        });
     }
 }
 
-impl From<http::Http> for Http {
-    fn from(inner: http::Http) -> Self {
+impl From<http::HttpClient> for ForgeHttp {
+    fn from(inner: http::HttpClient) -> Self {
         Self { inner, observer: None }
     }
 }
 
 /// What is left of the host's limit: GitHub, Azure DevOps and Bitbucket Cloud say it by the first name, GitLab by the second.
-fn left(headers: &HeaderMap) -> Option<u64> {
+fn remaining_calls(headers: &HeaderMap) -> Option<u64> {
     let names = ["x-ratelimit-remaining", "ratelimit-remaining"];
     names.iter().find_map(|name| headers.get(*name)?.to_str().ok()?.trim().parse().ok())
 }

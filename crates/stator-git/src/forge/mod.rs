@@ -3,44 +3,45 @@
 //! One file a host, each with the few fields that are used as types. What all share is beside them: where the API is
 //! (`address`), asking with a deadline and reading to a limit (`client`), and what a refusal means (`refusal`).
 
-mod address;
 mod any;
 mod api;
 mod azure;
 mod bitbucket_cloud;
-mod bitbucket_server;
+mod bitbucket_data_center;
 mod client;
 mod connect;
+mod endpoint;
 mod gitea;
 pub mod github;
 mod gitlab;
 mod http;
 mod push;
-mod refusal;
-mod text;
+mod response_error;
+mod status_text;
 pub mod webhook;
 
 pub use any::AnyForge;
 pub use api::{
-    Comment, CommitStatus, Forge, ForgeError, Limits, NewPullRequest, PullRequest, PullRequestState, Retry, StatusState,
+    CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
+    RetryAdvice, StatusState,
 };
-pub use azure::Azure;
+pub use azure::AzureDevOps;
 pub use bitbucket_cloud::BitbucketCloud;
-pub use bitbucket_server::BitbucketDataCenter;
+pub use bitbucket_data_center::BitbucketDataCenter;
 pub use gitea::Gitea;
 pub use github::Github;
 pub use gitlab::Gitlab;
-pub use http::{Exchanged, Http, Observer};
-pub use push::Push;
+pub use http::{ForgeExchange, ForgeHttp, ForgeObserver};
+pub use push::BranchPusher;
 
 use std::collections::BTreeMap;
 
 /// The most of one list that is read: pull requests, comments, statuses. Nobody has as many, and a host that goes on
 /// listing for ever must not fill the memory.
-const MOST: usize = 10_000;
+const MAX_LISTED: usize = 10_000;
 
 /// The statuses whose context begins with `prefix`, the first of each context, sorted.
-fn newest(found: Vec<CommitStatus>, prefix: &str) -> Vec<CommitStatus> {
+fn newest_statuses(found: Vec<CommitStatus>, prefix: &str) -> Vec<CommitStatus> {
     let prefix = prefix.to_lowercase();
     let mut by_context: BTreeMap<String, CommitStatus> = BTreeMap::new();
     for mut status in found {
@@ -53,7 +54,7 @@ fn newest(found: Vec<CommitStatus>, prefix: &str) -> Vec<CommitStatus> {
 }
 
 /// Open pull requests onto a branch, each once, by number. A list whose end moves while its pages are read names some twice.
-fn by_number(mut found: Vec<PullRequest>, base: &str) -> Vec<PullRequest> {
+fn open_by_number(mut found: Vec<PullRequest>, base: &str) -> Vec<PullRequest> {
     found.retain(|one| one.base == base && one.state == PullRequestState::Open);
     found.sort_by_key(|one| one.number);
     found.dedup_by_key(|one| one.number);
@@ -61,14 +62,14 @@ fn by_number(mut found: Vec<PullRequest>, base: &str) -> Vec<PullRequest> {
 }
 
 /// Comments by age: hosts number them as they come.
-fn oldest_first(mut found: Vec<(u64, Comment)>) -> Vec<Comment> {
+fn oldest_first(mut found: Vec<(u64, PullRequestComment)>) -> Vec<PullRequestComment> {
     found.sort_by_key(|(id, _)| *id);
     found.dedup_by_key(|(id, _)| *id);
     found.into_iter().map(|(_, comment)| comment).collect()
 }
 
 /// Whether everything from `from` on was there before.
-fn repeats<T: PartialEq>(found: &[T], from: usize) -> bool {
+fn is_repeated_page<T: PartialEq>(found: &[T], from: usize) -> bool {
     match found.split_at_checked(from) {
         Some((old, new)) => new.iter().all(|one| old.contains(one)),
         None => false,
@@ -76,11 +77,11 @@ fn repeats<T: PartialEq>(found: &[T], from: usize) -> bool {
 }
 
 /// A commit in a message.
-fn commit(commit: &str) -> String {
+fn describe_commit(commit: &str) -> String {
     format!("commit {}", commit.get(..12).unwrap_or(commit))
 }
 
 /// A pull request in a message.
-fn pull(number: u64) -> String {
+fn describe_pull_request(number: u64) -> String {
     format!("pull request {number}")
 }

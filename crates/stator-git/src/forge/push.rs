@@ -3,29 +3,29 @@
 //! Everything else only fetches, so this is the one place that writes into a repository, and it can do one thing: make a
 //! branch that is not there. See git's `gitprotocol-http` and `gitprotocol-pack`.
 
-use super::address::Make;
-use super::client::{Client, Login};
-use super::github::app::Rights;
-use super::{ForgeError, Http, connect};
+use super::client::{ForgeAuth, ForgeClient};
+use super::endpoint::ForgeBackend;
+use super::github::app::GithubTokenScope;
+use super::{ForgeError, ForgeHttp, connect};
 use crate::source::model_source;
 use crate::source::secret::SecretValues;
-use crate::source::url::{RepositoryUrl, Scheme};
+use crate::source::url::{RepositoryUrl, UrlScheme};
 use git2::{Buf, Oid, Repository};
 use std::path::{Path, PathBuf};
 use url::Url;
 
 /// An object that is none: what a branch was before it was made.
-const NONE: &str = "0000000000000000000000000000000000000000";
+const ZERO_OID: &str = "0000000000000000000000000000000000000000";
 /// The most refs of a host that are looked at.
-const REFS: usize = 1_000_000;
+const MAX_REFS: usize = 1_000_000;
 
 /// Pushes branches to one repository.
-pub struct Push {
-    client: Client,
-    shown: String,
+pub struct BranchPusher {
+    client: ForgeClient,
+    display_url: String,
 }
 
-impl Push {
+impl BranchPusher {
     /// For a repository that is reached over HTTP, with the token that the forge's API takes.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Push {
         spec: &model_source::Forge,
         url: &RepositoryUrl,
         secret: &SecretValues,
-        http: &Http,
+        http: &ForgeHttp,
     ) -> Result<Self, ForgeError> {
         let misplaced = |message: &str| ForgeError::Misconfigured {
             field: "spec.url",
@@ -42,34 +42,34 @@ impl Push {
             fix: "push the branch with git, and run the command again for the pull request",
         };
         match url.scheme() {
-            Scheme::Https | Scheme::Http => {}
-            Scheme::Ssh | Scheme::Local => {
+            UrlScheme::Https | UrlScheme::Http => {}
+            UrlScheme::Ssh | UrlScheme::Local => {
                 return Err(misplaced("is not pushed to by stator, which pushes over HTTPS"));
             }
         }
-        let (place, login) = connect::place_and_login(spec, url, secret, http, Rights::Propose)?;
-        let make = place.make;
-        let login = login.for_git(make, secret)?;
+        let (place, login) = connect::resolve_endpoint_and_auth(spec, url, secret, http, GithubTokenScope::Propose)?;
+        let make = place.backend;
+        let login = login.for_git_push(make, secret)?;
         let mut text = url.to_string();
-        if make == Make::Gitlab && !text.ends_with(".git") {
+        if make == ForgeBackend::Gitlab && !text.ends_with(".git") {
             text.push_str(".git");
         }
         let root = Url::parse(&text).map_err(|_| misplaced("is no URL"))?;
-        Ok(Self { client: Client::new(http.clone(), root, login), shown: url.to_string() })
+        Ok(Self { client: ForgeClient::new(http.clone(), root, login), display_url: url.to_string() })
     }
 
     /// Pushes a commit as a new branch. A branch of that name that points to the commit already is as good.
     ///
     /// # Errors
     /// When the host refuses, or has another branch of that name.
-    pub async fn branch(&self, git_folder: &Path, commit: &str, branch: &str) -> Result<(), ForgeError> {
+    pub async fn push_branch(&self, git_folder: &Path, commit: &str, branch: &str) -> Result<(), ForgeError> {
         let name = format!("refs/heads/{branch}");
         // git takes an App's token as a password, and the API as it is.
         let client = self.client.as_user("x-access-token").await?;
         let request = client.get(["info", "refs"]).query("service", "git-receive-pack");
-        let request = request.raw("application/x-git-receive-pack-advertisement", "", Vec::new());
-        let answer = request.what(format!("repository {}", self.shown)).send().await?;
-        let refs = self.refs(&answer.body)?;
+        let request = request.raw_body("application/x-git-receive-pack-advertisement", "", Vec::new());
+        let answer = request.resource(format!("repository {}", self.display_url)).send().await?;
+        let refs = self.parse_refs(&answer.body)?;
         match refs.iter().find(|(_, known)| *known == name) {
             Some((there, _)) if there == commit => return Ok(()),
             Some(_) => {
@@ -80,32 +80,32 @@ impl Push {
         }
         let (folder, wanted) = (git_folder.to_owned(), commit.to_owned());
         let haves: Vec<String> = refs.into_iter().map(|(oid, _)| oid).collect();
-        let packed = tokio::task::spawn_blocking(move || pack(&folder, &wanted, &haves)).await;
+        let packed = tokio::task::spawn_blocking(move || build_pack(&folder, &wanted, &haves)).await;
         let packed = match packed {
             Ok(Ok(packed)) => packed,
             Ok(Err(error)) => {
-                return Err(self.client.unreadable(format!("nothing can be packed: {}", error.message())));
+                return Err(self.client.unreadable_error(format!("nothing can be packed: {}", error.message())));
             }
-            Err(_) => return Err(self.client.unreadable("packing was stopped")),
+            Err(_) => return Err(self.client.unreadable_error("packing was stopped")),
         };
-        let command = format!("{NONE} {commit} {name}\0report-status agent=stator");
+        let command = format!("{ZERO_OID} {commit} {name}\0report-status agent=stator");
         let mut body = format!("{:04x}{command}0000", command.len() + 4).into_bytes();
         body.extend_from_slice(&packed);
         let request = client.post(["git-receive-pack"]);
         let request =
-            request.raw("application/x-git-receive-pack-result", "application/x-git-receive-pack-request", body);
-        let answer = request.what(format!("repository {}", self.shown)).send().await?;
-        self.report(&answer.body, &name, &answer.host())
+            request.raw_body("application/x-git-receive-pack-result", "application/x-git-receive-pack-request", body);
+        let answer = request.resource(format!("repository {}", self.display_url)).send().await?;
+        self.check_push_report(&answer.body, &name, &answer.host())
     }
 
     /// The refs that a host advertises, with what they point to.
-    fn refs(&self, body: &[u8]) -> Result<Vec<(String, String)>, ForgeError> {
-        let broken = || self.client.unreadable("its list of refs is none that git has");
+    fn parse_refs(&self, body: &[u8]) -> Result<Vec<(String, String)>, ForgeError> {
+        let broken = || self.client.unreadable_error("its list of refs is none that git has");
         let mut rest = body;
         let mut refs = Vec::new();
         let mut flushes = 0;
         // The name of the service, a flush, the refs, a flush.
-        while let Some(line) = line(&mut rest) {
+        while let Some(line) = next_packet_line(&mut rest) {
             let Ok(line) = line else { return Err(broken()) };
             let Some(line) = line else {
                 flushes += 1;
@@ -121,22 +121,22 @@ impl Push {
             }
             let (oid, name) = text.split_once(' ').ok_or_else(broken)?;
             refs.push((oid.to_owned(), name.to_owned()));
-            if refs.len() > REFS {
-                return Err(self.client.too_many(REFS, "refs"));
+            if refs.len() > MAX_REFS {
+                return Err(self.client.too_many_error(MAX_REFS, "refs"));
             }
         }
         if flushes < 2 { Err(broken()) } else { Ok(refs) }
     }
 
     /// What became of the push: `unpack ok`, and `ok` or `ng` with a reason for the branch.
-    fn report(&self, body: &[u8], name: &str, host: &str) -> Result<(), ForgeError> {
+    fn check_push_report(&self, body: &[u8], name: &str, host: &str) -> Result<(), ForgeError> {
         let mut rest = body;
         let mut unpacked = false;
-        while let Some(Ok(line)) = line(&mut rest) {
+        while let Some(Ok(line)) = next_packet_line(&mut rest) {
             let Some(line) = line else { break };
             let text = String::from_utf8_lossy(line);
             let text = text.trim_end();
-            let message = |text: &str| self.client.quoted(text);
+            let message = |text: &str| self.client.redact_text(text);
             if let Some(result) = text.strip_prefix("unpack ") {
                 unpacked = result == "ok";
                 if !unpacked {
@@ -149,12 +149,12 @@ impl Push {
                 return Err(ForgeError::Forbidden { host: host.to_owned(), message: message(reason) });
             }
         }
-        Err(self.client.unreadable("it does not say what became of the branch"))
+        Err(self.client.unreadable_error("it does not say what became of the branch"))
     }
 }
 
 /// The next packet line: `None` at the end, `Ok(None)` for a flush, `Err` for what is no line.
-fn line<'a>(rest: &mut &'a [u8]) -> Option<Result<Option<&'a [u8]>, ()>> {
+fn next_packet_line<'a>(rest: &mut &'a [u8]) -> Option<Result<Option<&'a [u8]>, ()>> {
     if rest.is_empty() {
         return None;
     }
@@ -177,7 +177,7 @@ fn line<'a>(rest: &mut &'a [u8]) -> Option<Result<Option<&'a [u8]>, ()>> {
 }
 
 /// What the host lacks of a commit.
-fn pack(folder: &PathBuf, commit: &str, haves: &[String]) -> Result<Vec<u8>, git2::Error> {
+fn build_pack(folder: &PathBuf, commit: &str, haves: &[String]) -> Result<Vec<u8>, git2::Error> {
     let repository = Repository::open(folder)?;
     let odb = repository.odb()?;
     let mut walk = repository.revwalk()?;
@@ -198,18 +198,18 @@ fn pack(folder: &PathBuf, commit: &str, haves: &[String]) -> Result<Vec<u8>, git
     Ok(packed.to_vec())
 }
 
-impl Login {
+impl ForgeAuth {
     /// The same token as git takes it. Hosts differ in which user goes with it.
-    fn for_git(self, make: Make, secret: &SecretValues) -> Result<Self, ForgeError> {
+    fn for_git_push(self, make: ForgeBackend, secret: &SecretValues) -> Result<Self, ForgeError> {
         let Self::Header(_, _, secrets) = &self else { return Ok(self) };
         let Some(token) = secrets.first() else { return Ok(self) };
         let user = match make {
-            Make::Github => "x-access-token",
-            Make::Gitlab | Make::Gitea => "oauth2",
-            Make::BitbucketCloud if secret.get("username").is_some() => "x-bitbucket-api-token-auth",
-            Make::BitbucketCloud => "x-token-auth",
+            ForgeBackend::Github => "x-access-token",
+            ForgeBackend::Gitlab | ForgeBackend::Gitea => "oauth2",
+            ForgeBackend::BitbucketCloud if secret.get("username").is_some() => "x-bitbucket-api-token-auth",
+            ForgeBackend::BitbucketCloud => "x-token-auth",
             // As for the API.
-            Make::BitbucketDataCenter | Make::Azure => return Ok(self),
+            ForgeBackend::BitbucketDataCenter | ForgeBackend::Azure => return Ok(self),
         };
         Self::basic(user, token)
     }
@@ -223,17 +223,17 @@ mod tests {
     #[test]
     fn packet_lines_are_read_one_by_one() {
         let mut rest = &b"001f# service=git-receive-pack\n00000009hello0003"[..];
-        assert_eq!(line(&mut rest), Some(Ok(Some(&b"# service=git-receive-pack\n"[..]))));
-        assert_eq!(line(&mut rest), Some(Ok(None)));
-        assert_eq!(line(&mut rest), Some(Ok(Some(&b"hello"[..]))));
-        assert_eq!(line(&mut rest), Some(Err(())));
+        assert_eq!(next_packet_line(&mut rest), Some(Ok(Some(&b"# service=git-receive-pack\n"[..]))));
+        assert_eq!(next_packet_line(&mut rest), Some(Ok(None)));
+        assert_eq!(next_packet_line(&mut rest), Some(Ok(Some(&b"hello"[..]))));
+        assert_eq!(next_packet_line(&mut rest), Some(Err(())));
     }
 
     proptest! {
         #[test]
         fn no_bytes_are_too_odd_for_lines(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let mut rest = &bytes[..];
-            while let Some(Ok(_)) = line(&mut rest) {}
+            while let Some(Ok(_)) = next_packet_line(&mut rest) {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reading commits out of a git object database. No network, no hooks, no filters, no work tree.
 
-use super::{FILE_LIMIT, FileKind, SourceError, file_kind, is_hidden, relative};
+use super::{MAX_FILE_BYTES, SourceError, SourceFileKind, file_kind, is_hidden, relative_path};
 use git2::{ErrorCode, ObjectType, Oid, Repository};
 use stator_model::intent::{SourceFile, SourceTree};
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use std::path::Path;
 
 /// Entries of git trees that are looked at before stator gives up. Trees may share subtrees, so a few kilobytes can
 /// spell out billions of paths.
-const ENTRY_LIMIT: usize = 2_000_000;
+const MAX_TREE_ENTRIES: usize = 2_000_000;
 /// Files of ours in one commit, by the same reasoning.
-const FILE_COUNT_LIMIT: usize = 100_000;
+const MAX_FILES: usize = 100_000;
 /// Bytes of one path: as many as Linux takes.
-pub(super) const PATH_LIMIT: usize = 4096;
+pub(super) const MAX_PATH_LENGTH: usize = 4096;
 /// Blobs above this size are not loaded at all, not even to be cut short.
-pub(super) const BLOB_LIMIT: usize = 32 << 20;
+pub(super) const MAX_BLOB_BYTES: usize = 32 << 20;
 /// File modes of git trees.
 const MODE_LINK: i32 = 0o120_000;
 const MODE_SUBMODULE: i32 = 0o160_000;
@@ -29,13 +29,13 @@ const MODE_FILE: i32 = 0o100_000;
 /// # Errors
 /// When there is no git repository, no such revision, or the commit does not have the folder `root`. A single file
 /// that cannot be read is an entry with its reason.
-pub fn tree_at(root: &Path, revision: &str) -> Result<(SourceTree, String), SourceError> {
+pub fn read_tree_at(root: &Path, revision: &str) -> Result<(SourceTree, String), SourceError> {
     let root = fs_err::canonicalize(root).map_err(|_| SourceError::Missing { path: root.to_owned() })?;
     let (repository, folder) = discover(&root)?;
     let unknown = |error: git2::Error| {
         let names_none = [ErrorCode::NotFound, ErrorCode::InvalidSpec, ErrorCode::Ambiguous, ErrorCode::Peel];
         if !names_none.contains(&error.code()) {
-            return damaged(&root, &error);
+            return git_error(&root, &error);
         }
         SourceError::UnknownRevision {
             revision: revision.to_owned(),
@@ -43,14 +43,15 @@ pub fn tree_at(root: &Path, revision: &str) -> Result<(SourceTree, String), Sour
             reason: error.message().to_owned(),
         }
     };
-    let commit = commit(&repository, revision).map_err(unknown)?;
-    let entries = entries(&repository, commit, &folder, &root)?;
-    let odb = repository.odb().map_err(|error| damaged(&root, &error))?;
-    let files = entries.into_iter().map(|(path, entry)| SourceFile { content: blob(&odb, &entry), path }).collect();
+    let commit = resolve_commit(&repository, revision).map_err(unknown)?;
+    let entries = committed_files(&repository, commit, &folder, &root)?;
+    let odb = repository.odb().map_err(|error| git_error(&root, &error))?;
+    let files =
+        entries.into_iter().map(|(path, entry)| SourceFile { content: read_blob(&odb, &entry), path }).collect();
     Ok((SourceTree { files }, commit.to_string()))
 }
 
-fn commit(repository: &Repository, revision: &str) -> Result<Oid, git2::Error> {
+fn resolve_commit(repository: &Repository, revision: &str) -> Result<Oid, git2::Error> {
     let single = |name: &str| Ok(repository.revparse_single(name)?.peel(ObjectType::Commit)?.id());
     match revision.split_once("...") {
         Some((ours, theirs)) => {
@@ -63,16 +64,16 @@ fn commit(repository: &Repository, revision: &str) -> Result<Oid, git2::Error> {
 
 /// The commit that a work tree stands on, with `-dirty` when one of the files read differs from it. Empty outside git
 /// and where git cannot be read: the revision is for people, and no plan hangs from it.
-pub(super) fn revision(root: &Path, tree: &SourceTree, notes: &mut Vec<String>) -> String {
+pub(super) fn describe_revision(root: &Path, tree: &SourceTree, notes: &mut Vec<String>) -> String {
     let known = discover(root).and_then(|(repository, folder)| {
         let head = match repository.head() {
             Ok(head) => head,
             // A fresh repository has no commit yet.
             Err(error) if error.code() == ErrorCode::UnbornBranch => return Ok(None),
-            Err(error) => return Err(damaged(root, &error)),
+            Err(error) => return Err(git_error(root, &error)),
         };
-        let head = head.peel_to_commit().map_err(|error| damaged(root, &error))?.id();
-        let committed = match entries(&repository, head, &folder, root) {
+        let head = head.peel_to_commit().map_err(|error| git_error(root, &error))?.id();
+        let committed = match committed_files(&repository, head, &folder, root) {
             Ok(entries) => entries,
             Err(SourceError::NoSuchFolder { .. }) => BTreeMap::new(),
             Err(error) => return Err(error),
@@ -98,7 +99,7 @@ fn is_dirty(tree: &SourceTree, committed: &BTreeMap<String, TreeFile>) -> bool {
     }
     tree.files.iter().any(|file| match (committed.get(&file.path), &file.content) {
         // Cut short when it was read: an error in any case, and not to be told apart from here.
-        (Some(TreeFile::Blob(_)), Ok(bytes)) if bytes.len() == FILE_LIMIT => false,
+        (Some(TreeFile::Blob(_)), Ok(bytes)) if bytes.len() == MAX_FILE_BYTES => false,
         (Some(TreeFile::Blob(oid)), Ok(bytes)) => Oid::hash_object(ObjectType::Blob, bytes).ok().as_ref() != Some(oid),
         (Some(TreeFile::Refused(_)), Err(_)) => false,
         (Some(TreeFile::Blob(_)), Err(_)) | (Some(TreeFile::Refused(_)), Ok(_)) | (None, _) => true,
@@ -122,7 +123,7 @@ pub(super) fn discover(root: &Path) -> Result<(Repository, String), SourceError>
         } else if error.code() == ErrorCode::Owner {
             SourceError::NotOwned { path: root.to_owned() }
         } else {
-            damaged(root, &error)
+            git_error(root, &error)
         }
     })?;
     let Some(workdir) = repository.workdir() else {
@@ -130,7 +131,7 @@ pub(super) fn discover(root: &Path) -> Result<(Repository, String), SourceError>
         let bare = fs_err::canonicalize(repository.path()).is_ok_and(|path| path == root);
         return if bare { Ok((repository, String::new())) } else { Err(SourceError::NoGit { path: root.to_owned() }) };
     };
-    let folder = fs_err::canonicalize(workdir).ok().and_then(|workdir| relative(&workdir, root));
+    let folder = fs_err::canonicalize(workdir).ok().and_then(|workdir| relative_path(&workdir, root));
     match folder {
         Some(folder) => Ok((repository, folder)),
         None => Err(SourceError::NoGit { path: root.to_owned() }),
@@ -138,13 +139,13 @@ pub(super) fn discover(root: &Path) -> Result<(Repository, String), SourceError>
 }
 
 /// Every file of ours in a commit below a folder, by its path from that folder.
-fn entries(
+fn committed_files(
     repository: &Repository,
     commit: Oid,
     folder: &str,
     root: &Path,
 ) -> Result<BTreeMap<String, TreeFile>, SourceError> {
-    let git = |error: git2::Error| damaged(root, &error);
+    let git = |error: git2::Error| git_error(root, &error);
     let missing = || SourceError::NoSuchFolder { commit: commit.to_string(), folder: folder.to_owned() };
     let mut top = repository.find_commit(commit).and_then(|commit| commit.tree()).map_err(git)?.id();
     for part in folder.split('/').filter(|part| !part.is_empty()) {
@@ -158,16 +159,24 @@ fn entries(
     // A list of folders still to look into, and not a recursion: how deep a tree goes is up to whoever wrote it.
     let mut open = vec![(String::new(), top, true)];
     while let Some((prefix, oid, plain)) = open.pop() {
-        let listing = list(&repository.find_tree(oid).map_err(git)?);
+        let listing = list_tree(&repository.find_tree(oid).map_err(git)?);
         looked_at += 1 + listing.entries;
-        if looked_at > ENTRY_LIMIT {
-            return Err(SourceError::TooMany { path: root.to_owned(), limit: ENTRY_LIMIT, what: "entries" });
+        if looked_at > MAX_TREE_ENTRIES {
+            return Err(SourceError::TooMany { path: root.to_owned(), limit: MAX_TREE_ENTRIES, what: "entries" });
         }
-        if prefix.len() > PATH_LIMIT {
-            return Err(SourceError::TooMany { path: root.to_owned(), limit: PATH_LIMIT, what: "bytes in one path" });
+        if prefix.len() > MAX_PATH_LENGTH {
+            return Err(SourceError::TooMany {
+                path: root.to_owned(),
+                limit: MAX_PATH_LENGTH,
+                what: "bytes in one path",
+            });
         }
         for (name, file) in &listing.files {
-            put(&mut found, format!("{prefix}{name}"), if plain { *file } else { TreeFile::Refused(NOT_PLAIN) });
+            insert_file(
+                &mut found,
+                format!("{prefix}{name}"),
+                if plain { *file } else { TreeFile::Refused(UNSAFE_PATH_REASON) },
+            );
         }
         open.extend(
             listing
@@ -175,8 +184,8 @@ fn entries(
                 .iter()
                 .map(|folder| (format!("{prefix}{}/", folder.name), folder.oid, plain && folder.plain)),
         );
-        if found.len() > FILE_COUNT_LIMIT {
-            return Err(SourceError::TooMany { path: root.to_owned(), limit: FILE_COUNT_LIMIT, what: "files to read" });
+        if found.len() > MAX_FILES {
+            return Err(SourceError::TooMany { path: root.to_owned(), limit: MAX_FILES, what: "files to read" });
         }
     }
     Ok(found)
@@ -184,18 +193,18 @@ fn entries(
 
 /// What one git tree holds that matters.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub(super) struct TreeListing {
     /// Files of ours by name.
     pub(super) files: Vec<(String, TreeFile)>,
     /// Folders to look into.
-    pub(super) folders: Vec<Folder>,
+    pub(super) folders: Vec<TreeFolder>,
     /// How many entries there are in all.
     pub(super) entries: usize,
 }
 
 /// A folder in a git tree.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct TreeFolder {
     /// Safe to print.
     pub(super) name: String,
     /// Whether the name is as it is printed.
@@ -205,19 +214,19 @@ pub(super) struct Folder {
 }
 
 /// Why a file with such a path is not read.
-pub(super) const NOT_PLAIN: &str = "its path is not UTF-8 or holds control characters";
+pub(super) const UNSAFE_PATH_REASON: &str = "its path is not UTF-8 or holds control characters";
 
 /// Looks through one git tree.
-pub(super) fn list(tree: &git2::Tree<'_>) -> Listing {
-    let mut listing = Listing { entries: tree.len(), ..Listing::default() };
+pub(super) fn list_tree(tree: &git2::Tree<'_>) -> TreeListing {
+    let mut listing = TreeListing { entries: tree.len(), ..TreeListing::default() };
     for entry in tree {
         let name = entry.name_bytes();
         let kind = file_kind(&String::from_utf8_lossy(name));
         let is_folder = entry.kind() == Some(ObjectType::Tree);
-        let plain = std::str::from_utf8(name).is_ok_and(|name| !name.contains(steers));
-        if kind == FileKind::Ours {
+        let plain = std::str::from_utf8(name).is_ok_and(|name| !name.contains(is_terminal_control));
+        if kind == SourceFileKind::Manifest {
             let file = match entry.filemode_raw() {
-                _ if !plain => TreeFile::Refused(NOT_PLAIN),
+                _ if !plain => TreeFile::Refused(UNSAFE_PATH_REASON),
                 MODE_LINK => TreeFile::Refused("it is a symbolic link, and links are not followed"),
                 MODE_SUBMODULE => TreeFile::Refused("it is a submodule"),
                 _ if is_folder => TreeFile::Refused("it is a folder"),
@@ -228,7 +237,7 @@ pub(super) fn list(tree: &git2::Tree<'_>) -> Listing {
         } else if is_folder && !is_hidden(name) {
             // A `/` inside a name would make another path of it, which git itself never writes.
             let plain = plain && !name.contains(&b'/');
-            listing.folders.push(Folder { name: printable(name), plain, oid: entry.id() });
+            listing.folders.push(TreeFolder { name: printable(name), plain, oid: entry.id() });
         }
     }
     listing
@@ -236,14 +245,14 @@ pub(super) fn list(tree: &git2::Tree<'_>) -> Listing {
 
 /// Adds a file. Of two with one path neither is read: git never writes such a tree, and which one counts would be a
 /// matter of who reads it.
-pub(super) fn put(found: &mut BTreeMap<String, TreeFile>, path: String, file: TreeFile) {
+pub(super) fn insert_file(found: &mut BTreeMap<String, TreeFile>, path: String, file: TreeFile) {
     found
         .entry(path)
         .and_modify(|file| *file = TreeFile::Refused("the commit has two files of that path"))
         .or_insert(file);
 }
 
-pub(super) fn blob(odb: &git2::Odb<'_>, file: &TreeFile) -> Result<Vec<u8>, String> {
+pub(super) fn read_blob(odb: &git2::Odb<'_>, file: &TreeFile) -> Result<Vec<u8>, String> {
     let oid = match file {
         TreeFile::Blob(oid) => *oid,
         TreeFile::Refused(reason) => return Err((*reason).to_owned()),
@@ -253,11 +262,11 @@ pub(super) fn blob(odb: &git2::Odb<'_>, file: &TreeFile) -> Result<Vec<u8>, Stri
     if kind != ObjectType::Blob {
         return Err("the git object is not a file".to_owned());
     }
-    if size > BLOB_LIMIT {
+    if size > MAX_BLOB_BYTES {
         return Err(format!("it has {size} bytes; an intent has at most 1 MiB"));
     }
     let object = odb.read(oid).map_err(text)?;
-    Ok(object.data().iter().copied().take(FILE_LIMIT).collect())
+    Ok(object.data().iter().copied().take(MAX_FILE_BYTES).collect())
 }
 
 /// A name from a file system or a git tree as text that is safe to print: what is not UTF-8 or would steer a terminal
@@ -265,15 +274,15 @@ pub(super) fn blob(odb: &git2::Odb<'_>, file: &TreeFile) -> Result<Vec<u8>, Stri
 pub(super) fn printable(name: &[u8]) -> String {
     String::from_utf8_lossy(name)
         .chars()
-        .flat_map(|c| if steers(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .flat_map(|c| if is_terminal_control(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
         .collect()
 }
 
 /// Characters that steer a terminal, or turn the order in which a line is read.
-fn steers(c: char) -> bool {
+fn is_terminal_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-fn damaged(root: &Path, error: &git2::Error) -> SourceError {
+fn git_error(root: &Path, error: &git2::Error) -> SourceError {
     SourceError::Git { path: root.to_owned(), reason: error.message().to_owned() }
 }

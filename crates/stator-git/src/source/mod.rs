@@ -22,14 +22,14 @@ pub mod watch;
 mod tests;
 
 pub use error::SourceError;
-pub use git::tree_at;
+pub use git::read_tree_at;
 
 use stator_model::intent::SourceTree;
 use std::path::{Path, PathBuf};
 
 /// The most bytes that are kept of one file. One more than an intent may have, so that a file that is too long is
 /// seen to be too long.
-pub const FILE_LIMIT: usize = (1 << 20) + 1;
+pub const MAX_FILE_BYTES: usize = (1 << 20) + 1;
 
 /// A repository as it lies on disk.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct Checkout {
     /// The repository's root, absolute.
     pub root: PathBuf,
     /// Which part of it was asked for. The tree is always the whole repository.
-    pub scope: Scope,
+    pub scope: RepositoryScope,
     /// Its files.
     pub tree: SourceTree,
     /// The commit, with `-dirty` when a file in the tree is not as the commit has it; empty outside git.
@@ -48,14 +48,14 @@ pub struct Checkout {
 
 /// Which part of a repository a command is about. Paths are from the root, with `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum RepositoryScope {
     /// Every intent in this folder and below; empty for the whole repository.
     Folder(String),
     /// One intent, by the path of its `model.yaml`.
     Intent(String),
 }
 
-impl Scope {
+impl RepositoryScope {
     /// Whether an intent at this path is in the scope.
     pub fn contains(&self, source: &str) -> bool {
         match self {
@@ -73,24 +73,24 @@ impl Scope {
 
 /// What a file is to stator, by its name alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FileKind {
+enum SourceFileKind {
     /// `stator.yaml`, `model.yaml` or `model.<environment>.yaml`.
-    Ours,
+    Manifest,
     /// `model.yml` and the like: not read, and worth a word.
     NearMiss,
     /// Anything else.
     Other,
 }
 
-fn file_kind(name: &str) -> FileKind {
+fn file_kind(name: &str) -> SourceFileKind {
     match name {
-        "stator.yaml" | "model.yaml" => FileKind::Ours,
-        "stator.yml" | "model.yml" => FileKind::NearMiss,
+        "stator.yaml" | "model.yaml" => SourceFileKind::Manifest,
+        "stator.yml" | "model.yml" => SourceFileKind::NearMiss,
         _ if name.starts_with("model.") && name.ends_with(".yaml") && name.len() > "model..yaml".len() => {
-            FileKind::Ours
+            SourceFileKind::Manifest
         }
-        _ if name.starts_with("model.") && name.ends_with(".yml") => FileKind::NearMiss,
-        _ => FileKind::Other,
+        _ if name.starts_with("model.") && name.ends_with(".yml") => SourceFileKind::NearMiss,
+        _ => SourceFileKind::Other,
     }
 }
 
@@ -126,15 +126,15 @@ pub fn open(path: &Path) -> Result<Checkout, SourceError> {
     };
 
     let root = find_root(&folder)?;
-    let below = relative(&root, &folder)
+    let below = relative_path(&root, &folder)
         .ok_or_else(|| SourceError::Unreadable { path: path.to_owned(), reason: "its path is not UTF-8".to_owned() })?;
     let scope = match file {
-        None => Scope::Folder(below),
-        Some(name) if below.is_empty() => Scope::Intent(name.to_owned()),
-        Some(name) => Scope::Intent(format!("{below}/{name}")),
+        None => RepositoryScope::Folder(below),
+        Some(name) if below.is_empty() => RepositoryScope::Intent(name.to_owned()),
+        Some(name) => RepositoryScope::Intent(format!("{below}/{name}")),
     };
-    let (tree, mut notes) = walk::read(&root)?;
-    let revision = git::revision(&root, &tree, &mut notes);
+    let (tree, mut notes) = walk::read_folder_tree(&root)?;
+    let revision = git::describe_revision(&root, &tree, &mut notes);
     Ok(Checkout { root, scope, tree, revision, notes })
 }
 
@@ -146,7 +146,7 @@ fn find_root(folder: &Path) -> Result<PathBuf, SourceError> {
         let file = candidate.join("stator.yaml");
         match fs_err::symlink_metadata(&file) {
             Ok(metadata) if metadata.is_file() => {
-                if says_repository(
+                if declares_repository(
                     &walk::read_file(&file).map_err(|reason| SourceError::Unreadable { path: file.clone(), reason })?,
                 ) {
                     return Ok(candidate.to_owned());
@@ -166,7 +166,7 @@ fn find_root(folder: &Path) -> Result<PathBuf, SourceError> {
 
 /// Whether a `stator.yaml` is a root file. By its lines and not by a parser, because a root file with a fault in it is
 /// still the root: its fault is to be reported, and the folders above are not to be searched in its place.
-fn says_repository(bytes: &[u8]) -> bool {
+fn declares_repository(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let unquote = |text: &str| text.trim().trim_matches(['"', '\'']).to_owned();
     let value_of_kind = |entry: &str| {
@@ -186,7 +186,7 @@ fn says_repository(bytes: &[u8]) -> bool {
 }
 
 /// `path` from `root` with `/`; `None` when a part of it is not UTF-8 or it is not below.
-fn relative(root: &Path, path: &Path) -> Option<String> {
+fn relative_path(root: &Path, path: &Path) -> Option<String> {
     let parts: Option<Vec<&str>> =
         path.strip_prefix(root).ok()?.components().map(|part| part.as_os_str().to_str()).collect();
     Some(parts?.join("/"))

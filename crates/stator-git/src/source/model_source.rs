@@ -12,7 +12,7 @@ use stator_model::intent::scalar::{DnsName, ModelName};
 
 /// How long something takes: whole numbers of hours, minutes, seconds and milliseconds, in this order, or one of them with
 /// a fraction. Every reader of durations in the world of Kubernetes takes it.
-pub const DURATION: &str =
+pub const DURATION_PATTERN: &str =
     "^(([0-9]{1,5}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?([0-9]{1,12}ms)?|[0-9]{1,9}[.][0-9]{1,9}(h|m|s|ms))$";
 
 /// A repository to sync into a cluster.

@@ -1,7 +1,7 @@
 //! The patterns of OpenSSH's files.
 
 /// Whether one of the patterns matches the whole text, and none that begins with `!` does.
-pub(super) fn list<T: AsRef<str>>(patterns: &[T], text: &str) -> bool {
+pub(super) fn matches_any<T: AsRef<str>>(patterns: &[T], text: &str) -> bool {
     let mut found = false;
     for pattern in patterns {
         match pattern.as_ref().strip_prefix('!') {
@@ -44,7 +44,7 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{list, matches};
+    use super::{matches, matches_any};
 
     #[test]
     fn stars_and_question_marks() {
@@ -65,9 +65,9 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_stays_out() {
-        assert!(list(&["*", "!file"], "git"));
-        assert!(!list(&["*", "!g*"], "git"));
-        assert!(!list(&["!file"], "git"));
-        assert!(!list::<&str>(&[], "git"));
+        assert!(matches_any(&["*", "!file"], "git"));
+        assert!(!matches_any(&["*", "!g*"], "git"));
+        assert!(!matches_any(&["!file"], "git"));
+        assert!(!matches_any::<&str>(&[], "git"));
     }
 }

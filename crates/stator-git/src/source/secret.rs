@@ -79,7 +79,7 @@ impl SecretValues {
                     faults.push(SecretError::NotText { secret: name.to_owned(), key: key.clone() });
                     continue;
                 };
-                let bytes = if field == "data" { decoded(text) } else { Some(text.as_bytes().to_vec()) };
+                let bytes = if field == "data" { decode_base64(text) } else { Some(text.as_bytes().to_vec()) };
                 match bytes {
                     Some(bytes) => {
                         values.insert(key.clone(), SecretSlice::from(bytes));
@@ -115,14 +115,14 @@ impl SecretValues {
     }
 
     /// Whether both hold the same keys and values: when not, what was refused is worth trying again.
-    pub fn same(&self, other: &Self) -> bool {
+    pub fn has_same_values(&self, other: &Self) -> bool {
         self.values.len() == other.values.len()
             && self.values.iter().all(|(key, value)| other.get(key) == Some(value.expose_secret()))
     }
 }
 
 /// The bytes of a value under `data`. YAML's folded text has line breaks in it, which an API server takes too.
-fn decoded(text: &str) -> Option<Vec<u8>> {
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let mut joined: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     let bytes = STANDARD.decode(&joined).ok();
     joined.zeroize();
@@ -178,7 +178,7 @@ mod tests {
     fn a_value_cannot_be_printed() {
         let secret = SecretValues::new("git", [("password".to_owned(), b"canary".to_vec())]);
         insta::assert_snapshot!(format!("{secret:?} {:?}", secret.text("password")), @r#"SecretValues { name: "git", keys: ["password"], .. } Some(SecretBox<str>([REDACTED]))"#);
-        assert!(secret.same(&secret.clone()));
-        assert!(!secret.same(&SecretValues::new("git", [("password".to_owned(), b"other".to_vec())])));
+        assert!(secret.has_same_values(&secret.clone()));
+        assert!(!secret.has_same_values(&SecretValues::new("git", [("password".to_owned(), b"other".to_vec())])));
     }
 }

@@ -89,9 +89,9 @@ fn a_path_inside_a_repository_narrows_the_scope_and_never_the_tree() {
     let everything = folder.open("");
     assert!(everything.scope.is_everything());
     for (below, scope) in [
-        ("models", Scope::Folder("models".to_owned())),
-        ("models/a", Scope::Folder("models/a".to_owned())),
-        ("models/a/model.yaml", Scope::Intent("models/a/model.yaml".to_owned())),
+        ("models", RepositoryScope::Folder("models".to_owned())),
+        ("models/a", RepositoryScope::Folder("models/a".to_owned())),
+        ("models/a/model.yaml", RepositoryScope::Intent("models/a/model.yaml".to_owned())),
     ] {
         let checkout = folder.open(below);
         assert_eq!(checkout.scope, scope);
@@ -100,7 +100,7 @@ fn a_path_inside_a_repository_narrows_the_scope_and_never_the_tree() {
         assert!(checkout.scope.contains("models/a/model.yaml"));
         assert!(!checkout.scope.contains("other/model.yaml"));
     }
-    assert!(!Scope::Folder("models".to_owned()).contains("models-old/model.yaml"));
+    assert!(!RepositoryScope::Folder("models".to_owned()).contains("models-old/model.yaml"));
 }
 
 #[test]
@@ -110,7 +110,10 @@ fn without_a_root_file_the_folder_is_the_repository() {
     assert_eq!(checkout.root, folder.path().join("a"));
     assert!(checkout.scope.is_everything());
     let single = folder.open("a/model.yaml");
-    assert_eq!((single.root, single.scope), (folder.path().join("a"), Scope::Intent("model.yaml".to_owned())));
+    assert_eq!(
+        (single.root, single.scope),
+        (folder.path().join("a"), RepositoryScope::Intent("model.yaml".to_owned()))
+    );
 }
 
 #[test]
@@ -222,7 +225,7 @@ fn a_repository_in_a_folder_of_a_larger_one_is_read_from_there() {
     let commit = folder.commit();
     let checkout = folder.open("deploy");
     assert_eq!(checkout.revision, commit);
-    let (tree, full) = tree_at(&checkout.root, "HEAD").unwrap();
+    let (tree, full) = read_tree_at(&checkout.root, "HEAD").unwrap();
     assert_eq!(full, commit);
     assert_eq!(lines(&tree), lines(&checkout.tree));
 }
@@ -235,7 +238,7 @@ fn a_broken_git_repository_costs_the_revision_and_nothing_else() {
     let checkout = folder.open("");
     assert_eq!(checkout.revision, "");
     assert_eq!(checkout.tree.files.len(), 2);
-    assert!(tree_at(&folder.path(), "HEAD").is_err());
+    assert!(read_tree_at(&folder.path(), "HEAD").is_err());
 
     let lost = Folder::new(&[("stator.yaml", ROOT)]);
     let commit = lost.commit();
@@ -243,7 +246,7 @@ fn a_broken_git_repository_costs_the_revision_and_nothing_else() {
     fs_err::create_dir_all(lost.path().join(".git/objects")).unwrap();
     let checkout = lost.open("");
     assert_eq!((checkout.revision.as_str(), checkout.notes.len()), ("", 1), "{:?}", checkout.notes);
-    assert!(tree_at(&lost.path(), &commit).is_err());
+    assert!(read_tree_at(&lost.path(), &commit).is_err());
 }
 
 #[test]
@@ -257,7 +260,7 @@ fn a_commit_is_read_without_touching_the_work_tree() {
     repository.tag_lightweight("v1", &repository.revparse_single(&first).unwrap(), false).unwrap();
     folder.write("a/model.yaml", "not committed");
 
-    let at = |revision: &str| tree_at(&folder.path(), revision).unwrap();
+    let at = |revision: &str| read_tree_at(&folder.path(), revision).unwrap();
     assert_eq!(lines(&at("v1").0), "a/model.yaml (3 bytes)\nstator.yaml (72 bytes)\n");
     assert_eq!(at("HEAD~1").1, first);
     assert_eq!(at(&first[..8]).1, first);
@@ -266,7 +269,7 @@ fn a_commit_is_read_without_touching_the_work_tree() {
     for unknown in
         ["nope", "HEAD~9", "", "HEAD:a/model.yaml", "--upload-pack=x", "0000000000000000000000000000000000000000"]
     {
-        let error = tree_at(&folder.path(), unknown).unwrap_err();
+        let error = read_tree_at(&folder.path(), unknown).unwrap_err();
         assert!(matches!(error, SourceError::UnknownRevision { .. }), "{unknown}: {error:?}");
     }
 }
@@ -293,7 +296,7 @@ fn links_and_submodules_in_a_commit_are_unreadable_entries() {
     ]);
     let top = tree_of(&[("a", inner, 0o040_000), ("model.yaml", inner, 0o040_000), ("vendor", head, 0o160_000)]);
     folder.commit_tree(&repository, top);
-    insta::assert_snapshot!(lines(&tree_at(&folder.path(), "HEAD").unwrap().0), @"
+    insta::assert_snapshot!(lines(&read_tree_at(&folder.path(), "HEAD").unwrap().0), @"
     a/model.a.yaml (1048577 bytes)
     a/model.prod.yaml: it is a submodule
     a/model.yaml: it is a symbolic link, and links are not followed
@@ -315,7 +318,7 @@ fn a_tree_that_spells_out_billions_of_paths_ends() {
         tree = builder.write().unwrap();
     }
     folder.commit_tree(&repository, tree);
-    let error = tree_at(&folder.path(), "HEAD").unwrap_err();
+    let error = read_tree_at(&folder.path(), "HEAD").unwrap_err();
     assert!(matches!(error, SourceError::TooMany { .. }), "{error:?}");
 }
 
@@ -324,7 +327,7 @@ fn a_bare_repository_has_no_folders() {
     let bare = tempfile::tempdir().unwrap();
     git2::Repository::init_bare(bare.path()).unwrap();
     fs_err::create_dir_all(bare.path().join("x")).unwrap();
-    let error = tree_at(&bare.path().join("x"), "HEAD").unwrap_err();
+    let error = read_tree_at(&bare.path().join("x"), "HEAD").unwrap_err();
     assert!(matches!(error, SourceError::NoGit { .. }), "{error:?}");
     assert_eq!(open(bare.path()).unwrap().revision, "");
 }

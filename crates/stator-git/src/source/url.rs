@@ -8,7 +8,7 @@ use std::fmt;
 /// The address of a repository, without credentials.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RepositoryUrl {
-    scheme: Scheme,
+    scheme: UrlScheme,
     user: Option<String>,
     host: String,
     port: Option<u16>,
@@ -17,7 +17,7 @@ pub struct RepositoryUrl {
 
 /// How a repository is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scheme {
+pub enum UrlScheme {
     /// Smart HTTP over TLS.
     Https,
     /// Smart HTTP in the clear.
@@ -30,7 +30,7 @@ pub enum Scheme {
 
 /// What a source lets in beyond `https` and `ssh`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowed {
+pub struct AllowedSchemes {
     /// `http://`.
     pub insecure: bool,
     /// `file://` and paths.
@@ -84,7 +84,7 @@ impl RepositoryUrl {
     ///
     /// # Errors
     /// See [`UrlError`].
-    pub fn parse(text: &str, allowed: Allowed) -> Result<Self, UrlError> {
+    pub fn parse(text: &str, allowed: AllowedSchemes) -> Result<Self, UrlError> {
         if text.len() > 2048 {
             return Err(UrlError::Length);
         }
@@ -93,26 +93,26 @@ impl RepositoryUrl {
         }
         if let Some(path) = text.strip_prefix("file://") {
             // What follows would be a host otherwise, and no host is asked for a file.
-            return if path.starts_with('/') { local(path, allowed) } else { Err(UrlError::Path) };
+            return if path.starts_with('/') { parse_local_path(path, allowed) } else { Err(UrlError::Path) };
         }
         if text.starts_with('/') || text.starts_with("./") || text.starts_with("../") || text == "." || text == ".." {
-            return local(text, allowed);
+            return parse_local_path(text, allowed);
         }
         let (scheme, rest) = match text.split_once("://") {
-            Some(("https", rest)) => (Scheme::Https, rest),
-            Some(("http", rest)) if allowed.insecure => (Scheme::Http, rest),
+            Some(("https", rest)) => (UrlScheme::Https, rest),
+            Some(("http", rest)) if allowed.insecure => (UrlScheme::Http, rest),
             Some(("http", _)) => return Err(UrlError::Insecure),
-            Some(("ssh" | "git+ssh" | "ssh+git", rest)) => (Scheme::Ssh, rest),
+            Some(("ssh" | "git+ssh" | "ssh+git", rest)) => (UrlScheme::Ssh, rest),
             Some((scheme, _)) => return Err(UrlError::Scheme { scheme: scheme.to_owned() }),
-            None => return short(text),
+            None => return parse_scp_syntax(text),
         };
         let (authority, path) = rest.split_once('/').ok_or(UrlError::Path)?;
-        let (user, host, port) = authority_of(scheme, authority)?;
-        Ok(Self { scheme, user, host, port, path: repository_path(path)? })
+        let (user, host, port) = parse_authority(scheme, authority)?;
+        Ok(Self { scheme, user, host, port, path: parse_repository_path(path)? })
     }
 
     /// How the repository is reached.
-    pub fn scheme(&self) -> Scheme {
+    pub fn scheme(&self) -> UrlScheme {
         self.scheme
     }
 
@@ -129,10 +129,10 @@ impl RepositoryUrl {
     /// The port, the scheme's own when none is given.
     pub fn port(&self) -> u16 {
         self.port.unwrap_or(match self.scheme {
-            Scheme::Https => 443,
-            Scheme::Http => 80,
-            Scheme::Ssh => 22,
-            Scheme::Local => 0,
+            UrlScheme::Https => 443,
+            UrlScheme::Http => 80,
+            UrlScheme::Ssh => 22,
+            UrlScheme::Local => 0,
         })
     }
 
@@ -157,10 +157,10 @@ impl RepositoryUrl {
 impl fmt::Display for RepositoryUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.scheme {
-            Scheme::Https => f.write_str("https://")?,
-            Scheme::Http => f.write_str("http://")?,
-            Scheme::Ssh => f.write_str("ssh://")?,
-            Scheme::Local => return f.write_str(&self.path),
+            UrlScheme::Https => f.write_str("https://")?,
+            UrlScheme::Http => f.write_str("http://")?,
+            UrlScheme::Ssh => f.write_str("ssh://")?,
+            UrlScheme::Local => return f.write_str(&self.path),
         }
         if let Some(user) = &self.user {
             write!(f, "{user}@")?;
@@ -179,15 +179,15 @@ impl fmt::Debug for RepositoryUrl {
     }
 }
 
-fn local(path: &str, allowed: Allowed) -> Result<RepositoryUrl, UrlError> {
+fn parse_local_path(path: &str, allowed: AllowedSchemes) -> Result<RepositoryUrl, UrlError> {
     if !allowed.local {
         return Err(UrlError::Local);
     }
-    Ok(RepositoryUrl { scheme: Scheme::Local, user: None, host: String::new(), port: None, path: path.to_owned() })
+    Ok(RepositoryUrl { scheme: UrlScheme::Local, user: None, host: String::new(), port: None, path: path.to_owned() })
 }
 
 /// `user@host:path`, as git and every host's web page write SSH addresses.
-fn short(text: &str) -> Result<RepositoryUrl, UrlError> {
+fn parse_scp_syntax(text: &str) -> Result<RepositoryUrl, UrlError> {
     let nothing_known = || UrlError::Scheme { scheme: text.split("::").next().unwrap_or(text).to_owned() };
     let (authority, path) = text.split_once(':').ok_or_else(nothing_known)?;
     // `ext::`, `fd::` and the like name a program for git to run.
@@ -195,18 +195,24 @@ fn short(text: &str) -> Result<RepositoryUrl, UrlError> {
     {
         return Err(nothing_known());
     }
-    let (user, host, port) = authority_of(Scheme::Ssh, authority)?;
-    Ok(RepositoryUrl { scheme: Scheme::Ssh, user, host, port, path: repository_path(path.trim_start_matches('/'))? })
+    let (user, host, port) = parse_authority(UrlScheme::Ssh, authority)?;
+    Ok(RepositoryUrl {
+        scheme: UrlScheme::Ssh,
+        user,
+        host,
+        port,
+        path: parse_repository_path(path.trim_start_matches('/'))?,
+    })
 }
 
-fn authority_of(scheme: Scheme, authority: &str) -> Result<(Option<String>, String, Option<u16>), UrlError> {
+fn parse_authority(scheme: UrlScheme, authority: &str) -> Result<(Option<String>, String, Option<u16>), UrlError> {
     let (user, address) = match authority.rsplit_once('@') {
         Some((user, address)) => (Some(user), address),
         None => (None, authority),
     };
     if let Some(user) = user {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        if scheme != Scheme::Ssh || user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
+        if scheme != UrlScheme::Ssh || user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
             return Err(UrlError::Credentials);
         }
     }
@@ -221,8 +227,8 @@ fn authority_of(scheme: Scheme, authority: &str) -> Result<(Option<String>, Stri
             (format!("[{address}]"), port)
         }
         None => match address.split_once(':') {
-            Some((host, port)) => (name(host)?, Some(port)),
-            None => (name(address)?, None),
+            Some((host, port)) => (parse_host_name(host)?, Some(port)),
+            None => (parse_host_name(address)?, None),
         },
     };
     let port = match port {
@@ -233,12 +239,12 @@ fn authority_of(scheme: Scheme, authority: &str) -> Result<(Option<String>, Stri
         None => None,
     };
     // What every host's SSH server calls its one user.
-    let user = user.or((scheme == Scheme::Ssh).then_some("git"));
+    let user = user.or((scheme == UrlScheme::Ssh).then_some("git"));
     Ok((user.map(str::to_owned), host, port))
 }
 
 /// A host's name: letters, digits, dots and hyphens (RFC 1123), so that nothing in it is an option or a second address.
-fn name(host: &str) -> Result<String, UrlError> {
+fn parse_host_name(host: &str) -> Result<String, UrlError> {
     let label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63
@@ -250,7 +256,7 @@ fn name(host: &str) -> Result<String, UrlError> {
     if fits { Ok(host.to_ascii_lowercase()) } else { Err(UrlError::Host) }
 }
 
-fn repository_path(path: &str) -> Result<String, UrlError> {
+fn parse_repository_path(path: &str) -> Result<String, UrlError> {
     let parts = path.trim_end_matches('/').split('/');
     let sound = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.starts_with('-');
     let odd = |c: char| matches!(c, '?' | '#' | '\\' | '%') || !c.is_ascii_graphic();
@@ -263,7 +269,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Result<RepositoryUrl, UrlError> {
-        RepositoryUrl::parse(text, Allowed::default())
+        RepositoryUrl::parse(text, AllowedSchemes::default())
     }
 
     #[test]
@@ -359,10 +365,10 @@ mod tests {
 
     #[test]
     fn plain_http_and_paths_are_for_who_asks() {
-        let allowed = Allowed { insecure: true, local: true };
+        let allowed = AllowedSchemes { insecure: true, local: true };
         assert_eq!(RepositoryUrl::parse("http://127.0.0.1:3000/a/b", allowed).unwrap().port(), 3000);
         assert_eq!(RepositoryUrl::parse("file:///srv/a.git", allowed).unwrap().path(), "/srv/a.git");
-        assert_eq!(RepositoryUrl::parse("./a", allowed).unwrap().scheme(), Scheme::Local);
+        assert_eq!(RepositoryUrl::parse("./a", allowed).unwrap().scheme(), UrlScheme::Local);
     }
 
     #[test]
@@ -381,7 +387,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_let_in_reads_back_the_same(text in "(https|ssh|http|ext|file)?(://|::|:)?[-a-z@:/.\\[\\]0-9]{0,30}|.{0,40}") {
-            let allowed = Allowed { insecure: true, local: true };
+            let allowed = AllowedSchemes { insecure: true, local: true };
             if let Ok(url) = RepositoryUrl::parse(&text, allowed) {
                 prop_assert_eq!(RepositoryUrl::parse(&url.to_string(), allowed), Ok(url));
             }

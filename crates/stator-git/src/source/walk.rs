@@ -1,6 +1,6 @@
 //! Finding and reading the files of a repository on disk, folder level by folder level, on all cores.
 
-use super::{FILE_LIMIT, FileKind, SourceError, file_kind, is_hidden, relative};
+use super::{MAX_FILE_BYTES, SourceError, SourceFileKind, file_kind, is_hidden, relative_path};
 use rayon::prelude::*;
 use stator_model::intent::{SourceFile, SourceTree};
 use std::io::Read;
@@ -9,63 +9,64 @@ use std::path::{Path, PathBuf};
 
 /// Folders that are looked into before stator gives up: far above any repository of intents, and low enough that a
 /// mistaken `stator plan /` ends.
-const FOLDER_LIMIT: usize = 200_000;
+const MAX_FOLDERS: usize = 200_000;
 /// Files of ours that are read, by the same reasoning.
-const TREE_LIMIT: usize = 100_000;
+const MAX_TREE_FILES: usize = 100_000;
 
 /// What one folder holds that matters.
 #[derive(Default)]
-struct Listing {
+struct FolderListing {
     folders: Vec<PathBuf>,
-    files: Vec<Entry>,
+    files: Vec<FolderEntry>,
     notes: Vec<String>,
 }
 
 /// A file of ours: readable as far as its type goes, or not, and why.
-struct Entry {
+struct FolderEntry {
     path: PathBuf,
     refused: Option<&'static str>,
 }
 
 /// Reads every file of ours under the root.
-pub(super) fn read(root: &Path) -> Result<(SourceTree, Vec<String>), SourceError> {
+pub(super) fn read_folder_tree(root: &Path) -> Result<(SourceTree, Vec<String>), SourceError> {
     let mut level = vec![root.to_owned()];
     let (mut entries, mut notes, mut seen) = (Vec::new(), Vec::new(), 0);
     while !level.is_empty() {
         seen += level.len();
-        if seen > FOLDER_LIMIT {
-            return Err(SourceError::TooMany { path: root.to_owned(), limit: FOLDER_LIMIT, what: "folders" });
+        if seen > MAX_FOLDERS {
+            return Err(SourceError::TooMany { path: root.to_owned(), limit: MAX_FOLDERS, what: "folders" });
         }
-        let listings: Result<Vec<Listing>, SourceError> = level.par_iter().map(|folder| list(root, folder)).collect();
+        let listings: Result<Vec<FolderListing>, SourceError> =
+            level.par_iter().map(|folder| list_folder(root, folder)).collect();
         level = Vec::new();
-        for Listing { folders, files, notes: more } in listings? {
+        for FolderListing { folders, files, notes: more } in listings? {
             level.extend(folders);
             entries.extend(files);
             notes.extend(more);
         }
-        if entries.len() > TREE_LIMIT {
-            return Err(SourceError::TooMany { path: root.to_owned(), limit: TREE_LIMIT, what: "files to read" });
+        if entries.len() > MAX_TREE_FILES {
+            return Err(SourceError::TooMany { path: root.to_owned(), limit: MAX_TREE_FILES, what: "files to read" });
         }
     }
-    let mut files: Vec<SourceFile> = entries.into_par_iter().map(|entry| load(root, entry)).collect();
+    let mut files: Vec<SourceFile> = entries.into_par_iter().map(|entry| load_file(root, entry)).collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     notes.sort();
     Ok((SourceTree { files }, notes))
 }
 
-fn list(root: &Path, folder: &Path) -> Result<Listing, SourceError> {
+fn list_folder(root: &Path, folder: &Path) -> Result<FolderListing, SourceError> {
     let unreadable = |error: std::io::Error| SourceError::Unreadable {
-        path: relative(root, folder).filter(|path| !path.is_empty()).map_or(folder.to_owned(), PathBuf::from),
+        path: relative_path(root, folder).filter(|path| !path.is_empty()).map_or(folder.to_owned(), PathBuf::from),
         reason: error.to_string(),
     };
-    let mut listing = Listing::default();
+    let mut listing = FolderListing::default();
     for entry in fs_err::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name();
         // The type of the entry itself: a link is a link, wherever it leads.
         let kind = entry.file_type().map_err(unreadable)?;
         let ours = file_kind(&name.to_string_lossy());
-        if ours == FileKind::Ours {
+        if ours == SourceFileKind::Manifest {
             let refused = if kind.is_file() {
                 None
             } else if kind.is_symlink() {
@@ -75,38 +76,41 @@ fn list(root: &Path, folder: &Path) -> Result<Listing, SourceError> {
             } else {
                 Some("it is a pipe, a socket or a device")
             };
-            listing.files.push(Entry { path: entry.path(), refused });
+            listing.files.push(FolderEntry { path: entry.path(), refused });
         } else if kind.is_dir() && !is_hidden(name.as_bytes()) {
             listing.folders.push(entry.path());
         } else if kind.is_symlink() && !is_hidden(name.as_bytes()) && entry.path().is_dir() {
+            listing.notes.push(format!(
+                "{} is a symbolic link to a folder and is not looked into",
+                display_path(root, &entry.path())
+            ));
+        } else if kind.is_file() && ours == SourceFileKind::NearMiss {
             listing
                 .notes
-                .push(format!("{} is a symbolic link to a folder and is not looked into", shown(root, &entry.path())));
-        } else if kind.is_file() && ours == FileKind::NearMiss {
-            listing.notes.push(format!("{} is not read: the name must end in .yaml", shown(root, &entry.path())));
+                .push(format!("{} is not read: the name must end in .yaml", display_path(root, &entry.path())));
         }
     }
     Ok(listing)
 }
 
-fn load(root: &Path, entry: Entry) -> SourceFile {
-    let Entry { path, refused } = entry;
-    let printable = relative(root, &path).filter(|path| !path.chars().any(char::is_control));
+fn load_file(root: &Path, entry: FolderEntry) -> SourceFile {
+    let FolderEntry { path, refused } = entry;
+    let printable = relative_path(root, &path).filter(|path| !path.chars().any(char::is_control));
     let content = match (&printable, refused) {
         (None, _) => Err("its path is not UTF-8 or holds control characters".to_owned()),
         (Some(_), Some(reason)) => Err(reason.to_owned()),
         (Some(_), None) => read_file(&path),
     };
-    SourceFile { path: printable.unwrap_or_else(|| shown(root, &path)), content }
+    SourceFile { path: printable.unwrap_or_else(|| display_path(root, &path)), content }
 }
 
 /// A path for a message: from the root, with whatever a terminal should not get escaped.
-fn shown(root: &Path, path: &Path) -> String {
+fn display_path(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).unwrap_or(path);
     super::git::printable(below.as_os_str().as_bytes())
 }
 
-/// At most [`FILE_LIMIT`] bytes of a regular file, or why not.
+/// At most [`MAX_FILE_BYTES`] bytes of a regular file, or why not.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let text = |error: std::io::Error| error.to_string();
     // `fs_err` would name the path a second time: whoever reports the reason names the file already.
@@ -115,8 +119,8 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     if !metadata.is_file() {
         return Err("it is not a regular file".to_owned());
     }
-    let expected = usize::try_from(metadata.len()).unwrap_or(FILE_LIMIT).min(FILE_LIMIT);
+    let expected = usize::try_from(metadata.len()).unwrap_or(MAX_FILE_BYTES).min(MAX_FILE_BYTES);
     let mut bytes = Vec::with_capacity(expected);
-    file.take(FILE_LIMIT as u64).read_to_end(&mut bytes).map_err(text)?;
+    file.take(MAX_FILE_BYTES as u64).read_to_end(&mut bytes).map_err(text)?;
     Ok(bytes)
 }

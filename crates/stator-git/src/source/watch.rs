@@ -12,54 +12,54 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// How long nothing must happen before it is told that something has.
-const QUIET: Duration = Duration::from_millis(200);
+const DEBOUNCE_DELAY: Duration = Duration::from_millis(200);
 /// How long at most after the first change, however much goes on.
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_DEBOUNCE: Duration = Duration::from_secs(2);
 
 /// Watches a folder or a file, for as long as it lives.
 #[derive(Debug)]
-pub struct Watch {
-    news: Arc<Notify>,
+pub struct PathWatcher {
+    change_signal: Arc<Notify>,
     _watcher: RecommendedWatcher,
 }
 
 /// Why something cannot be watched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} cannot be watched: {reason}", .path.display())]
-pub struct WatchError {
+pub struct PathWatchError {
     /// What.
     pub path: PathBuf,
     /// Why.
     pub reason: String,
 }
 
-impl WatchError {
+impl PathWatchError {
     /// What to do next, in a sentence.
     pub fn help(&self) -> &'static str {
         "check that it exists and can be read; on Linux, a large folder may need a higher `fs.inotify.max_user_watches`"
     }
 }
 
-impl Watch {
+impl PathWatcher {
     /// Watches a folder and all below it, hidden folders left out: git's own, and the embedded cluster's, which a sync
     /// writes to.
     ///
     /// # Errors
     /// When it is not there, or the system watches no more.
-    pub fn folder(path: &Path) -> Result<Self, WatchError> {
-        let root = found(path)?;
+    pub fn folder(path: &Path) -> Result<Self, PathWatchError> {
+        let root = resolve_path(path)?;
         let below = root.clone();
-        Self::start(path, &root, RecursiveMode::Recursive, move |path| matters(&below, path))
+        Self::start(path, &root, RecursiveMode::Recursive, move |path| is_relevant_path(&below, path))
     }
 
     /// Watches one file, also when it is put in place by a rename, or by the swap of a link as Kubernetes does it for
     /// mounted secrets and config maps (`FILE` leads to `..data/FILE`, and `..data` to the newest folder).
     ///
     /// # Errors
-    /// As for [`Watch::folder`].
-    pub fn file(path: &Path) -> Result<Self, WatchError> {
+    /// As for [`PathWatcher::folder`].
+    pub fn file(path: &Path) -> Result<Self, PathWatchError> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = found(folder)?;
+        let folder = resolve_path(folder)?;
         let name = path.file_name().map(ToOwned::to_owned);
         Self::start(path, &folder, RecursiveMode::NonRecursive, move |path| {
             path.file_name().is_none_or(|changed| Some(changed) == name.as_deref() || changed == "..data")
@@ -71,8 +71,8 @@ impl Watch {
         root: &Path,
         mode: RecursiveMode,
         matters: impl Fn(&Path) -> bool + Send + 'static,
-    ) -> Result<Self, WatchError> {
-        let failed = |error: notify::Error| WatchError { path: asked.to_owned(), reason: error.to_string() };
+    ) -> Result<Self, PathWatchError> {
+        let failed = |error: notify::Error| PathWatchError { path: asked.to_owned(), reason: error.to_string() };
         let news = Arc::new(Notify::new());
         let told = Arc::clone(&news);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
@@ -90,24 +90,26 @@ impl Watch {
         })
         .map_err(failed)?;
         watcher.watch(root, mode).map_err(failed)?;
-        Ok(Self { news, _watcher: watcher })
+        Ok(Self { change_signal: news, _watcher: watcher })
     }
 
     /// Waits for a change, and then until nothing has changed for a moment. Changes from before the call count.
     pub async fn changed(&mut self) {
-        self.news.notified().await;
-        let end = Instant::now() + LONGEST;
-        while Instant::now() < end && tokio::time::timeout(QUIET, self.news.notified()).await.is_ok() {}
+        self.change_signal.notified().await;
+        let end = Instant::now() + MAX_DEBOUNCE;
+        while Instant::now() < end && tokio::time::timeout(DEBOUNCE_DELAY, self.change_signal.notified()).await.is_ok()
+        {
+        }
     }
 }
 
-fn found(path: &Path) -> Result<PathBuf, WatchError> {
-    fs_err::canonicalize(path).map_err(|error| WatchError { path: path.to_owned(), reason: error.to_string() })
+fn resolve_path(path: &Path) -> Result<PathBuf, PathWatchError> {
+    fs_err::canonicalize(path).map_err(|error| PathWatchError { path: path.to_owned(), reason: error.to_string() })
 }
 
 /// Whether a change there can change what is read: not below a hidden folder, nor a hidden file. Links such as `..data`
 /// are no hidden ones.
-fn matters(root: &Path, path: &Path) -> bool {
+fn is_relevant_path(root: &Path, path: &Path) -> bool {
     let below = path.strip_prefix(root).unwrap_or(path);
     below.components().all(|part| match part {
         Component::Normal(name) => {
@@ -123,14 +125,14 @@ mod tests {
     use super::*;
 
     /// Long enough for any machine; a test that fails waits this long.
-    async fn told(watch: &mut Watch) -> bool {
+    async fn told(watch: &mut PathWatcher) -> bool {
         tokio::time::timeout(Duration::from_secs(60), watch.changed()).await.is_ok()
     }
 
     #[tokio::test]
     async fn a_new_file_in_a_new_folder_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let mut watch = Watch::folder(folder.path()).unwrap();
+        let mut watch = PathWatcher::folder(folder.path()).unwrap();
         fs_err::create_dir_all(folder.path().join("team/a")).unwrap();
         assert!(told(&mut watch).await);
         fs_err::write(folder.path().join("team/a/model.yaml"), "a: 1").unwrap();
@@ -149,7 +151,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("..1", at("..data")).unwrap();
         std::os::unix::fs::symlink("..data/source.yaml", at("source.yaml")).unwrap();
-        let mut watch = Watch::file(&at("source.yaml")).unwrap();
+        let mut watch = PathWatcher::file(&at("source.yaml")).unwrap();
         std::os::unix::fs::symlink("..2", at("..data_tmp")).unwrap();
         fs_err::rename(at("..data_tmp"), at("..data")).unwrap();
         assert!(told(&mut watch).await);
@@ -171,13 +173,13 @@ mod tests {
             ("/models/.stator/cluster/a.yaml", false),
             ("/models/a/.model.yaml.swp", false),
         ] {
-            assert_eq!(matters(root, Path::new(path)), counts, "{path}");
+            assert_eq!(is_relevant_path(root, Path::new(path)), counts, "{path}");
         }
     }
 
     #[test]
     fn what_is_not_there_cannot_be_watched() {
-        let error = Watch::folder(Path::new("/does/not/exist")).unwrap_err();
+        let error = PathWatcher::folder(Path::new("/does/not/exist")).unwrap_err();
         assert!(format!("{error}; {}", error.help()).starts_with("/does/not/exist cannot be watched: "), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Text to documents: a file of many, each read by itself, so that one that cannot be read leaves the others alone.
 
 use super::rules;
-use super::source::Source;
+use super::source_map::ManifestSourceMap;
 use serde_json::Value;
 use stator_core::finding::{Finding, Location};
 use stator_core::object::FieldPath;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// One document, or one item of a list.
 #[derive(Clone, Debug)]
-pub struct Document {
+pub struct ManifestDocument {
     /// The file as the user named it.
     pub file: String,
     /// Its number in the file, from 1.
@@ -19,15 +19,15 @@ pub struct Document {
     /// What it holds.
     pub value: Value,
     /// Its text.
-    source: Arc<Source>,
+    source: Arc<ManifestSourceMap>,
     /// Which item of a list it is in that text, from the outermost list on.
-    within: Vec<usize>,
+    item_path: Vec<usize>,
 }
 
-impl Document {
+impl ManifestDocument {
     /// Where it starts, for a finding.
     pub fn location(&self) -> Location {
-        if self.within.is_empty() { self.start() } else { self.at(&FieldPath::root()) }
+        if self.item_path.is_empty() { self.start() } else { self.at(&FieldPath::root()) }
     }
 
     fn start(&self) -> Location {
@@ -37,7 +37,7 @@ impl Document {
     /// Where a field stands, or the nearest one above it that was written; where the document starts when that is all
     /// that is known.
     pub fn at(&self, path: &FieldPath) -> Location {
-        let place = self.source.place(&self.within, path);
+        let place = self.source.place(&self.item_path, path);
         place.map_or_else(|| self.start(), |(line, column)| Location { line, column, ..self.start() })
     }
 
@@ -55,14 +55,14 @@ impl Document {
 /// How deep a document may nest: as deep as an intent.
 const MAX_DEPTH: usize = 64;
 /// The most values that a small document may hold, its aliases unfolded.
-const LEAST_NODES: usize = 250_000;
+const MIN_NODE_BUDGET: usize = 250_000;
 /// The most values that any document may hold: a list of ten thousand graphs has fewer.
-const MOST_NODES: usize = 4_000_000;
+const MAX_NODE_BUDGET: usize = 4_000_000;
 /// How deep lists of lists are opened.
-const MAX_LISTS: usize = 4;
+const MAX_LIST_DEPTH: usize = 4;
 
 /// The documents of one file. Documents without anything in them are passed over.
-pub fn read(file: &str, bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Document> {
+pub fn read(file: &str, bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<ManifestDocument> {
     let place = |line: u32, column: u32| Location { file: file.to_owned(), line, column, length: 1 };
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.trim_start_matches('\u{feff}'),
@@ -79,34 +79,40 @@ pub fn read(file: &str, bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Docume
         }
     };
     let mut documents = Vec::new();
-    for (index, part) in split(text).into_iter().enumerate() {
+    for (index, part) in split_documents(text).into_iter().enumerate() {
         let number = index.saturating_add(1);
         match parse(part.text) {
             Ok(Value::Null) => {}
             Ok(value) => {
-                let source = Arc::new(Source::new(part.text, part.start));
-                let whole =
-                    Document { file: file.to_owned(), number, line: part.first, value, source, within: Vec::new() };
-                open(whole, 0, &mut documents);
+                let source = Arc::new(ManifestSourceMap::new(part.text, part.start));
+                let whole = ManifestDocument {
+                    file: file.to_owned(),
+                    number,
+                    line: part.first,
+                    value,
+                    source,
+                    item_path: Vec::new(),
+                };
+                expand_lists(whole, 0, &mut documents);
             }
-            Err(fault) => findings.push(told(part, number, &fault, &place)),
+            Err(fault) => findings.push(parse_finding(part, number, &fault, &place)),
         }
     }
     documents
 }
 
 /// A `List` is the objects in it.
-fn open(document: Document, depth: usize, documents: &mut Vec<Document>) {
+fn expand_lists(document: ManifestDocument, depth: usize, documents: &mut Vec<ManifestDocument>) {
     let is_list = document.value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
     match document.value.get("items") {
-        Some(Value::Array(items)) if is_list && depth < MAX_LISTS => {
+        Some(Value::Array(items)) if is_list && depth < MAX_LIST_DEPTH => {
             for (index, item) in items.iter().enumerate() {
-                let mut within = document.within.clone();
+                let mut within = document.item_path.clone();
                 within.push(index);
                 let source = Arc::clone(&document.source);
                 let (file, number, line) = (document.file.clone(), document.number, document.line);
-                let one = Document { file, number, line, value: item.clone(), source, within };
-                open(one, depth.saturating_add(1), documents);
+                let one = ManifestDocument { file, number, line, value: item.clone(), source, item_path: within };
+                expand_lists(one, depth.saturating_add(1), documents);
             }
         }
         Some(_) | None => documents.push(document),
@@ -115,7 +121,7 @@ fn open(document: Document, depth: usize, documents: &mut Vec<Document>) {
 
 /// A document's text, and its first line.
 #[derive(Clone, Copy, Debug)]
-struct Part<'a> {
+struct ManifestText<'a> {
     text: &'a str,
     /// The line that its text starts on.
     start: u32,
@@ -124,7 +130,7 @@ struct Part<'a> {
 }
 
 /// Splits at lines of `---`, which YAML takes for nothing else at the start of a line.
-fn split(text: &str) -> Vec<Part<'_>> {
+fn split_documents(text: &str) -> Vec<ManifestText<'_>> {
     let mut parts = Vec::new();
     let (mut from, mut start, mut offset, mut line) = (0, 1_u32, 0, 1_u32);
     for content in text.split_inclusive('\n') {
@@ -149,21 +155,21 @@ fn split(text: &str) -> Vec<Part<'_>> {
         .filter_map(|(text, start)| {
             let skipped = text.lines().position(content)?;
             let first = start.saturating_add(u32::try_from(skipped).unwrap_or(u32::MAX));
-            Some(Part { text, start, first })
+            Some(ManifestText { text, start, first })
         })
         .collect()
 }
 
 /// What is wrong with a document, and where in it.
-struct Fault {
+struct ManifestParseError {
     message: String,
     line: u32,
     column: u32,
 }
 
-fn parse(text: &str) -> Result<Value, Fault> {
+fn parse(text: &str) -> Result<Value, ManifestParseError> {
     // kubectl reads `0644` as an octal number, as YAML 1.1 did.
-    let nodes = text.len().checked_div(8).unwrap_or_default().clamp(LEAST_NODES, MOST_NODES);
+    let nodes = text.len().checked_div(8).unwrap_or_default().clamp(MIN_NODE_BUDGET, MAX_NODE_BUDGET);
     let budget = serde_saphyr::budget! { max_nodes: nodes, max_events: nodes.saturating_mul(3) };
     let options = serde_saphyr::options! {
         legacy_octal_numbers: true,
@@ -180,14 +186,18 @@ fn parse(text: &str) -> Result<Value, Fault> {
             Some(_) => "it holds, or its aliases unfold into, more values than any manifest".to_owned(),
             None => message.to_owned(),
         };
-        Fault {
+        ManifestParseError {
             message,
             line: at.map_or(1, |at| u32::try_from(at.line()).unwrap_or(1)),
             column: at.map_or(1, |at| u32::try_from(at.column()).unwrap_or(1)),
         }
     })?;
     if too_deep(&value, 0) {
-        return Err(Fault { message: format!("nested more than {MAX_DEPTH} levels deep"), line: 1, column: 1 });
+        return Err(ManifestParseError {
+            message: format!("nested more than {MAX_DEPTH} levels deep"),
+            line: 1,
+            column: 1,
+        });
     }
     Ok(value)
 }
@@ -201,7 +211,12 @@ fn too_deep(value: &Value, depth: usize) -> bool {
         }
 }
 
-fn told(part: Part<'_>, number: usize, fault: &Fault, place: &dyn Fn(u32, u32) -> Location) -> Finding {
+fn parse_finding(
+    part: ManifestText<'_>,
+    number: usize,
+    fault: &ManifestParseError,
+    place: &dyn Fn(u32, u32) -> Location,
+) -> Finding {
     let line = part.start.saturating_add(fault.line.saturating_sub(1));
     // Helm's own braces are in most lines of a template; in a value they would be quoted.
     let template = part.text.lines().position(|line| {

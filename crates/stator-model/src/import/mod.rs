@@ -4,25 +4,25 @@
 //! by the renderer itself, and what is left over goes into `template` and `overrides`. The text is then read back as an
 //! intent and rendered once more, and every difference from the manifest that counts is a finding.
 
-mod beside;
-mod carry;
+mod attachments;
+mod classify;
+mod command_line;
+mod completion;
+pub mod coverage;
 mod documents;
 mod guess;
-mod line;
-mod proof;
 mod remainder;
+mod round_trip;
 pub mod rules;
 mod shell;
-mod sort;
-mod source;
-pub mod table;
+mod source_map;
 #[cfg(test)]
 mod tests;
 mod write;
 
 use crate::intent::model::{Adapter, Model, OverrideKind};
 use crate::intent::scalar::{LabelValue, ModelName};
-use documents::Document;
+use documents::ManifestDocument;
 use serde_json::{Map, Value};
 use stator_core::dynamo::{equivalence, kinds};
 use stator_core::finding::{self, Finding};
@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 
 /// One file to import.
 #[derive(Clone, Debug)]
-pub struct Input {
+pub struct ManifestFile {
     /// Its name, for findings.
     pub file: String,
     /// Its bytes.
@@ -40,7 +40,7 @@ pub struct Input {
 
 /// A model made of manifests.
 #[derive(Clone, Debug)]
-pub struct Imported {
+pub struct ImportedModel {
     /// Its name, which is also that of its folder.
     pub name: String,
     /// The file and the number of the document that it was made of.
@@ -50,113 +50,113 @@ pub struct Imported {
     /// The text of its `model.yaml`.
     pub text: String,
     /// Whether rendering it gives every one of its manifests back.
-    pub proven: bool,
+    pub round_trips: bool,
     /// How much of the manifests has fields of its own.
-    pub share: Share,
+    pub coverage: FieldCoverage,
 }
 
 /// How much of a model's manifests has fields of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct FieldCoverage {
     /// Leaves of the manifests, in their normal form.
     pub leaves: usize,
     /// Leaves in `template` and `overrides`.
-    pub rest: usize,
+    pub unmapped: usize,
 }
 
-impl Share {
+impl FieldCoverage {
     /// Leaves that have a field.
     pub fn named(self) -> usize {
-        self.leaves.saturating_sub(self.rest)
+        self.leaves.saturating_sub(self.unmapped)
     }
 }
 
 /// What came of an import.
 #[derive(Clone, Debug, Default)]
-pub struct Import {
+pub struct ImportResult {
     /// The models, sorted by name.
-    pub models: Vec<Imported>,
+    pub models: Vec<ImportedModel>,
     /// What could not be carried, and what is worth a look.
     pub findings: Vec<Finding>,
 }
 
 /// Imports files, all their documents together: what belongs to a graph is found wherever it stands.
-pub fn import(inputs: &[Input]) -> Import {
+pub fn import(inputs: &[ManifestFile]) -> ImportResult {
     let mut findings = Vec::new();
     let mut all = Vec::new();
     for input in inputs {
         all.extend(documents::read(&input.file, &input.content, &mut findings));
     }
-    let sorted = sort::sort(all, &mut findings);
-    let roots = one_of_a_name(sorted.roots, &mut findings);
-    let mut drafts: Vec<Draft> = roots.iter().filter_map(|root| Draft::of(root, &mut findings)).collect();
+    let sorted = classify::classify_documents(all, &mut findings);
+    let roots = drop_requests_with_graphs(sorted.roots, &mut findings);
+    let mut drafts: Vec<ImportDraft> = roots.iter().filter_map(|root| ImportDraft::of(root, &mut findings)).collect();
     for document in &sorted.adapters {
-        attach(document, &mut drafts, &mut findings);
+        attach_adapter(document, &mut drafts, &mut findings);
     }
     for draft in &mut drafts {
         draft.complete();
     }
     for document in &sorted.claims {
-        let mut near = drafts.iter_mut().filter(|draft| draft.beside(document));
+        let mut near = drafts.iter_mut().filter(|draft| draft.shares_namespace(document));
         if !near.any(|draft| draft.take_claim(document)) {
-            findings.push(unused_claim(document));
+            findings.push(unused_claim_finding(document));
         }
     }
-    let mut models: Vec<Imported> = drafts.into_iter().map(|draft| draft.finish(&mut findings)).collect();
+    let mut models: Vec<ImportedModel> = drafts.into_iter().map(|draft| draft.finish(&mut findings)).collect();
     models.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
-    finding::sort(&mut findings);
-    Import { models, findings }
+    finding::sort_and_dedup(&mut findings);
+    ImportResult { models, findings }
 }
 
 /// The roots that become models. A request and a graph of one name would be two models of that name: of these the graph,
 /// which runs, is taken.
-fn one_of_a_name(roots: Vec<Document>, findings: &mut Vec<Finding>) -> Vec<Document> {
-    let key = |root: &Document| {
-        (sort::namespace_of(&root.value).unwrap_or_default().to_owned(), sort::name_of(&root.value).to_owned())
+fn drop_requests_with_graphs(roots: Vec<ManifestDocument>, findings: &mut Vec<Finding>) -> Vec<ManifestDocument> {
+    let key = |root: &ManifestDocument| {
+        (classify::namespace_of(&root.value).unwrap_or_default().to_owned(), classify::name_of(&root.value).to_owned())
     };
-    let is_request = |root: &Document| sort::kind_of(&root.value) == kinds::REQUEST.kind;
+    let is_request = |root: &ManifestDocument| classify::kind_of(&root.value) == kinds::REQUEST.kind;
     let graphs: BTreeMap<(String, String), String> = roots
         .iter()
         .filter(|root| !is_request(root))
         .map(|root| (key(root), format!("{}:{}", root.file, root.line)))
         .collect();
-    let (left, taken): (Vec<Document>, Vec<Document>) =
+    let (left, taken): (Vec<ManifestDocument>, Vec<ManifestDocument>) =
         roots.into_iter().partition(|root| is_request(root) && graphs.contains_key(&key(root)));
     for root in left {
         let message = format!(
             "document {}: {} `{}` is not carried: the graph of {} has that name, and two models of one name cannot be",
             root.number,
             kinds::REQUEST.kind,
-            sort::name_of(&root.value),
+            classify::name_of(&root.value),
             graphs.get(&key(&root)).map_or("this import", String::as_str),
         );
         let help =
             "import the request by itself, and give its model another name: requests are named after what they ask for";
-        findings.push(Finding::error(rules::TWICE, root.at_text("metadata.name"), message, help));
+        findings.push(Finding::error(rules::DUPLICATE_NAME, root.at_text("metadata.name"), message, help));
     }
     taken
 }
 
 /// A model on its way.
-struct Draft {
-    root: Document,
+struct ImportDraft {
+    root: ManifestDocument,
     model: Model,
     notes: Vec<(&'static str, String)>,
-    adapters: Vec<Document>,
+    adapters: Vec<ManifestDocument>,
     /// The manifests that it must render to.
     targets: Vec<Value>,
 }
 
-impl Draft {
-    fn of(root: &Document, findings: &mut Vec<Finding>) -> Option<Self> {
-        let name: ModelName = match sort::name_of(&root.value).parse() {
+impl ImportDraft {
+    fn of(root: &ManifestDocument, findings: &mut Vec<Finding>) -> Option<Self> {
+        let name: ModelName = match classify::name_of(&root.value).parse() {
             Ok(name) => name,
             Err(why) => {
                 let message = format!(
                     "document {}: {} `{}` is not carried: `metadata.name` is no name of a model; {why}",
                     root.number,
-                    sort::kind_of(&root.value),
-                    sort::name_of(&root.value)
+                    classify::kind_of(&root.value),
+                    classify::name_of(&root.value)
                 );
                 let help = "rename it in the manifest; in a cluster that makes another object";
                 findings.push(Finding::error(rules::NOT_CARRIED, root.at_text("metadata.name"), message, help));
@@ -164,20 +164,20 @@ impl Draft {
             }
         };
         let mut root = root.clone();
-        for (component, word) in foreign_types(&root.value) {
+        for (component, word) in unknown_component_types(&root.value) {
             let message = format!(
                 "document {}: type `{word}` of component `{component}` is left out: v1beta1 has no such type, and Dynamo's \
                  operator treats the component as one without a type",
                 root.number
             );
             let help = "nothing, unless something selects pods by the label of the type";
-            let path = FieldPath::of(["spec", "services", component.as_str(), "componentType"]);
-            findings.push(Finding::warning(rules::NOTE, root.at(&path), message, help));
+            let path = FieldPath::from_fields(["spec", "services", component.as_str(), "componentType"]);
+            findings.push(Finding::warning(rules::DIFFERENCE_NOTE, root.at(&path), message, help));
         }
         if let Some(Value::Array(components)) = root.value.pointer_mut("/spec/components") {
             let foreign = |component: &Value| {
                 let word = component.get("type").and_then(Value::as_str);
-                word.is_some_and(equivalence::is_foreign_type)
+                word.is_some_and(equivalence::is_unknown_component_type)
             };
             for component in components.iter_mut().filter(|component| foreign(component)) {
                 component.as_object_mut().and_then(|component| component.remove("type"));
@@ -200,7 +200,7 @@ impl Draft {
 
     fn guess(&mut self, adapters: &[Adapter]) {
         let (name, spec) = (self.model.metadata.name.clone(), self.spec());
-        if sort::kind_of(&self.root.value) == kinds::REQUEST.kind {
+        if classify::kind_of(&self.root.value) == kinds::REQUEST.kind {
             self.model = guess::request(name, &spec);
         } else {
             let guess = guess::graph(name, &without_nulls(&spec), adapters);
@@ -209,12 +209,12 @@ impl Draft {
     }
 
     /// Whether a document is in the same namespace.
-    fn beside(&self, document: &Document) -> bool {
-        sort::namespace_of(&self.root.value) == sort::namespace_of(&document.value)
+    fn shares_namespace(&self, document: &ManifestDocument) -> bool {
+        classify::namespace_of(&self.root.value) == classify::namespace_of(&document.value)
     }
 
     fn kind(&self) -> OverrideKind {
-        if sort::kind_of(&self.root.value) == kinds::REQUEST.kind {
+        if classify::kind_of(&self.root.value) == kinds::REQUEST.kind {
             OverrideKind::DynamoGraphDeploymentRequest
         } else {
             OverrideKind::DynamoGraphDeployment
@@ -222,21 +222,21 @@ impl Draft {
     }
 
     /// Takes a claim, when it is that of the cache, or may be: one that some workers mount, or that they mount in part.
-    fn take_claim(&mut self, document: &Document) -> bool {
+    fn take_claim(&mut self, document: &ManifestDocument) -> bool {
         let mut model = self.model.clone();
         if model.spec.cache.is_none() {
             let (target, kind) = (self.target(), self.kind());
-            model.spec.cache = beside::mentioned(&target, document);
+            model.spec.cache = attachments::mounted_cache(&target, document);
             if model.spec.cache.is_none() {
                 return false;
             }
             // Mounts that the cache brings and the graph lacks go.
-            carry::complete(&mut model, &target, kind);
-            if !carry::renders(&model, &target) {
+            completion::complete_model(&mut model, &target, kind);
+            if !completion::renders_graph(&model, &target) {
                 return false;
             }
         }
-        let mine = beside::claim(&mut model, document);
+        let mine = attachments::apply_cache_claim(&mut model, document);
         if mine {
             self.model = model;
             self.targets.push(document.value.clone());
@@ -253,29 +253,32 @@ impl Draft {
     fn complete(&mut self) {
         let name = self.model.metadata.name.to_string();
         let engine = self.model.spec.engine;
-        let adapters: Vec<Adapter> =
-            self.adapters.iter().filter_map(|document| beside::adapter(document, &name, engine).ok()).collect();
+        let adapters: Vec<Adapter> = self
+            .adapters
+            .iter()
+            .filter_map(|document| attachments::adapter_from_manifest(document, &name, engine).ok())
+            .collect();
         if !adapters.is_empty() {
             self.guess(&adapters);
         }
-        labels(&mut self.model, &self.root.value);
+        copy_labels(&mut self.model, &self.root.value);
         let (target, kind) = (self.target(), self.kind());
-        carry::complete(&mut self.model, &target, kind);
+        completion::complete_model(&mut self.model, &target, kind);
         for adapter in std::mem::take(&mut self.adapters) {
-            carry::complete(&mut self.model, &adapter.value, OverrideKind::DynamoModel);
+            completion::complete_model(&mut self.model, &adapter.value, OverrideKind::DynamoModel);
             self.targets.push(adapter.value);
         }
     }
 
-    fn finish(self, findings: &mut Vec<Finding>) -> Imported {
+    fn finish(self, findings: &mut Vec<Finding>) -> ImportedModel {
         let Self { root, model, notes, targets, .. } = self;
         let name = model.metadata.name.to_string();
         let head = format!("Imported by stator from {}, document {}.", root.file, root.number);
-        let text = write::text(&model, &head, &notes);
-        let (rest, leaves) = carry::measure(&model, &targets);
+        let text = write::model_yaml(&model, &head, &notes);
+        let (rest, leaves) = completion::measure_coverage(&model, &targets);
         let (text, proven) = match text {
             Ok(text) => {
-                let mut faults = proof::faults(&text, &targets, &root);
+                let mut faults = round_trip::verify_manifests(&text, &targets, &root);
                 let proven = !faults.iter().any(Finding::is_error);
                 findings.append(&mut faults);
                 (text, proven)
@@ -288,37 +291,37 @@ impl Draft {
         for (_, note) in &notes {
             let help = "see the comment in the model, and correct it";
             let message = format!("document {}: {note}", root.number);
-            findings.push(Finding::warning(rules::NOTE, root.location(), message, help));
+            findings.push(Finding::warning(rules::DIFFERENCE_NOTE, root.location(), message, help));
         }
-        Imported {
+        ImportedModel {
             name,
-            namespace: sort::namespace_of(&root.value).map(str::to_owned),
+            namespace: classify::namespace_of(&root.value).map(str::to_owned),
             origin: (root.file, root.number),
             text,
-            proven,
-            share: Share { leaves, rest },
+            round_trips: proven,
+            coverage: FieldCoverage { leaves, unmapped: rest },
         }
     }
 }
 
 /// The components whose type v1beta1 has no word for, with that type.
-fn foreign_types(graph: &Value) -> Vec<(String, String)> {
+fn unknown_component_types(graph: &Value) -> Vec<(String, String)> {
     let components = graph.pointer("/spec/components").and_then(Value::as_array);
     let text = |component: &Value, field: &str| component.get(field).and_then(Value::as_str).map(str::to_owned);
     components
         .into_iter()
         .flatten()
         .filter_map(|component| Some((text(component, "name")?, text(component, "type")?)))
-        .filter(|(_, word)| equivalence::is_foreign_type(word))
+        .filter(|(_, word)| equivalence::is_unknown_component_type(word))
         .collect()
 }
 
 /// Labels and annotations that a person gave.
-fn labels(model: &mut Model, target: &Value) {
+fn copy_labels(model: &mut Model, target: &Value) {
     let all = |field: &str| {
         let map = target.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
         let own = |(key, value): (&String, &Value)| {
-            (!equivalence::is_not_the_users(key)).then(|| Some((key.clone(), value.as_str()?.to_owned()))).flatten()
+            (!equivalence::is_reserved_key(key)).then(|| Some((key.clone(), value.as_str()?.to_owned()))).flatten()
         };
         map.into_iter().flatten().filter_map(own).collect::<Vec<(String, String)>>()
     };
@@ -351,15 +354,21 @@ fn without_nulls(map: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Finds the graph that an adapter is for.
-fn attach(document: &Document, drafts: &mut [Draft], findings: &mut Vec<Finding>) {
-    let base = beside::base_of(document);
-    let mut fitting: Vec<&mut Draft> = drafts
+fn attach_adapter(document: &ManifestDocument, drafts: &mut [ImportDraft], findings: &mut Vec<Finding>) {
+    let base = attachments::base_model_of(document);
+    let mut fitting: Vec<&mut ImportDraft> = drafts
         .iter_mut()
-        .filter(|draft| draft.beside(document) && beside::serves(&draft.root.value, &draft.model, base))
+        .filter(|draft| {
+            draft.shares_namespace(document) && attachments::serves_base_model(&draft.root.value, &draft.model, base)
+        })
         .collect();
     let names: Vec<String> = fitting.iter().map(|draft| format!("`{}`", draft.model.metadata.name)).collect();
     let why = match fitting.as_mut_slice() {
-        [draft] => match beside::adapter(document, draft.model.metadata.name.as_str(), draft.model.spec.engine) {
+        [draft] => match attachments::adapter_from_manifest(
+            document,
+            draft.model.metadata.name.as_str(),
+            draft.model.spec.engine,
+        ) {
             Ok(_) => {
                 draft.adapters.push(document.clone());
                 return;
@@ -378,13 +387,13 @@ fn attach(document: &Document, drafts: &mut [Draft], findings: &mut Vec<Finding>
         format!(
             "document {}: DynamoModel `{}` is not carried: `spec.baseModelName`: {why}",
             document.number,
-            sort::name_of(&document.value)
+            classify::name_of(&document.value)
         ),
         "import it together with the one graph that it is loaded into",
     ));
 }
 
-fn unused_claim(document: &Document) -> Finding {
+fn unused_claim_finding(document: &ManifestDocument) -> Finding {
     Finding::error(
         rules::NOT_CARRIED,
         document.location(),
@@ -392,7 +401,7 @@ fn unused_claim(document: &Document) -> Finding {
             "document {}: PersistentVolumeClaim `{}` is not carried: a model has a claim for its cache only, which every \
              worker mounts",
             document.number,
-            sort::name_of(&document.value)
+            classify::name_of(&document.value)
         ),
         "keep it where it is applied today; what mounts it names it",
     )

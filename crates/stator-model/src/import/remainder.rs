@@ -1,9 +1,9 @@
 //! What a guess leaves over: the smallest partial map that, merged over what is rendered, gives the target, and the
 //! fields that have to go first.
 
-use crate::render::merge;
+use crate::render::strategic_merge;
 use serde_json::{Map, Value};
-use stator_core::object::{FieldPath, KeyValue, Quantity, Segment};
+use stator_core::object::{FieldPath, KeyValue, PathSegment, Quantity};
 use std::collections::BTreeMap;
 
 /// Deeper than any object that an API server takes.
@@ -11,7 +11,7 @@ const MAX_DEPTH: usize = 100;
 
 /// What is left over.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Remainder {
+pub struct RemainderPatch {
     /// To merge, as `template` and `overrides` merge.
     pub merge: Map<String, Value>,
     /// To remove before.
@@ -19,13 +19,13 @@ pub struct Remainder {
 }
 
 /// The difference from what is rendered to the target. `path` is where both are.
-pub fn between(rendered: &Map<String, Value>, target: &Map<String, Value>, path: &FieldPath) -> Remainder {
+pub fn between(rendered: &Map<String, Value>, target: &Map<String, Value>, path: &FieldPath) -> RemainderPatch {
     let mut remove = Vec::new();
-    let merge = maps(rendered, target, path, &mut remove, 0);
-    Remainder { merge, remove }
+    let merge = map_remainder(rendered, target, path, &mut remove, 0);
+    RemainderPatch { merge, remove }
 }
 
-fn maps(
+fn map_remainder(
     rendered: &Map<String, Value>,
     target: &Map<String, Value>,
     path: &FieldPath,
@@ -38,7 +38,7 @@ fn maps(
     }
     for (name, wanted) in target {
         let here = path.field(name.clone());
-        if let Some(change) = field(name, rendered.get(name), wanted, &here, remove, depth) {
+        if let Some(change) = field_remainder(name, rendered.get(name), wanted, &here, remove, depth) {
             merge.insert(name.clone(), change);
         }
     }
@@ -46,7 +46,7 @@ fn maps(
 }
 
 /// What to merge into one field, if anything.
-fn field(
+fn field_remainder(
     name: &str,
     rendered: Option<&Value>,
     wanted: &Value,
@@ -55,19 +55,19 @@ fn field(
     depth: usize,
 ) -> Option<Value> {
     let Some(rendered) = rendered else { return Some(wanted.clone()) };
-    if rendered == wanted || (is_amount(path) && same_quantity(rendered, wanted)) {
+    if rendered == wanted || (holds_quantity(path) && same_quantity(rendered, wanted)) {
         return None;
     }
     match (rendered, wanted) {
         (Value::Object(rendered), Value::Object(wanted)) if depth < MAX_DEPTH => {
-            let below = maps(rendered, wanted, path, remove, depth + 1);
+            let below = map_remainder(rendered, wanted, path, remove, depth + 1);
             (!below.is_empty()).then_some(Value::Object(below))
         }
         (Value::Array(rendered), Value::Array(wanted)) if depth < MAX_DEPTH => {
-            match items(name, rendered, wanted, path, remove, depth) {
+            match list_remainder(name, rendered, wanted, path, remove, depth) {
                 Some(items) => (!items.is_empty()).then_some(Value::Array(items)),
                 None => {
-                    if merge::keys_of(name).is_some() {
+                    if strategic_merge::list_keys(name).is_some() {
                         // Merged by key it would keep what is there, so it goes as a whole first.
                         remove.push(path.clone());
                     }
@@ -80,7 +80,7 @@ fn field(
 }
 
 /// What to merge into a list with keys; `None` when it has none, or its items cannot be told apart.
-fn items(
+fn list_remainder(
     name: &str,
     rendered: &[Value],
     wanted: &[Value],
@@ -88,7 +88,7 @@ fn items(
     remove: &mut Vec<FieldPath>,
     depth: usize,
 ) -> Option<Vec<Value>> {
-    let keys = merge::keys_of(name)?;
+    let keys = strategic_merge::list_keys(name)?;
     let before = by_key(keys, rendered)?;
     let after = by_key(keys, wanted)?;
     if name == "initContainers" && before.keys().ne(after.keys()) {
@@ -99,18 +99,18 @@ fn items(
     }
     let mut merge = Vec::new();
     for item in wanted {
-        let step = step_of(keys, item)?;
+        let step = key_segment(keys, item)?;
         let here = path.join(step.clone());
         match before.get(&step) {
             None => merge.push(item.clone()),
             Some(old) if *old == item => {}
-            Some(_) if merge::replaces_items(name) => merge.push(item.clone()),
+            Some(_) if strategic_merge::replaces_items(name) => merge.push(item.clone()),
             Some(old) => {
                 let (Value::Object(old), Value::Object(new)) = (old, item) else {
                     merge.push(item.clone());
                     continue;
                 };
-                let mut change = maps(old, new, &here, remove, depth + 1);
+                let mut change = map_remainder(old, new, &here, remove, depth + 1);
                 if !change.is_empty() {
                     for (key, _) in keys {
                         if let Some(value) = new.get(*key) {
@@ -125,13 +125,13 @@ fn items(
     Some(merge)
 }
 
-fn by_key<'a>(keys: &[(&str, &str)], items: &'a [Value]) -> Option<BTreeMap<Segment, &'a Value>> {
-    let found: BTreeMap<Segment, &Value> =
-        items.iter().map(|item| Some((step_of(keys, item)?, item))).collect::<Option<_>>()?;
+fn by_key<'a>(keys: &[(&str, &str)], items: &'a [Value]) -> Option<BTreeMap<PathSegment, &'a Value>> {
+    let found: BTreeMap<PathSegment, &Value> =
+        items.iter().map(|item| Some((key_segment(keys, item)?, item))).collect::<Option<_>>()?;
     (found.len() == items.len()).then_some(found)
 }
 
-fn step_of(keys: &[(&str, &str)], item: &Value) -> Option<Segment> {
+fn key_segment(keys: &[(&str, &str)], item: &Value) -> Option<PathSegment> {
     let mut step = BTreeMap::new();
     for (name, default) in keys {
         match item.get(*name) {
@@ -142,12 +142,14 @@ fn step_of(keys: &[(&str, &str)], item: &Value) -> Option<Segment> {
     }
     // Only text that a path can hold; everything else is replaced as a whole.
     let plain = |value: &KeyValue| !value.to_string().contains([']', ',', '=']);
-    step.values().all(plain).then_some(Segment::Key(step))
+    step.values().all(plain).then_some(PathSegment::Key(step))
 }
 
 /// Whether a field holds a quantity.
-fn is_amount(path: &FieldPath) -> bool {
-    path.0.iter().any(|step| matches!(step, Segment::Field(name) if name == "resources" || name == "sharedMemorySize"))
+fn holds_quantity(path: &FieldPath) -> bool {
+    path.0
+        .iter()
+        .any(|step| matches!(step, PathSegment::Field(name) if name == "resources" || name == "sharedMemorySize"))
 }
 
 /// Whether both are one amount, spelled otherwise: `1` and `"1"`, `1Gi` and `1024Mi`.

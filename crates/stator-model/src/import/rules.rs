@@ -19,13 +19,14 @@ pub const UNKNOWN_KIND: Rule = Rule { id: "import/unknown-kind", summary: "A kin
 pub const NOT_CARRIED: Rule =
     Rule { id: "import/not-carried", summary: "What a manifest says has a place in a model." };
 /// A name is used once.
-pub const TWICE: Rule = Rule { id: "import/twice", summary: "Two objects do not have one name." };
+pub const DUPLICATE_NAME: Rule = Rule { id: "import/twice", summary: "Two objects do not have one name." };
 /// What is written is read back.
 pub const NO_MODEL: Rule =
     Rule { id: "import/no-model", summary: "The model that was written is valid and renders to the manifest." };
 /// Something is said in another way, or needs a look.
-pub const NOTE: Rule =
+pub const DIFFERENCE_NOTE: Rule =
     Rule { id: "import/note", summary: "What was read differs in no way that counts, and is worth a look." };
 
 /// Every rule of this room.
-pub const ALL: &[Rule] = &[NO_MODEL, NOTE, NOT_AN_OBJECT, NOT_CARRIED, TEMPLATE, TWICE, UNKNOWN_KIND, UNREADABLE];
+pub const ALL: &[Rule] =
+    &[NO_MODEL, DIFFERENCE_NOTE, NOT_AN_OBJECT, NOT_CARRIED, TEMPLATE, DUPLICATE_NAME, UNKNOWN_KIND, UNREADABLE];

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// A word of a shell's command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct ShellWord {
     /// Its place in the script, quotes included.
     pub range: Range<usize>,
     /// Its text without quotes and escapes.
@@ -17,26 +17,26 @@ pub struct Word {
 }
 
 /// Splits a script into words and operators. An unclosed quote ends with the script.
-pub fn words(script: &str) -> Vec<Word> {
+pub fn split_words(script: &str) -> Vec<ShellWord> {
     let mut words = Vec::new();
-    let mut reader = Reader { script, chars: script.char_indices().peekable() };
+    let mut reader = ShellLexer { script, chars: script.char_indices().peekable() };
     while let Some(word) = reader.next_word() {
         words.push(word);
     }
     words
 }
 
-struct Reader<'a> {
+struct ShellLexer<'a> {
     script: &'a str,
     chars: std::iter::Peekable<std::str::CharIndices<'a>>,
 }
 
-impl Reader<'_> {
+impl ShellLexer<'_> {
     fn position(&mut self) -> usize {
         self.chars.peek().map_or(self.script.len(), |(at, _)| *at)
     }
 
-    fn next_word(&mut self) -> Option<Word> {
+    fn next_word(&mut self) -> Option<ShellWord> {
         loop {
             let (at, c) = *self.chars.peek()?;
             match c {
@@ -55,7 +55,7 @@ impl Reader<'_> {
         }
     }
 
-    fn operator(&mut self) -> Word {
+    fn operator(&mut self) -> ShellWord {
         let start = self.position();
         let first = self.chars.next().map(|(_, c)| c);
         if first != Some('\n') {
@@ -63,10 +63,10 @@ impl Reader<'_> {
         }
         let end = self.position();
         let text = self.script.get(start..end).unwrap_or_default().to_owned();
-        Word { range: start..end, text, plain: false, operator: true }
+        ShellWord { range: start..end, text, plain: false, operator: true }
     }
 
-    fn word(&mut self, start: usize) -> Word {
+    fn word(&mut self, start: usize) -> ShellWord {
         let (mut text, mut plain) = (String::new(), true);
         while let Some((_, c)) = self.chars.peek().copied() {
             match c {
@@ -100,7 +100,7 @@ impl Reader<'_> {
                 }
             }
         }
-        Word { range: start..self.position(), text, plain, operator: false }
+        ShellWord { range: start..self.position(), text, plain, operator: false }
     }
 
     fn double_quoted(&mut self, text: &mut String) {
@@ -121,11 +121,11 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::words;
+    use super::split_words;
     use proptest::prelude::*;
 
     fn texts(script: &str) -> Vec<String> {
-        words(script).into_iter().map(|word| word.text).collect()
+        split_words(script).into_iter().map(|word| word.text).collect()
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn only_what_stands_for_itself_is_plain() {
-        let plain: Vec<bool> = words("a 'b' $c \"$d\" e\\f ~g").iter().map(|word| word.plain).collect();
+        let plain: Vec<bool> = split_words("a 'b' $c \"$d\" e\\f ~g").iter().map(|word| word.plain).collect();
         assert_eq!(plain, [true, false, false, false, false, false]);
     }
 
@@ -161,7 +161,7 @@ mod tests {
         #[test]
         fn any_script_is_read_and_its_words_lie_in_it_in_order(script in "[a-z\"'\\\\ \n$|;&<>#é-]{0,60}") {
             let mut end = 0;
-            for word in words(&script) {
+            for word in split_words(&script) {
                 prop_assert!(word.range.start >= end && word.range.end > word.range.start);
                 prop_assert!(script.get(word.range.clone()).is_some());
                 end = word.range.end;

@@ -1,12 +1,12 @@
 //! A model as the text of its `model.yaml`.
 
-use crate::intent::format::format;
+use crate::intent::format::format_document;
 use crate::intent::model::Model;
-use crate::intent::yaml::{self, Content, Node};
+use crate::intent::yaml::{self, YamlNode, YamlValue};
 use std::collections::BTreeMap;
 
 /// What a comment says above everything that has no field of its own.
-const REST: &str = "From the manifest as it is: stator has no field for this.";
+const UNMAPPED_COMMENT: &str = "From the manifest as it is: stator has no field for this.";
 
 /// Why a model cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -17,16 +17,16 @@ pub struct WriteError(String);
 ///
 /// # Errors
 /// When the serializer refuses a value.
-pub fn text(model: &Model, head: &str, notes: &[(&str, String)]) -> Result<String, WriteError> {
+pub fn model_yaml(model: &Model, head: &str, notes: &[(&str, String)]) -> Result<String, WriteError> {
     // Scripts of several lines stay scripts; long lines are not folded, where a JSON text would no longer read as one.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: true, folded_wrap_chars: 100_000, compact_list_indent: false };
     let plain = serde_saphyr::to_string_with_options(model, options).map_err(|error| WriteError(error.to_string()))?;
     let mut above: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-    if let Some(root) = yaml::parse(plain.as_bytes(), 0, "model.yaml").root {
+    if let Some(root) = yaml::parse_yaml(plain.as_bytes(), 0, "model.yaml").root {
         for (path, note) in notes {
             above.entry(line_of(&root, path)).or_default().push(note.clone());
         }
-        rest(&root, &mut above);
+        comment_unmapped(&root, &mut above);
     }
     let mut commented: String = head.lines().map(|line| format!("# {line}\n")).collect();
     for (index, line) in plain.lines().enumerate() {
@@ -39,11 +39,11 @@ pub fn text(model: &Model, head: &str, notes: &[(&str, String)]) -> Result<Strin
         commented.push('\n');
     }
     // A style that cannot be set is no reason to lose the model.
-    Ok(format(&commented).unwrap_or(commented))
+    Ok(format_document(&commented).unwrap_or(commented))
 }
 
 /// The line of a field's key, or of the nearest above it.
-fn line_of(root: &Node, path: &str) -> u32 {
+fn line_of(root: &YamlNode, path: &str) -> u32 {
     let (mut node, mut line) = (root, root.span.line);
     for name in path.split('.').filter(|name| !name.is_empty()) {
         let Some(entry) = node.entry(name) else { break };
@@ -53,14 +53,14 @@ fn line_of(root: &Node, path: &str) -> u32 {
 }
 
 /// Notes above each `template` and the overrides.
-fn rest(root: &Node, above: &mut BTreeMap<u32, Vec<String>>) {
+fn comment_unmapped(root: &YamlNode, above: &mut BTreeMap<u32, Vec<String>>) {
     let Some(spec) = root.get("spec") else { return };
     let groups = ["serving", "components"].into_iter().filter_map(|group| spec.get(group));
-    let components = groups.flat_map(Node::entries).map(|entry| &entry.value);
+    let components = groups.flat_map(YamlNode::entries).map(|entry| &entry.value);
     let templates = components.filter_map(|component| component.entry("template"));
     for entry in templates.chain(spec.entry("overrides")) {
-        if !matches!(entry.value.value, Content::Refused) {
-            above.entry(entry.key_span.line).or_default().push(REST.to_owned());
+        if !matches!(entry.value.value, YamlValue::Invalid) {
+            above.entry(entry.key_span.line).or_default().push(UNMAPPED_COMMENT.to_owned());
         }
     }
 }

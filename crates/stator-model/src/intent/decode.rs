@@ -1,6 +1,6 @@
 //! Nodes → Rust types, through serde, keeping the place of whatever serde refuses.
 
-use super::yaml::{Content, Entry, Node, Span};
+use super::yaml::{YamlEntry, YamlNode, YamlSpan, YamlValue};
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
@@ -12,7 +12,7 @@ pub struct DecodeError {
     /// Serde's message.
     pub message: String,
     /// The innermost value that was being read.
-    pub span: Option<Span>,
+    pub span: Option<YamlSpan>,
 }
 
 impl fmt::Display for DecodeError {
@@ -30,23 +30,23 @@ impl serde::de::Error for DecodeError {
 }
 
 /// Decodes a node. Its depth is bounded by the reader, so the recursion is too.
-pub fn decode<'de, T: Deserialize<'de>>(node: &'de Node) -> Result<T, DecodeError> {
-    T::deserialize(node).map_err(|error| at(error, node.span))
+pub fn decode<'de, T: Deserialize<'de>>(node: &'de YamlNode) -> Result<T, DecodeError> {
+    T::deserialize(node).map_err(|error| with_span(error, node.span))
 }
 
-fn at(mut error: DecodeError, span: Span) -> DecodeError {
+fn with_span(mut error: DecodeError, span: YamlSpan) -> DecodeError {
     error.span.get_or_insert(span);
     error
 }
 
-impl<'de> Deserializer<'de> for &'de Node {
+impl<'de> Deserializer<'de> for &'de YamlNode {
     type Error = DecodeError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         match &self.value {
-            Content::Refused => visitor.visit_unit(),
-            Content::Bool(flag) => visitor.visit_bool(*flag),
-            Content::Number(number) => {
+            YamlValue::Invalid => visitor.visit_unit(),
+            YamlValue::Bool(flag) => visitor.visit_bool(*flag),
+            YamlValue::Number(number) => {
                 if let Some(number) = number.as_u64() {
                     visitor.visit_u64(number)
                 } else if let Some(number) = number.as_i64() {
@@ -55,11 +55,11 @@ impl<'de> Deserializer<'de> for &'de Node {
                     visitor.visit_f64(number.as_f64().unwrap_or_default())
                 }
             }
-            Content::Text(text) => visitor.visit_borrowed_str(text),
-            Content::List(items) => visitor.visit_seq(Items { rest: items.iter() }),
-            Content::Map(entries) => visitor.visit_map(Entries { rest: entries.iter(), value: None }),
+            YamlValue::Text(text) => visitor.visit_borrowed_str(text),
+            YamlValue::List(items) => visitor.visit_seq(NodeSeqAccess { rest: items.iter() }),
+            YamlValue::Map(entries) => visitor.visit_map(NodeMapAccess { rest: entries.iter(), value: None }),
         }
-        .map_err(|error| at(error, self.span))
+        .map_err(|error| with_span(error, self.span))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
@@ -81,8 +81,8 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         match self.as_str() {
-            Some(word) => visitor.visit_enum(word.into_deserializer()).map_err(|error| at(error, self.span)),
-            None => Err(at(DecodeError::custom("expected a word"), self.span)),
+            Some(word) => visitor.visit_enum(word.into_deserializer()).map_err(|error| with_span(error, self.span)),
+            None => Err(with_span(DecodeError::custom("expected a word"), self.span)),
         }
     }
 
@@ -92,16 +92,16 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 }
 
-struct Items<'de> {
-    rest: std::slice::Iter<'de, Node>,
+struct NodeSeqAccess<'de> {
+    rest: std::slice::Iter<'de, YamlNode>,
 }
 
-impl<'de> SeqAccess<'de> for Items<'de> {
+impl<'de> SeqAccess<'de> for NodeSeqAccess<'de> {
     type Error = DecodeError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DecodeError> {
         let Some(item) = self.rest.next() else { return Ok(None) };
-        seed.deserialize(item).map(Some).map_err(|error| at(error, item.span))
+        seed.deserialize(item).map(Some).map_err(|error| with_span(error, item.span))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -109,24 +109,24 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     }
 }
 
-struct Entries<'de> {
-    rest: std::slice::Iter<'de, Entry>,
-    value: Option<&'de Node>,
+struct NodeMapAccess<'de> {
+    rest: std::slice::Iter<'de, YamlEntry>,
+    value: Option<&'de YamlNode>,
 }
 
-impl<'de> MapAccess<'de> for Entries<'de> {
+impl<'de> MapAccess<'de> for NodeMapAccess<'de> {
     type Error = DecodeError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
         let Some(entry) = self.rest.next() else { return Ok(None) };
         self.value = Some(&entry.value);
         let key = BorrowedStrDeserializer::<DecodeError>::new(&entry.key);
-        seed.deserialize(key).map(Some).map_err(|error| at(error, entry.key_span))
+        seed.deserialize(key).map(Some).map_err(|error| with_span(error, entry.key_span))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
         let node = self.value.take().ok_or_else(|| DecodeError::custom("a value was asked for before its key"))?;
-        seed.deserialize(node).map_err(|error| at(error, node.span))
+        seed.deserialize(node).map_err(|error| with_span(error, node.span))
     }
 
     fn size_hint(&self) -> Option<usize> {

@@ -2,14 +2,14 @@
 
 use super::check::check_merged;
 use super::decode::decode;
-use super::lock::{self, Judged};
-use super::merge::{MapPlace, merge};
+use super::lock::{self, LockCheck};
+use super::merge::{MergedSpan, merge};
 use super::model::Model;
 use super::repository::Environment;
-use super::validate::validate;
-use super::workspace::{Document, ModelFiles, Workspace, name_of, refused};
-use super::yaml::{Content, Entry, FileId, Node};
-use super::{BrokenIntent, Intent, Origins, Selection, rules};
+use super::validate::validate_model;
+use super::workspace::{ModelFiles, ParsedFile, Workspace, decode_finding, document_model_name};
+use super::yaml::{FileId, YamlEntry, YamlNode, YamlValue};
+use super::{BrokenIntent, FieldOrigins, Intent, ResolvedEnvironment, rules};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use rayon::prelude::*;
 use stator_core::finding::{self, Finding, Location};
@@ -51,15 +51,15 @@ fn meant(nearest: Option<&str>) -> String {
 }
 
 /// One model in one environment.
-enum Resolved {
-    Whole(Box<Intent>, Vec<Finding>),
+enum ResolvedModel {
+    Valid(Box<Intent>, Vec<Finding>),
     Broken(BrokenIntent, Vec<Finding>),
 }
 
-impl Resolved {
+impl ResolvedModel {
     fn name(&self) -> Option<&str> {
         match self {
-            Self::Whole(intent, _) => Some(intent.model.metadata.name.as_str()),
+            Self::Valid(intent, _) => Some(intent.model.metadata.name.as_str()),
             Self::Broken(broken, _) => broken.name.as_deref(),
         }
     }
@@ -71,23 +71,23 @@ impl Workspace {
     ///
     /// # Errors
     /// When the environment does not exist, when none is named among several, and when the root file's faults hide it.
-    pub fn environment(&self, name: Option<&str>) -> Result<Selection, EnvironmentError> {
-        let (name, environment) = self.choose(name)?;
-        let resolver = Resolver::new(self, name, environment);
-        let mut resolved: Vec<Resolved> = self
+    pub fn resolve_environment(&self, name: Option<&str>) -> Result<ResolvedEnvironment, EnvironmentError> {
+        let (name, environment) = self.select_environment(name)?;
+        let resolver = EnvironmentResolver::new(self, name, environment);
+        let mut resolved: Vec<ResolvedModel> = self
             .models
             .par_iter()
-            .filter(|files| resolver.belongs(&files.intent.path))
-            .map(|files| resolver.resolve(files))
+            .filter(|files| resolver.includes_path(&files.intent.path))
+            .map(|files| resolver.resolve_model(files))
             .collect();
         let mut findings = self.findings.clone();
-        break_duplicates(&mut resolved, &mut findings, &self.sources());
-        let mut selection = Selection {
+        break_duplicates(&mut resolved, &mut findings, &self.name_locations());
+        let mut selection = ResolvedEnvironment {
             name: name.to_owned(),
             environment: environment.clone(),
             repository: self.repository.metadata.name.to_string(),
             intents: Vec::with_capacity(resolved.len()),
-            broken: self.lost.clone(),
+            broken: self.unidentified.clone(),
             findings,
             policy: self.repository.spec.policy.iter().chain(&environment.policy).cloned().collect(),
             prices: self.repository.spec.prices.clone(),
@@ -99,11 +99,11 @@ impl Workspace {
         }
         for model in resolved {
             match model {
-                Resolved::Whole(intent, mut own) => {
+                ResolvedModel::Valid(intent, mut own) => {
                     selection.intents.push(*intent);
                     selection.findings.append(&mut own);
                 }
-                Resolved::Broken(broken, mut own) => {
+                ResolvedModel::Broken(broken, mut own) => {
                     selection.broken.push(broken);
                     selection.findings.append(&mut own);
                 }
@@ -111,11 +111,11 @@ impl Workspace {
         }
         selection.intents.sort_by(|a, b| a.model.metadata.name.cmp(&b.model.metadata.name));
         selection.broken.sort_by(|a, b| (&a.name, &a.source).cmp(&(&b.name, &b.source)));
-        finding::sort(&mut selection.findings);
+        finding::sort_and_dedup(&mut selection.findings);
         Ok(selection)
     }
 
-    fn choose(&self, name: Option<&str>) -> Result<(&str, &Environment), EnvironmentError> {
+    fn select_environment(&self, name: Option<&str>) -> Result<(&str, &Environment), EnvironmentError> {
         let environments = &self.repository.spec.environments;
         let found = match name {
             Some(name) => environments.iter().find(|(known, _)| known.as_str() == name),
@@ -128,10 +128,10 @@ impl Workspace {
         if let Some(root) = self.root.as_ref().filter(|root| root.broken) {
             return Err(EnvironmentError::Unreadable { file: root.path.clone() });
         }
-        let known = self.environments();
+        let known = self.environment_names();
         Err(match name {
             Some(name) => {
-                let nearest = finding::nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+                let nearest = finding::closest_match(name, known.iter().map(String::as_str)).map(str::to_owned);
                 EnvironmentError::Unknown { name: name.to_owned(), known, nearest }
             }
             None => EnvironmentError::Ambiguous { known },
@@ -139,7 +139,7 @@ impl Workspace {
     }
 
     /// Path of a `model.yaml` → where its name stands.
-    fn sources(&self) -> BTreeMap<&str, Location> {
+    fn name_locations(&self) -> BTreeMap<&str, Location> {
         self.models
             .iter()
             .map(|files| {
@@ -154,7 +154,7 @@ impl Workspace {
 }
 
 /// Two models of one name: both are broken, and each finding names the other.
-fn break_duplicates(resolved: &mut [Resolved], findings: &mut Vec<Finding>, places: &BTreeMap<&str, Location>) {
+fn break_duplicates(resolved: &mut [ResolvedModel], findings: &mut Vec<Finding>, places: &BTreeMap<&str, Location>) {
     let mut names: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (position, model) in resolved.iter().enumerate() {
         if let Some(name) = model.name() {
@@ -166,8 +166,8 @@ fn break_duplicates(resolved: &mut [Resolved], findings: &mut Vec<Finding>, plac
             .iter()
             .filter_map(|position| resolved.get(*position))
             .map(|model| match model {
-                Resolved::Whole(intent, _) => intent.source.clone(),
-                Resolved::Broken(broken, _) => broken.source.clone(),
+                ResolvedModel::Valid(intent, _) => intent.source.clone(),
+                ResolvedModel::Broken(broken, _) => broken.source.clone(),
             })
             .collect();
         for (position, source) in positions.iter().zip(&sources) {
@@ -181,26 +181,26 @@ fn break_duplicates(resolved: &mut [Resolved], findings: &mut Vec<Finding>, plac
             ));
             if let Some(model) = resolved.get_mut(*position) {
                 let own = match model {
-                    Resolved::Whole(_, own) | Resolved::Broken(_, own) => std::mem::take(own),
+                    ResolvedModel::Valid(_, own) | ResolvedModel::Broken(_, own) => std::mem::take(own),
                 };
-                *model = Resolved::Broken(BrokenIntent { source: source.clone(), name: Some(name.clone()) }, own);
+                *model = ResolvedModel::Broken(BrokenIntent { source: source.clone(), name: Some(name.clone()) }, own);
             }
         }
     }
 }
 
 /// What is the same for every model of an environment.
-struct Resolver<'a> {
+struct EnvironmentResolver<'a> {
     workspace: &'a Workspace,
     environment: &'a str,
-    root_defaults: Option<&'a Node>,
-    environment_defaults: Option<&'a Node>,
+    root_defaults: Option<&'a YamlNode>,
+    environment_defaults: Option<&'a YamlNode>,
     include: Option<GlobSet>,
     exclude: Option<GlobSet>,
     root_broken: bool,
 }
 
-impl<'a> Resolver<'a> {
+impl<'a> EnvironmentResolver<'a> {
     fn new(workspace: &'a Workspace, name: &'a str, environment: &Environment) -> Self {
         let spec = workspace.root.as_ref().and_then(|root| root.node.as_ref()?.get("spec"));
         Self {
@@ -208,19 +208,19 @@ impl<'a> Resolver<'a> {
             environment: name,
             root_defaults: spec.and_then(|spec| spec.get("defaults")),
             environment_defaults: spec.and_then(|spec| spec.get("environments")?.get(name)?.get("defaults")),
-            include: globs(&environment.include),
-            exclude: globs(&environment.exclude),
+            include: compile_globs(&environment.include),
+            exclude: compile_globs(&environment.exclude),
             root_broken: workspace.root.as_ref().is_some_and(|root| root.broken),
         }
     }
 
-    fn belongs(&self, path: &str) -> bool {
+    fn includes_path(&self, path: &str) -> bool {
         self.include.as_ref().is_none_or(|globs| globs.is_match(path))
             && !self.exclude.as_ref().is_some_and(|globs| globs.is_match(path))
     }
 
     /// The settings of the folders above a model, from the top down.
-    fn folders(&self, folder: &str) -> impl Iterator<Item = &'a Document> {
+    fn folder_defaults(&self, folder: &str) -> impl Iterator<Item = &'a ParsedFile> {
         let workspace = self.workspace;
         let ends = folder.match_indices('/').map(|(end, _)| end).chain([folder.len()]);
         let above: Vec<&str> =
@@ -228,28 +228,28 @@ impl<'a> Resolver<'a> {
         above.into_iter().filter_map(|folder| workspace.folders.get(folder))
     }
 
-    fn resolve(&self, files: &ModelFiles) -> Resolved {
+    fn resolve_model(&self, files: &ModelFiles) -> ResolvedModel {
         let source = &files.intent.path;
         let overlay = files.overlays.get(self.environment);
         // A lock of the environment's own is stronger than one for all.
         let lock = files.locks.get(&Some(self.environment.to_owned())).or_else(|| files.locks.get(&None));
         let broken = |findings| {
-            let broken = BrokenIntent { source: source.clone(), name: name_of(&files.intent) };
-            Resolved::Broken(broken, findings)
+            let broken = BrokenIntent { source: source.clone(), name: document_model_name(&files.intent) };
+            ResolvedModel::Broken(broken, findings)
         };
         let unusable = self.root_broken
             || files.intent.broken
             || files.stray_overlay
             || overlay.is_some_and(|overlay| overlay.broken)
             || lock.is_some_and(|lock| lock.broken)
-            || self.folders(&files.folder).any(|folder| folder.broken);
+            || self.folder_defaults(&files.folder).any(|folder| folder.broken);
         let Some(intent) = files.intent.node.as_ref().filter(|_| !unusable) else { return broken(Vec::new()) };
         let mut findings = Vec::new();
         let overlay = overlay.and_then(|overlay| Some((overlay, overlay.node.as_ref()?)));
         if let Some((overlay, node)) = overlay {
-            findings.extend(overlay_name(overlay, node, intent));
+            findings.extend(check_overlay_name(overlay, node, intent));
         }
-        let merged = self.merged(files, intent, overlay.map(|(_, node)| node));
+        let merged = self.merge_layers(files, intent, overlay.map(|(_, node)| node));
         let model: Model = match decode(&merged) {
             Ok(model) => model,
             Err(error) => {
@@ -258,61 +258,61 @@ impl<'a> Resolver<'a> {
                 check_merged(&merged, &file_name, &mut findings);
                 if findings.len() == before {
                     let span = error.span.unwrap_or(merged.span);
-                    findings.push(refused(span.location(&file_name(span.file)), &error.message));
+                    findings.push(decode_finding(span.location(&file_name(span.file)), &error.message));
                 }
                 return broken(findings);
             }
         };
-        let origins = Origins::new(self.workspace.names.clone(), merged);
-        findings.extend(validate(&model, &origins));
+        let origins = FieldOrigins::new(self.workspace.file_names.clone(), merged);
+        findings.extend(validate_model(&model, &origins));
         let mut holds = None;
         if let Some((document, node)) = lock.and_then(|lock| Some((lock, lock.node.as_ref()?))) {
-            match lock::judge(document, node, &model, &origins) {
-                Judged::Holds(lock) => holds = Some(lock),
-                Judged::Unused(finding) | Judged::Damaged(finding) => findings.push(finding),
+            match lock::check_lock(document, node, &model, &origins) {
+                LockCheck::Valid(lock) => holds = Some(lock),
+                LockCheck::Unused(finding) | LockCheck::Damaged(finding) => findings.push(finding),
             }
         }
         if findings.iter().any(Finding::is_error) {
             return broken(findings);
         }
         let intent = Intent { source: source.clone(), model, origins, lock: holds };
-        Resolved::Whole(Box::new(intent), findings)
+        ResolvedModel::Valid(Box::new(intent), findings)
     }
 
     fn file_name(&self, file: FileId) -> Option<&str> {
-        usize::try_from(file).ok().and_then(|file| self.workspace.names.get(file)).map(|name| &**name)
+        usize::try_from(file).ok().and_then(|file| self.workspace.file_names.get(file)).map(|name| &**name)
     }
 
     /// Root defaults, folder defaults from the top down, environment defaults, intent, overlay: weakest first.
-    fn merged(&self, files: &ModelFiles, intent: &Node, overlay: Option<&Node>) -> Node {
-        let folders = self.folders(&files.folder).filter_map(|folder| folder.node.as_ref()?.get("spec"));
+    fn merge_layers(&self, files: &ModelFiles, intent: &YamlNode, overlay: Option<&YamlNode>) -> YamlNode {
+        let folders = self.folder_defaults(&files.folder).filter_map(|folder| folder.node.as_ref()?.get("spec"));
         let mut defaults = self.root_defaults.into_iter().chain(folders).chain(self.environment_defaults);
         let mut merged = intent.clone();
         if let Some(first) = defaults.next() {
             let mut spec = first.clone();
             defaults.for_each(|next| merge_spec(&mut spec, next));
-            put_spec(&mut merged, spec);
+            merge_under_spec(&mut merged, spec);
         }
         if let Some(overlay) = overlay {
             if let (Some(spec), Some(change)) = (spec_of(&mut merged), overlay.get("spec")) {
-                drop_replaced(spec, change);
+                drop_exclusive_field(spec, change);
             }
-            merge(&mut merged, overlay, MapPlace::Base);
+            merge(&mut merged, overlay, MergedSpan::Base);
         }
         merged
     }
 }
 
 /// Merges one layer of `spec` over the weaker ones.
-fn merge_spec(base: &mut Node, over: &Node) {
-    drop_replaced(base, over);
-    merge(base, over, MapPlace::Over);
+fn merge_spec(base: &mut YamlNode, over: &YamlNode) {
+    drop_exclusive_field(base, over);
+    merge(base, over, MergedSpan::Over);
 }
 
 /// `image` stands in place of `runtime`: the stronger layer that gives one of them takes the other away, or a default
 /// could never be replaced.
-fn drop_replaced(base: &mut Node, over: &Node) {
-    let Content::Map(entries) = &mut base.value else { return };
+fn drop_exclusive_field(base: &mut YamlNode, over: &YamlNode) {
+    let YamlValue::Map(entries) = &mut base.value else { return };
     for (given, replaced) in [("image", "runtime"), ("runtime", "image")] {
         if over.get(given).is_some() && over.get(replaced).is_none() {
             entries.retain(|entry| &*entry.key != replaced);
@@ -320,27 +320,27 @@ fn drop_replaced(base: &mut Node, over: &Node) {
     }
 }
 
-fn spec_of(document: &mut Node) -> Option<&mut Node> {
-    let Content::Map(entries) = &mut document.value else { return None };
+fn spec_of(document: &mut YamlNode) -> Option<&mut YamlNode> {
+    let YamlValue::Map(entries) = &mut document.value else { return None };
     entries.iter_mut().find(|entry| &*entry.key == "spec").map(|entry| &mut entry.value)
 }
 
 /// Puts defaults under a document's `spec`.
-fn put_spec(document: &mut Node, mut defaults: Node) {
+fn merge_under_spec(document: &mut YamlNode, mut defaults: YamlNode) {
     let span = document.span;
-    let Content::Map(entries) = &mut document.value else { return };
+    let YamlValue::Map(entries) = &mut document.value else { return };
     match entries.iter_mut().find(|entry| &*entry.key == "spec") {
         Some(entry) => {
             merge_spec(&mut defaults, &entry.value);
             entry.value = defaults;
         }
-        None => entries.push(Entry { key: "spec".into(), key_span: span, value: defaults }),
+        None => entries.push(YamlEntry { key: "spec".into(), key_span: span, value: defaults }),
     }
 }
 
 /// An overlay may repeat its intent's name, and may not change it.
-fn overlay_name(overlay: &Document, node: &Node, intent: &Node) -> Option<Finding> {
-    let name = |node: &Node| node.get("metadata").and_then(|metadata| metadata.get("name")).cloned();
+fn check_overlay_name(overlay: &ParsedFile, node: &YamlNode, intent: &YamlNode) -> Option<Finding> {
+    let name = |node: &YamlNode| node.get("metadata").and_then(|metadata| metadata.get("name")).cloned();
     let (given, wanted) = (name(node)?, name(intent)?);
     let (text, wanted) = (given.as_str()?, wanted.as_str()?.to_owned());
     (text != wanted).then(|| {
@@ -354,7 +354,7 @@ fn overlay_name(overlay: &Document, node: &Node, intent: &Node) -> Option<Findin
 }
 
 /// A glob that names a folder means everything below it.
-fn globs(patterns: &[String]) -> Option<GlobSet> {
+fn compile_globs(patterns: &[String]) -> Option<GlobSet> {
     if patterns.is_empty() {
         return None;
     }

@@ -2,10 +2,10 @@
 //!
 //! Everything comes from the JSON Schema of the types, so it says what the parser does.
 
-use super::outline::{Document, Place};
+use super::outline::{DocumentKind, FieldSchema};
 use serde::Serialize;
 use serde_json::Value;
-use stator_core::finding::nearest;
+use stator_core::finding::closest_match;
 use thiserror::Error;
 
 /// Why a field could not be explained.
@@ -46,7 +46,7 @@ fn listed(allowed: &[String]) -> String {
 /// What there is to say about one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Explanation {
+pub struct FieldExplanation {
     /// The kind of document it belongs to.
     pub kind: String,
     /// Its path from the top of the document; empty for the document itself.
@@ -60,14 +60,14 @@ pub struct Explanation {
     /// What its values must be like: range, length, grammar.
     pub rules: Vec<String>,
     /// The values it takes, where they are few.
-    pub values: Vec<Allowed>,
+    pub values: Vec<AllowedValue>,
     /// The fields below it, in canonical order.
-    pub fields: Vec<Child>,
+    pub fields: Vec<ChildField>,
 }
 
 /// One of the values that a field takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Allowed {
+pub struct AllowedValue {
     /// The value.
     pub value: String,
     /// What it means; empty when the name says it.
@@ -77,7 +77,7 @@ pub struct Allowed {
 /// A field below the one that is explained.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Child {
+pub struct ChildField {
     /// Its name.
     pub name: String,
     /// Its type.
@@ -97,23 +97,24 @@ pub struct Child {
 /// # Errors
 ///
 /// When there is no such field; the error names the nearest one.
-pub fn explain(path: &str) -> Result<Explanation, ExplainError> {
+pub fn explain(path: &str) -> Result<FieldExplanation, ExplainError> {
     let mut words =
         path.split(['.', '[']).map(|word| word.trim_end_matches(']')).filter(|word| !word.is_empty()).peekable();
-    let named = words.peek().and_then(|word| Document::ALL.into_iter().find(|it| it.kind().eq_ignore_ascii_case(word)));
+    let named =
+        words.peek().and_then(|word| DocumentKind::ALL.into_iter().find(|it| it.as_str().eq_ignore_ascii_case(word)));
     if named.is_some() {
         words.next();
     }
-    let document = named.unwrap_or(Document::Model);
-    let top = Place::top(document);
-    let mut spot = Spot { place: top, path: Vec::new(), required: true };
+    let document = named.unwrap_or(DocumentKind::Model);
+    let top = FieldSchema::root(document);
+    let mut spot = FieldCursor { place: top, path: Vec::new(), required: true };
     // `serving.decode` means `spec.serving.decode`.
     if let Some(first) = words.peek()
         && top.field(first).is_none()
         && let Some(spec) = top.field("spec")
         && spec.field(first).is_some()
     {
-        spot = spot.step("spec", spec);
+        spot = spot.descend("spec", spec);
     }
     for word in words {
         if spot.place.item().is_some() && word.chars().all(|c| c.is_ascii_digit()) {
@@ -121,64 +122,64 @@ pub fn explain(path: &str) -> Result<Explanation, ExplainError> {
         }
         let inside = spot.place.item().unwrap_or(spot.place);
         match inside.field(word) {
-            Some(place) => spot = spot.step(word, place),
-            None => return Err(unknown(word, inside, &spot.name(document))),
+            Some(place) => spot = spot.descend(word, place),
+            None => return Err(unknown_field_error(word, inside, &spot.dotted_name(document))),
         }
     }
-    Ok(describe(document, &spot))
+    Ok(explain_field(document, &spot))
 }
 
 /// Where the walk along a path is.
-struct Spot {
-    place: Place,
+struct FieldCursor {
+    place: FieldSchema,
     path: Vec<String>,
     required: bool,
 }
 
-impl Spot {
-    fn step(mut self, word: &str, place: Place) -> Self {
+impl FieldCursor {
+    fn descend(mut self, word: &str, place: FieldSchema) -> Self {
         let inside = self.place.item().unwrap_or(self.place);
         self.required = inside.requires(word);
         self.path.push(word.to_owned());
         Self { place, ..self }
     }
 
-    fn name(&self, document: Document) -> String {
-        std::iter::once(document.kind().to_lowercase()).chain(self.path.iter().cloned()).collect::<Vec<_>>().join(".")
+    fn dotted_name(&self, document: DocumentKind) -> String {
+        std::iter::once(document.as_str().to_lowercase()).chain(self.path.iter().cloned()).collect::<Vec<_>>().join(".")
     }
 }
 
-fn unknown(word: &str, inside: Place, parent: &str) -> ExplainError {
-    let allowed: Vec<String> = inside.names().iter().map(|name| (*name).to_owned()).collect();
+fn unknown_field_error(word: &str, inside: FieldSchema, parent: &str) -> ExplainError {
+    let allowed: Vec<String> = inside.field_names().iter().map(|name| (*name).to_owned()).collect();
     if allowed.is_empty() {
         return ExplainError::NoFields { field: word.to_owned(), parent: parent.to_owned(), kind: type_name(inside) };
     }
-    let suggestion = nearest(word, allowed.iter().map(String::as_str)).map(str::to_owned);
+    let suggestion = closest_match(word, allowed.iter().map(String::as_str)).map(str::to_owned);
     ExplainError::UnknownField { field: word.to_owned(), parent: parent.to_owned(), suggestion, allowed }
 }
 
-fn describe(document: Document, spot: &Spot) -> Explanation {
+fn explain_field(document: DocumentKind, spot: &FieldCursor) -> FieldExplanation {
     let inside = spot.place.item().unwrap_or(spot.place);
-    Explanation {
-        kind: document.kind().to_owned(),
+    FieldExplanation {
+        kind: document.as_str().to_owned(),
         path: spot.path.join("."),
         type_name: type_name(spot.place),
         required: spot.required,
         description: description(spot.place),
-        rules: rules(spot.place),
-        values: values(spot.place),
-        fields: children(inside),
+        rules: value_rules(spot.place),
+        values: allowed_values(spot.place),
+        fields: child_fields(inside),
     }
 }
 
 /// The fields of a place, or of what its map holds, in canonical order.
-pub(super) fn children(place: Place) -> Vec<Child> {
+pub(super) fn child_fields(place: FieldSchema) -> Vec<ChildField> {
     place
-        .names()
+        .field_names()
         .into_iter()
         .filter_map(|name| {
             let child = place.field(name)?;
-            Some(Child {
+            Some(ChildField {
                 name: name.to_owned(),
                 type_name: type_name(child),
                 required: place.requires(name),
@@ -189,7 +190,7 @@ pub(super) fn children(place: Place) -> Vec<Child> {
 }
 
 /// The field's own words, and its type's when it has none.
-pub(super) fn description(place: Place) -> String {
+pub(super) fn description(place: FieldSchema) -> String {
     let words = |schema: &Value| schema.get("description").and_then(Value::as_str).map(str::to_owned);
     words(place.schema())
         .or_else(|| place.alternatives().iter().find_map(|(_, schema)| words(schema)))
@@ -200,7 +201,7 @@ pub(super) fn description(place: Place) -> String {
 }
 
 /// A type as `kubectl explain` writes it.
-pub(super) fn type_name(place: Place) -> String {
+pub(super) fn type_name(place: FieldSchema) -> String {
     let mut names: Vec<String> = Vec::new();
     for (_, schema) in place.alternatives() {
         let name = match scalar_type(schema) {
@@ -240,11 +241,11 @@ fn branches(schema: &Value) -> &[Value] {
 }
 
 /// What values must be like, in words.
-pub(super) fn rules(place: Place) -> Vec<String> {
+pub(super) fn value_rules(place: FieldSchema) -> Vec<String> {
     let mut rules = Vec::new();
     for (_, schema) in place.alternatives() {
         let words = |name: &str| schema.get(name).and_then(Value::as_str);
-        let number = |name: &str| schema.get(name).filter(|value| value.is_number()).map(bare);
+        let number = |name: &str| schema.get(name).filter(|value| value.is_number()).map(unquoted_text);
         if let Some(expected) = words("x-stator-expected") {
             rules.push(expected.to_owned());
         } else if let Some(pattern) = words("pattern") {
@@ -269,15 +270,15 @@ pub(super) fn rules(place: Place) -> Vec<String> {
     rules
 }
 
-fn bare(value: &Value) -> String {
+fn unquoted_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string().trim_end_matches(".0").to_owned(), str::to_owned)
 }
 
 /// The values of an enumeration, in the order of declaration.
-pub(super) fn values(place: Place) -> Vec<Allowed> {
+pub(super) fn allowed_values(place: FieldSchema) -> Vec<AllowedValue> {
     let place = place.item().unwrap_or(place);
-    let allowed = |value: &Value, description: Option<&Value>| Allowed {
-        value: bare(value),
+    let allowed = |value: &Value, description: Option<&Value>| AllowedValue {
+        value: unquoted_text(value),
         description: description.and_then(Value::as_str).unwrap_or_default().to_owned(),
     };
     let mut found = Vec::new();

@@ -3,22 +3,22 @@
 //! Two steps, each checked: whole entries are moved as they are written, then the style is set by `pretty_yaml`. The
 //! result is read back, and it is refused when a value or a comment got lost on the way.
 
-mod order;
-mod tree;
+mod key_order;
+mod layout;
 
+use layout::CommentedYaml;
 use pretty_yaml::config::{FormatOptions, LanguageOptions, LayoutOptions, LineBreak, Quotes};
 use thiserror::Error;
-use tree::Parsed;
 
 /// The widest line that a flow map or list may fill.
-const WIDTH: usize = 120;
+const PRINT_WIDTH: usize = 120;
 
 /// The furthest that a value may be indented. The parser of `pretty_yaml` keeps the columns it has seen as bits of one
 /// number, and goes wrong beyond its width.
 const MAX_INDENT: usize = 60;
 
 /// How often the style may be applied until it no longer changes anything.
-const PASSES: usize = 4;
+const MAX_PASSES: usize = 4;
 
 /// Why a file was not formatted. The file is then left as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -51,28 +51,30 @@ pub enum FormatError {
 /// # Errors
 ///
 /// When the text is not YAML that stator reads, or when formatting it would change its value or lose a comment.
-pub fn format(text: &str) -> Result<String, FormatError> {
+pub fn format_document(text: &str) -> Result<String, FormatError> {
     let text = with_line_feeds(text);
-    let text = without_trailing_blanks(&text, &tree::parse(&text)?);
-    let before = tree::parse(&text)?;
-    let Some(root) = &before.root else { return checked(&before, style(&text).trim_start_matches('\n').to_owned()) };
-    let document = order::document(root);
-    let mut formatted = style(&order::reorder(&text, &before, document));
+    let text = without_trailing_blanks(&text, &layout::parse_layout(&text)?);
+    let before = layout::parse_layout(&text)?;
+    let Some(root) = &before.root else {
+        return verify_unchanged(&before, apply_style(&text).trim_start_matches('\n').to_owned());
+    };
+    let document = key_order::document_kind(root);
+    let mut formatted = apply_style(&key_order::reorder(&text, &before, document));
     // Moving entries changes which blank lines stand where, and the style changes where lines end: settle both.
-    for _ in 0..PASSES {
-        let parsed = tree::parse(&formatted)?;
-        let next = style(&order::reorder(&formatted, &parsed, document));
+    for _ in 0..MAX_PASSES {
+        let parsed = layout::parse_layout(&formatted)?;
+        let next = apply_style(&key_order::reorder(&formatted, &parsed, document));
         if next == formatted {
-            return checked(&before, formatted);
+            return verify_unchanged(&before, formatted);
         }
         formatted = next;
     }
     Err(FormatError::Unsafe { what: "itself over and over" })
 }
 
-fn checked(before: &Parsed, formatted: String) -> Result<String, FormatError> {
-    let after = tree::parse(&formatted)?;
-    if before.root.as_ref().map(|root| root.value()) != after.root.as_ref().map(|root| root.value()) {
+fn verify_unchanged(before: &CommentedYaml, formatted: String) -> Result<String, FormatError> {
+    let after = layout::parse_layout(&formatted)?;
+    if before.root.as_ref().map(|root| root.normalized()) != after.root.as_ref().map(|root| root.normalized()) {
         return Err(FormatError::Unsafe { what: "a value" });
     }
     if before.sorted_comments() != after.sorted_comments() {
@@ -87,7 +89,7 @@ fn with_line_feeds(text: &str) -> String {
 }
 
 /// Takes the blanks off the end of comments. Elsewhere they may be data, or go with the style.
-fn without_trailing_blanks(text: &str, parsed: &Parsed) -> String {
+fn without_trailing_blanks(text: &str, parsed: &CommentedYaml) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     for (range, _) in &parsed.comments {
@@ -98,12 +100,12 @@ fn without_trailing_blanks(text: &str, parsed: &Parsed) -> String {
     out
 }
 
-fn style(text: &str) -> String {
-    if text.lines().any(|line| indent(line) > MAX_INDENT) {
+fn apply_style(text: &str) -> String {
+    if text.lines().any(|line| content_column(line) > MAX_INDENT) {
         return text.to_owned();
     }
     let options = FormatOptions {
-        layout: LayoutOptions { print_width: WIDTH, indent_width: 2, line_break: LineBreak::Lf },
+        layout: LayoutOptions { print_width: PRINT_WIDTH, indent_width: 2, line_break: LineBreak::Lf },
         language: LanguageOptions {
             quotes: Quotes::PreferDouble,
             trailing_comma: false,
@@ -124,7 +126,7 @@ fn style(text: &str) -> String {
 }
 
 /// The column that a line's first value starts in, dashes of lists passed over.
-fn indent(line: &str) -> usize {
+fn content_column(line: &str) -> usize {
     line.chars().take_while(|c| matches!(c, ' ' | '-' | '?' | '\t')).count()
 }
 

@@ -7,9 +7,9 @@
 use super::decode::decode;
 use super::model::{ApiVersion, Hardware, Model, ModelSpec, OverrideKind, Sla};
 use super::scalar::{DnsName, ModelName};
-use super::workspace::{Document, refused};
-use super::yaml::Node;
-use super::{Origins, rules};
+use super::workspace::{ParsedFile, decode_finding};
+use super::yaml::YamlNode;
+use super::{FieldOrigins, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -71,7 +71,7 @@ pub struct LockSpec {
 impl ModelLock {
     /// A lock of what a request ended with.
     pub fn new(model: &Model, request: DnsName, dynamo: Option<String>, graph: Map<String, Value>) -> Self {
-        let target = target(&model.spec);
+        let target = profiling_target(&model.spec);
         Self {
             api_version: ApiVersion::default(),
             kind: LockKind::default(),
@@ -79,9 +79,9 @@ impl ModelLock {
             spec: LockSpec {
                 request,
                 dynamo,
-                target_digest: digest(&target),
+                target_digest: json_digest(&target),
                 target,
-                graph_digest: digest(&graph),
+                graph_digest: json_digest(&graph),
                 graph,
             },
         }
@@ -90,9 +90,9 @@ impl ModelLock {
 
 /// A lock that holds, and where it stands.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lock {
+pub struct ActiveLock {
     /// What it says.
-    pub lock: ModelLock,
+    pub document: ModelLock,
     /// Its file and the line of `spec.graph`.
     pub location: Location,
 }
@@ -100,7 +100,7 @@ pub struct Lock {
 /// The part of a model that its request's result depends on: model, engine, images, hardware, targets, and where the
 /// weights are. Not among it: names, labels, environment variables, secrets and overrides, which are merged into a locked
 /// graph as they are, and `sla.autoApply`, which says who deploys the result.
-pub fn target(spec: &ModelSpec) -> Map<String, Value> {
+pub fn profiling_target(spec: &ModelSpec) -> Map<String, Value> {
     let hardware = spec.hardware.as_ref().map(|hardware| Hardware { node_selector: None, ..hardware.clone() });
     let sla = spec.sla.as_ref().map(|sla| Sla {
         auto_apply: None,
@@ -141,16 +141,16 @@ pub fn target(spec: &ModelSpec) -> Map<String, Value> {
 }
 
 /// SHA-256 over the JSON of a map, whose keys are sorted.
-fn digest(map: &Map<String, Value>) -> String {
+fn json_digest(map: &Map<String, Value>) -> String {
     let text = serde_json::to_string(map).unwrap_or_default();
     hex::encode(Sha256::digest(text.as_bytes()))
 }
 
 /// What becomes of a model's lock.
 #[derive(Debug)]
-pub(super) enum Judged {
+pub(super) enum LockCheck {
     /// It holds.
-    Holds(Box<Lock>),
+    Valid(Box<ActiveLock>),
     /// It is of no use, which is said, and does no harm.
     Unused(Finding),
     /// It cannot be trusted: the model is broken.
@@ -158,12 +158,12 @@ pub(super) enum Judged {
 }
 
 /// Holds a lock against its model. `document` has no faults of form.
-pub(super) fn judge(document: &Document, node: &Node, model: &Model, origins: &Origins) -> Judged {
+pub(super) fn check_lock(document: &ParsedFile, node: &YamlNode, model: &Model, origins: &FieldOrigins) -> LockCheck {
     let lock: ModelLock = match decode(node) {
         Ok(lock) => lock,
         Err(error) => {
             let location = error.span.unwrap_or(node.span).location(&document.path);
-            return Judged::Damaged(refused(location, &error.message));
+            return LockCheck::Damaged(decode_finding(location, &error.message));
         }
     };
     let at = |path: &[&str]| {
@@ -177,7 +177,7 @@ pub(super) fn judge(document: &Document, node: &Node, model: &Model, origins: &O
         place.1.location(&document.path)
     };
     if lock.metadata.name != model.metadata.name {
-        return Judged::Damaged(Finding::error(
+        return LockCheck::Damaged(Finding::error(
             rules::LOCK_DAMAGED,
             at(&["metadata", "name"]),
             format!("the lock is of `{}`, and its model is `{}`", lock.metadata.name, model.metadata.name),
@@ -187,8 +187,8 @@ pub(super) fn judge(document: &Document, node: &Node, model: &Model, origins: &O
     for (field, written, map) in
         [("target", &lock.spec.target_digest, &lock.spec.target), ("graph", &lock.spec.graph_digest, &lock.spec.graph)]
     {
-        if *written != digest(map) {
-            return Judged::Damaged(Finding::error(
+        if *written != json_digest(map) {
+            return LockCheck::Damaged(Finding::error(
                 rules::LOCK_DAMAGED,
                 at(&["spec", field]),
                 format!("`spec.{field}` is not what `stator lock` wrote: its digest is another"),
@@ -197,21 +197,21 @@ pub(super) fn judge(document: &Document, node: &Node, model: &Model, origins: &O
             ));
         }
     }
-    let now = target(&model.spec);
+    let now = profiling_target(&model.spec);
     if model.spec.sla.is_none() {
-        return Judged::Unused(Finding::warning(
+        return LockCheck::Unused(Finding::warning(
             rules::LOCK_UNUSED,
             Location::file(&document.path),
             "the model has no `sla`, so nothing was asked of a profiler, and the lock does nothing",
             "Remove the file.",
         ));
     }
-    if lock.spec.target_digest != digest(&now) {
-        let changes = changes(&lock.spec.target, &now);
+    if lock.spec.target_digest != json_digest(&now) {
+        let changes = target_changes(&lock.spec.target, &now);
         let first = changes.first().map_or("spec".to_owned(), |(path, _)| format!("spec.{path}"));
         let listed: Vec<String> = changes.into_iter().take(4).map(|(_, words)| words).collect();
         let place = origins.locate(&first);
-        return Judged::Unused(Finding::warning(
+        return LockCheck::Unused(Finding::warning(
             rules::LOCK_STALE,
             at(&["spec", "target"]),
             format!(
@@ -225,33 +225,33 @@ pub(super) fn judge(document: &Document, node: &Node, model: &Model, origins: &O
         ));
     }
     let location = at(&["spec", "graph"]);
-    Judged::Holds(Box::new(Lock { lock, location }))
+    LockCheck::Valid(Box::new(ActiveLock { document: lock, location }))
 }
 
 /// What differs between two targets: the field's path, and a sentence with both values. Sorted.
-fn changes(was: &Map<String, Value>, is: &Map<String, Value>) -> Vec<(String, String)> {
+fn target_changes(was: &Map<String, Value>, is: &Map<String, Value>) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    differences("", was, is, &mut found);
+    collect_changes("", was, is, &mut found);
     found
 }
 
-fn differences(above: &str, was: &Map<String, Value>, is: &Map<String, Value>, found: &mut Vec<(String, String)>) {
+fn collect_changes(above: &str, was: &Map<String, Value>, is: &Map<String, Value>, found: &mut Vec<(String, String)>) {
     let keys: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
     for key in keys {
         let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
         match (was.get(key), is.get(key)) {
-            (Some(Value::Object(was)), Some(Value::Object(is))) => differences(&path, was, is, found),
+            (Some(Value::Object(was)), Some(Value::Object(is))) => collect_changes(&path, was, is, found),
             (Some(was), Some(is)) if was == is => {}
             (Some(was), Some(is)) => {
-                let words = format!("`{path}` was {} and is {}", shown(was), shown(is));
+                let words = format!("`{path}` was {} and is {}", truncate_value(was), truncate_value(is));
                 found.push((path, words));
             }
             (Some(was), None) => {
-                let words = format!("`{path}` was {} and is gone", shown(was));
+                let words = format!("`{path}` was {} and is gone", truncate_value(was));
                 found.push((path, words));
             }
             (None, Some(is)) => {
-                let words = format!("`{path}` is {} and was not given", shown(is));
+                let words = format!("`{path}` is {} and was not given", truncate_value(is));
                 found.push((path, words));
             }
             (None, None) => {}
@@ -259,7 +259,7 @@ fn differences(above: &str, was: &Map<String, Value>, is: &Map<String, Value>, f
     }
 }
 
-fn shown(value: &Value) -> String {
+fn truncate_value(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),

@@ -1,22 +1,22 @@
 //! Merging: maps by key, everything else replaced; each value keeps the place where it was written.
 
-use super::yaml::{Content, Entry, Node};
+use super::yaml::{YamlEntry, YamlNode, YamlValue};
 use std::collections::HashMap;
 
 /// From this many keys on, keys are looked up by hash.
-const LONG_MAP: usize = 24;
+const HASHED_MAP_MIN_KEYS: usize = 24;
 
 /// Merges `over` over `base`.
 ///
 /// One exception to "maps merge by key": the value of an environment variable is one value. Were `{secret, key}` and
 /// `{configMap, key}` merged, a default could never be replaced by the other form.
-pub fn merge(base: &mut Node, over: &Node, maps: MapPlace) {
-    merge_values(base, over, Whole::No, maps);
+pub fn merge(base: &mut YamlNode, over: &YamlNode, maps: MergedSpan) {
+    merge_values(base, over, ReplaceValues::No, maps);
 }
 
 /// Which place a map keeps that both sides give.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum MapPlace {
+pub enum MergedSpan {
     /// The base's: an overlay changes an intent, which stays the place to point at for what is missing.
     Base,
     /// The other's: an intent stands over its defaults.
@@ -25,20 +25,20 @@ pub enum MapPlace {
 
 /// Whether the values of a map are replaced whole.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whole {
+enum ReplaceValues {
     Yes,
     No,
 }
 
-fn merge_values(base: &mut Node, over: &Node, whole: Whole, maps: MapPlace) {
-    let (Content::Map(entries), Content::Map(changes)) = (&mut base.value, &over.value) else {
+fn merge_values(base: &mut YamlNode, over: &YamlNode, whole: ReplaceValues, maps: MergedSpan) {
+    let (YamlValue::Map(entries), YamlValue::Map(changes)) = (&mut base.value, &over.value) else {
         *base = over.clone();
         return;
     };
-    if maps == MapPlace::Over {
+    if maps == MergedSpan::Over {
         base.span = over.span;
     }
-    let index: Option<HashMap<Box<str>, usize>> = (entries.len() > LONG_MAP)
+    let index: Option<HashMap<Box<str>, usize>> = (entries.len() > HASHED_MAP_MIN_KEYS)
         .then(|| entries.iter().enumerate().map(|(position, entry)| (entry.key.clone(), position)).collect());
     for change in changes {
         let position = match &index {
@@ -52,15 +52,15 @@ fn merge_values(base: &mut Node, over: &Node, whole: Whole, maps: MapPlace) {
     }
 }
 
-fn merge_entry(entry: &mut Entry, change: &Entry, whole: Whole, maps: MapPlace) {
-    let both_maps = matches!((&entry.value.value, &change.value.value), (Content::Map(_), Content::Map(_)));
-    if !both_maps || maps == MapPlace::Over {
+fn merge_entry(entry: &mut YamlEntry, change: &YamlEntry, whole: ReplaceValues, maps: MergedSpan) {
+    let both_maps = matches!((&entry.value.value, &change.value.value), (YamlValue::Map(_), YamlValue::Map(_)));
+    if !both_maps || maps == MergedSpan::Over {
         entry.key_span = change.key_span;
     }
-    if whole == Whole::Yes {
+    if whole == ReplaceValues::Yes {
         entry.value = change.value.clone();
     } else {
-        let whole = if &*change.key == "env" { Whole::Yes } else { Whole::No };
+        let whole = if &*change.key == "env" { ReplaceValues::Yes } else { ReplaceValues::No };
         merge_values(&mut entry.value, &change.value, whole, maps);
     }
 }
@@ -68,47 +68,48 @@ fn merge_entry(entry: &mut Entry, change: &Entry, whole: Whole, maps: MapPlace) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intent::yaml::Span;
+    use crate::intent::yaml::YamlSpan;
     use proptest::prelude::*;
 
-    fn node(value: Content) -> Node {
-        Node { value, span: Span::default() }
+    fn node(value: YamlValue) -> YamlNode {
+        YamlNode { value, span: YamlSpan::default() }
     }
 
     /// Trees of few keys, so that they meet.
-    fn trees() -> impl Strategy<Value = Node> {
+    fn trees() -> impl Strategy<Value = YamlNode> {
         let leaf = prop_oneof![
-            any::<bool>().prop_map(|flag| node(Content::Bool(flag))),
-            "[ab]{1,2}".prop_map(|text| node(Content::Text(text.into()))),
+            any::<bool>().prop_map(|flag| node(YamlValue::Bool(flag))),
+            "[ab]{1,2}".prop_map(|text| node(YamlValue::Text(text.into()))),
         ];
         leaf.prop_recursive(4, 24, 4, |inner| {
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..3).prop_map(|items| node(Content::List(items))),
+                prop::collection::vec(inner.clone(), 0..3).prop_map(|items| node(YamlValue::List(items))),
                 prop::collection::btree_map(prop_oneof!["[a-c]", Just("env".to_owned())], inner, 0..4).prop_map(map),
             ]
         })
     }
 
-    fn map(fields: std::collections::BTreeMap<String, Node>) -> Node {
-        let entry = |(key, value): (String, Node)| Entry { key: key.into(), key_span: Span::default(), value };
-        node(Content::Map(fields.into_iter().map(entry).collect()))
+    fn map(fields: std::collections::BTreeMap<String, YamlNode>) -> YamlNode {
+        let entry =
+            |(key, value): (String, YamlNode)| YamlEntry { key: key.into(), key_span: YamlSpan::default(), value };
+        node(YamlValue::Map(fields.into_iter().map(entry).collect()))
     }
 
     /// Layers are maps of maps all the way down; a leaf in the middle is what breaks associativity for any merge.
-    fn layers() -> impl Strategy<Value = Node> {
+    fn layers() -> impl Strategy<Value = YamlNode> {
         prop::collection::btree_map("[a-c]", trees(), 0..4).prop_map(map)
     }
 
-    fn merged(base: &Node, over: &Node) -> Node {
+    fn merged(base: &YamlNode, over: &YamlNode) -> YamlNode {
         let mut base = base.clone();
-        merge(&mut base, over, MapPlace::Over);
+        merge(&mut base, over, MergedSpan::Over);
         base
     }
 
     proptest! {
         #[test]
         fn an_empty_overlay_changes_nothing(base in layers()) {
-            prop_assert_eq!(merged(&base, &node(Content::Map(Vec::new()))).to_json(), base.to_json());
+            prop_assert_eq!(merged(&base, &node(YamlValue::Map(Vec::new()))).to_json(), base.to_json());
         }
 
         #[test]
@@ -132,8 +133,8 @@ mod tests {
     }
 
     /// Layers that agree on which keys hold maps, as all layers of one schema do.
-    fn same_form() -> impl Strategy<Value = Node> {
-        let leaf = || "[xyz]".prop_map(|text| node(Content::Text(text.into())));
+    fn same_form() -> impl Strategy<Value = YamlNode> {
+        let leaf = || "[xyz]".prop_map(|text| node(YamlValue::Text(text.into())));
         let inner = prop::collection::btree_map("[k-n]", leaf(), 0..4).prop_map(map);
         let env = prop::collection::btree_map("[K-N]", prop_oneof![leaf(), inner.clone()], 0..3).prop_map(map);
         (prop::option::of(inner), prop::option::of(env), prop::option::of(leaf())).prop_map(|(inner, env, leaf)| {

@@ -24,7 +24,7 @@ mod workspace;
 pub mod yaml;
 
 pub use environment::EnvironmentError;
-pub use origins::Origins;
+pub use origins::FieldOrigins;
 pub use workspace::Workspace;
 
 use model::Model;
@@ -49,7 +49,7 @@ pub struct SourceTree {
 
 /// One environment of a repository: its models, merged and checked.
 #[derive(Clone, Debug)]
-pub struct Selection {
+pub struct ResolvedEnvironment {
     /// Its name.
     pub name: String,
     /// Its settings.
@@ -78,9 +78,9 @@ pub struct Intent {
     /// The merged model.
     pub model: Model,
     /// Where each field was written.
-    pub origins: Origins,
+    pub origins: FieldOrigins,
     /// What the profiler chose, where the model has a lock that holds: the graph is rendered from it.
-    pub lock: Option<Box<lock::Lock>>,
+    pub lock: Option<Box<lock::ActiveLock>>,
 }
 
 /// A model that cannot be used. Its live objects are left alone.

@@ -1,6 +1,6 @@
 //! Where each field of a merged model was written.
 
-use super::yaml::{Content, Node, Span};
+use super::yaml::{YamlNode, YamlSpan, YamlValue};
 use stator_core::finding::Location;
 use std::sync::Arc;
 
@@ -11,54 +11,54 @@ pub type FileNames = Arc<[Box<str>]>;
 ///
 /// Kept as a tree of places without values or file names: ten thousand models stay small.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Origins {
+pub struct FieldOrigins {
     files: FileNames,
-    root: Place,
+    root: OriginNode,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Place {
-    span: Span,
-    below: Below,
+struct OriginNode {
+    span: YamlSpan,
+    children: OriginChildren,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-enum Below {
+enum OriginChildren {
     #[default]
-    Nothing,
-    Fields(Vec<(Box<str>, Place)>),
-    Items(Vec<Place>),
+    Leaf,
+    Fields(Vec<(Box<str>, OriginNode)>),
+    Items(Vec<OriginNode>),
 }
 
-impl Origins {
+impl FieldOrigins {
     /// Takes the places out of a merged document.
-    pub(super) fn new(files: FileNames, root: Node) -> Self {
+    pub(super) fn new(files: FileNames, root: YamlNode) -> Self {
         let span = root.span;
-        Self { files, root: place(root, span) }
+        Self { files, root: build_origin_node(root, span) }
     }
 
     /// The place of a field, or of the nearest one above it that was written.
     pub fn locate(&self, path: &str) -> Location {
-        let (place, _) = self.walk(path);
+        let (place, _) = self.resolve_path(path);
         self.location(place)
     }
 
     /// The place of a field, if it was written.
-    pub fn written(&self, path: &str) -> Option<Location> {
-        let (place, rest) = self.walk(path);
+    pub fn locate_exact(&self, path: &str) -> Option<Location> {
+        let (place, rest) = self.resolve_path(path);
         rest.is_empty().then(|| self.location(place))
     }
 
     /// Follows a path as far as it goes; gives what is left of it.
-    fn walk<'a>(&self, path: &'a str) -> (&Place, &'a str) {
+    fn resolve_path<'a>(&self, path: &'a str) -> (&OriginNode, &'a str) {
         let (mut place, mut rest) = (&self.root, path);
-        while let Some((next, left)) = step(place, rest) {
+        while let Some((next, left)) = descend_path(place, rest) {
             (place, rest) = (next, left);
         }
         (place, rest)
     }
 
-    fn location(&self, place: &Place) -> Location {
+    fn location(&self, place: &OriginNode) -> Location {
         let file = usize::try_from(place.span.file).ok().and_then(|file| self.files.get(file));
         match file {
             Some(file) => place.span.location(file),
@@ -67,44 +67,44 @@ impl Origins {
     }
 }
 
-fn place(node: Node, span: Span) -> Place {
+fn build_origin_node(node: YamlNode, span: YamlSpan) -> OriginNode {
     let below = match node.value {
-        Content::Refused | Content::Bool(_) | Content::Number(_) | Content::Text(_) => Below::Nothing,
-        Content::List(items) => Below::Items(
+        YamlValue::Invalid | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => OriginChildren::Leaf,
+        YamlValue::List(items) => OriginChildren::Items(
             items
                 .into_iter()
                 .map(|item| {
                     let span = item.span;
-                    place(item, span)
+                    build_origin_node(item, span)
                 })
                 .collect(),
         ),
-        Content::Map(entries) => Below::Fields(
+        YamlValue::Map(entries) => OriginChildren::Fields(
             entries
                 .into_iter()
                 .map(|entry| {
                     let span = entry.place();
-                    (entry.key, place(entry.value, span))
+                    (entry.key, build_origin_node(entry.value, span))
                 })
                 .collect(),
         ),
     };
-    Place { span, below }
+    OriginNode { span, children: below }
 }
 
 /// One step along a path. Keys may hold dots (`metadata.labels.nvidia.com/x`), so the longest key that fits is taken.
-fn step<'a, 'p>(place: &'p Place, path: &'a str) -> Option<(&'p Place, &'a str)> {
+fn descend_path<'a, 'p>(place: &'p OriginNode, path: &'a str) -> Option<(&'p OriginNode, &'a str)> {
     if path.is_empty() {
         return None;
     }
-    match &place.below {
-        Below::Nothing => None,
-        Below::Items(items) => {
+    match &place.children {
+        OriginChildren::Leaf => None,
+        OriginChildren::Items(items) => {
             let (index, rest) = path.strip_prefix('[')?.split_once(']')?;
             let item = items.get(index.parse::<usize>().ok()?)?;
             Some((item, rest))
         }
-        Below::Fields(fields) => {
+        OriginChildren::Fields(fields) => {
             let path = path.strip_prefix('.').unwrap_or(path);
             fields
                 .iter()

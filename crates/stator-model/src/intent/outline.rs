@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 
 /// The documents that stator reads. An overlay has a model's outline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Document {
+pub enum DocumentKind {
     /// A `model.yaml` or an overlay.
     Model,
     /// The root `stator.yaml`.
@@ -32,12 +32,12 @@ pub enum Document {
     Lock,
 }
 
-impl Document {
+impl DocumentKind {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Model, Self::Repository, Self::Defaults, Self::Lock];
 
     /// Its `kind`.
-    pub const fn kind(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Model => "Model",
             Self::Repository => "Repository",
@@ -47,79 +47,79 @@ impl Document {
     }
 
     /// The document of a `kind`.
-    pub fn of_kind(kind: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|document| document.kind() == kind)
+    pub fn from_kind(kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|document| document.as_str() == kind)
     }
 }
 
 /// A place in a document, and what may stand there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct FieldSchema {
     schema: &'static Value,
 }
 
 /// The schemas of every type, by name.
-static DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+static SCHEMA_DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     let mut generator = SchemaGenerator::default();
     generator.subschema_for::<Model>();
     generator.subschema_for::<Repository>();
     generator.subschema_for::<Defaults>();
     generator.subschema_for::<ModelLock>();
     let mut definitions = generator.take_definitions(true);
-    for document in Document::ALL {
-        let reference = json!({"$ref": format!("#/$defs/{}", document.kind())});
-        definitions.insert(format!("document/{}", document.kind()), reference);
+    for document in DocumentKind::ALL {
+        let reference = json!({"$ref": format!("#/$defs/{}", document.as_str())});
+        definitions.insert(format!("document/{}", document.as_str()), reference);
     }
     definitions
 });
 
 /// Stands where nothing is known.
-static NOTHING: Value = Value::Null;
+static NULL_SCHEMA: Value = Value::Null;
 
 /// The field names of every struct, in the order of declaration.
-static ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = LazyLock::new(|| {
+static FIELD_ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = LazyLock::new(|| {
     BTreeMap::from([
-        ("Adapter", fields_of::<Adapter>()),
-        ("Cache", fields_of::<Cache>()),
-        ("Component", fields_of::<Component>()),
-        ("Defaults", fields_of::<Defaults>()),
-        ("EnvFromConfigMap", fields_of::<EnvFromConfigMap>()),
-        ("EnvFromSecret", fields_of::<EnvFromSecret>()),
-        ("Environment", fields_of::<Environment>()),
-        ("Frontend", fields_of::<Frontend>()),
-        ("Guards", fields_of::<Guards>()),
-        ("Platform", fields_of::<Platform>()),
-        ("Hardware", fields_of::<Hardware>()),
-        ("LockMetadata", fields_of::<LockMetadata>()),
-        ("LockSpec", fields_of::<LockSpec>()),
-        ("Metadata", fields_of::<Metadata>()),
-        ("Model", fields_of::<Model>()),
-        ("ModelLock", fields_of::<ModelLock>()),
-        ("ModelSpec", fields_of::<ModelSpec>()),
-        ("Override", fields_of::<Override>()),
-        ("OverrideTarget", fields_of::<OverrideTarget>()),
-        ("PolicyRule", fields_of::<PolicyRule>()),
-        ("Prices", fields_of::<Prices>()),
-        ("Probes", fields_of::<Probes>()),
-        ("Repository", fields_of::<Repository>()),
-        ("RepositoryMetadata", fields_of::<RepositoryMetadata>()),
-        ("RepositorySpec", fields_of::<RepositorySpec>()),
-        ("Resources", fields_of::<Resources>()),
-        ("Rollout", fields_of::<Rollout>()),
-        ("ScalingBounds", fields_of::<ScalingBounds>()),
-        ("Secrets", fields_of::<Secrets>()),
-        ("Serving", fields_of::<Serving>()),
-        ("Sla", fields_of::<Sla>()),
-        ("SlaWorker", fields_of::<SlaWorker>()),
-        ("Worker", fields_of::<Worker>()),
-        ("Workload", fields_of::<Workload>()),
+        ("Adapter", struct_field_names::<Adapter>()),
+        ("Cache", struct_field_names::<Cache>()),
+        ("Component", struct_field_names::<Component>()),
+        ("Defaults", struct_field_names::<Defaults>()),
+        ("EnvFromConfigMap", struct_field_names::<EnvFromConfigMap>()),
+        ("EnvFromSecret", struct_field_names::<EnvFromSecret>()),
+        ("Environment", struct_field_names::<Environment>()),
+        ("Frontend", struct_field_names::<Frontend>()),
+        ("Guards", struct_field_names::<Guards>()),
+        ("Platform", struct_field_names::<Platform>()),
+        ("Hardware", struct_field_names::<Hardware>()),
+        ("LockMetadata", struct_field_names::<LockMetadata>()),
+        ("LockSpec", struct_field_names::<LockSpec>()),
+        ("Metadata", struct_field_names::<Metadata>()),
+        ("Model", struct_field_names::<Model>()),
+        ("ModelLock", struct_field_names::<ModelLock>()),
+        ("ModelSpec", struct_field_names::<ModelSpec>()),
+        ("Override", struct_field_names::<Override>()),
+        ("OverrideTarget", struct_field_names::<OverrideTarget>()),
+        ("PolicyRule", struct_field_names::<PolicyRule>()),
+        ("Prices", struct_field_names::<Prices>()),
+        ("Probes", struct_field_names::<Probes>()),
+        ("Repository", struct_field_names::<Repository>()),
+        ("RepositoryMetadata", struct_field_names::<RepositoryMetadata>()),
+        ("RepositorySpec", struct_field_names::<RepositorySpec>()),
+        ("Resources", struct_field_names::<Resources>()),
+        ("Rollout", struct_field_names::<Rollout>()),
+        ("ScalingBounds", struct_field_names::<ScalingBounds>()),
+        ("Secrets", struct_field_names::<Secrets>()),
+        ("Serving", struct_field_names::<Serving>()),
+        ("Sla", struct_field_names::<Sla>()),
+        ("SlaWorker", struct_field_names::<SlaWorker>()),
+        ("Worker", struct_field_names::<Worker>()),
+        ("Workload", struct_field_names::<Workload>()),
     ])
 });
 
-impl Place {
+impl FieldSchema {
     /// The top of a document.
-    pub(super) fn top(document: Document) -> Self {
-        let schema = DEFINITIONS.get(&format!("document/{}", document.kind())).unwrap_or(&NOTHING);
+    pub(super) fn root(document: DocumentKind) -> Self {
+        let schema = SCHEMA_DEFINITIONS.get(&format!("document/{}", document.as_str())).unwrap_or(&NULL_SCHEMA);
         Self { schema }
     }
 
@@ -131,7 +131,7 @@ impl Place {
     /// What may stand here, references followed and alternatives spread out, `null` left out, with the type's name.
     pub(super) fn alternatives(self) -> Vec<(Option<&'static str>, &'static Value)> {
         let mut found = Vec::new();
-        spread(self.schema, None, &mut found);
+        flatten_alternatives(self.schema, None, &mut found);
         found
     }
 
@@ -155,10 +155,10 @@ impl Place {
     }
 
     /// Names of the known fields in canonical order; none for a free map.
-    pub(super) fn names(self) -> Vec<&'static str> {
+    pub(super) fn field_names(self) -> Vec<&'static str> {
         self.alternatives()
             .iter()
-            .filter_map(|(name, _)| ORDER.get(name.as_ref()?))
+            .filter_map(|(name, _)| FIELD_ORDER.get(name.as_ref()?))
             .flat_map(|names| names.iter().copied())
             .collect()
     }
@@ -174,20 +174,24 @@ impl Place {
     }
 }
 
-fn spread(schema: &'static Value, name: Option<&'static str>, found: &mut Vec<(Option<&'static str>, &'static Value)>) {
+fn flatten_alternatives(
+    schema: &'static Value,
+    name: Option<&'static str>,
+    found: &mut Vec<(Option<&'static str>, &'static Value)>,
+) {
     if schema.get("x-stator-defaults").is_some() {
         // A partial spec: every field of a model's, none of them required.
-        if let Some((name, schema)) = DEFINITIONS.get_key_value("ModelSpec") {
+        if let Some((name, schema)) = SCHEMA_DEFINITIONS.get_key_value("ModelSpec") {
             found.push((Some(name.as_str()), schema));
         }
     } else if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
         let target = target.rsplit('/').next().unwrap_or(target);
-        if let Some((name, schema)) = DEFINITIONS.get_key_value(target) {
-            spread(schema, Some(name.as_str()), found);
+        if let Some((name, schema)) = SCHEMA_DEFINITIONS.get_key_value(target) {
+            flatten_alternatives(schema, Some(name.as_str()), found);
         }
     } else if let Some(Value::Array(branches)) = schema.get("anyOf") {
         for branch in branches {
-            spread(branch, None, found);
+            flatten_alternatives(branch, None, found);
         }
     } else if schema.get("type") != Some(&Value::String("null".to_owned())) {
         found.push((name, schema));
@@ -195,17 +199,17 @@ fn spread(schema: &'static Value, name: Option<&'static str>, found: &mut Vec<(O
 }
 
 /// The names that a struct's `Deserialize` asks for, which serde's derive lists in the order of declaration.
-fn fields_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
+fn struct_field_names<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut fields: &'static [&'static str] = &[];
     // Always ends in an error: all that is wanted of it is the list.
-    let _ = T::deserialize(Probe(&mut fields));
+    let _ = T::deserialize(FieldNameProbe(&mut fields));
     fields
 }
 
 /// Answers the first question of a struct's `Deserialize` and then stops it.
-struct Probe<'a>(&'a mut &'static [&'static str]);
+struct FieldNameProbe<'a>(&'a mut &'static [&'static str]);
 
-impl<'de> Deserializer<'de> for Probe<'_> {
+impl<'de> Deserializer<'de> for FieldNameProbe<'_> {
     type Error = de::value::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
@@ -235,37 +239,44 @@ mod tests {
 
     #[test]
     fn every_struct_has_an_order_that_names_all_its_fields() {
-        for (name, schema) in DEFINITIONS.iter() {
+        for (name, schema) in SCHEMA_DEFINITIONS.iter() {
             let Some(properties) = schema.get("properties").and_then(Value::as_object) else { continue };
             let declared: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
-            let ordered: BTreeSet<&str> =
-                ORDER.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no order")).iter().copied().collect();
+            let ordered: BTreeSet<&str> = FIELD_ORDER
+                .get(name.as_str())
+                .unwrap_or_else(|| panic!("{name} has no order"))
+                .iter()
+                .copied()
+                .collect();
             assert_eq!(ordered, declared, "{name}");
         }
-        assert!(ORDER.keys().all(|name| DEFINITIONS.contains_key(*name)), "the order names a type that is gone");
+        assert!(
+            FIELD_ORDER.keys().all(|name| SCHEMA_DEFINITIONS.contains_key(*name)),
+            "the order names a type that is gone"
+        );
     }
 
     #[test]
     fn the_order_is_that_of_the_declaration() {
-        assert_eq!(Place::top(Document::Model).names(), ["apiVersion", "kind", "metadata", "spec"]);
-        let serving = Place::top(Document::Model).field("spec").unwrap().field("serving").unwrap();
-        assert_eq!(serving.names(), ["frontend", "worker", "prefill", "decode", "headless"]);
+        assert_eq!(FieldSchema::root(DocumentKind::Model).field_names(), ["apiVersion", "kind", "metadata", "spec"]);
+        let serving = FieldSchema::root(DocumentKind::Model).field("spec").unwrap().field("serving").unwrap();
+        assert_eq!(serving.field_names(), ["frontend", "worker", "prefill", "decode", "headless"]);
     }
 
     #[test]
     fn defaults_have_the_fields_of_a_spec() {
-        let defaults = Place::top(Document::Repository).field("spec").unwrap().field("defaults").unwrap();
+        let defaults = FieldSchema::root(DocumentKind::Repository).field("spec").unwrap().field("defaults").unwrap();
         assert_eq!(defaults.field("engine").unwrap().alternatives().len(), 1);
         assert!(!defaults.requires("engine"));
-        assert!(Place::top(Document::Model).field("spec").unwrap().requires("engine"));
+        assert!(FieldSchema::root(DocumentKind::Model).field("spec").unwrap().requires("engine"));
     }
 
     #[test]
     fn a_free_map_has_no_order() {
-        let spec = Place::top(Document::Model).field("spec").unwrap();
-        assert!(spec.field("env").unwrap().names().is_empty());
+        let spec = FieldSchema::root(DocumentKind::Model).field("spec").unwrap();
+        assert!(spec.field("env").unwrap().field_names().is_empty());
         let planner = spec.field("components").unwrap().field("planner").unwrap();
-        assert_eq!(planner.names().first(), Some(&"type"));
-        assert!(planner.field("config").unwrap().names().is_empty());
+        assert_eq!(planner.field_names().first(), Some(&"type"));
+        assert!(planner.field("config").unwrap().field_names().is_empty());
     }
 }

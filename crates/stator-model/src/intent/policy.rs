@@ -7,29 +7,29 @@ use super::repository::{PolicyRule, PolicySeverity};
 use super::{Intent, rules};
 use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use cel::{Context, Program, Value};
-use stator_core::finding::{Finding, Severity, nearest};
+use stator_core::finding::{Finding, Severity, closest_match};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What an expression may refer to.
 const VARIABLES: [&str; 3] = ["environment", "gpus", "model"];
 /// How deep `all`, `exists`, `map` and `filter` may be nested: an intent is small, so two levels end in good time.
-const MOST_NESTED: usize = 2;
+const MAX_NESTED_LOOPS: usize = 2;
 /// How many of them one expression may have.
-const MOST_LOOPS: usize = 8;
+const MAX_LOOPS: usize = 8;
 /// The longest piece of a parser's message that is shown, in characters.
-const LONGEST_REASON: usize = 200;
+const MAX_REASON_LENGTH: usize = 200;
 
 /// Policy rules, compiled once for many models.
 #[derive(Debug)]
-pub struct Policy {
+pub struct CompiledPolicy {
     rules: Vec<(PolicyRule, Result<Program, String>)>,
 }
 
-impl Policy {
+impl CompiledPolicy {
     /// Compiles rules. One that does not compile fails for every model.
     pub fn new(rules: &[PolicyRule]) -> Self {
-        Self { rules: rules.iter().map(|rule| (rule.clone(), compile(&rule.expression))).collect() }
+        Self { rules: rules.iter().map(|rule| (rule.clone(), compile_expression(&rule.expression))).collect() }
     }
 
     /// A finding for every rule that a model breaks, and for every one that cannot be evaluated.
@@ -39,19 +39,19 @@ impl Policy {
         }
         let mut context = Context::default();
         let model = serde_json::to_value(&intent.model).unwrap_or_default();
-        context.add_variable_from_value("model", value(&model));
+        context.add_variable_from_value("model", to_cel_value(&model));
         context.add_variable_from_value("environment", environment);
         context.add_variable_from_value("gpus", Value::Int(i64::try_from(gpus).unwrap_or(i64::MAX)));
-        self.rules.iter().filter_map(|(rule, program)| verdict(rule, program, &context, intent)).collect()
+        self.rules.iter().filter_map(|(rule, program)| evaluate_rule(rule, program, &context, intent)).collect()
     }
 }
 
-/// Holds one model against rules; [`Policy`] does the same for many models.
-pub fn evaluate(rules: &[PolicyRule], intent: &Intent, environment: &str, gpus: u64) -> Vec<Finding> {
-    Policy::new(rules).evaluate(intent, environment, gpus)
+/// Holds one model against rules; [`CompiledPolicy`] does the same for many models.
+pub fn evaluate_rules(rules: &[PolicyRule], intent: &Intent, environment: &str, gpus: u64) -> Vec<Finding> {
+    CompiledPolicy::new(rules).evaluate(intent, environment, gpus)
 }
 
-fn verdict(
+fn evaluate_rule(
     rule: &PolicyRule,
     program: &Result<Program, String>,
     context: &Context<'_, '_>,
@@ -90,34 +90,34 @@ fn verdict(
 }
 
 /// Compiles an expression, or says in a sentence why it is none.
-pub(super) fn compile(expression: &str) -> Result<Program, String> {
+pub(super) fn compile_expression(expression: &str) -> Result<Program, String> {
     let program = Program::compile(expression).map_err(|errors| {
         // The first says what is wrong; the parser's attempts to go on make the others.
         match errors.errors.first() {
             Some(error) => {
-                let reason: String = error.msg.chars().take(LONGEST_REASON).collect();
+                let reason: String = error.msg.chars().take(MAX_REASON_LENGTH).collect();
                 format!("{reason} (column {} of the expression)", error.pos.1)
             }
             None => "it cannot be parsed".to_owned(),
         }
     })?;
     let mut loops = 0;
-    if nested(program.expression(), &mut loops) > MOST_NESTED || loops > MOST_LOOPS {
+    if loop_depth(program.expression(), &mut loops) > MAX_NESTED_LOOPS || loops > MAX_LOOPS {
         return Err(format!(
-            "more than {MOST_NESTED} nested or {MOST_LOOPS} altogether of `all`, `exists`, `map` and `filter`"
+            "more than {MAX_NESTED_LOOPS} nested or {MAX_LOOPS} altogether of `all`, `exists`, `map` and `filter`"
         ));
     }
     let mut unknown = Vec::new();
-    free(program.expression(), &mut Vec::new(), &mut unknown);
+    collect_unknown_names(program.expression(), &mut Vec::new(), &mut unknown);
     if let Some(name) = unknown.first() {
-        let meant = nearest(name, VARIABLES).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+        let meant = closest_match(name, VARIABLES).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
         return Err(format!("unknown variable `{name}`; there are `model`, `environment` and `gpus`{meant}"));
     }
     Ok(program)
 }
 
 /// The parts of an expression. The parser bounds its depth.
-fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
+fn subexpressions(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
         Expr::Call(call) => call.target.iter().map(AsRef::as_ref).chain(&call.args).collect(),
@@ -126,12 +126,12 @@ fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
         }
         Expr::List(list) => list.elements.iter().collect(),
         Expr::Select(select) => vec![&*select.operand],
-        Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_parts(&entry.expr)).collect(),
-        Expr::Struct(made) => made.entries.iter().flat_map(|entry| entry_parts(&entry.expr)).collect(),
+        Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_subexpressions(&entry.expr)).collect(),
+        Expr::Struct(made) => made.entries.iter().flat_map(|entry| entry_subexpressions(&entry.expr)).collect(),
     }
 }
 
-fn entry_parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
+fn entry_subexpressions(entry: &EntryExpr) -> Vec<&IdedExpr> {
     match entry {
         EntryExpr::StructField(field) => vec![&field.value],
         EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
@@ -139,14 +139,14 @@ fn entry_parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
 }
 
 /// How deep loops are nested; counts them all.
-fn nested(expression: &IdedExpr, loops: &mut usize) -> usize {
+fn loop_depth(expression: &IdedExpr, loops: &mut usize) -> usize {
     let own = usize::from(matches!(expression.expr, Expr::Comprehension(_)));
     *loops += own;
-    parts(expression).into_iter().map(|part| nested(part, loops)).max().unwrap_or(0) + own
+    subexpressions(expression).into_iter().map(|part| loop_depth(part, loops)).max().unwrap_or(0) + own
 }
 
 /// Names that are neither variables nor bound by a loop.
-fn free<'a>(expression: &'a IdedExpr, bound: &mut Vec<&'a str>, unknown: &mut Vec<&'a str>) {
+fn collect_unknown_names<'a>(expression: &'a IdedExpr, bound: &mut Vec<&'a str>, unknown: &mut Vec<&'a str>) {
     if let Expr::Ident(name) = &expression.expr {
         // Types are values in CEL: `type(x) == int`.
         let types = ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
@@ -161,14 +161,14 @@ fn free<'a>(expression: &'a IdedExpr, bound: &mut Vec<&'a str>, unknown: &mut Ve
         bound.push(&it.accu_var);
         bound.extend(it.iter_var2.as_deref());
     }
-    for part in parts(expression) {
-        free(part, bound, unknown);
+    for part in subexpressions(expression) {
+        collect_unknown_names(part, bound, unknown);
     }
     bound.truncate(before);
 }
 
 /// JSON as CEL sees it: whole numbers are ints, so that they compare with plain literals.
-fn value(json: &serde_json::Value) -> Value {
+fn to_cel_value(json: &serde_json::Value) -> Value {
     match json {
         serde_json::Value::Null => Value::Null,
         serde_json::Value::Bool(flag) => Value::Bool(*flag),
@@ -177,10 +177,12 @@ fn value(json: &serde_json::Value) -> Value {
             None => Value::Float(number.as_f64().unwrap_or_default()),
         },
         serde_json::Value::String(text) => Value::String(Arc::new(text.clone())),
-        serde_json::Value::Array(items) => Value::List(Arc::new(items.iter().map(value).collect())),
-        serde_json::Value::Object(fields) => {
-            fields.iter().map(|(name, field)| (name.clone(), value(field))).collect::<HashMap<String, Value>>().into()
-        }
+        serde_json::Value::Array(items) => Value::List(Arc::new(items.iter().map(to_cel_value).collect())),
+        serde_json::Value::Object(fields) => fields
+            .iter()
+            .map(|(name, field)| (name.clone(), to_cel_value(field)))
+            .collect::<HashMap<String, Value>>()
+            .into(),
     }
 }
 
@@ -196,9 +198,9 @@ mod tests {
             serde_json::to_string(expression).unwrap()
         );
         let workspace = workspace(&[("stator.yaml", &root), ("m/model.yaml", QWEN)]);
-        let selection = workspace.environment(Some("prod")).unwrap();
+        let selection = workspace.resolve_environment(Some("prod")).unwrap();
         match selection.intents.first() {
-            Some(intent) => report(&evaluate(&selection.policy, intent, "prod", 8)),
+            Some(intent) => report(&evaluate_rules(&selection.policy, intent, "prod", 8)),
             None => report(&selection.findings),
         }
     }
@@ -268,7 +270,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_expression_makes_it_panic(text in "[a-z0-9.()\\[\\]{}+*/%<>=!&|?:,'\" -]{0,60}") {
-            if let Ok(program) = compile(&text) {
+            if let Ok(program) = compile_expression(&text) {
                 let mut context = Context::default();
                 context.add_variable_from_value("gpus", Value::Int(1));
                 let _ = program.execute(&context);

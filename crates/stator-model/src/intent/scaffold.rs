@@ -1,26 +1,26 @@
 //! `stator init`: a small repository that validates, renders and syncs as it stands, on a laptop without GPUs.
 
-use super::schema::{SchemaKind, schema};
+use super::schema::{SchemaKind, document_schema};
 
 /// The longest name of a repository.
-const MAX_NAME: usize = 63;
+const MAX_NAME_LENGTH: usize = 63;
 
 /// The files of a new repository, by path from its root, sorted.
 ///
 /// `name` is what the user called the folder. What a repository's name cannot hold is replaced by dashes.
-pub fn files(name: &str) -> Vec<(String, String)> {
+pub fn repository_files(name: &str) -> Vec<(String, String)> {
     let name = repository_name(name);
     let mut files = vec![
-        ("stator.yaml".to_owned(), STATOR.replace("NAME", &name)),
-        ("models/mock/model.yaml".to_owned(), MOCK.to_owned()),
-        ("models/qwen3-8b/model.yaml".to_owned(), QWEN.to_owned()),
-        ("models/qwen3-8b/model.staging.yaml".to_owned(), QWEN_STAGING.to_owned()),
+        ("stator.yaml".to_owned(), STATOR_YAML.replace("NAME", &name)),
+        ("models/mock/model.yaml".to_owned(), MOCK_MODEL.to_owned()),
+        ("models/qwen3-8b/model.yaml".to_owned(), QWEN_MODEL.to_owned()),
+        ("models/qwen3-8b/model.staging.yaml".to_owned(), QWEN_STAGING_OVERLAY.to_owned()),
         (".gitignore".to_owned(), GITIGNORE.to_owned()),
-        (".vscode/settings.json".to_owned(), VSCODE.to_owned()),
+        (".vscode/settings.json".to_owned(), VSCODE_SETTINGS.to_owned()),
     ];
     files.extend(SchemaKind::ALL.into_iter().map(|kind| {
         // A JSON value always prints, so the alternate form of Display cannot fail.
-        (format!(".schemas/{}.json", kind.name()), format!("{:#}\n", schema(kind)))
+        (format!(".schemas/{}.json", kind.name()), format!("{:#}\n", document_schema(kind)))
     }));
     files.sort();
     files
@@ -31,12 +31,12 @@ fn repository_name(wish: &str) -> String {
     let plain: String =
         wish.chars().map(|c| c.to_ascii_lowercase()).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let name: String =
-        plain.trim_start_matches(|c: char| !c.is_ascii_lowercase()).chars().take(MAX_NAME).collect::<String>();
+        plain.trim_start_matches(|c: char| !c.is_ascii_lowercase()).chars().take(MAX_NAME_LENGTH).collect::<String>();
     let name = name.trim_end_matches('-');
     if name.is_empty() { "models".to_owned() } else { name.to_owned() }
 }
 
-const STATOR: &str = "\
+const STATOR_YAML: &str = "\
 # yaml-language-server: $schema=.schemas/repository.json
 apiVersion: stator.dev/v1alpha1
 kind: Repository
@@ -58,7 +58,7 @@ spec:
       message: ask the platform team before one model takes more than 16 GPUs
 ";
 
-const MOCK: &str = "\
+const MOCK_MODEL: &str = "\
 # yaml-language-server: $schema=../../.schemas/intent.json
 apiVersion: stator.dev/v1alpha1
 kind: Model
@@ -76,7 +76,7 @@ spec:
       args: [--speedup-ratio, \"10\"]
 ";
 
-const QWEN: &str = "\
+const QWEN_MODEL: &str = "\
 # yaml-language-server: $schema=../../.schemas/intent.json
 apiVersion: stator.dev/v1alpha1
 kind: Model
@@ -102,7 +102,7 @@ spec:
     size: 50Gi
 ";
 
-const QWEN_STAGING: &str = "\
+const QWEN_STAGING_OVERLAY: &str = "\
 # yaml-language-server: $schema=../../.schemas/overlay.json
 apiVersion: stator.dev/v1alpha1
 kind: Model
@@ -120,7 +120,7 @@ const GITIGNORE: &str = "\
 .stator/
 ";
 
-const VSCODE: &str = r#"{
+const VSCODE_SETTINGS: &str = r#"{
   "yaml.schemas": {
     ".schemas/intent.json": "**/model.yaml",
     ".schemas/overlay.json": ["**/model.*.yaml", "!**/*.lock.yaml"],
@@ -134,11 +134,11 @@ const VSCODE: &str = r#"{
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intent::format::format;
+    use crate::intent::format::format_document;
     use crate::intent::{SourceFile, SourceTree, Workspace};
 
     fn workspace(name: &str) -> Workspace {
-        let files = files(name)
+        let files = repository_files(name)
             .into_iter()
             .filter(|(path, _)| path.ends_with(".yaml"))
             .map(|(path, text)| SourceFile { path, content: Ok(text.into_bytes()) })
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_new_repository_is_without_findings_and_has_two_models() {
         let workspace = workspace("demo");
-        let staging = workspace.environment(None).unwrap();
+        let staging = workspace.resolve_environment(None).unwrap();
         assert_eq!(staging.findings, Vec::new());
         let names: Vec<&str> = staging.intents.iter().map(|intent| intent.model.metadata.name.as_str()).collect();
         assert_eq!(names, ["mock", "qwen3-8b"]);
@@ -171,14 +171,14 @@ mod tests {
             assert_eq!(repository_name(wish), name);
         }
         let long = workspace(&"x-".repeat(200));
-        assert_eq!(long.environment(None).unwrap().findings, Vec::new());
+        assert_eq!(long.resolve_environment(None).unwrap().findings, Vec::new());
     }
 
     #[test]
     fn what_is_written_is_already_formatted_and_its_modelines_lead_to_schemas() {
-        let files = files("demo");
+        let files = repository_files("demo");
         for (path, text) in files.iter().filter(|(path, _)| path.ends_with(".yaml")) {
-            assert_eq!(format(text).as_ref(), Ok(text), "{path}");
+            assert_eq!(format_document(text).as_ref(), Ok(text), "{path}");
             let depth = path.matches('/').count();
             let schema = text.lines().next().and_then(|line| line.split("$schema=").nth(1)).unwrap();
             let expected = schema.strip_prefix(&"../".repeat(depth)).unwrap();
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn json_files_are_json() {
-        for (path, text) in files("demo").iter().filter(|(path, _)| path.ends_with(".json")) {
+        for (path, text) in repository_files("demo").iter().filter(|(path, _)| path.ends_with(".json")) {
             serde_json::from_str::<serde_json::Value>(text).unwrap_or_else(|error| panic!("{path}: {error}"));
         }
     }

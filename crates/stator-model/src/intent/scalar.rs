@@ -265,13 +265,13 @@ impl<'de> Deserialize<'de> for CountOrPercent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Raw {
+        enum RawCountOrPercent {
             Count(u32),
             Text(String),
         }
-        match Raw::deserialize(deserializer)? {
-            Raw::Count(count) => Ok(Self::Count(count)),
-            Raw::Text(text) => text
+        match RawCountOrPercent::deserialize(deserializer)? {
+            RawCountOrPercent::Count(count) => Ok(Self::Count(count)),
+            RawCountOrPercent::Text(text) => text
                 .strip_suffix('%')
                 .and_then(|share| share.parse().ok())
                 .filter(|share| *share <= 100)

@@ -42,22 +42,22 @@ impl SchemaKind {
 }
 
 /// The JSON Schema (draft-07) of a document as it stands in its file, before merging.
-pub fn schema(kind: SchemaKind) -> Value {
+pub fn document_schema(kind: SchemaKind) -> Value {
     let mut schema = match kind {
-        SchemaKind::Intent | SchemaKind::Overlay => document::<Model>(),
-        SchemaKind::Repository => document::<Repository>(),
-        SchemaKind::Defaults => document::<Defaults>(),
-        SchemaKind::Lock => return lock(),
+        SchemaKind::Intent | SchemaKind::Overlay => root_schema::<Model>(),
+        SchemaKind::Repository => root_schema::<Repository>(),
+        SchemaKind::Defaults => root_schema::<Defaults>(),
+        SchemaKind::Lock => return lock_schema(),
     };
-    type_defaults(&mut schema);
+    resolve_defaults_type(&mut schema);
     forbid_null(&mut schema);
-    relax(&mut schema, "ModelSpec");
+    remove_required(&mut schema, "ModelSpec");
     match kind {
-        SchemaKind::Intent => require(&mut schema, &["apiVersion", "kind", "metadata"]),
+        SchemaKind::Intent => set_required(&mut schema, &["apiVersion", "kind", "metadata"]),
         SchemaKind::Overlay => {
-            relax(&mut schema, "Metadata");
-            require(&mut schema, &["apiVersion", "kind"]);
-            describe(&mut schema, "Overlay", "What one environment changes in the intent beside it.");
+            remove_required(&mut schema, "Metadata");
+            set_required(&mut schema, &["apiVersion", "kind"]);
+            set_description(&mut schema, "Overlay", "What one environment changes in the intent beside it.");
         }
         SchemaKind::Repository | SchemaKind::Defaults | SchemaKind::Lock => {}
     }
@@ -65,12 +65,12 @@ pub fn schema(kind: SchemaKind) -> Value {
 }
 
 /// The JSON Schema of a lock: of nothing else, since it refers to no other document.
-fn lock() -> Value {
-    strict::<ModelLock>()
+fn lock_schema() -> Value {
+    strict_schema::<ModelLock>()
 }
 
 /// The JSON Schema of another document of stator's, as strict as those of intents: for [`super::check::Form`].
-pub fn strict<T: JsonSchema>() -> Value {
+pub fn strict_schema<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft07().for_deserialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
     forbid_null(&mut schema);
@@ -78,32 +78,32 @@ pub fn strict<T: JsonSchema>() -> Value {
 }
 
 /// The JSON Schema of a merged model, where every required field must be there.
-pub(super) fn merged() -> Value {
-    let mut schema = document::<Model>();
+pub(super) fn merged_model_schema() -> Value {
+    let mut schema = root_schema::<Model>();
     forbid_null(&mut schema);
     schema
 }
 
-fn document<T: JsonSchema>() -> Value {
+fn root_schema<T: JsonSchema>() -> Value {
     let mut generator = SchemaSettings::draft07().for_deserialize().into_generator();
     // Settings refer to these through fields that are maps in Rust.
-    add::<ModelSpec>(&mut generator);
-    add::<Metadata>(&mut generator);
+    add_definition::<ModelSpec>(&mut generator);
+    add_definition::<Metadata>(&mut generator);
     generator.into_root_schema_for::<T>().to_value()
 }
 
-fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
+fn add_definition<T: JsonSchema>(generator: &mut SchemaGenerator) {
     let _reference = generator.subschema_for::<T>();
 }
 
-fn describe(schema: &mut Value, title: &str, description: &str) {
+fn set_description(schema: &mut Value, title: &str, description: &str) {
     if let Some(root) = schema.as_object_mut() {
         root.insert("title".into(), title.into());
         root.insert("description".into(), description.into());
     }
 }
 
-fn require(schema: &mut Value, fields: &[&str]) {
+fn set_required(schema: &mut Value, fields: &[&str]) {
     if let Some(root) = schema.as_object_mut() {
         root.insert("required".into(), json!(fields));
     }
@@ -136,7 +136,7 @@ fn forbid_null(schema: &mut Value) {
 }
 
 /// Gives the fields marked `x-stator-defaults` the type that they have: a partial `spec`.
-fn type_defaults(schema: &mut Value) {
+fn resolve_defaults_type(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if map.remove("x-stator-defaults").is_some() {
@@ -145,9 +145,9 @@ fn type_defaults(schema: &mut Value) {
                 map.insert("allOf".into(), json!([{"$ref": "#/definitions/ModelSpec"}]));
                 map.extend(description.map(|text| ("description".to_owned(), text)));
             }
-            map.values_mut().for_each(type_defaults);
+            map.values_mut().for_each(resolve_defaults_type);
         }
-        Value::Array(items) => items.iter_mut().for_each(type_defaults),
+        Value::Array(items) => items.iter_mut().for_each(resolve_defaults_type),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
@@ -155,7 +155,7 @@ fn type_defaults(schema: &mut Value) {
 /// Removes `required` from a definition and from all that merge by key below it.
 ///
 /// Items of lists are replaced whole, and so are the values of environment variables: those stay as they are.
-fn relax(schema: &mut Value, definition: &str) {
+fn remove_required(schema: &mut Value, definition: &str) {
     let mut open = vec![definition.to_owned()];
     let mut done = BTreeSet::new();
     while let Some(name) = open.pop() {
@@ -169,17 +169,22 @@ fn relax(schema: &mut Value, definition: &str) {
         definition.remove("required");
         for (field, value) in definition.get("properties").and_then(Value::as_object).unwrap_or(&Map::new()) {
             if field != "env" {
-                references(value, &mut open);
+                collect_merged_definitions(value, &mut open);
             }
         }
         for word in ["anyOf", "oneOf"] {
-            definition.get(word).and_then(Value::as_array).into_iter().flatten().for_each(|v| references(v, &mut open));
+            definition
+                .get(word)
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .for_each(|v| collect_merged_definitions(v, &mut open));
         }
     }
 }
 
 /// The definitions that a field's value merges into.
-fn references(value: &Value, found: &mut Vec<String>) {
+fn collect_merged_definitions(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             for (word, value) in map {
@@ -188,14 +193,16 @@ fn references(value: &Value, found: &mut Vec<String>) {
                         found.extend(target.strip_prefix("#/definitions/").map(str::to_owned));
                     }
                     ("anyOf" | "oneOf" | "allOf" | "additionalProperties" | "patternProperties", value) => {
-                        references(value, found);
+                        collect_merged_definitions(value, found);
                     }
-                    (_, value) if value.is_object() && word.starts_with('^') => references(value, found),
+                    (_, value) if value.is_object() && word.starts_with('^') => {
+                        collect_merged_definitions(value, found)
+                    }
                     _ => {}
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        Value::Array(items) => items.iter().for_each(|item| collect_merged_definitions(item, found)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
@@ -209,7 +216,7 @@ mod tests {
     fn the_checked_in_schemas_are_what_the_types_say() {
         for kind in SchemaKind::ALL {
             let path = format!("{}/schemas/{}.json", concat!(env!("CARGO_MANIFEST_DIR"), "/../.."), kind.name());
-            let text = serde_json::to_string_pretty(&schema(kind)).unwrap() + "\n";
+            let text = serde_json::to_string_pretty(&document_schema(kind)).unwrap() + "\n";
             if std::env::var("STATOR_BLESS").is_ok_and(|value| value == "1") {
                 fs_err::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
                 fs_err::write(&path, &text).unwrap();
@@ -221,7 +228,7 @@ mod tests {
 
     #[test]
     fn defaults_may_leave_out_what_a_model_must_have() {
-        let schema = schema(SchemaKind::Repository);
+        let schema = document_schema(SchemaKind::Repository);
         assert_eq!(schema.pointer("/definitions/ModelSpec/required"), None);
         assert_eq!(schema.pointer("/definitions/Cache/required"), None);
         assert_eq!(schema.pointer("/definitions/Adapter/required"), Some(&json!(["name", "source"])));

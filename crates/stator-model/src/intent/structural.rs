@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 /// What may stay of a schema as it is.
-const KEPT: [&str; 11] = [
+const KEPT_KEYWORDS: [&str; 11] = [
     "type",
     "description",
     "required",
@@ -22,15 +22,15 @@ const KEPT: [&str; 11] = [
     "maxItems",
 ];
 /// The formats that an API server checks.
-const FORMATS: [&str; 3] = ["int32", "int64", "date-time"];
+const CHECKED_FORMATS: [&str; 3] = ["int32", "int64", "date-time"];
 
 /// The structural schema of a type. An optional field is one that may be absent, and is never `null`.
-pub fn structural<T: JsonSchema>() -> Value {
+pub fn structural_schema<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft07();
     settings.inline_subschemas = true;
     let schema = settings.for_deserialize().into_generator().into_root_schema_for::<T>().to_value();
     match schema {
-        Value::Object(schema) => Value::Object(told(node(schema))),
+        Value::Object(schema) => Value::Object(append_choice_descriptions(structural_node(schema))),
         // A type that anything fits.
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
@@ -39,7 +39,7 @@ pub fn structural<T: JsonSchema>() -> Value {
 }
 
 /// A column of the table that `kubectl get` prints; a `wide` one with `-o wide` only.
-pub fn column(name: &str, kind: &str, path: &str, wide: bool) -> Value {
+pub fn printer_column(name: &str, kind: &str, path: &str, wide: bool) -> Value {
     let mut column = json!({"name": name, "type": kind, "jsonPath": path});
     if wide {
         column["priority"] = json!(1);
@@ -50,8 +50,8 @@ pub fn column(name: &str, kind: &str, path: &str, wide: bool) -> Value {
 /// Puts a rule in CEL on a field: `spec.ref`, or `spec.windows[]` for the items of a list. False where there is no such
 /// field.
 #[must_use]
-pub fn rule(schema: &mut Value, path: &str, expression: &str, message: &str) -> bool {
-    let Some(field) = field(schema, path) else { return false };
+pub fn add_validation_rule(schema: &mut Value, path: &str, expression: &str, message: &str) -> bool {
+    let Some(field) = field_schema_mut(schema, path) else { return false };
     let rules = field.entry("x-kubernetes-validations").or_insert_with(|| json!([]));
     let Some(rules) = rules.as_array_mut() else { return false };
     rules.push(json!({"rule": expression, "message": message}));
@@ -59,7 +59,7 @@ pub fn rule(schema: &mut Value, path: &str, expression: &str, message: &str) -> 
 }
 
 /// A field of a schema, by its path; the schema itself by an empty one.
-fn field<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Value>> {
+fn field_schema_mut<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Value>> {
     let mut here = schema;
     for part in path.split('.').filter(|part| !part.is_empty()) {
         let name = part.trim_end_matches("[]");
@@ -72,11 +72,11 @@ fn field<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Va
 }
 
 /// The recursion is as deep as the types are.
-fn node(mut schema: Map<String, Value>) -> Map<String, Value> {
+fn structural_node(mut schema: Map<String, Value>) -> Map<String, Value> {
     let mut out = Map::new();
     for word in ["allOf", "anyOf", "oneOf"] {
         if let Some(Value::Array(branches)) = schema.remove(word) {
-            out.extend(joined(branches));
+            out.extend(merge_branches(branches));
         }
     }
     for (word, value) in schema {
@@ -85,15 +85,17 @@ fn node(mut schema: Map<String, Value>) -> Map<String, Value> {
                 out.extend(types.into_iter().find(|one| one != "null").map(|one| (word, one)));
             }
             ("const", only) => drop(out.insert("enum".to_owned(), json!([only]))),
-            ("description", Value::String(text)) => drop(out.insert(word, Value::String(unwrapped(&text)))),
-            ("properties", Value::Object(fields)) => drop(out.insert(word, Value::Object(each(fields)))),
+            ("description", Value::String(text)) => drop(out.insert(word, Value::String(unwrap_lines(&text)))),
+            ("properties", Value::Object(fields)) => drop(out.insert(word, Value::Object(structural_fields(fields)))),
             ("items" | "additionalProperties", Value::Object(below)) => {
-                out.insert(word, Value::Object(node(below)));
+                out.insert(word, Value::Object(structural_node(below)));
             }
-            ("format", Value::String(format)) if FORMATS.contains(&format.as_str()) => {
+            ("format", Value::String(format)) if CHECKED_FORMATS.contains(&format.as_str()) => {
                 out.insert(word, Value::String(format));
             }
-            (name, value) if KEPT.contains(&name) || name.starts_with("x-kubernetes-") || name == CHOICE => {
+            (name, value)
+                if KEPT_KEYWORDS.contains(&name) || name.starts_with("x-kubernetes-") || name == CHOICE_KEYWORD =>
+            {
                 drop(out.insert(word, value))
             }
             _ => {}
@@ -102,21 +104,21 @@ fn node(mut schema: Map<String, Value>) -> Map<String, Value> {
     out
 }
 
-fn each(fields: Map<String, Value>) -> Map<String, Value> {
+fn structural_fields(fields: Map<String, Value>) -> Map<String, Value> {
     let below = |value| match value {
-        Value::Object(schema) => Value::Object(node(schema)),
+        Value::Object(schema) => Value::Object(structural_node(schema)),
         other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => other,
     };
     fields.into_iter().map(|(name, value)| (name, below(value))).collect()
 }
 
 /// What the words of a choice mean, until it is added to the description.
-const CHOICE: &str = "x-stator-choice";
+const CHOICE_KEYWORD: &str = "x-stator-choice";
 
 /// Alternatives as one schema: words as an `enum`, objects with all their fields, of which rules say which go together.
-fn joined(branches: Vec<Value>) -> Map<String, Value> {
+fn merge_branches(branches: Vec<Value>) -> Map<String, Value> {
     let some = branches.into_iter().filter_map(|branch| match branch {
-        Value::Object(branch) if branch.get("type").is_none_or(|kind| kind != "null") => Some(node(branch)),
+        Value::Object(branch) if branch.get("type").is_none_or(|kind| kind != "null") => Some(structural_node(branch)),
         Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
     });
     let mut branches: Vec<Map<String, Value>> = some.collect();
@@ -129,7 +131,9 @@ fn joined(branches: Vec<Value>) -> Map<String, Value> {
         let about = branch.remove("description");
         let about = about.as_ref().and_then(Value::as_str).unwrap_or_default();
         if let Some(Value::Array(own)) = branch.remove("enum") {
-            meanings.extend(own.iter().filter_map(Value::as_str).map(|word| format!("`{word}` ({})", sentence(about))));
+            meanings.extend(
+                own.iter().filter_map(Value::as_str).map(|word| format!("`{word}` ({})", trim_full_stop(about))),
+            );
             words.extend(own);
         }
         if let Some(Value::Object(own)) = branch.remove("properties") {
@@ -145,7 +149,7 @@ fn joined(branches: Vec<Value>) -> Map<String, Value> {
     }
     if !words.is_empty() {
         out.insert("enum".to_owned(), Value::Array(words));
-        out.insert(CHOICE.to_owned(), json!(format!("One of {}.", meanings.join(", "))));
+        out.insert(CHOICE_KEYWORD.to_owned(), json!(format!("One of {}.", meanings.join(", "))));
     }
     if !fields.is_empty() {
         out.insert("properties".to_owned(), Value::Object(fields));
@@ -154,14 +158,14 @@ fn joined(branches: Vec<Value>) -> Map<String, Value> {
 }
 
 /// Adds to descriptions what the words of a choice mean.
-fn told(mut schema: Map<String, Value>) -> Map<String, Value> {
-    if let Some(Value::String(words)) = schema.remove(CHOICE) {
+fn append_choice_descriptions(mut schema: Map<String, Value>) -> Map<String, Value> {
+    if let Some(Value::String(words)) = schema.remove(CHOICE_KEYWORD) {
         let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
         let text = format!("{about} {words}").trim_start().to_owned();
         schema.insert("description".to_owned(), Value::String(text));
     }
     let below = |value: Value| match value {
-        Value::Object(schema) => Value::Object(told(schema)),
+        Value::Object(schema) => Value::Object(append_choice_descriptions(schema)),
         other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => other,
     };
     for word in ["items", "additionalProperties"] {
@@ -177,13 +181,13 @@ fn told(mut schema: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// A doc comment without the line breaks that its source has.
-fn unwrapped(text: &str) -> String {
+fn unwrap_lines(text: &str) -> String {
     let paragraphs =
         text.split("\n\n").map(|paragraph| paragraph.split('\n').map(str::trim).collect::<Vec<_>>().join(" "));
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
 /// The words of a sentence in brackets: without its stop.
-fn sentence(text: &str) -> &str {
+fn trim_full_stop(text: &str) -> &str {
     text.strip_suffix('.').unwrap_or(text)
 }

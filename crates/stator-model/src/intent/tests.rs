@@ -72,7 +72,7 @@ fn a_model_is_merged_from_root_folder_environment_intent_and_overlay() {
         ),
     ]);
     assert_eq!(report(&workspace.findings), "");
-    let prod = workspace.environment(Some("prod")).unwrap();
+    let prod = workspace.resolve_environment(Some("prod")).unwrap();
     assert_eq!(report(&prod.findings), "");
     let intent = &prod.intents[0];
     insta::assert_snapshot!(serde_json::to_string_pretty(&intent.model.spec).unwrap(), @r#"
@@ -130,30 +130,30 @@ fn a_model_is_merged_from_root_folder_environment_intent_and_overlay() {
     spec.serving.worker.tensorParallel: models/small/model.yaml:9:5
     spec.sla: models/small/model.yaml:5:1
     "#);
-    let staging = workspace.environment(Some("staging")).unwrap();
+    let staging = workspace.resolve_environment(Some("staging")).unwrap();
     assert_eq!(staging.intents[0].model.spec.serving.as_ref().unwrap().worker.as_ref().unwrap().replicas, Some(1));
 }
 
 #[test]
 fn without_any_settings_there_is_one_environment() {
     let workspace = workspace(&[("model.yaml", QWEN)]);
-    let selection = workspace.environment(None).unwrap();
+    let selection = workspace.resolve_environment(None).unwrap();
     assert_eq!((selection.name.as_str(), selection.environment.namespace.as_str()), ("default", "default"));
     assert_eq!(selection.repository, "default");
-    assert_eq!(workspace.environments(), ["default"]);
+    assert_eq!(workspace.environment_names(), ["default"]);
 }
 
 #[test]
 fn an_environment_must_be_named_where_there_are_several() {
     let workspace = workspace(&[("stator.yaml", ROOT)]);
-    insta::assert_snapshot!(workspace.environment(None).unwrap_err(), @"the repository has several environments: `prod`, `staging`; choose one with --environment");
-    insta::assert_snapshot!(workspace.environment(Some("prdo")).unwrap_err(), @"unknown environment `prdo`; there are `prod`, `staging`; did you mean `prod`?");
+    insta::assert_snapshot!(workspace.resolve_environment(None).unwrap_err(), @"the repository has several environments: `prod`, `staging`; choose one with --environment");
+    insta::assert_snapshot!(workspace.resolve_environment(Some("prdo")).unwrap_err(), @"unknown environment `prdo`; there are `prod`, `staging`; did you mean `prod`?");
 }
 
 #[test]
 fn two_models_of_one_name_are_both_broken_and_name_each_other() {
     let workspace = workspace(&[("stator.yaml", ROOT), ("a/model.yaml", QWEN), ("b/model.yaml", QWEN)]);
-    let selection = workspace.environment(Some("prod")).unwrap();
+    let selection = workspace.resolve_environment(Some("prod")).unwrap();
     insta::assert_snapshot!(report(&selection.findings), @r#"
     a/model.yaml:4:9 error layout/duplicate-name: the name `qwen` is also given by `b/model.yaml`
       help: Rename one of them, or leave one out of the environment with `exclude`.
@@ -177,7 +177,7 @@ fn overlays_need_an_intent_and_an_environment() {
         ("c/model.yaml", &QWEN.replace("qwen", "named")),
         ("c/model.prod.yaml", overlay),
     ]);
-    let selection = workspace.environment(Some("prod")).unwrap();
+    let selection = workspace.resolve_environment(Some("prod")).unwrap();
     insta::assert_snapshot!(report(&selection.findings), @r#"
     a/model.prod.yaml:0:0 error layout/overlay-orphan: an overlay without its intent: there is no `model.yaml` beside it
       help: Add the `model.yaml`, or remove the overlay with the model.
@@ -198,7 +198,7 @@ fn one_bad_file_never_stops_another() {
         .map(|(path, text)| SourceFile { path: path.to_owned(), content: Ok(text.as_bytes().to_vec()) })
         .into();
     files.push(SourceFile { path: "c/model.yaml".to_owned(), content: Err("permission denied".to_owned()) });
-    let selection = Workspace::parse(&SourceTree { files }).environment(None).unwrap();
+    let selection = Workspace::parse(&SourceTree { files }).resolve_environment(None).unwrap();
     insta::assert_snapshot!(report(&selection.findings), @r#"
     a/model.yaml:1:7 error yaml/syntax: not valid YAML: unclosed bracket '['
       help: Fix the syntax here or just above.
@@ -217,20 +217,20 @@ fn broken_settings_break_everything_under_them() {
         ("a/deep/model.yaml", QWEN),
         ("b/model.yaml", &QWEN.replace("qwen", "fine")),
     ]);
-    let selection = workspace.environment(Some("prod")).unwrap();
+    let selection = workspace.resolve_environment(Some("prod")).unwrap();
     assert_eq!(selection.intents.len(), 1);
     assert_eq!(selection.broken, [BrokenIntent { source: "a/deep/model.yaml".into(), name: Some("qwen".into()) }]);
 
     let root = ROOT.replace("runtime: 1.2.0", "runtim: 1.2.0");
     let workspace = self::workspace(&[("stator.yaml", &root), ("b/model.yaml", QWEN)]);
-    let selection = workspace.environment(Some("prod")).unwrap();
+    let selection = workspace.resolve_environment(Some("prod")).unwrap();
     assert_eq!(selection.environment.namespace.as_str(), "prod");
     let names: Vec<_> = selection.broken.iter().map(|broken| broken.name.as_deref()).collect();
     assert_eq!(names, [None, Some("qwen")], "a nameless one holds back all pruning");
 
     let workspace =
         self::workspace(&[("stator.yaml", "kind: Repository\nspec: {environments: 3}\n"), ("model.yaml", QWEN)]);
-    insta::assert_snapshot!(workspace.environment(None).unwrap_err(), @"the environments cannot be read from stator.yaml, which has faults; `stator validate` lists them");
+    insta::assert_snapshot!(workspace.resolve_environment(None).unwrap_err(), @"the environments cannot be read from stator.yaml, which has faults; `stator validate` lists them");
 }
 
 #[test]
@@ -251,8 +251,8 @@ fn the_example_repository_has_no_faults() {
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     let workspace = Workspace::parse(&SourceTree { files });
-    for name in workspace.environments() {
-        let selection = workspace.environment(Some(&name)).unwrap();
+    for name in workspace.environment_names() {
+        let selection = workspace.resolve_environment(Some(&name)).unwrap();
         assert_eq!(report(&selection.findings), "");
         assert!(selection.intents.len() >= 5);
     }
@@ -278,7 +278,7 @@ proptest::proptest! {
             ("m/model.yaml", &texts[1]),
             ("m/model.prod.yaml", &texts[2]),
         ]);
-        match workspace.environment(Some("prod")) {
+        match workspace.resolve_environment(Some("prod")) {
             Ok(selection) => {
                 let models = selection.intents.len() + selection.broken.len();
                 let left_out = !selection.environment.include.is_empty() || !selection.environment.exclude.is_empty();
@@ -310,7 +310,7 @@ fn include_and_exclude_name_folders_files_or_globs() {
     "#);
     let workspace = files(&root.replace("'['", "'*'"));
     let names = |environment: &str| {
-        let selection = workspace.environment(Some(environment)).unwrap();
+        let selection = workspace.resolve_environment(Some(environment)).unwrap();
         selection.intents.iter().map(|intent| intent.model.metadata.name.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(names("a"), ["big", "small", "x"]);

@@ -1,22 +1,22 @@
 //! A repository's files → documents, each checked on its own; what depends on an environment comes later.
 
-use super::check::check;
+use super::check::check_document;
 use super::decode::decode;
 use super::origins::FileNames;
-use super::policy::compile;
+use super::policy::compile_expression;
 use super::repository::{Defaults, Environment, Repository, RepositoryKind, RepositoryMetadata, RepositorySpec};
 use super::scalar::{DnsName, ModelName};
 use super::schema::SchemaKind;
-use super::yaml::{Content, FileId, Node, parse};
+use super::yaml::{FileId, YamlNode, YamlValue, parse_yaml};
 use super::{BrokenIntent, SourceFile, SourceTree, rules};
 use rayon::prelude::*;
 use stator_core::finding::{self, Finding, Location};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The file name of a repository's and a folder's settings.
-const SETTINGS: &str = "stator.yaml";
+const SETTINGS_FILE_NAME: &str = "stator.yaml";
 /// The name of the environment and namespace of a repository that declares none.
-const DEFAULT: &str = "default";
+const DEFAULT_NAME: &str = "default";
 
 /// A repository as parsed: everything that does not depend on the environment.
 #[derive(Debug)]
@@ -28,23 +28,23 @@ pub struct Workspace {
     pub files: usize,
     /// Faults of files, whatever the environment. Sorted.
     pub findings: Vec<Finding>,
-    pub(super) names: FileNames,
+    pub(super) file_names: FileNames,
     /// The root file's document.
-    pub(super) root: Option<Document>,
+    pub(super) root: Option<ParsedFile>,
     /// Folder → its `stator.yaml` of kind `Defaults`.
-    pub(super) folders: BTreeMap<String, Document>,
+    pub(super) folders: BTreeMap<String, ParsedFile>,
     /// Folder → its model, sorted.
     pub(super) models: Vec<ModelFiles>,
     /// Files that may hide a model whose name nobody knows.
-    pub(super) lost: Vec<BrokenIntent>,
+    pub(super) unidentified: Vec<BrokenIntent>,
 }
 
 /// One file that was read.
 #[derive(Debug)]
-pub(super) struct Document {
+pub(super) struct ParsedFile {
     pub(super) path: String,
     /// The document, as far as it could be read.
-    pub(super) node: Option<Node>,
+    pub(super) node: Option<YamlNode>,
     /// It has errors of its own: nothing may be built on it.
     pub(super) broken: bool,
 }
@@ -53,18 +53,18 @@ pub(super) struct Document {
 #[derive(Debug)]
 pub(super) struct ModelFiles {
     pub(super) folder: String,
-    pub(super) intent: Document,
+    pub(super) intent: ParsedFile,
     /// Environment → overlay.
-    pub(super) overlays: BTreeMap<String, Document>,
+    pub(super) overlays: BTreeMap<String, ParsedFile>,
     /// Environment, or `None` for all → lock.
-    pub(super) locks: BTreeMap<Option<String>, Document>,
+    pub(super) locks: BTreeMap<Option<String>, ParsedFile>,
     /// An overlay is for an environment that does not exist. Which one was meant is unknown, so none may use the model.
     pub(super) stray_overlay: bool,
 }
 
 /// What a file is, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Role {
+enum FileRole {
     Settings,
     Intent,
     /// An overlay for an environment.
@@ -74,34 +74,34 @@ enum Role {
     Other,
 }
 
-fn split(path: &str) -> (&str, &str) {
+fn split_folder(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-fn role(path: &str) -> Role {
-    match split(path).1 {
-        SETTINGS => Role::Settings,
-        "model.yaml" => Role::Intent,
+fn file_role(path: &str) -> FileRole {
+    match split_folder(path).1 {
+        SETTINGS_FILE_NAME => FileRole::Settings,
+        "model.yaml" => FileRole::Intent,
         name => match name.strip_prefix("model.").and_then(|rest| rest.strip_suffix(".yaml")) {
-            Some("lock") => Role::Lock(None),
+            Some("lock") => FileRole::Lock(None),
             Some(rest) => match rest.strip_suffix(".lock") {
-                Some(environment) => Role::Lock(Some(environment.to_owned())),
-                None => Role::Overlay(rest.to_owned()),
+                Some(environment) => FileRole::Lock(Some(environment.to_owned())),
+                None => FileRole::Overlay(rest.to_owned()),
             },
-            None => Role::Other,
+            None => FileRole::Other,
         },
     }
 }
 
-struct Loaded {
-    role: Role,
+struct LoadedFile {
+    role: FileRole,
     kind: Option<SchemaKind>,
-    document: Document,
+    document: ParsedFile,
     findings: Vec<Finding>,
 }
 
-fn load(position: usize, file: &SourceFile) -> Loaded {
-    let role = role(&file.path);
+fn load_file(position: usize, file: &SourceFile) -> LoadedFile {
+    let role = file_role(&file.path);
     let mut findings = Vec::new();
     let mut node = None;
     let mut kind = None;
@@ -112,46 +112,46 @@ fn load(position: usize, file: &SourceFile) -> Loaded {
             format!("the file cannot be read: {reason}"),
             "Make it readable, or remove it.",
         )),
-        Ok(_) if role == Role::Other => {}
+        Ok(_) if role == FileRole::Other => {}
         Ok(bytes) => {
-            let parsed = parse(bytes, FileId::try_from(position).unwrap_or(FileId::MAX), &file.path);
+            let parsed = parse_yaml(bytes, FileId::try_from(position).unwrap_or(FileId::MAX), &file.path);
             findings = parsed.findings;
             kind = match &role {
-                Role::Intent => Some(SchemaKind::Intent),
-                Role::Overlay(_) => Some(SchemaKind::Overlay),
-                Role::Lock(_) => Some(SchemaKind::Lock),
-                Role::Settings => Some(settings_kind(&file.path, parsed.root.as_ref())),
-                Role::Other => None,
+                FileRole::Intent => Some(SchemaKind::Intent),
+                FileRole::Overlay(_) => Some(SchemaKind::Overlay),
+                FileRole::Lock(_) => Some(SchemaKind::Lock),
+                FileRole::Settings => Some(settings_kind(&file.path, parsed.root.as_ref())),
+                FileRole::Other => None,
             };
             node = parsed.root;
-            let nested = role == Role::Settings && file.path != SETTINGS;
+            let nested = role == FileRole::Settings && file.path != SETTINGS_FILE_NAME;
             match (&node, kind) {
-                (Some(node), Some(_)) if nested && says(node, "Repository") => findings.push(Finding::error(
+                (Some(node), Some(_)) if nested && has_kind(node, "Repository") => findings.push(Finding::error(
                     rules::SCHEMA_KIND,
                     node.get("kind").map_or(node.span, |kind| kind.span).location(&file.path),
                     "a repository inside a repository: this `stator.yaml` is below the root one",
                     "Write `kind: Defaults` and a `spec` for the models of this folder, or move the file to the root.",
                 )),
-                (Some(node), Some(kind)) => check(kind, node, &file.path, &mut findings),
+                (Some(node), Some(kind)) => check_document(kind, node, &file.path, &mut findings),
                 (_, _) => {}
             }
         }
     }
     let broken = findings.iter().any(Finding::is_error);
-    Loaded { role, kind, document: Document { path: file.path.clone(), node, broken }, findings }
+    LoadedFile { role, kind, document: ParsedFile { path: file.path.clone(), node, broken }, findings }
 }
 
 /// Below the root a settings file holds defaults, at the root it says itself what it is.
-fn settings_kind(path: &str, node: Option<&Node>) -> SchemaKind {
-    if path == SETTINGS && !node.is_some_and(|node| says(node, "Defaults")) {
+fn settings_kind(path: &str, node: Option<&YamlNode>) -> SchemaKind {
+    if path == SETTINGS_FILE_NAME && !node.is_some_and(|node| has_kind(node, "Defaults")) {
         SchemaKind::Repository
     } else {
         SchemaKind::Defaults
     }
 }
 
-fn says(node: &Node, kind: &str) -> bool {
-    node.get("kind").and_then(Node::as_str) == Some(kind)
+fn has_kind(node: &YamlNode, kind: &str) -> bool {
+    node.get("kind").and_then(YamlNode::as_str) == Some(kind)
 }
 
 impl Workspace {
@@ -159,33 +159,33 @@ impl Workspace {
     /// broken.
     pub fn parse(tree: &SourceTree) -> Self {
         let names: FileNames = tree.files.iter().map(|file| file.path.as_str().into()).collect();
-        let loaded: Vec<Loaded> =
-            tree.files.par_iter().enumerate().map(|(position, file)| load(position, file)).collect();
+        let loaded: Vec<LoadedFile> =
+            tree.files.par_iter().enumerate().map(|(position, file)| load_file(position, file)).collect();
         let mut workspace = Self {
             repository: fallback_repository(),
             files: tree.files.len(),
             findings: Vec::new(),
-            names,
+            file_names: names,
             root: None,
             folders: BTreeMap::new(),
             models: Vec::new(),
-            lost: Vec::new(),
+            unidentified: Vec::new(),
         };
         let mut models: BTreeMap<String, ModelFiles> = BTreeMap::new();
-        let mut overlays: Vec<(String, Document)> = Vec::new();
-        let mut locks: Vec<(Option<String>, Document)> = Vec::new();
+        let mut overlays: Vec<(String, ParsedFile)> = Vec::new();
+        let mut locks: Vec<(Option<String>, ParsedFile)> = Vec::new();
         for mut file in loaded {
             workspace.findings.append(&mut file.findings);
             let document = file.document;
-            let folder = split(&document.path).0.to_owned();
+            let folder = split_folder(&document.path).0.to_owned();
             match file.role {
-                Role::Settings if file.kind == Some(SchemaKind::Repository) => workspace.root = Some(document),
+                FileRole::Settings if file.kind == Some(SchemaKind::Repository) => workspace.root = Some(document),
                 // Unreadable at the root: it may have been the repository's.
-                Role::Settings if file.kind.is_none() && folder.is_empty() => workspace.root = Some(document),
-                Role::Settings => {
+                FileRole::Settings if file.kind.is_none() && folder.is_empty() => workspace.root = Some(document),
+                FileRole::Settings => {
                     workspace.folders.insert(folder, document);
                 }
-                Role::Intent => {
+                FileRole::Intent => {
                     let files = ModelFiles {
                         folder: folder.clone(),
                         intent: document,
@@ -195,25 +195,25 @@ impl Workspace {
                     };
                     models.insert(folder, files);
                 }
-                Role::Overlay(environment) => overlays.push((environment, document)),
-                Role::Lock(environment) => locks.push((environment, document)),
-                Role::Other if document.broken => {
-                    workspace.lost.push(BrokenIntent { source: document.path, name: None });
+                FileRole::Overlay(environment) => overlays.push((environment, document)),
+                FileRole::Lock(environment) => locks.push((environment, document)),
+                FileRole::Other if document.broken => {
+                    workspace.unidentified.push(BrokenIntent { source: document.path, name: None });
                 }
-                Role::Other => {}
+                FileRole::Other => {}
             }
         }
         workspace.read_repository();
         workspace.check_root();
         workspace.check_folders();
         for (environment, overlay) in overlays {
-            workspace.place_overlay(&mut models, environment, overlay);
+            workspace.attach_overlay(&mut models, environment, overlay);
         }
         for (environment, lock) in locks {
-            workspace.place_lock(&mut models, environment, lock);
+            workspace.attach_lock(&mut models, environment, lock);
         }
         workspace.models = models.into_values().collect();
-        finding::sort(&mut workspace.findings);
+        finding::sort_and_dedup(&mut workspace.findings);
         workspace
     }
 
@@ -230,7 +230,7 @@ impl Workspace {
     }
 
     /// The environments' names, sorted.
-    pub fn environments(&self) -> Vec<String> {
+    pub fn environment_names(&self) -> Vec<String> {
         self.repository.spec.environments.keys().map(ToString::to_string).collect()
     }
 
@@ -241,10 +241,10 @@ impl Workspace {
                 Some((node, Err(error))) => {
                     if !root.broken {
                         let location = error.span.unwrap_or(node.span).location(&root.path);
-                        self.findings.push(refused(location, &error.message));
+                        self.findings.push(decode_finding(location, &error.message));
                         root.broken = true;
                     }
-                    self.repository = salvage(node);
+                    self.repository = recover_repository(node);
                 }
                 None => root.broken = true,
             }
@@ -259,11 +259,11 @@ impl Workspace {
         let Some(root) = &mut self.root else { return };
         let Some(spec) = root.node.as_ref().and_then(|node| node.get("spec")) else { return };
         let before = self.findings.len();
-        let environments = spec.get("environments").map(Node::entries).unwrap_or_default();
+        let environments = spec.get("environments").map(YamlNode::entries).unwrap_or_default();
         for holder in std::iter::once(spec).chain(environments.iter().map(|entry| &entry.value)) {
-            for rule in items(holder.get("policy")) {
+            for rule in list_items(holder.get("policy")) {
                 let Some(expression) = rule.get("expression") else { continue };
-                if let Err(reason) = compile(expression.as_str().unwrap_or_default()) {
+                if let Err(reason) = compile_expression(expression.as_str().unwrap_or_default()) {
                     self.findings.push(Finding::error(
                         rules::POLICY_COMPILE,
                         expression.span.location(&root.path),
@@ -272,7 +272,7 @@ impl Workspace {
                     ));
                 }
             }
-            for pattern in items(holder.get("include")).iter().chain(items(holder.get("exclude"))) {
+            for pattern in list_items(holder.get("include")).iter().chain(list_items(holder.get("exclude"))) {
                 if let Err(error) = globset::Glob::new(pattern.as_str().unwrap_or_default()) {
                     self.findings.push(Finding::error(
                         rules::LAYOUT_GLOB,
@@ -299,14 +299,14 @@ impl Workspace {
             let Some(node) = &document.node else { continue };
             if let Err(error) = decode::<Defaults>(node) {
                 let location = error.span.unwrap_or(node.span).location(&document.path);
-                self.findings.push(refused(location, &error.message));
+                self.findings.push(decode_finding(location, &error.message));
                 document.broken = true;
             }
         }
     }
 
-    fn place_overlay(&mut self, models: &mut BTreeMap<String, ModelFiles>, environment: String, overlay: Document) {
-        let folder = split(&overlay.path).0;
+    fn attach_overlay(&mut self, models: &mut BTreeMap<String, ModelFiles>, environment: String, overlay: ParsedFile) {
+        let folder = split_folder(&overlay.path).0;
         let Some(model) = models.get_mut(folder) else {
             self.findings.push(Finding::error(
                 rules::LAYOUT_OVERLAY_ORPHAN,
@@ -314,8 +314,8 @@ impl Workspace {
                 "an overlay without its intent: there is no `model.yaml` beside it",
                 "Add the `model.yaml`, or remove the overlay with the model.",
             ));
-            let name = name_of(&overlay);
-            self.lost.push(BrokenIntent { source: overlay.path, name });
+            let name = document_model_name(&overlay);
+            self.unidentified.push(BrokenIntent { source: overlay.path, name });
             return;
         };
         let known: BTreeSet<&str> = self.repository.spec.environments.keys().map(ModelName::as_str).collect();
@@ -332,8 +332,13 @@ impl Workspace {
 
 impl Workspace {
     /// A lock hides no model, so one that is out of place is only said to be.
-    fn place_lock(&mut self, models: &mut BTreeMap<String, ModelFiles>, environment: Option<String>, lock: Document) {
-        let Some(model) = models.get_mut(split(&lock.path).0) else {
+    fn attach_lock(
+        &mut self,
+        models: &mut BTreeMap<String, ModelFiles>,
+        environment: Option<String>,
+        lock: ParsedFile,
+    ) {
+        let Some(model) = models.get_mut(split_folder(&lock.path).0) else {
             self.findings.push(Finding::warning(
                 rules::LOCK_UNUSED,
                 Location::file(&lock.path),
@@ -358,9 +363,9 @@ impl Workspace {
 
 fn unknown_environment(path: &str, environment: &str, known: &BTreeSet<&str>) -> Finding {
     let list: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-    let folder = split(path).0;
+    let folder = split_folder(path).0;
     let join = if folder.is_empty() { "" } else { "/" };
-    let help = match finding::nearest(environment, known.iter().copied()) {
+    let help = match finding::closest_match(environment, known.iter().copied()) {
         Some(meant) => format!("Did you mean `{meant}`? Rename the file to `{folder}{join}model.{meant}.yaml`."),
         None => format!("Rename the file, or add `{environment}` to `spec.environments` in the root `stator.yaml`."),
     };
@@ -372,7 +377,7 @@ fn unknown_environment(path: &str, environment: &str, known: &BTreeSet<&str>) ->
     )
 }
 
-pub(super) fn refused(location: Location, message: &str) -> Finding {
+pub(super) fn decode_finding(location: Location, message: &str) -> Finding {
     Finding::error(
         rules::SCHEMA_REFUSED,
         location,
@@ -382,25 +387,26 @@ pub(super) fn refused(location: Location, message: &str) -> Finding {
 }
 
 /// `metadata.name`, as far as it can be read.
-pub(super) fn name_of(document: &Document) -> Option<String> {
+pub(super) fn document_model_name(document: &ParsedFile) -> Option<String> {
     document.node.as_ref()?.get("metadata")?.get("name")?.as_str().map(str::to_owned)
 }
 
-fn items(node: Option<&Node>) -> &[Node] {
+fn list_items(node: Option<&YamlNode>) -> &[YamlNode] {
     match node.map(|node| &node.value) {
-        Some(Content::List(items)) => items,
-        Some(Content::Refused | Content::Bool(_) | Content::Number(_) | Content::Text(_) | Content::Map(_)) | None => {
-            &[]
-        }
+        Some(YamlValue::List(items)) => items,
+        Some(
+            YamlValue::Invalid | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) | YamlValue::Map(_),
+        )
+        | None => &[],
     }
 }
 
-fn named<T: std::str::FromStr>(text: &str) -> Option<T> {
+fn parse_name<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
 fn fallback_environments() -> BTreeMap<ModelName, Environment> {
-    let environment = named::<DnsName>(DEFAULT).map(|namespace| Environment {
+    let environment = parse_name::<DnsName>(DEFAULT_NAME).map(|namespace| Environment {
         namespace,
         context: None,
         defaults: serde_json::Map::new(),
@@ -410,7 +416,7 @@ fn fallback_environments() -> BTreeMap<ModelName, Environment> {
         guards: None,
         platform: None,
     });
-    named(DEFAULT).into_iter().zip(environment).collect()
+    parse_name(DEFAULT_NAME).into_iter().zip(environment).collect()
 }
 
 #[expect(clippy::expect_used, reason = "a constant that a test covers")]
@@ -418,22 +424,22 @@ fn fallback_repository() -> Repository {
     Repository {
         api_version: super::model::ApiVersion::V1Alpha1,
         kind: RepositoryKind::Repository,
-        metadata: RepositoryMetadata { name: named(DEFAULT).expect("`default` is a name") },
+        metadata: RepositoryMetadata { name: parse_name(DEFAULT_NAME).expect("`default` is a name") },
         spec: RepositorySpec::default(),
     }
 }
 
 /// What can still be read of a root file with faults: its name, and the environments that are whole.
-fn salvage(node: &Node) -> Repository {
+fn recover_repository(node: &YamlNode) -> Repository {
     let mut repository = fallback_repository();
-    if let Some(name) = node.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Node::as_str)
-        && let Some(name) = named(name)
+    if let Some(name) = node.get("metadata").and_then(|metadata| metadata.get("name")).and_then(YamlNode::as_str)
+        && let Some(name) = parse_name(name)
     {
         repository.metadata.name = name;
     }
     let environments = node.get("spec").and_then(|spec| spec.get("environments"));
-    for entry in environments.map(Node::entries).unwrap_or_default() {
-        if let (Some(name), Ok(environment)) = (named(&entry.key), decode(&entry.value)) {
+    for entry in environments.map(YamlNode::entries).unwrap_or_default() {
+        if let (Some(name), Ok(environment)) = (parse_name(&entry.key), decode(&entry.value)) {
             repository.spec.environments.insert(name, environment);
         }
     }

@@ -1,9 +1,9 @@
 //! Puts a plan together.
 
-use super::decide::{self, Decided, block, line};
-use super::world::World;
-use super::{Action, Change, Plan, PlanInput, applyset, guard, mask, prune, rules, totals, uses};
-use crate::render::{Desired, Rendered, Stage};
+use super::context::PlanContext;
+use super::decide::{self, PlannedChange, block_change, empty_change};
+use super::{Action, Change, Plan, PlanInput, applyset, gpu_usage, guard, masking, prune, rules, totals};
+use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
 use serde_json::Value;
 use stator_core::dynamo::kinds::{CLAIM, LABEL_MODEL, RECORD};
@@ -12,42 +12,44 @@ use stator_core::object::{Object, ObjectIdentity};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Plans one environment: what a sync would do, and why. Pure; models are decided on in parallel.
-pub fn plan(input: &PlanInput) -> Plan {
-    let world = World::new(input);
-    let rendered: Vec<&Rendered> = input.rendered.iter().filter(|one| input.scope.covers(&one.model)).collect();
-    let claims = Claims::of(&input.rendered);
-    let mut decided: Vec<Decided> = rendered
+pub fn build_plan(input: &PlanInput) -> Plan {
+    let world = PlanContext::new(input);
+    let rendered: Vec<&RenderedModel> = input.rendered.iter().filter(|one| input.scope.covers(&one.model)).collect();
+    let claims = SharedObjects::of(&input.rendered);
+    let mut decided: Vec<PlannedChange> = rendered
         .par_iter()
-        .flat_map_iter(|rendered| rendered.objects.iter().map(|desired| decide(&world, &claims, rendered, desired)))
+        .flat_map_iter(|rendered| {
+            rendered.objects.iter().map(|desired| decide_by_role(&world, &claims, rendered, desired))
+        })
         .collect();
     let mut findings = input.findings.clone();
     findings.extend(rendered.iter().flat_map(|one| one.findings.iter().cloned()));
     findings.extend(claims.findings());
-    findings.extend(damage(input));
-    findings.extend(left_behind(input));
+    findings.extend(unreadable_findings(input));
+    findings.extend(moved_namespace_findings(input));
     for one in &mut decided {
         findings.append(&mut one.findings);
     }
-    finding::sort(&mut findings);
+    finding::sort_and_dedup(&mut findings);
 
     let desired: BTreeSet<ObjectIdentity> = input
         .rendered
         .iter()
         .flat_map(|one| one.objects.iter().map(|desired| desired.object.reference().identity()))
         .collect();
-    let leftovers = prune::leftovers(&world, &desired);
+    let leftovers = prune::plan_pruning(&world, &desired);
     let lines = decided.into_iter().map(|one| (one.stage, one.change)).chain(leftovers.changes);
-    let mut changes = sorted(lines.collect());
-    let holds = guard::hold(input, &mut changes);
+    let mut changes = sort_changes(lines.collect());
+    let holds = guard::apply_guards(input, &mut changes);
     let held: BTreeSet<&str> = changes
         .iter()
-        .filter(|one| one.action == Action::Delete && one.step == super::Step::Nothing)
+        .filter(|one| one.action == Action::Delete && one.step == super::PlanStep::Nothing)
         .map(|one| one.model.as_str())
         .collect();
     let retired = leftovers.retired.into_iter().filter(|model| !held.contains(model.as_str())).collect();
-    let digest = totals::digest(&changes, &holds);
-    totals::price(&mut changes, input.prices.as_ref());
-    mask::changes(&mut changes);
+    let digest = totals::plan_digest(&changes, &holds);
+    totals::price_changes(&mut changes, input.prices.as_ref());
+    masking::mask_changes(&mut changes);
     Plan {
         api_version: "stator.dev/v1alpha1",
         kind: "Plan",
@@ -56,31 +58,31 @@ pub fn plan(input: &PlanInput) -> Plan {
         revision: input.revision.clone(),
         base: "live".to_owned(),
         digest,
-        summary: totals::summary(&changes, Some(&input.beside.rest), input.prices.as_ref()),
+        summary: totals::summarize_changes(&changes, Some(&input.unchanged.totals), input.prices.as_ref()),
         changes,
         holds,
         retired,
-        elsewhere: world.elsewhere().map(str::to_owned).collect(),
+        elsewhere: world.other_folder_models().map(str::to_owned).collect(),
         folder: input.folder.clone(),
-        intents: rendered.iter().map(|one| (one.model.clone(), intent(one))).collect(),
+        intents: rendered.iter().map(|one| (one.model.clone(), recorded_intent(one))).collect(),
         findings,
     }
 }
 
 /// The longest intent, in bytes of JSON, that a record keeps: an object of more than a megabyte and a half is refused.
-const LONGEST_INTENT: usize = 256 * 1024;
+const MAX_INTENT_BYTES: usize = 256 * 1024;
 
 /// What the record of a model keeps of its intent.
-fn intent(rendered: &Rendered) -> Value {
+fn recorded_intent(rendered: &RenderedModel) -> Value {
     let mut intent = rendered.intent.clone();
-    stator_core::mask::one(&mut intent);
-    if intent.to_string().len() > LONGEST_INTENT { Value::Null } else { intent }
+    stator_core::mask::redact_value(&mut intent);
+    if intent.to_string().len() > MAX_INTENT_BYTES { Value::Null } else { intent }
 }
 
 /// The object as a member of its model's ApplySet. The label is not rendered: kubectl refuses input that has it
 /// already, and a set without its parent means nothing. On a graph, Dynamo's operator copies labels of `spec` and of pod
 /// templates to what it makes, and none of the metadata, so that this restarts no pod.
-fn member(input: &PlanInput, model: &str, desired: &Desired) -> Desired {
+fn with_applyset_label(input: &PlanInput, model: &str, desired: &RenderedObject) -> RenderedObject {
     let mut member = desired.clone();
     let labelled = member.object.clone().map(|mut value| {
         value["metadata"]["labels"][applyset::PART_OF] = Value::from(applyset::id_of(model, &input.namespace));
@@ -93,7 +95,7 @@ fn member(input: &PlanInput, model: &str, desired: &Desired) -> Desired {
 }
 
 /// By model, then in the order of applying; deletions last, in reverse order.
-pub(super) fn sorted(mut lines: Vec<(Stage, Change)>) -> Vec<Change> {
+pub(super) fn sort_changes(mut lines: Vec<(ApplyStage, Change)>) -> Vec<Change> {
     lines.sort_by(|(a_stage, a), (b_stage, b)| {
         let (a_goes, b_goes) = (a.action == Action::Delete, b.action == Action::Delete);
         let stages = if a_goes { b_stage.cmp(a_stage) } else { a_stage.cmp(b_stage) };
@@ -102,27 +104,37 @@ pub(super) fn sorted(mut lines: Vec<(Stage, Change)>) -> Vec<Change> {
     lines.into_iter().map(|(_, change)| change).collect()
 }
 
-fn decide(world: &World<'_>, claims: &Claims<'_>, rendered: &Rendered, desired: &Desired) -> Decided {
+fn decide_by_role(
+    world: &PlanContext<'_>,
+    claims: &SharedObjects<'_>,
+    rendered: &RenderedModel,
+    desired: &RenderedObject,
+) -> PlannedChange {
     match claims.role(rendered, desired) {
-        Role::Owner => decide::desired(world, rendered, &member(world.input, &rendered.model, desired)),
-        Role::Shares(owner) => {
-            let mut change = line(&rendered.model, &rendered.source, desired.object.reference());
-            change.reasons.push(format!("shared: model {owner} renders the same claim and applies it"));
-            Decided { change, stage: desired.stage, findings: Vec::new() }
+        SharedObjectRole::Owner => {
+            decide::decide_desired(world, rendered, &with_applyset_label(world.input, &rendered.model, desired))
         }
-        Role::Disputed(others) => {
-            let mut change = line(&rendered.model, &rendered.source, desired.object.reference());
+        SharedObjectRole::Shares(owner) => {
+            let mut change = empty_change(&rendered.model, &rendered.source, desired.object.reference());
+            change.reasons.push(format!("shared: model {owner} renders the same claim and applies it"));
+            PlannedChange { change, stage: desired.stage, findings: Vec::new() }
+        }
+        SharedObjectRole::Disputed(others) => {
+            let mut change = empty_change(&rendered.model, &rendered.source, desired.object.reference());
             if let Some(live) = world.live(&change.object) {
-                uses::standing(&mut change, live);
+                gpu_usage::set_unchanged_gpus(&mut change, live);
             }
-            block(&mut change, format!("is rendered by {} as well: give one of them another name", others.join(", ")));
-            Decided { change, stage: desired.stage, findings: Vec::new() }
+            block_change(
+                &mut change,
+                format!("is rendered by {} as well: give one of them another name", others.join(", ")),
+            );
+            PlannedChange { change, stage: desired.stage, findings: Vec::new() }
         }
     }
 }
 
-fn damage(input: &PlanInput) -> impl Iterator<Item = Finding> {
-    input.damaged.iter().map(|one| {
+fn unreadable_findings(input: &PlanInput) -> impl Iterator<Item = Finding> {
+    input.unreadable.iter().map(|one| {
         let what = if one.is_foreign {
             one.message.clone()
         } else if one.object.kind == RECORD.kind {
@@ -138,14 +150,14 @@ fn damage(input: &PlanInput) -> impl Iterator<Item = Finding> {
         } else {
             "correct it or delete it; a model's record is written anew by the next sync"
         };
-        Finding::warning(rules::DAMAGED, Location::default(), what, help)
+        Finding::warning(rules::UNREADABLE_OBJECT, Location::default(), what, help)
     })
 }
 
 /// One warning a namespace that the environment has moved away from.
-fn left_behind(input: &PlanInput) -> impl Iterator<Item = Finding> {
+fn moved_namespace_findings(input: &PlanInput) -> impl Iterator<Item = Finding> {
     let mut namespaces: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for record in input.strays.iter().filter(|record| record.namespace != input.namespace) {
+    for record in input.orphaned_records.iter().filter(|record| record.namespace != input.namespace) {
         namespaces.entry(&record.namespace).or_default().insert(&record.model);
     }
     namespaces.into_iter().map(|(namespace, models)| {
@@ -159,25 +171,25 @@ fn left_behind(input: &PlanInput) -> impl Iterator<Item = Finding> {
             "once the new ones serve, delete what is labelled stator.dev/environment={} in {namespace}, records last",
             input.environment
         );
-        Finding::warning(rules::OTHER_NAMESPACE, Location::default(), what, help)
+        Finding::warning(rules::MOVED_NAMESPACE, Location::default(), what, help)
     })
 }
 
 /// Objects that several models render.
-struct Claims<'a> {
+struct SharedObjects<'a> {
     /// Identity → who renders it, by model; only where there are several.
-    several: BTreeMap<ObjectIdentity, Vec<(&'a Rendered, &'a Desired)>>,
+    renderers: BTreeMap<ObjectIdentity, Vec<(&'a RenderedModel, &'a RenderedObject)>>,
 }
 
-enum Role {
+enum SharedObjectRole {
     Owner,
     Shares(String),
     Disputed(Vec<String>),
 }
 
-impl<'a> Claims<'a> {
-    fn of(rendered: &'a [Rendered]) -> Self {
-        let mut all: BTreeMap<ObjectIdentity, Vec<(&Rendered, &Desired)>> = BTreeMap::new();
+impl<'a> SharedObjects<'a> {
+    fn of(rendered: &'a [RenderedModel]) -> Self {
+        let mut all: BTreeMap<ObjectIdentity, Vec<(&RenderedModel, &RenderedObject)>> = BTreeMap::new();
         for one in rendered {
             for desired in &one.objects {
                 all.entry(desired.object.reference().identity()).or_default().push((one, desired));
@@ -187,23 +199,25 @@ impl<'a> Claims<'a> {
         for users in all.values_mut() {
             users.sort_by(|(a, _), (b, _)| (&a.model, &a.source).cmp(&(&b.model, &b.source)));
         }
-        Self { several: all }
+        Self { renderers: all }
     }
 
-    fn role(&self, rendered: &Rendered, desired: &Desired) -> Role {
-        let Some(users) = self.several.get(&desired.object.reference().identity()) else { return Role::Owner };
-        if !alike(users) {
+    fn role(&self, rendered: &RenderedModel, desired: &RenderedObject) -> SharedObjectRole {
+        let Some(users) = self.renderers.get(&desired.object.reference().identity()) else {
+            return SharedObjectRole::Owner;
+        };
+        if !are_identical_claims(users) {
             let others = users.iter().map(|(one, _)| one).filter(|one| one.source != rendered.source);
-            return Role::Disputed(others.map(|one| format!("{} ({})", one.model, one.source)).collect());
+            return SharedObjectRole::Disputed(others.map(|one| format!("{} ({})", one.model, one.source)).collect());
         }
         match users.first() {
-            Some((first, _)) if first.model != rendered.model => Role::Shares(first.model.clone()),
-            Some(_) | None => Role::Owner,
+            Some((first, _)) if first.model != rendered.model => SharedObjectRole::Shares(first.model.clone()),
+            Some(_) | None => SharedObjectRole::Owner,
         }
     }
 
     fn findings(&self) -> impl Iterator<Item = Finding> {
-        self.several.iter().filter(|(_, users)| !alike(users)).flat_map(|(identity, users)| {
+        self.renderers.iter().filter(|(_, users)| !are_identical_claims(users)).flat_map(|(identity, users)| {
             let names: Vec<&str> = users.iter().map(|(one, _)| one.model.as_str()).collect();
             let message =
                 format!("{} `{}` is rendered by several models: {}", identity.kind, identity.name, names.join(", "));
@@ -220,7 +234,7 @@ impl<'a> Claims<'a> {
 }
 
 /// True when all render the same claim: but for the label that names the model.
-fn alike(users: &[(&Rendered, &Desired)]) -> bool {
+fn are_identical_claims(users: &[(&RenderedModel, &RenderedObject)]) -> bool {
     let plain = |object: &Object| {
         let mut value = object.value().clone();
         if let Some(labels) = value.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {

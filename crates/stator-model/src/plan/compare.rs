@@ -1,13 +1,13 @@
 //! One revision's desired objects against another's, with no cluster: what a pull request would change.
 
-use super::build::sorted;
-use super::decide::line;
-use super::merge::{Seeds, field};
-use super::{Action, Change, GpuTotals, Hold, HoldKind, Plan, Step, mask, merge, totals, uses};
+use super::build::sort_changes;
+use super::decide::empty_change;
+use super::dry_run::{SeedReplicas, field_change};
+use super::{Action, Change, GpuTotals, Hold, HoldKind, Plan, PlanStep, dry_run, gpu_usage, masking, totals};
 use crate::intent::repository::{Guards, Prices};
-use crate::render::{Desired, Rendered, Stage};
+use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use stator_core::dynamo::disruption;
-use stator_core::dynamo::kinds::MANAGER;
+use stator_core::dynamo::kinds::FIELD_MANAGER;
 use stator_core::fields;
 use stator_core::finding::{self, Finding};
 use stator_core::object::{Object, ObjectIdentity};
@@ -15,19 +15,19 @@ use std::collections::BTreeMap;
 
 /// Two revisions of one environment.
 #[derive(Clone, Debug, Default)]
-pub struct Comparison<'a> {
+pub struct RevisionComparison<'a> {
     /// The repository's name.
     pub repository: &'a str,
     /// The environment's name.
     pub environment: &'a str,
     /// What is compared with.
-    pub base: &'a [Rendered],
+    pub base: &'a [RenderedModel],
     /// The commit that is compared with.
     pub base_revision: &'a str,
     /// Models of the base that cannot be used: what they rendered to is not known.
     pub base_broken: &'a [crate::intent::BrokenIntent],
     /// What would be.
-    pub head: &'a [Rendered],
+    pub head: &'a [RenderedModel],
     /// The commit that would be.
     pub head_revision: &'a str,
     /// Models of the head that cannot be used: what they render to is not known, so nothing of them is compared.
@@ -39,12 +39,12 @@ pub struct Comparison<'a> {
     /// What will hold the sync back.
     pub guards: Guards,
     /// Models that are the same in both and are left out of both.
-    pub rest: Rest,
+    pub unchanged: UnchangedTotals,
 }
 
 /// What is the same in both revisions and not compared: its share of sums and guards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rest {
+pub struct UnchangedTotals {
     /// How many objects.
     pub objects: usize,
     /// Their GPUs.
@@ -53,7 +53,7 @@ pub struct Rest {
     pub gpus_by_sku: BTreeMap<String, GpuTotals>,
 }
 
-impl Rest {
+impl UnchangedTotals {
     /// Both together.
     pub fn add(&mut self, other: &Self) {
         self.objects = self.objects.saturating_add(other.objects);
@@ -64,23 +64,23 @@ impl Rest {
     }
 }
 
-struct Side<'a> {
-    rendered: &'a Rendered,
-    desired: &'a Desired,
+struct ComparedObject<'a> {
+    rendered: &'a RenderedModel,
+    desired: &'a RenderedObject,
 }
 
 /// Compares two revisions. Nothing in the plan can be carried out; every field is stator's.
-pub fn compare(comparison: &Comparison<'_>) -> Plan {
-    let (base, head) = (sides(comparison.base), sides(comparison.head));
+pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
+    let (base, head) = (index_objects(comparison.base), index_objects(comparison.head));
     let mut lines = Vec::new();
-    let was_broken = |side: &Side<'_>| {
+    let was_broken = |side: &ComparedObject<'_>| {
         let model = side.rendered.model.as_str();
         let unread = comparison.base_broken.iter();
         unread.clone().any(|one| one.source == side.rendered.source || one.name.as_deref() == Some(model))
             || comparison.base.iter().any(|one| one.model == model && one.findings.iter().any(Finding::is_error))
     };
     for (identity, new) in &head {
-        let mut change = changed(base.get(identity), new);
+        let mut change = compare_object(base.get(identity), new);
         if change.action == Action::Create && was_broken(new) {
             change.reasons =
                 vec!["the model had errors before, so what changes is not known: all of it is shown".to_owned()];
@@ -88,7 +88,7 @@ pub fn compare(comparison: &Comparison<'_>) -> Plan {
         lines.push((new.desired.stage, change));
     }
     let broken =
-        |side: &Side<'_>| {
+        |side: &ComparedObject<'_>| {
             comparison.broken.iter().any(|one| {
                 one.source == side.rendered.source || one.name.as_deref() == Some(side.rendered.model.as_str())
             }) || comparison
@@ -97,16 +97,16 @@ pub fn compare(comparison: &Comparison<'_>) -> Plan {
                 .any(|one| one.model == side.rendered.model && one.findings.iter().any(Finding::is_error))
         };
     for (_, old) in base.iter().filter(|(identity, _)| !head.contains_key(identity)) {
-        lines.push((old.desired.stage, gone(old, broken(old))));
+        lines.push((old.desired.stage, removed_object(old, broken(old))));
     }
-    let mut changes = sorted(lines);
+    let mut changes = sort_changes(lines);
     let mut findings: Vec<Finding> = comparison.findings.to_vec();
     findings.extend(comparison.head.iter().flat_map(|one| one.findings.iter().cloned()));
-    finding::sort(&mut findings);
-    let holds = holds(comparison, &changes);
-    let digest = totals::digest(&changes, &holds);
-    totals::price(&mut changes, comparison.prices);
-    mask::changes(&mut changes);
+    finding::sort_and_dedup(&mut findings);
+    let holds = expected_holds(comparison, &changes);
+    let digest = totals::plan_digest(&changes, &holds);
+    totals::price_changes(&mut changes, comparison.prices);
+    masking::mask_changes(&mut changes);
     Plan {
         api_version: "stator.dev/v1alpha1",
         kind: "Plan",
@@ -115,7 +115,7 @@ pub fn compare(comparison: &Comparison<'_>) -> Plan {
         revision: comparison.head_revision.to_owned(),
         base: comparison.base_revision.to_owned(),
         digest,
-        summary: totals::summary(&changes, Some(&comparison.rest), comparison.prices),
+        summary: totals::summarize_changes(&changes, Some(&comparison.unchanged), comparison.prices),
         changes,
         holds,
         retired: Vec::new(),
@@ -127,57 +127,57 @@ pub fn compare(comparison: &Comparison<'_>) -> Plan {
 }
 
 /// Objects by identity; of several models that render one claim the first by name counts.
-fn sides(rendered: &[Rendered]) -> BTreeMap<ObjectIdentity, Side<'_>> {
-    let mut all: BTreeMap<ObjectIdentity, Side<'_>> = BTreeMap::new();
+fn index_objects(rendered: &[RenderedModel]) -> BTreeMap<ObjectIdentity, ComparedObject<'_>> {
+    let mut all: BTreeMap<ObjectIdentity, ComparedObject<'_>> = BTreeMap::new();
     for rendered in rendered {
         for desired in &rendered.objects {
             let identity = desired.object.reference().identity();
             if all.get(&identity).is_none_or(|other| other.rendered.model > rendered.model) {
-                all.insert(identity, Side { rendered, desired });
+                all.insert(identity, ComparedObject { rendered, desired });
             }
         }
     }
     all
 }
 
-fn whole(desired: &Desired) -> Object {
-    let (object, seeds): (Object, Seeds) = merge::without_delegated(desired);
-    merge::with_replicas(&object, &seeds)
+fn seeded_object(desired: &RenderedObject) -> Object {
+    let (object, seeds): (Object, SeedReplicas) = dry_run::without_delegated(desired);
+    dry_run::with_replicas(&object, &seeds)
 }
 
-fn changed(old: Option<&Side<'_>>, new: &Side<'_>) -> Change {
-    let mut change = line(&new.rendered.model, &new.rendered.source, new.desired.object.reference());
-    let after = whole(new.desired);
-    change.gpu_range = uses::range(new.desired, &after);
+fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>) -> Change {
+    let mut change = empty_change(&new.rendered.model, &new.rendered.source, new.desired.object.reference());
+    let after = seeded_object(new.desired);
+    change.gpu_range = gpu_usage::scaling_gpu_range(new.desired, &after);
     let Some(old) = old else {
         change.action = Action::Create;
         change.disruption = disruption::of_create(&after);
-        uses::count(&mut change, None, Some(&after));
+        gpu_usage::set_changed_gpus(&mut change, None, Some(&after));
         change.reasons.push("is new".to_owned());
-        change.reasons.extend(uses::search(&after));
+        change.reasons.extend(gpu_usage::search_reason(&after));
         change.after = Some(after.into_value());
         return change;
     };
-    let before = whole(old.desired);
-    uses::count(&mut change, Some(&before), Some(&after));
-    let schema = fields::schema_of(after.api_version(), after.kind());
+    let before = seeded_object(old.desired);
+    gpu_usage::set_changed_gpus(&mut change, Some(&before), Some(&after));
+    let schema = fields::bundled_schema(after.api_version(), after.kind());
     let (Some(schema), true) = (schema, before != after) else { return change };
     // What is compared are the objects as git has them: seeded counts are no wish of git's.
     let differences = fields::diff(schema, old.desired.object.value(), new.desired.object.value());
     if differences.is_empty() {
         return change;
     }
-    let judgement = disruption::judge(&before, &after);
+    let judgement = disruption::classify_change(&before, &after);
     change.action = if judgement.forbidden.is_empty() {
         Action::Update
-    } else if judgement.replace_helps() && new.desired.prune {
+    } else if judgement.is_replaceable() && new.desired.prune {
         Action::Replace
     } else {
         Action::Blocked
     };
     change.disruption = judgement.disruption;
-    change.fields = differences.into_iter().map(|one| field(one, MANAGER.to_owned())).collect();
-    uses::count(&mut change, Some(&before), Some(&after));
+    change.fields = differences.into_iter().map(|one| field_change(one, FIELD_MANAGER.to_owned())).collect();
+    gpu_usage::set_changed_gpus(&mut change, Some(&before), Some(&after));
     change.reasons.extend(judgement.notes);
     change.reasons.extend(judgement.forbidden.into_iter().map(|one| one.message));
     change.before = Some(old.desired.object.value().clone());
@@ -185,17 +185,17 @@ fn changed(old: Option<&Side<'_>>, new: &Side<'_>) -> Change {
     change
 }
 
-fn gone(old: &Side<'_>, broken: bool) -> Change {
-    let mut change = line(&old.rendered.model, &old.rendered.source, old.desired.object.reference());
-    let before = whole(old.desired);
-    uses::standing(&mut change, &before);
+fn removed_object(old: &ComparedObject<'_>, broken: bool) -> Change {
+    let mut change = empty_change(&old.rendered.model, &old.rendered.source, old.desired.object.reference());
+    let before = seeded_object(old.desired);
+    gpu_usage::set_unchanged_gpus(&mut change, &before);
     if broken {
         change.action = Action::Blocked;
         change.reasons.push("the model has errors, so what becomes of it is not known".to_owned());
     } else if old.desired.prune {
         change.action = Action::Delete;
         change.disruption = disruption::of_delete(&before);
-        uses::count(&mut change, Some(&before), None);
+        gpu_usage::set_changed_gpus(&mut change, Some(&before), None);
         change.reasons.push("is no longer in git".to_owned());
         change.before = Some(before.into_value());
     } else {
@@ -204,11 +204,11 @@ fn gone(old: &Side<'_>, broken: bool) -> Change {
     change
 }
 
-fn holds(comparison: &Comparison<'_>, changes: &[Change]) -> Vec<Hold> {
-    let total = comparison.base.iter().map(|one| one.objects.len()).sum::<usize>() + comparison.rest.objects;
+fn expected_holds(comparison: &RevisionComparison<'_>, changes: &[Change]) -> Vec<Hold> {
+    let total = comparison.base.iter().map(|one| one.objects.len()).sum::<usize>() + comparison.unchanged.objects;
     // In a comparison no object has a record: of how many objects the deletions are a share is known from the base.
-    let share = u32::try_from(super::guard::FEW.max(total / 5)).unwrap_or(u32::MAX);
-    let rest = comparison.rest.gpus.peak;
+    let share = u32::try_from(super::guard::MIN_DELETION_LIMIT.max(total / 5)).unwrap_or(u32::MAX);
+    let rest = comparison.unchanged.gpus.peak;
     let guards = Guards {
         max_deletions: comparison.guards.max_deletions.or(Some(share)),
         max_gpus: comparison
@@ -221,15 +221,15 @@ fn holds(comparison: &Comparison<'_>, changes: &[Change]) -> Vec<Hold> {
     // Guards look at what would be written: in a comparison every change is.
     for change in &mut scratch {
         if change.action != Action::Keep && change.action != Action::Blocked {
-            change.step = Step::Delete(super::DeleteStep {
+            change.step = PlanStep::Delete(super::DeleteStep {
                 object: change.object.clone(),
-                stage: Stage::Graph,
+                stage: ApplyStage::Graph,
                 uid: String::new(),
                 resource_version: String::new(),
             });
         }
     }
-    let mut holds = super::guard::hold(&input, &mut scratch);
+    let mut holds = super::guard::apply_guards(&input, &mut scratch);
     for hold in &mut holds {
         match hold.kind {
             HoldKind::MassDelete => {

@@ -1,28 +1,30 @@
 //! One desired object against the live one: what happens to it, and why.
 
-use super::merge::{self, Merged};
-use super::world::{Standing, World, model_of};
-use super::{Action, ApplyStep, Change, DeleteStep, GpuTotals, HoldKind, InventoryEntry, Step, applyset, rules, uses};
-use crate::render::{Desired, Rendered, Stage};
+use super::context::{LiveOwnership, PlanContext, model_of};
+use super::dry_run::{self, MergedObject};
+use super::{
+    Action, ApplyStep, Change, DeleteStep, GpuTotals, HoldKind, InventoryEntry, PlanStep, applyset, gpu_usage, rules,
+};
+use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use stator_core::dynamo::disruption::{self, Disruption, Remedy};
+use stator_core::dynamo::disruption::{self, ChangeRemedy, Disruption};
 use stator_core::dynamo::health::{self, Health};
-use stator_core::dynamo::kinds::{self, GRAPH, MANAGER};
+use stator_core::dynamo::kinds::{self, FIELD_MANAGER, GRAPH};
 use stator_core::fields;
 use stator_core::finding::{Finding, Location};
 use stator_core::object::{FieldPath, Object, ObjectRef};
 use std::collections::BTreeMap;
 
 /// A change with what it says to the whole plan.
-pub(super) struct Decided {
+pub(super) struct PlannedChange {
     pub(super) change: Change,
-    pub(super) stage: Stage,
+    pub(super) stage: ApplyStage,
     pub(super) findings: Vec<Finding>,
 }
 
 /// A line of the plan that does nothing yet.
-pub(super) fn line(model: &str, source: &str, object: ObjectRef) -> Change {
+pub(super) fn empty_change(model: &str, source: &str, object: ObjectRef) -> Change {
     Change {
         model: model.to_owned(),
         source: source.to_owned(),
@@ -36,7 +38,7 @@ pub(super) fn line(model: &str, source: &str, object: ObjectRef) -> Change {
         gpu_range: None,
         cost: None,
         reasons: Vec::new(),
-        step: Step::Nothing,
+        step: PlanStep::Nothing,
         inventory: None,
         health: None,
         before: None,
@@ -45,45 +47,49 @@ pub(super) fn line(model: &str, source: &str, object: ObjectRef) -> Change {
 }
 
 /// SHA-256 of what is applied, in hex. JSON maps are sorted, so equal objects have equal digests.
-pub(super) fn digest(object: &Object) -> String {
+pub(super) fn object_digest(object: &Object) -> String {
     hex::encode(Sha256::digest(object.value().to_string().as_bytes()))
 }
 
-pub(super) fn block(change: &mut Change, reason: impl Into<String>) {
+pub(super) fn block_change(change: &mut Change, reason: impl Into<String>) {
     change.action = Action::Blocked;
-    change.step = Step::Nothing;
+    change.step = PlanStep::Nothing;
     change.reasons.push(reason.into());
 }
 
 /// Decides on one object that git wants.
-pub(super) fn desired(world: &World<'_>, rendered: &Rendered, desired: &Desired) -> Decided {
+pub(super) fn decide_desired(
+    world: &PlanContext<'_>,
+    rendered: &RenderedModel,
+    desired: &RenderedObject,
+) -> PlannedChange {
     let reference = desired.object.reference();
     let live = world.live(&reference);
-    let mut decided = Decided {
-        change: line(&rendered.model, &rendered.source, reference),
+    let mut decided = PlannedChange {
+        change: empty_change(&rendered.model, &rendered.source, reference),
         stage: desired.stage,
         findings: Vec::new(),
     };
     let change = &mut decided.change;
     if let Some(live) = live {
-        uses::standing(change, live);
-        uses::graph_gpus(world, change, live);
+        gpu_usage::set_unchanged_gpus(change, live);
+        gpu_usage::add_graph_gpus(world, change, live);
     }
     if rendered.findings.iter().any(Finding::is_error) {
-        block(change, "the model has errors, so nothing of it is applied");
+        block_change(change, "the model has errors, so nothing of it is applied");
         return decided;
     }
-    if let Some(message) = world.foreign_record(&rendered.model) {
-        block(change, message);
+    if let Some(message) = world.foreign_record_reason(&rendered.model) {
+        block_change(change, message);
         return decided;
     }
-    if let Some(message) = world.damage(&change.object) {
-        block(change, format!("cannot be read from the cluster: {message}"));
+    if let Some(message) = world.unreadable_reason(&change.object) {
+        block_change(change, format!("cannot be read from the cluster: {message}"));
         return decided;
     }
     match live {
-        None => create(world, rendered, desired, change),
-        Some(live) => existing(world, rendered, desired, live, &mut decided),
+        None => decide_create(world, rendered, desired, change),
+        Some(live) => decide_existing(world, rendered, desired, live, &mut decided),
     }
     if decided.change.action == Action::Blocked && decided.change.inventory.is_some() && live.is_none() {
         decided.change.inventory = None;
@@ -91,21 +97,21 @@ pub(super) fn desired(world: &World<'_>, rendered: &Rendered, desired: &Desired)
     decided
 }
 
-fn create(world: &World<'_>, rendered: &Rendered, desired: &Desired, change: &mut Change) {
-    let (object, seeds) = merge::without_delegated(desired);
+fn decide_create(world: &PlanContext<'_>, rendered: &RenderedModel, desired: &RenderedObject, change: &mut Change) {
+    let (object, seeds) = dry_run::without_delegated(desired);
     change.action = Action::Create;
     change.disruption = disruption::of_create(&object);
-    let whole = merge::with_replicas(&object, &seeds);
-    uses::count(change, None, Some(&whole));
-    change.gpu_range = uses::range(desired, &whole);
+    let whole = dry_run::with_replicas(&object, &seeds);
+    gpu_usage::set_changed_gpus(change, None, Some(&whole));
+    change.gpu_range = gpu_usage::scaling_gpu_range(desired, &whole);
     change.after = Some(whole.into_value());
-    change.inventory = Some(entry(desired, None, world));
+    change.inventory = Some(inventory_entry(desired, None, world));
     change.reasons.push("is not in the cluster yet".to_owned());
-    if desired.stage == Stage::Adapter {
-        wait_for_graph(world, rendered, change);
+    if desired.stage == ApplyStage::Adapter {
+        explain_graph_wait(world, rendered, change);
     }
-    change.reasons.extend(uses::search(&object));
-    change.step = Step::Apply(ApplyStep {
+    change.reasons.extend(gpu_usage::search_reason(&object));
+    change.step = PlanStep::Apply(ApplyStep {
         object,
         stage: desired.stage,
         force: false,
@@ -115,109 +121,124 @@ fn create(world: &World<'_>, rendered: &Rendered, desired: &Desired, change: &mu
 }
 
 /// Adapters load into running workers: before the graph is Ready the load fails.
-fn wait_for_graph(world: &World<'_>, rendered: &Rendered, change: &mut Change) {
-    let Some(graph) = rendered.objects.iter().find(|one| one.stage == Stage::Graph) else { return };
+fn explain_graph_wait(world: &PlanContext<'_>, rendered: &RenderedModel, change: &mut Change) {
+    let Some(graph) = rendered.objects.iter().find(|one| one.stage == ApplyStage::Graph) else { return };
     let reference = graph.object.reference();
-    let healthy = world.live(&reference).is_some_and(|live| health::judge(live, None).health == Health::Healthy);
+    let healthy =
+        world.live(&reference).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
     if !healthy {
-        change.reasons.push(format!("applied once {} {} is Ready", short(&reference), reference.name));
+        change.reasons.push(format!("applied once {} {} is Ready", workload_noun(&reference), reference.name));
     }
 }
 
-fn short(reference: &ObjectRef) -> &'static str {
+fn workload_noun(reference: &ObjectRef) -> &'static str {
     if reference.kind == GRAPH.kind { "graph" } else { "request" }
 }
 
-fn existing(world: &World<'_>, rendered: &Rendered, desired: &Desired, live: &Object, decided: &mut Decided) {
+fn decide_existing(
+    world: &PlanContext<'_>,
+    rendered: &RenderedModel,
+    desired: &RenderedObject,
+    live: &Object,
+    decided: &mut PlannedChange,
+) {
     let change = &mut decided.change;
-    let standing = world.standing(live);
-    if let Standing::Foreign(reason) = standing {
-        return block(change, reason);
+    let standing = world.ownership_of(live);
+    if let LiveOwnership::Foreign(reason) = standing {
+        return block_change(change, reason);
     }
     if live.is_deleting() {
-        return deleting(world, rendered, desired, live, &standing, change);
+        return decide_deleting(world, rendered, desired, live, &standing, change);
     }
-    let Some(schema) = fields::schema_of(live.api_version(), live.kind()) else {
+    let Some(schema) = fields::bundled_schema(live.api_version(), live.kind()) else {
         let message = format!("the cluster gives it as {}, which stator does not know", live.api_version());
-        return block(change, message);
+        return block_change(change, message);
     };
     // The cheap test before any merge: nearly every object of nearly every plan ends here.
-    if standing == Standing::Ours && fields::is_settled(schema, live.value(), desired.object.value(), MANAGER) {
-        change.inventory = Some(entry(desired, Some(live), world));
-        notes_on_keep(world, live, change);
+    if standing == LiveOwnership::Ours
+        && fields::is_noop_apply(schema, live.value(), desired.object.value(), FIELD_MANAGER)
+    {
+        change.inventory = Some(inventory_entry(desired, Some(live), world));
+        explain_keep(world, live, change);
         return;
     }
-    let merged = match merge::merge(schema, rendered, desired, live) {
+    let merged = match dry_run::merge_desired(schema, rendered, desired, live) {
         Ok(merged) => merged,
         Err(fault) => {
-            change.inventory = (standing == Standing::Ours).then(|| entry(desired, Some(live), world));
+            change.inventory = (standing == LiveOwnership::Ours).then(|| inventory_entry(desired, Some(live), world));
             change.fields = fault.fields;
             if let Some((before, after)) = fault.sides {
                 change.before = Some(before);
                 change.after = Some(after);
             }
             for reason in fault.reasons {
-                block(change, reason);
+                block_change(change, reason);
             }
             return;
         }
     };
-    if standing == Standing::Nobodys && !world.input.allow.contains(&HoldKind::Adopt) {
-        return block(
+    if standing == LiveOwnership::Unowned && !world.input.allow.contains(&HoldKind::Adopt) {
+        return block_change(
             change,
             "exists and is nobody's: `--allow adopt` takes it over, or give the model another name".to_owned(),
         );
     }
-    change.inventory = Some(entry(desired, Some(live), world));
-    if standing == Standing::Ours && merged.fields.is_empty() && merged.gives_up.is_empty() && !merged.ownership_lost {
-        notes_on_keep(world, live, change);
+    change.inventory = Some(inventory_entry(desired, Some(live), world));
+    if standing == LiveOwnership::Ours
+        && merged.fields.is_empty()
+        && merged.released.is_empty()
+        && !merged.ownership_lost
+    {
+        explain_keep(world, live, change);
         return;
     }
-    write(world, rendered, desired, live, merged, standing, decided);
+    decide_write(world, rendered, desired, live, merged, standing, decided);
 }
 
 /// Something is to be written: in place, or, where that is forbidden, by making the object again.
-fn write(
-    world: &World<'_>,
-    rendered: &Rendered,
-    desired: &Desired,
+fn decide_write(
+    world: &PlanContext<'_>,
+    rendered: &RenderedModel,
+    desired: &RenderedObject,
     live: &Object,
-    merged: Merged,
-    standing: Standing,
-    decided: &mut Decided,
+    merged: MergedObject,
+    standing: LiveOwnership,
+    decided: &mut PlannedChange,
 ) {
     let change = &mut decided.change;
-    let judgement = disruption::judge(live, &merged.object);
+    let judgement = disruption::classify_change(live, &merged.object);
     change.disruption = judgement.disruption;
     change.fields = merged.fields;
     change.before = Some(merged.before);
     change.after = Some(merged.after);
-    if !judgement.forbidden.is_empty() && (!judgement.replace_helps() || !desired.prune || standing != Standing::Ours) {
+    if !judgement.forbidden.is_empty()
+        && (!judgement.is_replaceable() || !desired.prune || standing != LiveOwnership::Ours)
+    {
         for one in &judgement.forbidden {
-            block(change, forbidden_reason(one, desired.prune));
+            block_change(change, forbidden_reason(one, desired.prune));
         }
         change.disruption = Disruption::None;
         return;
     }
-    uses::count(change, Some(live), Some(&merged.object));
-    explain(world, rendered, live, &standing, change);
+    gpu_usage::set_changed_gpus(change, Some(live), Some(&merged.object));
+    explain_write(world, rendered, live, &standing, change);
     change.reasons.extend(judgement.notes);
     if !judgement.forbidden.is_empty() {
         change.reasons.extend(judgement.forbidden.iter().map(|one| one.message.clone()));
-        return replace(world, desired, live, change);
+        return decide_replace(world, desired, live, change);
     }
     if merged.ownership_lost {
         change.reasons.push("stator's field ownership was lost and is taken again".to_owned());
     }
-    if change.fields.is_empty() && !merged.gives_up.is_empty() {
+    if change.fields.is_empty() && !merged.released.is_empty() {
         // A sync that ended between its applies left it at that.
-        let names = merged.gives_up.join(", ");
+        let names = merged.released.join(", ");
         change.reasons.push(format!("leaves the replica count of {names} to whoever scales it"));
     }
     if !merged.forced.is_empty() {
         change.reasons.push(format!("takes fields back from {}", merged.forced.join(", ")));
     }
-    if mid_rollout(live) && change.disruption >= Disruption::ManagedRoll {
+    if is_mid_rollout(live) && change.disruption >= Disruption::ManagedRoll {
         let message = format!(
             "{} is in the middle of a rolling update; changing its workers again may delete the new pods at once",
             change.object
@@ -230,8 +251,8 @@ fn write(
             "wait until the rollout is through, then sync",
         ));
     }
-    change.action = if standing == Standing::Ours { Action::Update } else { Action::Adopt };
-    change.step = Step::Apply(ApplyStep {
+    change.action = if standing == LiveOwnership::Ours { Action::Update } else { Action::Adopt };
+    change.step = PlanStep::Apply(ApplyStep {
         object: merged.applied.with_uid(live.uid()),
         stage: desired.stage,
         force: !merged.forced.is_empty(),
@@ -240,18 +261,24 @@ fn write(
     });
 }
 
-fn forbidden_reason(one: &disruption::Forbidden, prune: bool) -> String {
+fn forbidden_reason(one: &disruption::ForbiddenChange, prune: bool) -> String {
     match one.remedy {
-        Remedy::Correct => one.message.clone(),
-        Remedy::Wait => format!("{}: wait until that is through, then sync", one.message),
-        Remedy::Replace if prune => format!("{}: it must be stator's to be made again", one.message),
-        Remedy::Replace => format!("{}, and it is kept whatever happens: delete it by hand", one.message),
+        ChangeRemedy::Correct => one.message.clone(),
+        ChangeRemedy::Wait => format!("{}: wait until that is through, then sync", one.message),
+        ChangeRemedy::Replace if prune => format!("{}: it must be stator's to be made again", one.message),
+        ChangeRemedy::Replace => format!("{}, and it is kept whatever happens: delete it by hand", one.message),
     }
 }
 
 /// Why an object is written: drift, another model's object, or a change in git.
-fn explain(world: &World<'_>, rendered: &Rendered, live: &Object, standing: &Standing, change: &mut Change) {
-    if *standing == Standing::Nobodys {
+fn explain_write(
+    world: &PlanContext<'_>,
+    rendered: &RenderedModel,
+    live: &Object,
+    standing: &LiveOwnership,
+    change: &mut Change,
+) {
+    if *standing == LiveOwnership::Unowned {
         change.reasons.push("exists and is nobody's: taken over, as allowed".to_owned());
         return;
     }
@@ -264,7 +291,7 @@ fn explain(world: &World<'_>, rendered: &Rendered, live: &Object, standing: &Sta
         change.reasons.push("gets the label by which other tools see what belongs to the model".to_owned());
         return;
     }
-    let recorded = world.entry(&change.object).map(|(_, entry)| entry.digest.as_str());
+    let recorded = world.inventory_entry(&change.object).map(|(_, entry)| entry.digest.as_str());
     let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
     change.reasons.push(match recorded {
         Some(_) if recorded == wanted => "drifted: it was changed in the cluster, git did not change".to_owned(),
@@ -274,17 +301,17 @@ fn explain(world: &World<'_>, rendered: &Rendered, live: &Object, standing: &Sta
 }
 
 fn applyset_label() -> FieldPath {
-    FieldPath::of(["metadata", "labels", applyset::PART_OF])
+    FieldPath::from_fields(["metadata", "labels", applyset::PART_OF])
 }
 
-fn replace(world: &World<'_>, desired: &Desired, live: &Object, change: &mut Change) {
+fn decide_replace(world: &PlanContext<'_>, desired: &RenderedObject, live: &Object, change: &mut Change) {
     change.action = Action::Replace;
-    let (object, seeds) = merge::without_delegated(desired);
+    let (object, seeds) = dry_run::without_delegated(desired);
     if !world.input.allow.contains(&HoldKind::Replace) {
         change.reasons.push("held back: `--allow replace` deletes it and makes it again".to_owned());
         return;
     }
-    change.step = Step::Replace {
+    change.step = PlanStep::Replace {
         delete: delete_step(live, desired.stage),
         apply: ApplyStep {
             object,
@@ -297,31 +324,31 @@ fn replace(world: &World<'_>, desired: &Desired, live: &Object, change: &mut Cha
 }
 
 /// An object on its way out: stator's own is made again once it is gone, which is how an interrupted replacement ends.
-fn deleting(
-    world: &World<'_>,
-    rendered: &Rendered,
-    desired: &Desired,
+fn decide_deleting(
+    world: &PlanContext<'_>,
+    rendered: &RenderedModel,
+    desired: &RenderedObject,
     live: &Object,
-    standing: &Standing,
+    standing: &LiveOwnership,
     change: &mut Change,
 ) {
     let waits = match live.finalizers().as_slice() {
         [] => String::new(),
         finalizers => format!(" (waiting for finalizer {})", finalizers.join(", ")),
     };
-    if *standing != Standing::Ours {
-        return block(change, format!("is being deleted{waits}: wait until it is gone"));
+    if *standing != LiveOwnership::Ours {
+        return block_change(change, format!("is being deleted{waits}: wait until it is gone"));
     }
-    create(world, rendered, desired, change);
+    decide_create(world, rendered, desired, change);
     change.reasons = vec![format!("is being deleted{waits}: made again once it is gone")];
-    let step = std::mem::replace(&mut change.step, Step::Nothing);
-    if let Step::Apply(mut apply) = step {
+    let step = std::mem::replace(&mut change.step, PlanStep::Nothing);
+    if let PlanStep::Apply(mut apply) = step {
         apply.planned_resource_version = live.resource_version().map(str::to_owned);
-        change.step = Step::Replace { delete: delete_step(live, desired.stage), apply };
+        change.step = PlanStep::Replace { delete: delete_step(live, desired.stage), apply };
     }
 }
 
-pub(super) fn delete_step(live: &Object, stage: Stage) -> DeleteStep {
+pub(super) fn delete_step(live: &Object, stage: ApplyStage) -> DeleteStep {
     DeleteStep {
         object: live.reference(),
         stage,
@@ -330,10 +357,10 @@ pub(super) fn delete_step(live: &Object, stage: Stage) -> DeleteStep {
     }
 }
 
-fn notes_on_keep(world: &World<'_>, live: &Object, change: &mut Change) {
-    change.health = Some(health::judge(live, None).health);
+fn explain_keep(world: &PlanContext<'_>, live: &Object, change: &mut Change) {
+    change.health = Some(health::assess_health(live, None).health);
     // The one thing that is written for an object that stays: without it a later sync could not prune.
-    match world.entry(&change.object) {
+    match world.inventory_entry(&change.object) {
         None => change.reasons.push("has no record, which is made again".to_owned()),
         Some((_, entry)) if entry.uid.as_deref() != live.uid() => {
             change.reasons.push("its record is not complete, and is completed".to_owned());
@@ -341,22 +368,22 @@ fn notes_on_keep(world: &World<'_>, live: &Object, change: &mut Change) {
         Some(_) => {}
     }
     if live.kind() == kinds::REQUEST.kind {
-        let verdict = health::judge(live, None);
+        let verdict = health::assess_health(live, None);
         if verdict.health == Health::Failed {
             change.reasons.push(verdict.message);
         }
     }
 }
 
-fn mid_rollout(live: &Object) -> bool {
+fn is_mid_rollout(live: &Object) -> bool {
     matches!(live.status().pointer("/rollingUpdate/phase").and_then(Value::as_str), Some("Pending" | "InProgress"))
 }
 
 /// What the record has to say. The generation that was recorded stands while nothing is applied: others raise it too.
-fn entry(desired: &Desired, live: Option<&Object>, world: &World<'_>) -> InventoryEntry {
-    let digest = digest(&desired.object);
+fn inventory_entry(desired: &RenderedObject, live: Option<&Object>, world: &PlanContext<'_>) -> InventoryEntry {
+    let digest = object_digest(&desired.object);
     let object = desired.object.reference();
-    let recorded = world.entry(&object).map(|(_, entry)| entry);
+    let recorded = world.inventory_entry(&object).map(|(_, entry)| entry);
     let uid = live.and_then(Object::uid).map(str::to_owned);
     let generation = match recorded {
         Some(entry)

@@ -1,12 +1,12 @@
 //! Which models somebody changed in the cluster although git did not change, and how a plan leaves them alone.
 
-use super::{Action, Plan, Record, Step};
+use super::{Action, Plan, PlanStep, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The models of which somebody changed something that a record says was applied as it is wanted still, and whether a sync
 /// can put it back: not where somebody else owns the field now. `records` are those that the plan was made of. An object
 /// that was never applied, such as an adapter that waits for its graph, has not drifted.
-pub fn drifted(plan: &Plan, records: &[Record]) -> BTreeMap<String, bool> {
+pub fn drifted_models(plan: &Plan, records: &[Record]) -> BTreeMap<String, bool> {
     let recorded: BTreeMap<_, _> = records
         .iter()
         .flat_map(|record| &record.inventory)
@@ -19,7 +19,7 @@ pub fn drifted(plan: &Plan, records: &[Record]) -> BTreeMap<String, bool> {
         let applied = recorded.get(&change.object.identity()).copied();
         // A write without a changed field ends what a sync began, and is nobody's drift.
         let differs = change.action == Action::Create || !change.fields.is_empty();
-        let heals = matches!(change.step, Step::Apply(_) | Step::Replace { .. }) && differs;
+        let heals = matches!(change.step, PlanStep::Apply(_) | PlanStep::Replace { .. }) && differs;
         let disputed = change.action == Action::Blocked && !change.fields.is_empty();
         if applied.is_some() && applied == wanted && (heals || disputed) {
             let all = models.entry(change.model.clone()).or_insert(true);
@@ -31,7 +31,7 @@ pub fn drifted(plan: &Plan, records: &[Record]) -> BTreeMap<String, bool> {
 
 impl Plan {
     /// Leaves models out: a sync of the plan neither touches them nor waits for them, and their records stay as they are.
-    pub fn leave_out(&mut self, models: &BTreeSet<String>) {
+    pub fn exclude_models(&mut self, models: &BTreeSet<String>) {
         self.changes.retain(|change| !models.contains(&change.model));
         self.retired.retain(|model| !models.contains(model));
     }

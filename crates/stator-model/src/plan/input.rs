@@ -1,16 +1,16 @@
 //! What a plan is made of.
 
-use super::{HoldKind, Record, Rest};
+use super::{HoldKind, Record, UnchangedTotals};
 use crate::intent::BrokenIntent;
 use crate::intent::repository::{Guards, Prices};
-use crate::render::Rendered;
+use crate::render::RenderedModel;
 use stator_core::finding::Finding;
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeSet;
 
 /// Which models a plan is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
+pub enum PlanScope {
     /// All of the environment: what git no longer has is pruned.
     #[default]
     All,
@@ -18,7 +18,7 @@ pub enum Scope {
     Models(BTreeSet<String>),
 }
 
-impl Scope {
+impl PlanScope {
     /// True when the plan is about this model.
     pub fn covers(&self, model: &str) -> bool {
         match self {
@@ -30,7 +30,7 @@ impl Scope {
 
 /// Something in the cluster that is there and cannot be read: a file that a hand has damaged, a record that is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damaged {
+pub struct UnreadableObject {
     /// Which object, as far as its place tells.
     pub object: ObjectRef,
     /// What is wrong with it.
@@ -54,7 +54,7 @@ pub struct PlanInput {
     /// The commit, with `-dirty` when the work tree differs; empty outside git.
     pub revision: String,
     /// What the models render to: all of the environment's, also where the scope is smaller.
-    pub rendered: Vec<Rendered>,
+    pub rendered: Vec<RenderedModel>,
     /// Models that cannot be used; their objects are left alone.
     pub broken: Vec<BrokenIntent>,
     /// Live objects of the kinds that stator renders, in the environment's namespace.
@@ -62,9 +62,9 @@ pub struct PlanInput {
     /// The records of the namespace; those of other repositories and environments are passed over.
     pub records: Vec<Record>,
     /// Records of this repository and environment in other namespaces: what it left behind when it moved.
-    pub strays: Vec<Record>,
+    pub orphaned_records: Vec<Record>,
     /// Live objects and records that cannot be read.
-    pub damaged: Vec<Damaged>,
+    pub unreadable: Vec<UnreadableObject>,
     /// What holds a sync back.
     pub guards: Guards,
     /// What GPUs cost.
@@ -74,29 +74,29 @@ pub struct PlanInput {
     /// Whether objects that git no longer has are deleted.
     pub prune: bool,
     /// Which models the plan is about.
-    pub scope: Scope,
+    pub scope: PlanScope,
     /// Findings of the intents; those of the rendered models are added by the plan.
     pub findings: Vec<Finding>,
     /// True when the render is empty although it should not be trusted to be: a path that is not there, a fetch that
     /// failed. Nothing is pruned then. An environment without a single model counts as one too.
     pub empty_render: bool,
     /// What is not here, since nothing of it changes: see [`super::settled`].
-    pub beside: Beside,
+    pub unchanged: UnchangedSummary,
 }
 
 /// Models that are left out of everything else here: they are in git, nothing of them changes, and all that a plan says
 /// of them is their share of sums and guards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct UnchangedSummary {
     /// How many.
     pub models: usize,
     /// Their objects, each with a record, and their GPUs.
-    pub rest: Rest,
+    pub totals: UnchangedTotals,
 }
 
 impl PlanInput {
     /// True when nothing was rendered: then nothing is ever pruned, nor is a part of it.
     pub fn is_empty_render(&self) -> bool {
-        self.empty_render || (self.rendered.is_empty() && self.broken.is_empty() && self.beside.models == 0)
+        self.empty_render || (self.rendered.is_empty() && self.broken.is_empty() && self.unchanged.models == 0)
     }
 }

@@ -2,37 +2,37 @@
 
 mod build;
 mod compare;
+mod context;
 mod decide;
 mod drift;
+mod dry_run;
+mod gpu_usage;
 mod guard;
 mod input;
-mod mask;
-mod merge;
+mod masking;
 mod prune;
 mod record;
 pub mod rules;
 mod schema;
-mod settled;
 mod status;
 mod totals;
-mod uses;
-mod world;
+mod unchanged;
 
-pub use build::plan;
-pub use compare::{Comparison, Rest, compare};
-pub use drift::drifted;
-pub use input::{Beside, Damaged, PlanInput, Scope};
-pub use merge::{SEED_MANAGER, replicas_only, with_replicas};
+pub use build::build_plan;
+pub use compare::{RevisionComparison, UnchangedTotals, compare_revisions};
+pub use context::graph_made_by;
+pub use drift::drifted_models;
+pub use dry_run::{SEED_MANAGER, replicas_only, with_replicas};
+pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
 pub use record::{
-    Condition, InventoryEntry, Outcome, Record, RecordFault, RecordState, Seen, applyset, custom_resource_definition,
-    short_commit,
+    InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry, applyset,
+    custom_resource_definition, short_commit,
 };
 pub use schema::schema;
-pub use settled::{Settled, settled};
-pub use status::{Drift, LastSync, ModelStatus, ObjectStatus, Sight, SyncState, status};
-pub use world::made_by;
+pub use status::{FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, SyncState, model_statuses};
+pub use unchanged::{UnchangedModel, unchanged_models};
 
-use crate::render::Stage;
+use crate::render::ApplyStage;
 use serde::Serialize;
 use serde_json::Value;
 pub use stator_core::dynamo::disruption::Disruption;
@@ -180,7 +180,7 @@ pub struct Change {
     pub reasons: Vec<String>,
     /// What the executor does. Not part of the contract's JSON.
     #[serde(skip)]
-    pub step: Step,
+    pub step: PlanStep,
     /// What the model's record has to say of the object once this change is through, with the uid and generation that
     /// it has now; `None` for an object that is not desired (deleted, blocked as another's, or kept of a retired
     /// model). The executor repairs a record that says otherwise, so that an interrupted sync loses nothing.
@@ -228,7 +228,7 @@ pub enum Action {
 
 impl Action {
     /// The word for it, in JSON and wherever people read it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
             Self::Update => "update",
@@ -258,7 +258,7 @@ pub struct FieldChange {
 
 /// What the executor does for a change: everything is decided here.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum PlanStep {
     /// Nothing.
     Nothing,
     /// Server-side apply.
@@ -280,7 +280,7 @@ pub struct ApplyStep {
     /// The object, complete with the uid that it must have when it exists.
     pub object: Object,
     /// When.
-    pub stage: Stage,
+    pub stage: ApplyStage,
     /// Whether disputed fields are taken: only those of managers that the intent named.
     pub force: bool,
     /// The resource version that was planned against; `None` when the object was absent.
@@ -296,7 +296,7 @@ pub struct DeleteStep {
     /// Which object.
     pub object: ObjectRef,
     /// When, in reverse order.
-    pub stage: Stage,
+    pub stage: ApplyStage,
     /// Its uid.
     pub uid: String,
     /// Its resource version.

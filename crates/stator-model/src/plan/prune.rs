@@ -1,36 +1,36 @@
 //! What git no longer has: deleted only when label, recorded uid and field manager all say that it is stator's.
 
-use super::decide::{delete_step, line};
-use super::uses::{graph_gpus, standing};
-use super::world::{Standing, World, managed, model_of};
-use super::{Action, Change, Step, merge};
-use crate::render::Stage;
+use super::context::{LiveOwnership, PlanContext, is_applied_by_stator, model_of};
+use super::decide::{delete_step, empty_change};
+use super::gpu_usage::{add_graph_gpus, set_unchanged_gpus};
+use super::{Action, Change, PlanStep, dry_run};
+use crate::render::ApplyStage;
 use serde_json::Value;
 use stator_core::dynamo::disruption;
-use stator_core::dynamo::health::{self, Health, Known};
+use stator_core::dynamo::health::{self, Health, HealthContext};
 use stator_core::dynamo::kinds::{CLAIM, GRAPH, MANAGED, REQUEST};
 use stator_core::finding::Finding;
 use stator_core::object::{Object, ObjectIdentity};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is left of earlier revisions, and the models that are through.
-pub(super) struct Leftovers {
+pub(super) struct PrunePlan {
     /// One line an object, not sorted.
-    pub(super) changes: Vec<(Stage, Change)>,
+    pub(super) changes: Vec<(ApplyStage, Change)>,
     /// Models whose records go once their objects are gone.
     pub(super) retired: Vec<String>,
 }
 
 /// Finds what git no longer has.
-pub(super) fn leftovers(world: &World<'_>, desired: &BTreeSet<ObjectIdentity>) -> Leftovers {
+pub(super) fn plan_pruning(world: &PlanContext<'_>, desired: &BTreeSet<ObjectIdentity>) -> PrunePlan {
     let input = world.input;
-    let protection = Protection::new(world);
+    let protection = PruneProtection::new(world);
     let mut changes = Vec::new();
     let mut candidates: BTreeMap<ObjectIdentity, &Object> = BTreeMap::new();
     for object in &input.live {
         let reference = object.reference();
-        let recorded = world.entry(&reference).is_some();
-        if (recorded || world.labelled(object)) && MANAGED.iter().any(|kind| kind.kind == object.kind()) {
+        let recorded = world.inventory_entry(&reference).is_some();
+        if (recorded || world.has_source_labels(object)) && MANAGED.iter().any(|kind| kind.kind == object.kind()) {
             let identity = reference.identity();
             if !desired.contains(&identity) {
                 candidates.insert(identity, object);
@@ -38,7 +38,7 @@ pub(super) fn leftovers(world: &World<'_>, desired: &BTreeSet<ObjectIdentity>) -
         }
     }
     for object in candidates.into_values() {
-        let recorded = world.entry(&object.reference());
+        let recorded = world.inventory_entry(&object.reference());
         let model = model_of(object).or(recorded.map(|(record, _)| record.model.as_str())).unwrap_or_default();
         if !input.scope.covers(model) {
             continue;
@@ -47,18 +47,18 @@ pub(super) fn leftovers(world: &World<'_>, desired: &BTreeSet<ObjectIdentity>) -
             .map(|(record, _)| record.source.as_str())
             .or_else(|| input.rendered.iter().find(|one| one.model == model).map(|one| one.source.as_str()))
             .unwrap_or_default();
-        let mut change = line(model, source, object.reference());
-        standing(&mut change, object);
-        graph_gpus(world, &mut change, object);
-        match keep(world, &protection, model, object) {
-            Some(Kept::Quietly(reason)) => change.reasons.push(reason),
-            Some(Kept::Blocked(reason)) => {
+        let mut change = empty_change(model, source, object.reference());
+        set_unchanged_gpus(&mut change, object);
+        add_graph_gpus(world, &mut change, object);
+        match prune_refusal(world, &protection, model, object) {
+            Some(PruneRefusal::Retained(reason)) => change.reasons.push(reason),
+            Some(PruneRefusal::Blocked(reason)) => {
                 change.action = Action::Blocked;
                 change.reasons.push(reason);
             }
-            None => delete(world, object, &mut change),
+            None => plan_deletion(world, object, &mut change),
         }
-        changes.push((stage(object), change));
+        changes.push((stage_of(object), change));
     }
     let retired = world
         .records()
@@ -68,99 +68,104 @@ pub(super) fn leftovers(world: &World<'_>, desired: &BTreeSet<ObjectIdentity>) -
                 && !input.is_empty_render()
                 && input.scope.covers(model)
                 && !protection.covers(model)
-                && world.other_folder(model).is_none()
+                && world.other_folder_reason(model).is_none()
                 && !world.renders(model)
         })
         .map(|model| (*model).to_owned())
         .collect();
-    Leftovers { changes, retired }
+    PrunePlan { changes, retired }
 }
 
-fn stage(object: &Object) -> Stage {
+fn stage_of(object: &Object) -> ApplyStage {
     match object.kind() {
-        "PersistentVolumeClaim" => Stage::Cache,
-        "DynamoModel" => Stage::Adapter,
-        _ => Stage::Graph,
+        "PersistentVolumeClaim" => ApplyStage::Cache,
+        "DynamoModel" => ApplyStage::Adapter,
+        _ => ApplyStage::Graph,
     }
 }
 
 /// Models whose objects are left alone because git cannot say what it wants of them.
-struct Protection<'a> {
+struct PruneProtection<'a> {
     models: BTreeSet<&'a str>,
     /// A file that cannot be read and whose model nobody knows: any model that git does not have may be its.
-    unknown: Option<&'a str>,
+    unreadable_source: Option<&'a str>,
 }
 
-impl<'a> Protection<'a> {
-    fn new(world: &World<'a>) -> Self {
+impl<'a> PruneProtection<'a> {
+    fn new(world: &PlanContext<'a>) -> Self {
         let input = world.input;
         let mut models: BTreeSet<&str> = BTreeSet::new();
-        let mut unknown = None;
+        let mut unreadable_source = None;
         for broken in &input.broken {
             let at = world.records().values().filter(|record| record.source == broken.source);
             let known: Vec<&str> = broken.name.as_deref().into_iter().chain(at.map(|one| one.model.as_str())).collect();
             if known.is_empty() {
-                unknown = Some(broken.source.as_str());
+                unreadable_source = Some(broken.source.as_str());
             }
             models.extend(known);
         }
         let faulty = input.rendered.iter().filter(|one| one.findings.iter().any(Finding::is_error));
         models.extend(faulty.map(|one| one.model.as_str()));
-        Self { models, unknown }
+        Self { models, unreadable_source }
     }
 
     fn covers(&self, model: &str) -> bool {
-        self.unknown.is_some() || self.models.contains(model)
+        self.unreadable_source.is_some() || self.models.contains(model)
     }
 }
 
-enum Kept {
+enum PruneRefusal {
     /// As it should be.
-    Quietly(String),
+    Retained(String),
     /// It would go, and must not.
     Blocked(String),
 }
 
 /// Why an object that git no longer has is not deleted.
-fn keep(world: &World<'_>, protection: &Protection<'_>, model: &str, object: &Object) -> Option<Kept> {
+fn prune_refusal(
+    world: &PlanContext<'_>,
+    protection: &PruneProtection<'_>,
+    model: &str,
+    object: &Object,
+) -> Option<PruneRefusal> {
     let input = world.input;
-    let quietly = |reason: &str| Some(Kept::Quietly(reason.to_owned()));
+    let quietly = |reason: &str| Some(PruneRefusal::Retained(reason.to_owned()));
     if object.is_deleting() {
         return quietly("is being deleted");
     }
-    if let Some(reason) = world.other_folder(model) {
-        return Some(Kept::Quietly(reason));
+    if let Some(reason) = world.other_folder_reason(model) {
+        return Some(PruneRefusal::Retained(reason));
     }
     if protection.models.contains(model) {
         return quietly("git no longer has it, and its model has errors: kept until they are fixed");
     }
-    if let Some(source) = protection.unknown
+    if let Some(source) = protection.unreadable_source
         && !world.renders(model)
     {
-        return Some(Kept::Quietly(format!(
+        return Some(PruneRefusal::Retained(format!(
             "git no longer has it, and {source} cannot be read: it may be that model's"
         )));
     }
     if input.is_empty_render() {
-        return Some(Kept::Blocked(
+        return Some(PruneRefusal::Blocked(
             "nothing was rendered at all, which never prunes: delete it by hand if it is meant to go".to_owned(),
         ));
     }
-    let entry = world.entry(&object.reference()).map(|(_, entry)| entry);
+    let entry = world.inventory_entry(&object.reference()).map(|(_, entry)| entry);
     if object.kind() == CLAIM.kind && entry.is_none_or(|entry| !entry.prune) || entry.is_some_and(|entry| !entry.prune)
     {
         return quietly("git no longer has it; it is kept because it holds data: delete it by hand");
     }
-    if let Some(reason) = not_ours(world, model, object) {
-        return Some(Kept::Quietly(format!("git no longer has it, but {reason}: delete it by hand")));
+    if let Some(reason) = foreign_ownership(world, model, object) {
+        return Some(PruneRefusal::Retained(format!("git no longer has it, but {reason}: delete it by hand")));
     }
     let reason = match object.kind() {
-        kind if kind == REQUEST.kind => successor(world, model),
-        kind if kind == GRAPH.kind => serves_on(world, model),
+        kind if kind == REQUEST.kind => awaiting_successor(world, model),
+        kind if kind == GRAPH.kind => still_serving(world, model),
         _ => None,
     };
     if let Some(reason) = reason {
-        return Some(Kept::Quietly(reason));
+        return Some(PruneRefusal::Retained(reason));
     }
     if !input.prune {
         return quietly("git no longer has it; it is kept because pruning is off");
@@ -169,18 +174,18 @@ fn keep(world: &World<'_>, protection: &Protection<'_>, model: &str, object: &Ob
 }
 
 /// What says that an object is not stator's to delete.
-fn not_ours(world: &World<'_>, model: &str, object: &Object) -> Option<String> {
-    if let Standing::Foreign(reason) = world.standing(object) {
+fn foreign_ownership(world: &PlanContext<'_>, model: &str, object: &Object) -> Option<String> {
+    if let LiveOwnership::Foreign(reason) = world.ownership_of(object) {
         return Some(format!("it {reason}"));
     }
-    if !world.labelled(object) {
+    if !world.has_source_labels(object) {
         return Some("its labels no longer say that it is stator's".to_owned());
     }
-    if !managed(object) {
+    if !is_applied_by_stator(object) {
         return Some("stator is not among its field managers".to_owned());
     }
-    match world.entry(&object.reference()) {
-        None if world.record_damaged(model) => Some("the model's record is damaged".to_owned()),
+    match world.inventory_entry(&object.reference()) {
+        None if world.is_record_unreadable(model) => Some("the model's record is damaged".to_owned()),
         None => Some("no record says that stator made it".to_owned()),
         // An apply whose answer was lost in a crash: recorded before it was sent, labelled and managed since.
         Some((_, entry)) if entry.uid.is_none() => None,
@@ -190,36 +195,36 @@ fn not_ours(world: &World<'_>, model: &str, object: &Object) -> Option<String> {
 }
 
 /// An old request goes only when the one that follows it has succeeded.
-fn successor(world: &World<'_>, model: &str) -> Option<String> {
+fn awaiting_successor(world: &PlanContext<'_>, model: &str) -> Option<String> {
     let rendered = world.input.rendered.iter().find(|one| one.model == model)?;
     let request = rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object.reference();
-    let done = world.live(&request).is_some_and(|live| health::judge(live, None).health == Health::Healthy);
+    let done = world.live(&request).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
     (!done).then(|| format!("kept until request {} has succeeded", request.name))
 }
 
 /// A graph goes on serving while the request that is to follow it has made none: a request with `autoApply` makes one,
 /// any other only recommends one, and the graph is changed in place when that is locked.
-fn serves_on(world: &World<'_>, model: &str) -> Option<String> {
+fn still_serving(world: &PlanContext<'_>, model: &str) -> Option<String> {
     let rendered = world.input.rendered.iter().find(|one| one.model == model)?;
     let request = &rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object;
     let name = request.name();
     if request.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true) {
         let live = world.live(&request.reference());
-        let graph = live.and_then(|live| world.made_by(live).map(|graph| (live, graph)));
+        let graph = live.and_then(|live| world.graph_made_by(live).map(|graph| (live, graph)));
         let serves = graph.is_some_and(|(live, graph)| {
-            let made = health::judge(graph, None);
-            health::judge_with_graph(live, Known::default(), graph, made).health == Health::Healthy
+            let made = health::assess_health(graph, None);
+            health::assess_request_health(live, HealthContext::default(), graph, made).health == Health::Healthy
         });
         return (!serves).then(|| format!("serves on until the graph of request {name} is Ready"));
     }
     Some(format!("serves on, and is changed in place once the result of request {name} is locked (`stator lock`)"))
 }
 
-fn delete(world: &World<'_>, object: &Object, change: &mut Change) {
+fn plan_deletion(world: &PlanContext<'_>, object: &Object, change: &mut Change) {
     let rendered = world.renders(&change.model);
     change.action = Action::Delete;
     change.disruption = disruption::of_delete(object);
-    let made = world.made_by(object);
+    let made = world.graph_made_by(object);
     if made.is_none() {
         change.gpus.after = 0;
         for totals in change.gpus_by_sku.values_mut() {
@@ -240,6 +245,6 @@ fn delete(world: &World<'_>, object: &Object, change: &mut Change) {
             graph.namespace()
         ));
     }
-    change.before = merge::owned_side(object);
-    change.step = Step::Delete(delete_step(object, stage(object)));
+    change.before = dry_run::owned_fields(object);
+    change.step = PlanStep::Delete(delete_step(object, stage_of(object)));
 }

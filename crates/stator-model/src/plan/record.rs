@@ -6,15 +6,15 @@
 
 pub mod applyset;
 mod crd;
-mod fault;
+mod error;
 mod object;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub use crd::custom_resource_definition;
-pub use fault::RecordFault;
-pub use state::{Condition, RecordState, Seen, short_commit};
+pub use error::RecordError;
+pub use state::{ObservedModelState, RecordCondition, RecordState, short_commit};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -51,7 +51,7 @@ pub struct Record {
     /// What was applied, or is about to be. Sorted by object.
     pub inventory: Vec<InventoryEntry>,
     /// The last ten outcomes, newest first.
-    pub history: Vec<Outcome>,
+    pub history: Vec<SyncHistoryEntry>,
     /// `metadata.generation` when it was read or written last.
     #[serde(skip)]
     pub generation: Option<i64>,
@@ -92,7 +92,7 @@ pub struct InventoryEntry {
 /// How one sync of the model ended.
 #[derive(Clone, Debug, PartialEq, Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Outcome {
+pub struct SyncHistoryEntry {
     /// When, RFC 3339 in UTC.
     pub time: String,
     /// The commit; empty outside git.
@@ -114,7 +114,7 @@ impl InventoryEntry {
 
 impl Record {
     /// True when `other` says the same outside of its status.
-    pub fn same_object(&self, other: &Self) -> bool {
+    pub fn has_same_object(&self, other: &Self) -> bool {
         let head = |record: &Self| {
             let Self { model, namespace, repository, environment, source, folder, .. } = record;
             [model, namespace, repository, environment, source].map(String::clone).into_iter().chain(folder.clone())
@@ -130,19 +130,19 @@ impl Record {
     }
 
     /// True when `other` has the same status.
-    pub fn same_status(&self, other: &Self) -> bool {
+    pub fn has_same_status(&self, other: &Self) -> bool {
         let status = |record: &Self| (record.revision.clone(), record.source.clone(), record.state.clone());
         status(self) == status(other) && self.inventory == other.inventory && self.history == other.history
     }
 
     /// True when the status is about an older generation of the object: a sync did not come to its end, or a person has
     /// edited the record.
-    pub fn is_unsettled(&self) -> bool {
+    pub fn has_stale_status(&self) -> bool {
         self.observed_generation < self.generation
     }
 
     /// What a reader finds once this is written as the object, over `stored` and without a new status.
-    pub fn written_ahead(&self, stored: Option<&Self>) -> Self {
+    pub fn to_pending_write(&self, stored: Option<&Self>) -> Self {
         let known: BTreeMap<ObjectIdentity, &InventoryEntry> =
             stored.iter().flat_map(|record| &record.inventory).map(|entry| (entry.object.identity(), entry)).collect();
         let inventory = self.inventory.iter().map(|entry| match known.get(&entry.object.identity()) {

@@ -13,16 +13,16 @@ pub const MID_ROLLOUT: Rule = Rule {
     summary: "Workers should not change again while they roll: going back half-way makes Dynamo delete the new pods at once.",
 };
 /// A record or live object that cannot be read.
-pub const DAMAGED: Rule = Rule {
+pub const UNREADABLE_OBJECT: Rule = Rule {
     id: "plan/damaged",
     summary: "What the cluster holds must be readable: a damaged object is neither changed nor pruned.",
 };
 
 /// Models of the environment where its namespace was before.
-pub const OTHER_NAMESPACE: Rule = Rule {
+pub const MOVED_NAMESPACE: Rule = Rule {
     id: "plan/other-namespace",
     summary: "An environment that moves to another namespace leaves nothing behind: what runs in the old one holds its GPUs.",
 };
 
 /// Every rule of this room.
-pub const ALL: &[Rule] = &[DUPLICATE_OBJECT, MID_ROLLOUT, DAMAGED, OTHER_NAMESPACE];
+pub const ALL: &[Rule] = &[DUPLICATE_OBJECT, MID_ROLLOUT, UNREADABLE_OBJECT, MOVED_NAMESPACE];

@@ -1,10 +1,10 @@
 //! The status of each model, from a plan and the live objects: what `status -o json` says.
 
-use super::world::World;
-use super::{Action, Change, Plan, PlanInput, mask};
+use super::context::PlanContext;
+use super::{Action, Change, Plan, PlanInput, masking};
 use serde::Serialize;
 use serde_json::Value;
-use stator_core::dynamo::health::{self, Health, Known, Verdict};
+use stator_core::dynamo::health::{self, Health, HealthContext, HealthVerdict};
 use stator_core::dynamo::kinds::{CLAIM, GRAPH, REQUEST};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ pub struct ModelStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
     /// Fields that were changed in the cluster although git did not change. Sorted.
-    pub drift: Vec<Drift>,
+    pub drift: Vec<FieldDrift>,
     /// What most deserves to be known, in a sentence.
     pub message: String,
     /// How the last sync that did anything ended; absent when there was none.
@@ -74,7 +74,7 @@ pub enum SyncState {
 
 impl SyncState {
     /// The word for it, in JSON and wherever people read it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Synced => "Synced",
             Self::OutOfSync => "OutOfSync",
@@ -84,16 +84,16 @@ impl SyncState {
     }
 
     /// The state of a word; `Unknown` for any other, so that what a later stator wrote can be read.
-    pub fn from_word(word: &str) -> Self {
+    pub fn parse_or_unknown(word: &str) -> Self {
         let all = [Self::Synced, Self::OutOfSync, Self::Blocked];
-        all.into_iter().find(|one| one.word() == word).unwrap_or_default()
+        all.into_iter().find(|one| one.as_str() == word).unwrap_or_default()
     }
 }
 
 /// One drifted field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Drift {
+pub struct FieldDrift {
     /// Which object, as people write it: `DynamoGraphDeployment prod/llama`.
     pub object: String,
     /// Which field.
@@ -123,7 +123,7 @@ pub struct ObjectStatus {
 
 /// What is known besides the plan when health is judged.
 #[derive(Clone, Debug, Default)]
-pub struct Sight {
+pub struct ModelStatusContext {
     /// The time: with it, what cannot be deleted is found out.
     pub now: Option<jiff::Timestamp>,
     /// Pods of graphs that are not healthy, as far as anybody could read them: their reasons go into the messages.
@@ -131,8 +131,8 @@ pub struct Sight {
 }
 
 /// The status of every model that the plan is about, sorted by name. `plan` must have been made from `input`.
-pub fn status(input: &PlanInput, plan: &Plan, sight: &Sight) -> Vec<ModelStatus> {
-    let world = World::new(input);
+pub fn model_statuses(input: &PlanInput, plan: &Plan, sight: &ModelStatusContext) -> Vec<ModelStatus> {
+    let world = PlanContext::new(input);
     let mut by_model: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
     for change in &plan.changes {
         by_model.entry(&change.model).or_default().push(change);
@@ -143,11 +143,14 @@ pub fn status(input: &PlanInput, plan: &Plan, sight: &Sight) -> Vec<ModelStatus>
     for name in rendered.chain(broken).chain(world.records().keys().copied()).filter(|name| input.scope.covers(name)) {
         by_model.entry(name).or_default();
     }
-    let faulty = faulty(input, &world);
-    by_model.into_iter().map(|(name, changes)| model(&world, sight, name, &changes, faulty.contains(name))).collect()
+    let faulty = models_with_errors(input, &world);
+    by_model
+        .into_iter()
+        .map(|(name, changes)| model_status(&world, sight, name, &changes, faulty.contains(name)))
+        .collect()
 }
 
-fn faulty<'a>(input: &'a PlanInput, world: &World<'a>) -> BTreeSet<&'a str> {
+fn models_with_errors<'a>(input: &'a PlanInput, world: &PlanContext<'a>) -> BTreeSet<&'a str> {
     let errors = input.rendered.iter().filter(|one| one.findings.iter().any(stator_core::finding::Finding::is_error));
     // A file that is too broken to say its name is still the one that the record names.
     let sources: BTreeSet<&str> = input.broken.iter().map(|one| one.source.as_str()).collect();
@@ -159,19 +162,25 @@ fn faulty<'a>(input: &'a PlanInput, world: &World<'a>) -> BTreeSet<&'a str> {
         .collect()
 }
 
-fn model(world: &World<'_>, sight: &Sight, name: &str, changes: &[&Change], faulty: bool) -> ModelStatus {
+fn model_status(
+    world: &PlanContext<'_>,
+    sight: &ModelStatusContext,
+    name: &str,
+    changes: &[&Change],
+    faulty: bool,
+) -> ModelStatus {
     let input = world.input;
     let record = world.records().get(name).copied();
     let rendered = input.rendered.iter().find(|one| one.model == name);
     let broken = input.broken.iter().find(|one| one.name.as_deref() == Some(name));
-    let workers = workers(world, changes);
-    let judged: Vec<(&Change, Verdict)> = changes
+    let workers = ready_workers_by_base(world, changes);
+    let judged: Vec<(&Change, HealthVerdict)> = changes
         .iter()
         .map(|change| {
-            let verdict = verdict(world, sight, change);
-            let endpoints = world.live(&change.object).and_then(health::Endpoints::of);
+            let verdict = evaluate_object_health(world, sight, change);
+            let endpoints = world.live(&change.object).and_then(health::AdapterEndpoints::from_adapter);
             let verdict = match endpoints {
-                Some(one) => one.held_against(verdict, workers.get(&one.base).copied().unwrap_or(0)),
+                Some(one) => one.check_against_workers(verdict, workers.get(&one.base_model).copied().unwrap_or(0)),
                 None => verdict,
             };
             (*change, verdict)
@@ -182,7 +191,7 @@ fn model(world: &World<'_>, sight: &Sight, name: &str, changes: &[&Change], faul
     });
     // A request that waits for its successor says nothing of the model any more, least of all that it failed.
     let counts = |change: &Change| change.inventory.is_some() || change.object.kind != REQUEST.kind;
-    let counted: Vec<&(&Change, Verdict)> = judged.iter().filter(|(change, _)| counts(change)).collect();
+    let counted: Vec<&(&Change, HealthVerdict)> = judged.iter().filter(|(change, _)| counts(change)).collect();
     let counted = if counted.is_empty() { judged.iter().collect() } else { counted };
     let health = if judged.is_empty() {
         Health::Unknown
@@ -207,20 +216,20 @@ fn model(world: &World<'_>, sight: &Sight, name: &str, changes: &[&Change], faul
         gpus: changes.iter().fold(0, |sum, one| sum.saturating_add(one.gpus.before)),
         gpu_sku: changes.iter().find_map(|one| one.gpu_sku.clone()),
         kind: main.map(|(change, _)| change.object.kind.clone()).unwrap_or_default(),
-        created: live.and_then(|live| live.text("/metadata/creationTimestamp")).map(str::to_owned),
-        drift: drift(world, changes),
-        message: message(&counted, changes, faulty, sync, health),
+        created: live.and_then(|live| live.str_at("/metadata/creationTimestamp")).map(str::to_owned),
+        drift: drifted_fields(world, changes),
+        message: status_message(&counted, changes, faulty, sync, health),
         last_sync: record.and_then(|record| record.history.first()).map(|outcome| LastSync {
             time: outcome.time.clone(),
             result: outcome.result.clone(),
             message: outcome.message.clone(),
         }),
-        objects: judged.iter().flat_map(|(change, verdict)| lineage(world, sight, change, verdict)).collect(),
+        objects: judged.iter().flat_map(|(change, verdict)| object_statuses(world, sight, change, verdict)).collect(),
     }
 }
 
 /// The workers that are ready for adapters, by base model.
-fn workers(world: &World<'_>, changes: &[&Change]) -> BTreeMap<String, u64> {
+fn ready_workers_by_base(world: &PlanContext<'_>, changes: &[&Change]) -> BTreeMap<String, u64> {
     let mut workers: BTreeMap<String, u64> = BTreeMap::new();
     for graph in changes.iter().filter_map(|change| world.live(&change.object)) {
         for (base, ready) in health::ready_workers(graph) {
@@ -232,15 +241,20 @@ fn workers(world: &World<'_>, changes: &[&Change]) -> BTreeMap<String, u64> {
 }
 
 /// An object, and the graph that it made.
-fn lineage(world: &World<'_>, sight: &Sight, change: &Change, verdict: &Verdict) -> Vec<ObjectStatus> {
+fn object_statuses(
+    world: &PlanContext<'_>,
+    sight: &ModelStatusContext,
+    change: &Change,
+    verdict: &HealthVerdict,
+) -> Vec<ObjectStatus> {
     let mut list = vec![ObjectStatus {
         object: change.object.clone(),
         action: change.action,
         health: verdict.health,
         message: verdict.message.clone(),
     }];
-    if let Some(graph) = world.live(&change.object).and_then(|live| world.made_by(live)) {
-        let Verdict { health, message, terminal: _ } = judge_graph(graph, sight);
+    if let Some(graph) = world.live(&change.object).and_then(|live| world.graph_made_by(live)) {
+        let HealthVerdict { health, message, terminal: _ } = evaluate_graph_health(graph, sight);
         let message = format!("{message}; made by request {}", change.object.name);
         list.push(ObjectStatus { object: graph.reference(), action: Action::Keep, health, message });
     }
@@ -248,41 +262,43 @@ fn lineage(world: &World<'_>, sight: &Sight, change: &Change, verdict: &Verdict)
 }
 
 /// The verdict on a graph that a request made.
-fn judge_graph(graph: &Object, sight: &Sight) -> Verdict {
-    let known = Known { now: sight.now, ..Known::default() };
-    with_causes(health::judge_knowing(graph, known), graph, &sight.pods)
+fn evaluate_graph_health(graph: &Object, sight: &ModelStatusContext) -> HealthVerdict {
+    let known = HealthContext { now: sight.now, ..HealthContext::default() };
+    with_pod_causes(health::assess_health_in_context(graph, known), graph, &sight.pods)
 }
 
 /// The health of a live object at the generation that was applied; what is not there is on its way or is not.
-fn verdict(world: &World<'_>, sight: &Sight, change: &Change) -> Verdict {
-    let missing = |health, message: &str| Verdict { health, message: message.to_owned(), terminal: false };
+fn evaluate_object_health(world: &PlanContext<'_>, sight: &ModelStatusContext, change: &Change) -> HealthVerdict {
+    let missing = |health, message: &str| HealthVerdict { health, message: message.to_owned(), terminal: false };
     match world.live(&change.object) {
         Some(live) => {
-            let applied = world.entry(&change.object).filter(|(_, entry)| entry.uid.as_deref() == live.uid());
+            let applied = world.inventory_entry(&change.object).filter(|(_, entry)| entry.uid.as_deref() == live.uid());
             let applied_generation = applied.and_then(|(_, entry)| entry.generation);
-            let known = Known { applied_generation, healthy_at: None, now: sight.now };
-            match world.made_by(live) {
-                Some(graph) => health::judge_with_graph(live, known, graph, judge_graph(graph, sight)),
-                None => with_causes(health::judge_knowing(live, known), live, &sight.pods),
+            let known = HealthContext { applied_generation, healthy_at: None, now: sight.now };
+            match world.graph_made_by(live) {
+                Some(graph) => health::assess_request_health(live, known, graph, evaluate_graph_health(graph, sight)),
+                None => with_pod_causes(health::assess_health_in_context(live, known), live, &sight.pods),
             }
         }
-        None if world.damage(&change.object).is_some() => missing(Health::Unknown, "cannot be read from the cluster"),
+        None if world.unreadable_reason(&change.object).is_some() => {
+            missing(Health::Unknown, "cannot be read from the cluster")
+        }
         None if change.action == Action::Keep => missing(Health::Progressing, "is applied with another model"),
         None => missing(Health::Progressing, "is not there yet"),
     }
 }
 
 /// The verdict on a graph with what its pods say of it.
-fn with_causes(verdict: Verdict, live: &Object, pods: &[Object]) -> Verdict {
+fn with_pod_causes(verdict: HealthVerdict, live: &Object, pods: &[Object]) -> HealthVerdict {
     if live.kind() != GRAPH.kind || matches!(verdict.health, Health::Healthy | Health::Suspended) {
         return verdict;
     }
-    let causes = health::pods::causes(live.name(), pods).join("; ");
+    let causes = health::pods::pod_problems(live.name(), pods).join("; ");
     if causes.is_empty() {
         return verdict;
     }
-    let causes = stator_core::mask::message(&causes, live.value());
-    Verdict { message: format!("{}; {causes}", verdict.message), ..verdict }
+    let causes = stator_core::mask::redact_message(&causes, live.value());
+    HealthVerdict { message: format!("{}; {causes}", verdict.message), ..verdict }
 }
 
 fn sync_state(changes: &[&Change], faulty: bool) -> SyncState {
@@ -298,17 +314,17 @@ fn sync_state(changes: &[&Change], faulty: bool) -> SyncState {
 }
 
 /// Fields that differ although what git wants is what was applied last.
-fn drift(world: &World<'_>, changes: &[&Change]) -> Vec<Drift> {
+fn drifted_fields(world: &PlanContext<'_>, changes: &[&Change]) -> Vec<FieldDrift> {
     let mut list = Vec::new();
     for change in changes {
-        let recorded = world.entry(&change.object).map(|(_, entry)| entry.digest.as_str());
+        let recorded = world.inventory_entry(&change.object).map(|(_, entry)| entry.digest.as_str());
         let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
         if recorded.is_none() || recorded != wanted {
             continue;
         }
         let object = change.object.to_string();
         if change.action == Action::Create && world.live(&change.object).is_none_or(Object::is_deleting) {
-            list.push(Drift {
+            list.push(FieldDrift {
                 object,
                 path: String::new(),
                 want: Value::from("present"),
@@ -317,11 +333,11 @@ fn drift(world: &World<'_>, changes: &[&Change]) -> Vec<Drift> {
             });
             continue;
         }
-        list.extend(change.fields.iter().map(|field| Drift {
+        list.extend(change.fields.iter().map(|field| FieldDrift {
             object: object.clone(),
             path: field.path.to_string(),
-            want: mask::sideless(&field.new),
-            have: mask::sideless(&field.old),
+            want: masking::without_side_marks(&field.new),
+            have: masking::without_side_marks(&field.old),
             owner: field.owner.clone(),
         }));
     }
@@ -329,8 +345,8 @@ fn drift(world: &World<'_>, changes: &[&Change]) -> Vec<Drift> {
     list
 }
 
-fn message(
-    judged: &[&(&Change, Verdict)],
+fn status_message(
+    judged: &[&(&Change, HealthVerdict)],
     changes: &[&Change],
     faulty: bool,
     sync: SyncState,

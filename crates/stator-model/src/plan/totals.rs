@@ -1,24 +1,28 @@
 //! Sums over all changes: counts, GPUs, cost, and the digest of what a sync would do.
 
-use super::{Action, Change, Cost, GpuTotals, Hold, ModelTotals, Rest, Step, Summary};
+use super::{Action, Change, Cost, GpuTotals, Hold, ModelTotals, PlanStep, Summary, UnchangedTotals};
 use crate::intent::repository::Prices;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Hours in a month, as cloud price lists count: 365 × 24 / 12.
-const HOURS_A_MONTH: f64 = 730.0;
+const HOURS_PER_MONTH: f64 = 730.0;
 
 /// Writes down what each change costs.
-pub(super) fn price(changes: &mut [Change], prices: Option<&Prices>) {
+pub(super) fn price_changes(changes: &mut [Change], prices: Option<&Prices>) {
     let Some(prices) = prices else { return };
     for change in changes.iter_mut().filter(|change| !change.gpus_by_sku.is_empty()) {
-        change.cost = Some(cost(&change.gpus_by_sku, prices));
+        change.cost = Some(compute_cost(&change.gpus_by_sku, prices));
     }
 }
 
 /// The sums over all changes, and over what is left out of them since nothing of it changes.
-pub(super) fn summary(changes: &[Change], rest: Option<&Rest>, prices: Option<&Prices>) -> Summary {
+pub(super) fn summarize_changes(
+    changes: &[Change],
+    rest: Option<&UnchangedTotals>,
+    prices: Option<&Prices>,
+) -> Summary {
     let mut summary = Summary::default();
     if let Some(rest) = rest {
         summary.keep = rest.objects;
@@ -37,36 +41,36 @@ pub(super) fn summary(changes: &[Change], rest: Option<&Rest>, prices: Option<&P
         };
         *count += 1;
         summary.gpus.add(change.gpus);
-        by_sku(&mut summary.gpus_by_sku, change);
+        add_gpus_by_sku(&mut summary.gpus_by_sku, change);
     }
-    summary.cost = prices.map(|prices| cost(&summary.gpus_by_sku, prices));
-    summary.models = models(changes, prices);
+    summary.cost = prices.map(|prices| compute_cost(&summary.gpus_by_sku, prices));
+    summary.models = model_totals(changes, prices);
     summary
 }
 
-fn by_sku(sums: &mut BTreeMap<String, GpuTotals>, change: &Change) {
+fn add_gpus_by_sku(sums: &mut BTreeMap<String, GpuTotals>, change: &Change) {
     for (sku, totals) in &change.gpus_by_sku {
         sums.entry(sku.clone()).or_default().add(*totals);
     }
 }
 
 /// The models of which something changes.
-fn models(changes: &[Change], prices: Option<&Prices>) -> BTreeMap<String, ModelTotals> {
+fn model_totals(changes: &[Change], prices: Option<&Prices>) -> BTreeMap<String, ModelTotals> {
     let moving: BTreeSet<&str> =
         changes.iter().filter(|one| one.action != Action::Keep).map(|one| one.model.as_str()).collect();
     let mut models = BTreeMap::<String, ModelTotals>::new();
     for change in changes.iter().filter(|one| moving.contains(one.model.as_str()) && !one.gpus_by_sku.is_empty()) {
         let own = models.entry(change.model.clone()).or_default();
         own.gpus.add(change.gpus);
-        by_sku(&mut own.gpus_by_sku, change);
+        add_gpus_by_sku(&mut own.gpus_by_sku, change);
     }
     for own in models.values_mut() {
-        own.cost = prices.map(|prices| cost(&own.gpus_by_sku, prices));
+        own.cost = prices.map(|prices| compute_cost(&own.gpus_by_sku, prices));
     }
     models
 }
 
-fn cost(by_sku: &BTreeMap<String, GpuTotals>, prices: &Prices) -> Cost {
+fn compute_cost(by_sku: &BTreeMap<String, GpuTotals>, prices: &Prices) -> Cost {
     let named: BTreeMap<&str, f64> = prices.gpu_hour.iter().map(|(sku, price)| (sku.name(), *price)).collect();
     let mut cost = Cost {
         currency: prices.currency.clone().unwrap_or_else(|| "$".to_owned()),
@@ -79,33 +83,33 @@ fn cost(by_sku: &BTreeMap<String, GpuTotals>, prices: &Prices) -> Cost {
     for (sku, totals) in by_sku {
         match named.get(sku.as_str()) {
             Some(price) => {
-                cost.before_hour += price * amount(totals.before);
-                cost.after_hour += price * amount(totals.after);
+                cost.before_hour += price * count_to_amount(totals.before);
+                cost.after_hour += price * count_to_amount(totals.after);
             }
             None => cost.unpriced.push(sku.clone()),
         }
     }
-    cost.before_hour = plain(cost.before_hour);
-    cost.after_hour = plain(cost.after_hour);
-    cost.delta_hour = plain(cost.after_hour - cost.before_hour);
-    cost.delta_month = plain(cost.delta_hour * HOURS_A_MONTH);
+    cost.before_hour = round_amount(cost.before_hour);
+    cost.after_hour = round_amount(cost.after_hour);
+    cost.delta_hour = round_amount(cost.after_hour - cost.before_hour);
+    cost.delta_month = round_amount(cost.delta_hour * HOURS_PER_MONTH);
     cost
 }
 
 /// Without the dust of sums in binary: a hundredth of a cent is the least that a price list knows.
-fn plain(amount: f64) -> f64 {
+fn round_amount(amount: f64) -> f64 {
     (amount * 10_000.0).round() / 10_000.0
 }
 
 /// A count as an amount of money counts it; beyond 2^53 the last digits are no matter.
 #[expect(clippy::cast_precision_loss, reason = "a price times a count that large is no price any more")]
-fn amount(count: u64) -> f64 {
+fn count_to_amount(count: u64) -> f64 {
     count as f64
 }
 
 /// SHA-256 over everything that a sync of these changes would do. Resource versions and status are left out: they move
 /// without changing what is done.
-pub(super) fn digest(changes: &[Change], holds: &[Hold]) -> String {
+pub(super) fn plan_digest(changes: &[Change], holds: &[Hold]) -> String {
     let mut hash = Sha256::new();
     for change in changes.iter().filter(|one| one.action != Action::Keep) {
         let line = json!({
@@ -114,7 +118,7 @@ pub(super) fn digest(changes: &[Change], holds: &[Hold]) -> String {
             "action": change.action,
             "disruption": change.disruption,
             "fields": change.fields,
-            "step": step(&change.step),
+            "step": step_digest_input(&change.step),
         });
         hash.update(line.to_string().as_bytes());
         hash.update(b"\n");
@@ -126,12 +130,12 @@ pub(super) fn digest(changes: &[Change], holds: &[Hold]) -> String {
     hex::encode(hash.finalize())
 }
 
-fn step(step: &Step) -> Value {
+fn step_digest_input(step: &PlanStep) -> Value {
     let apply = |one: &super::ApplyStep| json!({"object": one.object, "force": one.force, "seed": one.seed_replicas});
     match step {
-        Step::Nothing => Value::Null,
-        Step::Apply(one) => json!({"apply": apply(one)}),
-        Step::Replace { delete, apply: one } => json!({"delete": delete.uid, "apply": apply(one)}),
-        Step::Delete(delete) => json!({"delete": delete.uid}),
+        PlanStep::Nothing => Value::Null,
+        PlanStep::Apply(one) => json!({"apply": apply(one)}),
+        PlanStep::Replace { delete, apply: one } => json!({"delete": delete.uid, "apply": apply(one)}),
+        PlanStep::Delete(delete) => json!({"delete": delete.uid}),
     }
 }

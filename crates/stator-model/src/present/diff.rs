@@ -1,21 +1,21 @@
 //! Unified diffs of objects as YAML, as `git diff` and `kubectl diff` print them.
 
-use super::{Look, Tone, escape};
+use super::{TerminalOptions, Tone, escape};
 use crate::plan::{Change, Plan};
 use serde_json::Value;
 use similar::TextDiff;
 use std::fmt::Write as _;
 
 /// Lines around a change.
-const CONTEXT: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
 /// Every object that changes, as one unified diff. Empty when there is no difference.
-pub fn unified(plan: &Plan, look: &Look) -> String {
-    plan.changes.iter().map(|change| colored(&of_change(change, &plan.base, CONTEXT), look)).collect()
+pub fn unified(plan: &Plan, look: &TerminalOptions) -> String {
+    plan.changes.iter().map(|change| colorize_diff(&object_diff(change, &plan.base, CONTEXT_LINES), look)).collect()
 }
 
 /// One object's diff with so many lines of context; empty when both sides are equal.
-pub fn of_change(change: &Change, base: &str, context: usize) -> String {
+pub fn object_diff(change: &Change, base: &str, context: usize) -> String {
     let body = hunks(change, context);
     if body.is_empty() {
         return String::new();
@@ -33,14 +33,14 @@ pub fn hunks(change: &Change, context: usize) -> String {
     if change.before == change.after {
         return String::new();
     }
-    let old = change.before.as_ref().map(yaml).unwrap_or_default();
-    let new = change.after.as_ref().map(yaml).unwrap_or_default();
+    let old = change.before.as_ref().map(to_yaml).unwrap_or_default();
+    let new = change.after.as_ref().map(to_yaml).unwrap_or_default();
     let diff = TextDiff::from_lines(&old, &new);
     diff.unified_diff().context_radius(context).missing_newline_hint(false).to_string()
 }
 
 /// A value as YAML. JSON, which is YAML too, where the writer refuses a value.
-fn yaml(value: &Value) -> String {
+fn to_yaml(value: &Value) -> String {
     // Folded text would hide which word of a long line changed.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     let text = serde_saphyr::to_string_with_options(value, options)
@@ -49,7 +49,7 @@ fn yaml(value: &Value) -> String {
     escape::lines(&text)
 }
 
-fn colored(diff: &str, look: &Look) -> String {
+fn colorize_diff(diff: &str, look: &TerminalOptions) -> String {
     if !look.color {
         return diff.to_owned();
     }
@@ -73,11 +73,11 @@ fn colored(diff: &str, look: &Look) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::present::{Look, samples};
+    use crate::present::{TerminalOptions, samples};
 
     #[test]
     fn each_object_is_a_file() {
-        insta::assert_snapshot!(super::unified(&samples::plan(), &Look::default()), @"
+        insta::assert_snapshot!(super::unified(&samples::plan(), &TerminalOptions::default()), @"
         --- live/prod/DynamoGraphDeployment/llama-3-70b.yaml
         +++ desired/prod/DynamoGraphDeployment/llama-3-70b.yaml
         @@ -1,4 +1,4 @@
@@ -100,6 +100,6 @@ mod tests {
 
     #[test]
     fn an_unchanged_plan_has_no_diff() {
-        assert_eq!(super::unified(&samples::unchanged(), &Look::default()), "");
+        assert_eq!(super::unified(&samples::unchanged(), &TerminalOptions::default()), "");
     }
 }

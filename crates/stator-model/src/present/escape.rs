@@ -5,11 +5,11 @@ use unicode_width::UnicodeWidthChar;
 /// Text for one line of a terminal: control characters, line ends, and the characters that reorder or hide text are
 /// written as escapes, so that no name in a repository can move the cursor or fake a line.
 pub fn line(text: &str) -> String {
-    if !text.chars().any(hidden) {
+    if !text.chars().any(is_hidden) {
         return text.to_owned();
     }
     text.chars().fold(String::with_capacity(text.len() + 16), |mut out, c| {
-        if hidden(c) {
+        if is_hidden(c) {
             out.extend(c.escape_default())
         } else {
             out.push(c)
@@ -27,7 +27,7 @@ pub fn lines(text: &str) -> String {
 
 /// Controls, bidirectional overrides (CVE-2021-42574, "Trojan Source"), line separators, and characters of no width
 /// that hide inside words.
-fn hidden(c: char) -> bool {
+fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
@@ -107,13 +107,13 @@ pub fn markup(text: &str) -> String {
 }
 
 /// How many columns text takes.
-pub fn width(text: &str) -> usize {
+pub fn display_width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
 /// Text cut to at most `columns` columns, with an ellipsis where something is missing.
-pub fn cut(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
+pub fn truncate(text: &str, columns: usize) -> String {
+    if display_width(text) <= columns {
         return text.to_owned();
     }
     let mut out = String::new();
@@ -167,12 +167,12 @@ mod tests {
         #[test]
         fn a_line_is_one_line_without_controls(text in any::<String>()) {
             let escaped = line(&text);
-            prop_assert!(!escaped.chars().any(hidden));
+            prop_assert!(!escaped.chars().any(is_hidden));
         }
 
         #[test]
         fn cut_text_fits(text in any::<String>(), columns in 0usize..40) {
-            prop_assert!(width(&cut(&line(&text), columns)) <= columns);
+            prop_assert!(display_width(&truncate(&line(&text), columns)) <= columns);
         }
 
         #[test]

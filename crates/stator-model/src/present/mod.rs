@@ -6,9 +6,9 @@
 pub mod diff;
 pub mod escape;
 pub mod findings;
+pub mod history;
 pub mod plan;
 pub mod preview;
-pub mod record;
 pub mod status;
 pub mod table;
 
@@ -19,7 +19,7 @@ use anstyle::{AnsiColor, Style};
 
 /// How terminal text looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct TerminalOptions {
     /// Whether to colour.
     pub color: bool,
     /// The terminal's width in columns; `None` when the output is no terminal, and nothing is cut.
@@ -58,7 +58,7 @@ impl Tone {
     }
 }
 
-impl Look {
+impl TerminalOptions {
     /// Text in the colour of its meaning, or as it is when colour is off.
     pub fn paint(&self, tone: Tone, text: &str) -> String {
         if !self.color || tone == Tone::Plain || text.is_empty() {
@@ -70,7 +70,7 @@ impl Look {
 }
 
 /// A number of things, in words: `1 model`, `2 models`.
-pub fn count(number: usize, one: &str, many: &str) -> String {
+pub fn pluralize(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 

@@ -1,10 +1,10 @@
 //! Plans that the tests of every face share.
 
-use crate::plan::{Action, Change, Cost, Disruption, FieldChange, GpuTotals, Hold, HoldKind, Plan, Step, Summary};
+use crate::plan::{Action, Change, Cost, Disruption, FieldChange, GpuTotals, Hold, HoldKind, Plan, PlanStep, Summary};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use stator_core::finding::{Finding, Location, Rule};
-use stator_core::object::{FieldPath, ObjectRef, Segment};
+use stator_core::object::{FieldPath, ObjectRef, PathSegment};
 use std::collections::BTreeMap;
 
 /// The rule of the sample's warning.
@@ -30,7 +30,7 @@ pub fn change(model: &str, kind: &str, name: &str, action: Action) -> Change {
         gpu_range: None,
         cost: None,
         reasons: Vec::new(),
-        step: Step::Nothing,
+        step: PlanStep::Nothing,
         inventory: None,
         health: None,
         before: None,
@@ -83,7 +83,7 @@ fn cost(before: f64, after: f64, unpriced: &[&str]) -> Cost {
 
 /// An update that rolls workers, a new adapter, a deletion that is held back, and an unchanged object.
 pub fn plan() -> Plan {
-    let decode = FieldPath::of(["spec", "components"]).join(Segment::Key(BTreeMap::from([(
+    let decode = FieldPath::from_fields(["spec", "components"]).join(PathSegment::Key(BTreeMap::from([(
         "name".to_owned(),
         stator_core::object::KeyValue::new(&json!("decode")),
     )])));
@@ -171,7 +171,7 @@ pub fn hostile_plan() -> impl Strategy<Value = Plan> {
         change.source = texts[3].clone();
         change.reasons = vec![texts[4].clone()];
         change.fields = vec![FieldChange {
-            path: FieldPath::of([texts[5].clone()]),
+            path: FieldPath::from_fields([texts[5].clone()]),
             old: json!(texts[6]),
             new: json!({texts[7].clone(): texts[8].clone()}),
             owner: texts[9].clone(),

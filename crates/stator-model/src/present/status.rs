@@ -1,22 +1,22 @@
 //! The status of models as tables and data.
 
 use super::plan::short_revision;
-use super::table::{Cell, Table};
-use super::{Look, Tone, escape};
-use crate::plan::{Drift, ModelStatus, SyncState};
+use super::table::{TableCell, TextTable};
+use super::{TerminalOptions, Tone, escape};
+use crate::plan::{FieldDrift, ModelStatus, SyncState};
 use serde::Serialize;
 use serde_json::Value;
 use stator_core::dynamo::health::Health;
 
 /// What `status -o json` prints.
 #[derive(Debug, Serialize)]
-pub struct Report<'a> {
+pub struct ModelStatusReport<'a> {
     /// The models, sorted by name.
     pub models: &'a [ModelStatus],
 }
 
 /// One line a model, and a line for each drifted field. `wide` adds namespace, kind and source.
-pub fn table(models: &[ModelStatus], wide: bool, now: jiff::Timestamp, look: &Look) -> String {
+pub fn status_table(models: &[ModelStatus], wide: bool, now: jiff::Timestamp, look: &TerminalOptions) -> String {
     if models.is_empty() {
         return "No models.\n".to_owned();
     }
@@ -25,30 +25,30 @@ pub fn table(models: &[ModelStatus], wide: bool, now: jiff::Timestamp, look: &Lo
         headings.extend(["NAMESPACE", "KIND", "SOURCE", "LAST SYNC"]);
     }
     headings.push("MESSAGE");
-    let mut table = Table::new(&headings);
+    let mut table = TextTable::new(&headings);
     for model in models {
         let mut row = vec![
-            Cell::plain(&model.name),
-            Cell::new(sync_tone(model.sync), model.sync.word()),
-            Cell::new(health_tone(model.health), model.health.word()),
-            Cell::plain(&gpus(model)),
-            Cell::plain(&short_revision(&model.revision)),
-            Cell::plain(&model.created.as_deref().map(|created| age(created, now)).unwrap_or_default()),
+            TableCell::plain(&model.name),
+            TableCell::new(sync_tone(model.sync), model.sync.as_str()),
+            TableCell::new(health_tone(model.health), model.health.as_str()),
+            TableCell::plain(&gpus_text(model)),
+            TableCell::plain(&short_revision(&model.revision)),
+            TableCell::plain(&model.created.as_deref().map(|created| format_age(created, now)).unwrap_or_default()),
         ];
         if wide {
             row.extend([
-                Cell::plain(&model.namespace),
-                Cell::plain(&model.kind),
-                Cell::plain(&model.source),
-                Cell::plain(&last_sync(model, now)),
+                TableCell::plain(&model.namespace),
+                TableCell::plain(&model.kind),
+                TableCell::plain(&model.source),
+                TableCell::plain(&last_sync_text(model, now)),
             ]);
         }
-        row.push(Cell::plain(&model.message));
+        row.push(TableCell::plain(&model.message));
         table.row(row);
     }
     let mut out = table.render(look);
     for model in models {
-        out.push_str(&drifts(model, look));
+        out.push_str(&drift_lines(model, look));
     }
     out
 }
@@ -62,51 +62,51 @@ pub fn names(models: &[ModelStatus]) -> String {
 }
 
 /// Everything of one model: its objects, their health, and what drifted.
-pub fn details(model: &ModelStatus, now: jiff::Timestamp, look: &Look) -> String {
+pub fn status_details(model: &ModelStatus, now: jiff::Timestamp, look: &TerminalOptions) -> String {
     let created =
-        model.created.as_deref().map(|created| format!("{} ago ({})", age(created, now), escape::line(created)));
+        model.created.as_deref().map(|created| format!("{} ago ({})", format_age(created, now), escape::line(created)));
     let mut out = String::new();
     for (name, value) in [
         ("Name", model.name.clone()),
         ("Namespace", model.namespace.clone()),
         ("Source", model.source.clone()),
         ("Revision", short_revision(&model.revision)),
-        ("Sync", model.sync.word().to_owned()),
-        ("Health", model.health.word().to_owned()),
-        ("GPUs", gpus(model)),
+        ("Sync", model.sync.as_str().to_owned()),
+        ("Health", model.health.as_str().to_owned()),
+        ("GPUs", gpus_text(model)),
         ("Created", created.unwrap_or_default()),
-        ("Last sync", last_sync(model, now)),
+        ("Last sync", last_sync_text(model, now)),
         ("Message", model.message.clone()),
     ] {
         let value = if value.is_empty() { "-".to_owned() } else { escape::line(&value) };
         out.push_str(&format!("{}{value}\n", look.paint(Tone::Strong, &format!("{:<11}", format!("{name}:")))));
     }
-    let mut table = Table::new(&["OBJECT", "ACTION", "HEALTH", "MESSAGE"]);
+    let mut table = TextTable::new(&["OBJECT", "ACTION", "HEALTH", "MESSAGE"]);
     for object in &model.objects {
         table.row([
-            Cell::plain(&object.object.to_string()),
-            Cell::plain(object.action.word()),
-            Cell::new(health_tone(object.health), object.health.word()),
-            Cell::plain(&object.message),
+            TableCell::plain(&object.object.to_string()),
+            TableCell::plain(object.action.as_str()),
+            TableCell::new(health_tone(object.health), object.health.as_str()),
+            TableCell::plain(&object.message),
         ]);
     }
     if !model.objects.is_empty() {
         out.push('\n');
         out.push_str(&table.render(look));
     }
-    out + &drifts(model, look)
+    out + &drift_lines(model, look)
 }
 
-fn drifts(model: &ModelStatus, look: &Look) -> String {
-    model.drift.iter().map(|drift| format!("{}: {}\n", look.paint(Tone::Caution, "drift"), drifted(drift))).collect()
+fn drift_lines(model: &ModelStatus, look: &TerminalOptions) -> String {
+    model.drift.iter().map(|drift| format!("{}: {}\n", look.paint(Tone::Caution, "drift"), drift_line(drift))).collect()
 }
 
-fn drifted(drift: &Drift) -> String {
+fn drift_line(drift: &FieldDrift) -> String {
     let object = escape::line(&drift.object);
     if drift.path.is_empty() {
         return format!("{object} is gone from the cluster");
     }
-    let say = |value: &Value| escape::line(&escape::cut(&value.to_string(), 80));
+    let say = |value: &Value| escape::line(&escape::truncate(&value.to_string(), 80));
     let owner =
         if drift.owner.is_empty() { String::new() } else { format!(" (owned by {})", escape::line(&drift.owner)) };
     let path = escape::line(&drift.path);
@@ -114,15 +114,15 @@ fn drifted(drift: &Drift) -> String {
 }
 
 /// `Succeeded 3d ago`.
-fn last_sync(model: &ModelStatus, now: jiff::Timestamp) -> String {
+fn last_sync_text(model: &ModelStatus, now: jiff::Timestamp) -> String {
     let Some(last) = &model.last_sync else { return String::new() };
-    match age(&last.time, now).as_str() {
+    match format_age(&last.time, now).as_str() {
         "" => last.result.clone(),
         age => format!("{} {age} ago", last.result),
     }
 }
 
-fn gpus(model: &ModelStatus) -> String {
+fn gpus_text(model: &ModelStatus) -> String {
     match (&model.gpu_sku, model.gpus) {
         (_, 0) => "0".to_owned(),
         (Some(sku), gpus) => format!("{gpus} {sku}"),
@@ -131,7 +131,7 @@ fn gpus(model: &ModelStatus) -> String {
 }
 
 /// How long ago, in its largest unit: `45s`, `12m`, `5h`, `3d`. Empty for what is no time.
-pub fn age(then: &str, now: jiff::Timestamp) -> String {
+pub fn format_age(then: &str, now: jiff::Timestamp) -> String {
     let Ok(then) = then.parse::<jiff::Timestamp>() else { return String::new() };
     let seconds = now.duration_since(then).as_secs().max(0);
     match seconds {
@@ -176,7 +176,7 @@ mod tests {
             gpu_sku: Some("h200_sxm".into()),
             kind: "DynamoGraphDeployment".into(),
             created: Some("2026-01-01T00:00:00Z".into()),
-            drift: vec![Drift {
+            drift: vec![FieldDrift {
                 object: "DynamoGraphDeployment prod/llama-3-70b".into(),
                 path: "spec.components[name=decode].replicas".into(),
                 want: json!(3),
@@ -199,18 +199,18 @@ mod tests {
 
     #[test]
     fn drift_is_named_below_the_table() {
-        insta::assert_snapshot!(table(&[llama()], false, now(), &Look::default()), @r"
+        insta::assert_snapshot!(status_table(&[llama()], false, now(), &TerminalOptions::default()), @r"
         NAME         SYNC       HEALTH       GPUS         REVISION  AGE  MESSAGE
         llama-3-70b  OutOfSync  Progressing  12 h200_sxm  3f2a91c   3d   decode has 2 of 3 replicas\u{1b}[2J
         drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git says 3, the cluster has 2 (owned by kubectl-edit)
         ");
-        insta::assert_snapshot!(table(&[llama()], true, now(), &Look::default()), @r"
+        insta::assert_snapshot!(status_table(&[llama()], true, now(), &TerminalOptions::default()), @r"
         NAME         SYNC       HEALTH       GPUS         REVISION  AGE  NAMESPACE  KIND                   SOURCE                         LAST SYNC          MESSAGE
         llama-3-70b  OutOfSync  Progressing  12 h200_sxm  3f2a91c   3d   prod       DynamoGraphDeployment  models/llama-3-70b/model.yaml  Succeeded 10m ago  decode has 2 of 3 replicas\u{1b}[2J
         drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git says 3, the cluster has 2 (owned by kubectl-edit)
         ");
         insta::assert_snapshot!(names(&[llama()]), @"model/prod/llama-3-70b");
-        insta::assert_snapshot!(details(&llama(), now(), &Look::default()), @r"
+        insta::assert_snapshot!(status_details(&llama(), now(), &TerminalOptions::default()), @r"
         Name:      llama-3-70b
         Namespace: prod
         Source:    models/llama-3-70b/model.yaml
@@ -230,7 +230,7 @@ mod tests {
         let ages: Vec<String> =
             ["2026-01-04T00:59:30Z", "2026-01-04T00:30:00Z", "2026-01-03T20:00:00Z", "2026-02-01T00:00:00Z", "soon"]
                 .iter()
-                .map(|then| age(then, now()))
+                .map(|then| format_age(then, now()))
                 .collect();
         assert_eq!(ages, ["30s", "30m", "5h", "0s", ""]);
     }

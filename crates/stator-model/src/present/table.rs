@@ -1,15 +1,15 @@
 //! Tables for a terminal: aligned by display width, cut only where there is a terminal to cut for.
 
-use super::{Look, Tone, escape};
+use super::{TerminalOptions, Tone, escape};
 
 /// A cell: what it says, and what that means.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct TableCell {
     text: String,
     tone: Tone,
 }
 
-impl Cell {
+impl TableCell {
     /// A cell in a tone. The text is made harmless here.
     pub fn new(tone: Tone, text: &str) -> Self {
         Self { text: if text.is_empty() { "-".to_owned() } else { escape::line(text) }, tone }
@@ -23,44 +23,45 @@ impl Cell {
 
 /// A table with a line of headings. The last column is the one that is cut.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct TextTable {
     headings: Vec<&'static str>,
-    rows: Vec<Vec<Cell>>,
+    rows: Vec<Vec<TableCell>>,
 }
 
-impl Table {
+impl TextTable {
     /// An empty table.
     pub fn new(headings: &[&'static str]) -> Self {
         Self { headings: headings.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row; cells beyond the headings are left out.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = TableCell>) {
         self.rows.push(cells.into_iter().take(self.headings.len()).collect());
     }
 
     /// The table as text, columns two spaces apart.
-    pub fn render(&self, look: &Look) -> String {
+    pub fn render(&self, look: &TerminalOptions) -> String {
         let mut widths: Vec<usize> = self.headings.iter().map(|heading| heading.len()).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(escape::width(&cell.text));
+                *width = (*width).max(escape::display_width(&cell.text));
             }
         }
-        let headings: Vec<Cell> = self.headings.iter().map(|heading| Cell::new(Tone::Strong, heading)).collect();
-        std::iter::once(&headings).chain(&self.rows).map(|row| line(row, &widths, look)).collect()
+        let headings: Vec<TableCell> =
+            self.headings.iter().map(|heading| TableCell::new(Tone::Strong, heading)).collect();
+        std::iter::once(&headings).chain(&self.rows).map(|row| format_row(row, &widths, look)).collect()
     }
 }
 
-fn line(row: &[Cell], widths: &[usize], look: &Look) -> String {
+fn format_row(row: &[TableCell], widths: &[usize], look: &TerminalOptions) -> String {
     let mut out = String::new();
     let mut used = 0;
     for (position, (cell, width)) in row.iter().zip(widths).enumerate() {
         let room = look.width.map_or(usize::MAX, |total| total.saturating_sub(used));
-        let text = escape::cut(&cell.text, room);
+        let text = escape::truncate(&cell.text, room);
         out.push_str(&look.paint(cell.tone, &text));
         if position + 1 < row.len() {
-            out.push_str(&" ".repeat((width - escape::width(&cell.text)).min(room) + 2));
+            out.push_str(&" ".repeat((width - escape::display_width(&cell.text)).min(room) + 2));
         }
         used += width + 2;
     }
@@ -73,16 +74,16 @@ fn line(row: &[Cell], widths: &[usize], look: &Look) -> String {
 mod tests {
     use super::*;
 
-    fn sample() -> Table {
-        let mut table = Table::new(&["NAME", "MESSAGE"]);
-        table.row([Cell::plain("llama"), Cell::plain("all is well with this one")]);
-        table.row([Cell::plain("模型"), Cell::plain("")]);
+    fn sample() -> TextTable {
+        let mut table = TextTable::new(&["NAME", "MESSAGE"]);
+        table.row([TableCell::plain("llama"), TableCell::plain("all is well with this one")]);
+        table.row([TableCell::plain("模型"), TableCell::plain("")]);
         table
     }
 
     #[test]
     fn columns_line_up_by_display_width() {
-        insta::assert_snapshot!(sample().render(&Look::default()), @r"
+        insta::assert_snapshot!(sample().render(&TerminalOptions::default()), @r"
         NAME   MESSAGE
         llama  all is well with this one
         模型   -
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn only_a_terminal_cuts() {
-        insta::assert_snapshot!(sample().render(&Look { width: Some(20), ..Look::default() }), @r"
+        insta::assert_snapshot!(sample().render(&TerminalOptions { width: Some(20), ..TerminalOptions::default() }), @r"
         NAME   MESSAGE
         llama  all is well …
         模型   -

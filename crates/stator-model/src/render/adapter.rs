@@ -1,15 +1,15 @@
 //! Adapters (DynamoModel): one object each, applied once the graph is Ready.
 
-use super::{Context, Draft, Stage, metadata};
+use super::{ApplyStage, ObjectDraft, RenderContext, object_metadata};
 use serde_json::Map;
 use stator_core::dynamo::kinds;
-use stator_core::dynamo::v1beta1::{AdapterSpec, ModelSource, to_value};
+use stator_core::dynamo::v1beta1::{AdapterSource, AdapterSpec, to_value};
 use std::collections::BTreeMap;
 
 /// The longest name of a DynamoModel: an RFC 1123 subdomain.
-const MAX_NAME: usize = 253;
+const MAX_ADAPTER_NAME_LENGTH: usize = 253;
 
-pub(super) fn drafts(context: &mut Context<'_>, drafts: &mut Vec<Draft>) {
+pub(super) fn add_drafts(context: &mut RenderContext<'_>, drafts: &mut Vec<ObjectDraft>) {
     let intent = context.intent;
     let model = &intent.model.spec;
     if !model.adapters.is_empty() && model.serving.is_none() {
@@ -26,7 +26,11 @@ pub(super) fn drafts(context: &mut Context<'_>, drafts: &mut Vec<Draft>) {
         let path = format!("spec.adapters[{index}]");
         let name = match &adapter.object_name {
             Some(name) => name.to_string(),
-            None => metadata::bounded_name(intent.model.metadata.name.as_str(), adapter.name.as_str(), MAX_NAME),
+            None => object_metadata::bounded_name(
+                intent.model.metadata.name.as_str(),
+                adapter.name.as_str(),
+                MAX_ADAPTER_NAME_LENGTH,
+            ),
         };
         if let Some(first) = seen.insert(name.clone(), index) {
             context.error(
@@ -42,14 +46,14 @@ pub(super) fn drafts(context: &mut Context<'_>, drafts: &mut Vec<Draft>) {
             // Workers carry the same in `modelRef.name`; Dynamo compares byte for byte.
             base_model_name: model.model.clone(),
             model_type: Some("lora".to_owned()),
-            source: Some(ModelSource { uri: adapter.source.to_string(), rest: Map::new() }),
+            source: Some(AdapterSource { uri: adapter.source.to_string(), rest: Map::new() }),
             rest: Map::new(),
         };
-        drafts.push(Draft {
+        drafts.push(ObjectDraft {
             kind: kinds::ADAPTER,
-            value: metadata::object(context, kinds::ADAPTER, &name, to_value(&spec), false),
+            value: object_metadata::new_object(context, kinds::ADAPTER, &name, to_value(&spec), false),
             path,
-            stage: Stage::Adapter,
+            stage: ApplyStage::Adapter,
             prune: true,
         });
     }

@@ -1,36 +1,36 @@
 //! One component of a graph: the frontend, a worker, or a further one.
 
-use super::engine::{self, Inputs, Role};
-use super::graph::{Graph, named};
+use super::engine::{self, WorkerInputs, WorkerRole};
+use super::graph::{GraphContext, empty_component};
 use super::hardware;
-use super::pod::{self, Container, Environment, PodTemplate};
-use super::{Context, planner, rules};
-use crate::intent::model::{self, ComponentType, Replica, RouterMode, Scaling, Secrets, Worker};
+use super::pod::{self, EnvVars, PodContainer, PodTemplate};
+use super::{RenderContext, planner, rules};
+use crate::intent::model::{self, ComponentType, ReplicaSize, RouterMode, Scaling, Secrets, Worker};
 use crate::intent::scalar::ComponentName;
 use serde_json::{Map, Value};
 use stator_core::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, env as names};
-use stator_core::dynamo::v1beta1::{Component, ModelRef, Multinode};
+use stator_core::dynamo::v1beta1::{ComponentSpec, ModelRef, MultinodeSpec};
 
 /// The rank that engines reserve room for when no adapter says more (upstream's LoRA example).
-const DEFAULT_RANK: u32 = 64;
+const DEFAULT_ADAPTER_RANK: u32 = 64;
 
 /// The frontend.
-pub(super) fn frontend(context: &mut Context<'_>, graph: &Graph<'_>) -> Component {
+pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphContext<'_>) -> ComponentSpec {
     let default = model::Frontend::default();
     let written = graph.serving.frontend.as_ref().unwrap_or(&default);
-    let mut env = Environment::default();
+    let mut env = EnvVars::default();
     if let Some(mode) = written.router {
-        env.set(names::ROUTER_MODE, router_mode(mode));
+        env.set(names::ROUTER_MODE, router_mode_name(mode));
         if mode == RouterMode::Kv
             && let Some(size) = graph.block_size()
         {
             env.set(names::KV_BLOCK_SIZE, size.to_string());
         }
     }
-    env.layer(&written.env);
+    env.add_layer(&written.env);
     let image = written.image.as_ref().map(ToString::to_string).or_else(|| engine_image(graph));
     require_image(context, "spec.serving.frontend", image.as_deref(), written.template.as_ref());
-    let mut pod = PodTemplate::of(Container {
+    let mut pod = PodTemplate::with_main_container(PodContainer {
         image,
         // Given arguments replace the operator's command line, whose program they need: `python3 -m dynamo.frontend`.
         command: match &written.command {
@@ -40,105 +40,109 @@ pub(super) fn frontend(context: &mut Context<'_>, graph: &Graph<'_>) -> Componen
         },
         args: written.args.clone(),
         working_dir: written.working_dir.clone(),
-        env: env.items(),
+        env: env.into_values(),
         env_from: pod::env_from(written.secrets.as_ref()),
         resources: pod::resources(written.resources.as_ref(), 0, ""),
-        ..Container::default()
+        ..PodContainer::default()
     });
     if let Some(cache) = graph.spec.cache.as_ref().filter(|_| graph.spec.model.starts_with('/')) {
         // The frontend reads the tokenizer from where the model is.
         pod.mount_cache(cache);
     }
-    pod.pull_with(written.secrets.as_ref().or(graph.spec.secrets.as_ref()));
-    pod.probe(written.probes.as_ref());
-    Component {
+    pod.set_image_pull_secrets(written.secrets.as_ref().or(graph.spec.secrets.as_ref()));
+    pod.set_probes(written.probes.as_ref());
+    ComponentSpec {
         replicas: Some(i64::from(written.replicas.unwrap_or(1))),
-        pod_template: Some(pod.finish(written.template.as_ref())),
-        ..named(written.name.as_ref().map_or("frontend", ComponentName::as_str), Some("frontend"))
+        pod_template: Some(pod.to_json_with(written.template.as_ref())),
+        ..empty_component(written.name.as_ref().map_or("frontend", ComponentName::as_str), Some("frontend"))
     }
 }
 
 /// A worker of `serving`.
-pub(super) fn worker(
-    context: &mut Context<'_>,
-    graph: &Graph<'_>,
+pub(super) fn render_worker(
+    context: &mut RenderContext<'_>,
+    graph: &GraphContext<'_>,
     name: &'static str,
-    role: Role,
+    role: WorkerRole,
     worker: &Worker,
-) -> Component {
+) -> ComponentSpec {
     let spec = graph.spec;
     let path = format!("spec.serving.{name}");
-    let shape = Replica::of_worker(worker, spec.engine, spec.hardware.as_ref());
+    let shape = ReplicaSize::for_worker(worker, spec.engine, spec.hardware.as_ref());
 
     let adapters = !spec.adapters.is_empty();
-    let inputs = Inputs {
+    let inputs = WorkerInputs {
         model: &spec.model,
         served_name: spec.served_name.as_deref(),
         worker,
         role,
         kv_events: graph.kv_events,
         adapter_rank: adapters.then(|| {
-            spec.adapters.iter().map(|adapter| adapter.max_rank.unwrap_or(DEFAULT_RANK)).max().unwrap_or(DEFAULT_RANK)
+            spec.adapters
+                .iter()
+                .map(|adapter| adapter.max_rank.unwrap_or(DEFAULT_ADAPTER_RANK))
+                .max()
+                .unwrap_or(DEFAULT_ADAPTER_RANK)
         }),
     };
     let (command, args) = command_line(context, graph, &path, &inputs);
-    let mut env = Environment::default();
-    env.cache(spec.cache.as_ref());
+    let mut env = EnvVars::default();
+    env.set_hf_home(spec.cache.as_ref());
     if adapters {
         for (name, value) in graph.table.adapter_env {
             env.set(name, *value);
         }
     }
-    env.layer(&spec.env);
-    env.layer(&worker.env);
+    env.add_layer(&spec.env);
+    env.add_layer(&worker.env);
 
     let image = worker.image.as_ref().map(ToString::to_string).or_else(|| engine_image(graph));
     require_image(context, &path, image.as_deref(), worker.template.as_ref());
     let gpu = spec.hardware.as_ref().and_then(|hardware| hardware.gpu);
     let secrets = worker.secrets.as_ref().or(spec.secrets.as_ref());
     let needed = graph.table.working_dir.filter(|_| worker.command.is_none()).map(str::to_owned);
-    let mut pod = PodTemplate::of(Container {
+    let mut pod = PodTemplate::with_main_container(PodContainer {
         image: image.clone(),
         command,
         args,
         working_dir: worker.working_dir.clone().or(needed),
-        env: env.items(),
+        env: env.into_values(),
         env_from: pod::env_from(secrets),
         resources: pod::resources(worker.resources.as_ref(), shape.gpus_per_pod(), hardware::gpu_resource(gpu)),
-        ..Container::default()
+        ..PodContainer::default()
     });
     if let Some(cache) = &spec.cache {
         pod.mount_cache(cache);
     }
-    if graph.picker {
-        pod.spec.containers.push(sidecar(secrets, image));
+    if graph.has_endpoint_picker {
+        pod.spec.containers.push(frontend_sidecar_container(secrets, image));
     }
-    pod.pull_with(secrets);
-    pod.probe(worker.probes.as_ref());
-    pod.place(spec.hardware.as_ref(), shape.gpus > 0);
-    pod.roll(worker.rollout.as_ref().or(spec.rollout.as_ref()));
+    pod.set_image_pull_secrets(secrets);
+    pod.set_probes(worker.probes.as_ref());
+    pod.set_node_placement(spec.hardware.as_ref(), shape.gpus > 0);
+    pod.set_rollout(worker.rollout.as_ref().or(spec.rollout.as_ref()));
 
-    Component {
-        replicas: Some(replicas(worker.replicas, worker.scaling)),
+    ComponentSpec {
+        replicas: Some(starting_replicas(worker.replicas, worker.scaling)),
         multinode: multinode(shape),
         shared_memory_size: worker.shared_memory.as_ref().map(|size| size.as_str().into()),
         model_ref: adapters.then(|| ModelRef { name: spec.model.clone(), ..ModelRef::default() }),
         scaling_adapter: worker.scaling.map(|_| Map::new()),
-        frontend_sidecar: graph.picker.then(|| SIDECAR_FRONTEND.to_owned()),
-        pod_template: Some(pod.finish(worker.template.as_ref())),
-        ..named(
+        frontend_sidecar: graph.has_endpoint_picker.then(|| SIDECAR_FRONTEND.to_owned()),
+        pod_template: Some(pod.to_json_with(worker.template.as_ref())),
+        ..empty_component(
             worker.name.as_ref().map_or(name, ComponentName::as_str),
-            Some(worker.component_type.map_or(graph.table.component_type(role), type_name)),
+            Some(worker.component_type.map_or(graph.table.component_type(role), component_type_name)),
         )
     }
 }
 
 /// The engine's command line, or the worker's own with the settings that it names filled in.
 fn command_line(
-    context: &mut Context<'_>,
-    graph: &Graph<'_>,
+    context: &mut RenderContext<'_>,
+    graph: &GraphContext<'_>,
     path: &str,
-    inputs: &Inputs<'_>,
+    inputs: &WorkerInputs<'_>,
 ) -> (Vec<String>, Vec<String>) {
     let worker = inputs.worker;
     let Some(command) = &worker.command else {
@@ -150,7 +154,7 @@ fn command_line(
                 "write the program under `command`, and its arguments under `args`",
             );
         }
-        for field in graph.table.ignored(inputs) {
+        for field in graph.table.unsupported_settings(inputs) {
             context.warning(
                 rules::SETTING_IGNORED,
                 &format!("{path}.{field}"),
@@ -158,7 +162,7 @@ fn command_line(
                 "remove it, or write the engine's own flag under `args`",
             );
         }
-        for (field, written, implied) in graph.table.misfits(inputs) {
+        for (field, written, implied) in graph.table.mismatched_switches(inputs) {
             context.warning(
                 rules::PARALLEL_SIZE,
                 &format!("{path}.{field}"),
@@ -169,10 +173,10 @@ fn command_line(
         return (["python3", "-m", graph.table.module].map(str::to_owned).to_vec(), graph.table.args(inputs));
     };
     let whole: Vec<&String> = command.iter().chain(&worker.args).collect();
-    for setting in engine::settings() {
+    for setting in engine::placeholder_settings() {
         let Some(field) = setting.worker_field() else { continue };
         // Parallel sizes say how many GPUs a replica has, even where the command line leaves them out.
-        if inputs.text(setting).is_some() && !inputs.names(setting, &whole) && !setting.counts_gpus() {
+        if inputs.setting_text(setting).is_some() && !inputs.names(setting, &whole) && !setting.counts_gpus() {
             context.warning(
                 rules::SETTING_IGNORED,
                 &format!("{path}.{field}"),
@@ -190,7 +194,8 @@ fn command_line(
         );
     }
     let mut unknown = Vec::new();
-    let mut filled = |list: &[String]| list.iter().map(|text| inputs.fill(text, &mut unknown)).collect::<Vec<_>>();
+    let mut filled =
+        |list: &[String]| list.iter().map(|text| inputs.fill_placeholders(text, &mut unknown)).collect::<Vec<_>>();
     let line = (filled(command), filled(&worker.args));
     unknown.sort_unstable();
     unknown.dedup();
@@ -206,23 +211,23 @@ fn command_line(
 }
 
 /// A further component of `components`.
-pub(super) fn further(
-    context: &mut Context<'_>,
-    graph: &Graph<'_>,
+pub(super) fn render_further_component(
+    context: &mut RenderContext<'_>,
+    graph: &GraphContext<'_>,
     name: &str,
     written: &model::Component,
-) -> Component {
+) -> ComponentSpec {
     let spec = graph.spec;
     let path = format!("spec.components.{name}");
-    let shape = Replica::of_component(written, spec.hardware.as_ref());
+    let shape = ReplicaSize::for_component(written, spec.hardware.as_ref());
 
     let mut command = written.command.clone();
     let mut args = Vec::new();
     let mut epp_config = None;
-    let mut env = Environment::default();
+    let mut env = EnvVars::default();
     match written.component_type {
         Some(ComponentType::Planner) => {
-            if let Some(config) = planner::config(graph, written) {
+            if let Some(config) = planner::render_config(graph, written) {
                 if command.is_empty() {
                     command = ["python3", "-m", "dynamo.planner"].map(str::to_owned).to_vec();
                 }
@@ -254,46 +259,46 @@ pub(super) fn further(
         }
     }
     args.extend(written.args.iter().cloned());
-    env.layer(&spec.env);
-    env.layer(&written.env);
+    env.add_layer(&spec.env);
+    env.add_layer(&written.env);
 
     let image = written.image.as_ref().map(ToString::to_string).or_else(|| component_image(graph, written));
     require_image(context, &path, image.as_deref(), written.template.as_ref());
     let gpu = spec.hardware.as_ref().and_then(|hardware| hardware.gpu);
     let of_model = || spec.secrets.as_ref().filter(|_| takes_secrets(written.component_type));
-    let mut pod = PodTemplate::of(Container {
+    let mut pod = PodTemplate::with_main_container(PodContainer {
         image,
         command,
         args,
         working_dir: written.working_dir.clone(),
-        env: env.items(),
+        env: env.into_values(),
         env_from: pod::env_from(written.secrets.as_ref().or_else(of_model)),
         resources: pod::resources(written.resources.as_ref(), shape.gpus_per_pod(), hardware::gpu_resource(gpu)),
-        ..Container::default()
+        ..PodContainer::default()
     });
-    pod.pull_with(written.secrets.as_ref().or(spec.secrets.as_ref()));
-    pod.probe(written.probes.as_ref());
-    pod.place(spec.hardware.as_ref().filter(|_| shape.gpus > 0), shape.gpus > 0);
-    pod.roll(written.rollout.as_ref());
+    pod.set_image_pull_secrets(written.secrets.as_ref().or(spec.secrets.as_ref()));
+    pod.set_probes(written.probes.as_ref());
+    pod.set_node_placement(spec.hardware.as_ref().filter(|_| shape.gpus > 0), shape.gpus > 0);
+    pod.set_rollout(written.rollout.as_ref());
 
-    Component {
-        replicas: Some(replicas(written.replicas, written.scaling)),
+    ComponentSpec {
+        replicas: Some(starting_replicas(written.replicas, written.scaling)),
         multinode: multinode(shape),
         shared_memory_size: written.shared_memory.as_ref().map(|size| size.as_str().into()),
         scaling_adapter: written.scaling.map(|_| Map::new()),
         epp_config,
-        pod_template: Some(pod.finish(written.template.as_ref())),
-        ..named(name, written.component_type.map(type_name))
+        pod_template: Some(pod.to_json_with(written.template.as_ref())),
+        ..empty_component(name, written.component_type.map(component_type_name))
     }
 }
 
 /// The operator starts one pod a node.
-fn multinode(replica: Replica) -> Option<Multinode> {
-    (replica.nodes > 1).then(|| Multinode { node_count: i64::from(replica.nodes) })
+fn multinode(replica: ReplicaSize) -> Option<MultinodeSpec> {
+    (replica.nodes > 1).then(|| MultinodeSpec { node_count: i64::from(replica.nodes) })
 }
 
 /// How many replicas, or, with `scaling`, how many to start with.
-fn replicas(written: Option<u32>, scaling: Option<Scaling>) -> i64 {
+fn starting_replicas(written: Option<u32>, scaling: Option<Scaling>) -> i64 {
     let start = match scaling {
         Some(Scaling::Bounds(bounds)) => written.unwrap_or(bounds.min).clamp(bounds.min, bounds.max.max(bounds.min)),
         Some(Scaling::External(_)) | None => written.unwrap_or(1),
@@ -302,13 +307,13 @@ fn replicas(written: Option<u32>, scaling: Option<Scaling>) -> i64 {
 }
 
 /// The frontend that an endpoint picker finds beside each worker (upstream's `gaie` examples).
-fn sidecar(secrets: Option<&Secrets>, image: Option<String>) -> Container {
-    Container {
+fn frontend_sidecar_container(secrets: Option<&Secrets>, image: Option<String>) -> PodContainer {
+    PodContainer {
         name: SIDECAR_FRONTEND,
         image,
         args: ["-m", "dynamo.frontend", "--router-mode", "direct"].map(str::to_owned).to_vec(),
         env_from: pod::env_from(secrets),
-        ..Container::default()
+        ..PodContainer::default()
     }
 }
 
@@ -321,15 +326,16 @@ fn takes_secrets(component_type: Option<ComponentType>) -> bool {
 }
 
 /// The image of workers and frontend: the intent's own, else NVIDIA's for the engine.
-fn engine_image(graph: &Graph<'_>) -> Option<String> {
+fn engine_image(graph: &GraphContext<'_>) -> Option<String> {
     let known = graph.spec.runtime.as_ref().filter(|_| !graph.table.image.is_empty());
-    let runtime = || known.map(|version| registry::image(graph.table.image, version.as_str()));
+    let runtime = || known.map(|version| registry::image_reference(graph.table.image, version.as_str()));
     graph.spec.image.as_ref().map(ToString::to_string).or_else(runtime)
 }
 
 /// The image of a further component: a planner and an endpoint picker have their own.
-fn component_image(graph: &Graph<'_>, component: &model::Component) -> Option<String> {
-    let of_runtime = |name| graph.spec.runtime.as_ref().map(|version| registry::image(name, version.as_str()));
+fn component_image(graph: &GraphContext<'_>, component: &model::Component) -> Option<String> {
+    let of_runtime =
+        |name| graph.spec.runtime.as_ref().map(|version| registry::image_reference(name, version.as_str()));
     match component.component_type {
         Some(ComponentType::Planner) => of_runtime(PLANNER_IMAGE),
         Some(ComponentType::Epp) => of_runtime(EPP_IMAGE),
@@ -338,8 +344,13 @@ fn component_image(graph: &Graph<'_>, component: &model::Component) -> Option<St
     }
 }
 
-fn require_image(context: &mut Context<'_>, path: &str, image: Option<&str>, template: Option<&Map<String, Value>>) {
-    if image.is_none() && !template.is_some_and(model::names_image) {
+fn require_image(
+    context: &mut RenderContext<'_>,
+    path: &str,
+    image: Option<&str>,
+    template: Option<&Map<String, Value>>,
+) {
+    if image.is_none() && !template.is_some_and(model::template_has_image) {
         let help = if context.intent.model.spec.image.is_some() {
             "give the component its own `image`: that of the model is the engine's"
         } else {
@@ -354,7 +365,7 @@ fn require_image(context: &mut Context<'_>, path: &str, image: Option<&str>, tem
     }
 }
 
-pub(super) fn router_mode(mode: RouterMode) -> &'static str {
+pub(super) fn router_mode_name(mode: RouterMode) -> &'static str {
     match mode {
         RouterMode::RoundRobin => "round-robin",
         RouterMode::Random => "random",
@@ -366,7 +377,7 @@ pub(super) fn router_mode(mode: RouterMode) -> &'static str {
     }
 }
 
-fn type_name(component_type: ComponentType) -> &'static str {
+fn component_type_name(component_type: ComponentType) -> &'static str {
     match component_type {
         ComponentType::Frontend => "frontend",
         ComponentType::Worker => "worker",

@@ -1,6 +1,6 @@
-//! Desired objects as text: YAML documents that every reader reads alike, or a JSON `List`.
+//! Desired objects as text: YAML documents that every reader reads alike, or a JSON `ManifestList`.
 
-use crate::intent::format::{FormatError, format};
+use crate::intent::format::{FormatError, format_document};
 use crate::intent::lock::ModelLock;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -38,14 +38,14 @@ const LOCK_HEADER: &str = "\
 ///
 /// # Errors
 /// When the graph holds text that YAML cannot carry unharmed.
-pub fn lock(lock: &ModelLock) -> Result<String, EmitError> {
+pub fn lock_yaml(lock: &ModelLock) -> Result<String, EmitError> {
     let model = lock.metadata.name.to_string();
     let unreadable = |reason: String| EmitError::Yaml { object: format!("the lock of {model}"), reason };
     let value = serde_json::to_value(lock).map_err(|error| unreadable(error.to_string()))?;
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    let text = serde_saphyr::to_string_with_options(&Ordered(&value), options)
+    let text = serde_saphyr::to_string_with_options(&ReadingOrder(&value), options)
         .map_err(|error| unreadable(error.to_string()))?;
-    format(&format!("{LOCK_HEADER}{text}")).map_err(|cause| EmitError::Lock { model, cause })
+    format_document(&format!("{LOCK_HEADER}{text}")).map_err(|cause| EmitError::Lock { model, cause })
 }
 
 /// YAML documents in the order given, each after a `---`.
@@ -56,20 +56,20 @@ pub fn yaml_documents(objects: &[&Object]) -> Result<String, EmitError> {
     let mut text = String::new();
     for object in objects {
         text.push_str("---\n");
-        text.push_str(&yaml(object)?);
+        text.push_str(&object_yaml(object)?);
     }
     Ok(text)
 }
 
 /// One object as a YAML document without a leading `---`.
-pub fn yaml(object: &Object) -> Result<String, EmitError> {
+pub fn object_yaml(object: &Object) -> Result<String, EmitError> {
     // Folded scalars hide how long a line of arguments is, and a folded JSON text no longer reads as JSON.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    serde_saphyr::to_string_with_options(&Ordered(object.value()), options)
+    serde_saphyr::to_string_with_options(&ReadingOrder(object.value()), options)
         .map_err(|reason| EmitError::Yaml { object: object.reference().to_string(), reason: reason.to_string() })
 }
 
-/// A Kubernetes `List` of the objects, indented, with a newline at the end.
+/// A Kubernetes `ManifestList` of the objects, indented, with a newline at the end.
 ///
 /// # Errors
 /// None that a value of JSON could cause; the serializer's own are passed on.
@@ -77,37 +77,37 @@ pub fn json_list(objects: &[&Object]) -> Result<String, serde_json::Error> {
     /// Its fields in the order of their names, as in every other JSON of stator's.
     #[derive(serde::Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct List<'a> {
+    struct ManifestList<'a> {
         api_version: &'static str,
         items: &'a [&'a Object],
         kind: &'static str,
     }
-    let mut text = serde_json::to_string_pretty(&List { api_version: "v1", items: objects, kind: "List" })?;
+    let mut text = serde_json::to_string_pretty(&ManifestList { api_version: "v1", items: objects, kind: "List" })?;
     text.push('\n');
     Ok(text)
 }
 
 /// Fields that come first wherever they stand, in this order; the others follow by name. So a manifest reads from what
 /// a thing is to what it has.
-const FIRST: [&str; 10] =
+const LEADING_FIELDS: [&str; 10] =
     ["apiVersion", "kind", "metadata", "name", "namespace", "type", "image", "command", "args", "replicas"];
 
 /// A value that is written in reading order.
-struct Ordered<'a>(&'a Value);
+struct ReadingOrder<'a>(&'a Value);
 
-impl Serialize for Ordered<'_> {
+impl Serialize for ReadingOrder<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Value::Object(fields) => {
                 let mut map = serializer.serialize_map(Some(fields.len()))?;
-                let first = FIRST.iter().filter_map(|name| fields.get_key_value(*name));
-                let others = fields.iter().filter(|(name, _)| !FIRST.contains(&name.as_str()));
+                let first = LEADING_FIELDS.iter().filter_map(|name| fields.get_key_value(*name));
+                let others = fields.iter().filter(|(name, _)| !LEADING_FIELDS.contains(&name.as_str()));
                 for (name, value) in first.chain(others) {
-                    map.serialize_entry(name, &Ordered(value))?;
+                    map.serialize_entry(name, &ReadingOrder(value))?;
                 }
                 map.end()
             }
-            Value::Array(items) => serializer.collect_seq(items.iter().map(Ordered)),
+            Value::Array(items) => serializer.collect_seq(items.iter().map(ReadingOrder)),
             scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
                 scalar.serialize(serializer)
             }

@@ -4,30 +4,30 @@
 //! `frontend`, or an endpoint picker takes the requests and no frontend is written.
 
 use super::component;
-use super::engine::{self, Role, Table};
+use super::engine::{self, EngineTable, WorkerRole};
 use super::rules;
-use super::{Context, planner};
+use super::{RenderContext, planner};
 use crate::intent::model::{BackendFramework, ComponentType, ModelSpec, Serving, Worker};
-use stator_core::dynamo::v1beta1::{Component, GraphSpec, Restart};
+use stator_core::dynamo::v1beta1::{ComponentSpec, GraphSpec, RestartSpec};
 
 /// What the components of one graph need to know of each other.
-pub(super) struct Graph<'a> {
+pub(super) struct GraphContext<'a> {
     pub(super) spec: &'a ModelSpec,
     pub(super) serving: &'a Serving,
-    pub(super) table: &'static Table,
+    pub(super) table: &'static EngineTable,
     /// An endpoint picker is among the components.
-    pub(super) picker: bool,
+    pub(super) has_endpoint_picker: bool,
     /// Somebody follows the workers' KV events.
     pub(super) kv_events: bool,
 }
 
-impl<'a> Graph<'a> {
+impl<'a> GraphContext<'a> {
     /// The workers with their names and roles, in the order they are rendered.
-    pub(super) fn workers(&self) -> Vec<(&'static str, Role, &'a Worker)> {
+    pub(super) fn workers(&self) -> Vec<(&'static str, WorkerRole, &'a Worker)> {
         [
-            ("worker", Role::Aggregated, self.serving.worker.as_ref()),
-            ("prefill", Role::Prefill, self.serving.prefill.as_ref()),
-            ("decode", Role::Decode, self.serving.decode.as_ref()),
+            ("worker", WorkerRole::Aggregated, self.serving.worker.as_ref()),
+            ("prefill", WorkerRole::Prefill, self.serving.prefill.as_ref()),
+            ("decode", WorkerRole::Decode, self.serving.decode.as_ref()),
         ]
         .into_iter()
         .filter_map(|(name, role, worker)| worker.map(|worker| (name, role, worker)))
@@ -36,12 +36,15 @@ impl<'a> Graph<'a> {
 
     /// The block size that a router must use: that of the workers whose events it follows.
     pub(super) fn block_size(&self) -> Option<u32> {
-        self.workers().iter().find(|(_, role, _)| *role != Role::Decode).and_then(|(_, _, worker)| worker.block_size)
+        self.workers()
+            .iter()
+            .find(|(_, role, _)| *role != WorkerRole::Decode)
+            .and_then(|(_, _, worker)| worker.block_size)
     }
 }
 
 /// Renders `spec` of the graph, and judges what only makes sense between components.
-pub(super) fn spec(context: &mut Context<'_>, serving: &Serving) -> GraphSpec {
+pub(super) fn render_spec(context: &mut RenderContext<'_>, serving: &Serving) -> GraphSpec {
     let model = &context.intent.model.spec;
     let Some(table) = engine::table(model.engine) else {
         context.error(
@@ -56,34 +59,35 @@ pub(super) fn spec(context: &mut Context<'_>, serving: &Serving) -> GraphSpec {
     let picker = has_type(ComponentType::Epp);
     let kv_router =
         serving.frontend.as_ref().and_then(|frontend| frontend.router) == Some(crate::intent::model::RouterMode::Kv);
-    let graph = Graph { spec: model, serving, table, picker, kv_events: picker || kv_router };
+    let graph =
+        GraphContext { spec: model, serving, table, has_endpoint_picker: picker, kv_events: picker || kv_router };
 
     let mut components = Vec::with_capacity(3 + model.components.len());
     let workers = graph.workers();
     let headless = serving.headless.unwrap_or(false);
     let implied = !workers.is_empty() && !picker && !has_type(ComponentType::Frontend) && !headless;
     if serving.frontend.is_some() || implied {
-        components.push(component::frontend(context, &graph));
+        components.push(component::render_frontend(context, &graph));
     }
     for (name, role, worker) in workers {
-        components.push(component::worker(context, &graph, name, role, worker));
+        components.push(component::render_worker(context, &graph, name, role, worker));
     }
     for (name, further) in &model.components {
-        components.push(component::further(context, &graph, name.as_str(), further));
+        components.push(component::render_further_component(context, &graph, name.as_str(), further));
     }
     let declared = model.backend_framework != Some(BackendFramework::Detected);
-    block_sizes_agree(context, &graph);
-    planner::check(context, &graph);
+    check_block_sizes(context, &graph);
+    planner::check_worker_scaling(context, &graph);
     GraphSpec {
         backend_framework: table.framework.filter(|_| declared).map(str::to_owned),
         components,
-        restart: model.restart.as_ref().map(|id| Restart { id: id.clone(), ..Restart::default() }),
+        restart: model.restart.as_ref().map(|id| RestartSpec { id: id.clone(), ..RestartSpec::default() }),
         ..GraphSpec::default()
     }
 }
 
 /// Prefill and decode hand KV blocks over, so their sizes must be one.
-fn block_sizes_agree(context: &mut Context<'_>, graph: &Graph<'_>) {
+fn check_block_sizes(context: &mut RenderContext<'_>, graph: &GraphContext<'_>) {
     let (Some(prefill), Some(decode)) = (&graph.serving.prefill, &graph.serving.decode) else { return };
     if let (Some(first), Some(second)) = (prefill.block_size, decode.block_size)
         && first != second
@@ -98,6 +102,10 @@ fn block_sizes_agree(context: &mut Context<'_>, graph: &Graph<'_>) {
 }
 
 /// An empty component of a name and type.
-pub(super) fn named(name: &str, component_type: Option<&str>) -> Component {
-    Component { name: name.to_owned(), component_type: component_type.map(str::to_owned), ..Component::default() }
+pub(super) fn empty_component(name: &str, component_type: Option<&str>) -> ComponentSpec {
+    ComponentSpec {
+        name: name.to_owned(),
+        component_type: component_type.map(str::to_owned),
+        ..ComponentSpec::default()
+    }
 }

@@ -73,7 +73,7 @@ mod tests {
                     "metadata": {"name": "a", "namespace": "b"},
                     "spec": {"components": [{"name": "worker", "podTemplate": pod}]},
                 });
-                let used = gpus::of(&Object::from_value(graph).unwrap());
+                let used = gpus::gpu_use(&Object::from_value(graph).unwrap());
                 assert_eq!(used.sku.as_deref(), Some(sku.name()), "{product}");
             }
         }

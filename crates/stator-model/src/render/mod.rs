@@ -1,23 +1,23 @@
 //! `Model` → desired objects. Pure and deterministic to the byte; v1beta1 only.
 
 mod adapter;
-mod cache;
+mod admission_check;
+mod cache_claim;
 mod component;
+mod dgd_overrides;
 pub mod emit;
 pub mod engine;
-mod generated;
 mod graph;
 pub mod hardware;
-mod judge;
-mod locked;
-pub mod merge;
-mod metadata;
+mod locked_graph;
+mod object_metadata;
 mod overrides;
 mod planner;
 mod pod;
-pub mod profiled;
+pub mod profiling_result;
 mod request;
 pub mod rules;
+pub mod strategic_merge;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -36,7 +36,7 @@ use std::collections::BTreeMap;
 /// When an object is applied; pruning goes the other way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stage {
+pub enum ApplyStage {
     /// Volumes first: pods wait for them.
     Cache,
     /// The graph or the request.
@@ -47,23 +47,23 @@ pub enum Stage {
 
 /// One rendered object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Desired {
+pub struct RenderedObject {
     /// The object, with labels, namespace, and without anything that a cluster fills in.
     pub object: Object,
     /// When it is applied.
-    pub stage: Stage,
+    pub stage: ApplyStage,
     /// False for objects that are kept when the model goes (weights).
     pub prune: bool,
     /// How many replicas to start with, by component, where a scaling adapter or a planner decides later. They are not
     /// in `object`: a new graph is seeded with them under a second field manager, which then lets go.
     pub initial_replicas: BTreeMap<String, u64>,
     /// Between how many replicas they may decide, by component, where the intent gives bounds.
-    pub bounds: BTreeMap<String, (u64, u64)>,
+    pub replica_bounds: BTreeMap<String, (u64, u64)>,
 }
 
-impl Desired {
+impl RenderedObject {
     /// The object as it is first created: with the initial replicas put in.
-    pub fn seeded(&self) -> Object {
+    pub fn with_initial_replicas(&self) -> Object {
         let mut value = self.object.value().clone();
         let components = value.pointer_mut("/spec/components").and_then(Value::as_array_mut);
         for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -78,13 +78,13 @@ impl Desired {
 
 /// What one model renders to.
 #[derive(Clone, Debug)]
-pub struct Rendered {
+pub struct RenderedModel {
     /// The model's name.
     pub model: String,
     /// Path of its `model.yaml` from the root.
     pub source: String,
     /// Its objects in apply order. Empty when there is an error.
-    pub objects: Vec<Desired>,
+    pub objects: Vec<RenderedObject>,
     /// Errors (nothing may be applied) and warnings.
     pub findings: Vec<Finding>,
     /// Managers that may be overruled (`spec.takeOver`).
@@ -95,7 +95,7 @@ pub struct Rendered {
 
 /// Where a model is rendered to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct RenderTarget {
     /// The repository's name, for the label `stator.dev/repository`.
     pub repository: String,
     /// The environment's name, for the label `stator.dev/environment`.
@@ -107,13 +107,13 @@ pub struct Target {
 }
 
 /// What rendering one model carries along: the intent, where it goes, what was found on the way.
-pub(crate) struct Context<'a> {
+pub(crate) struct RenderContext<'a> {
     pub(crate) intent: &'a Intent,
-    pub(crate) target: &'a Target,
+    pub(crate) target: &'a RenderTarget,
     findings: Vec<Finding>,
 }
 
-impl Context<'_> {
+impl RenderContext<'_> {
     fn error(&mut self, rule: Rule, path: &str, message: impl Into<String>, help: impl Into<String>) {
         self.findings.push(Finding::error(rule, self.intent.origins.locate(path), message, help));
     }
@@ -124,8 +124,8 @@ impl Context<'_> {
 }
 
 /// Renders one model. With an error among the findings there are no objects: half a model is never applied.
-pub fn render(intent: &Intent, target: &Target) -> Rendered {
-    let mut rendered = attempt(intent, target);
+pub fn render(intent: &Intent, target: &RenderTarget) -> RenderedModel {
+    let mut rendered = render_unchecked(intent, target);
     if rendered.findings.iter().any(Finding::is_error) {
         rendered.objects.clear();
     }
@@ -133,13 +133,13 @@ pub fn render(intent: &Intent, target: &Target) -> Rendered {
 }
 
 /// Renders one model as far as it goes, whatever the findings say: to see what it lacks, never to apply it.
-pub fn attempt(intent: &Intent, target: &Target) -> Rendered {
-    let mut context = Context { intent, target, findings: Vec::new() };
-    let mut objects = objects(&mut context);
+pub fn render_unchecked(intent: &Intent, target: &RenderTarget) -> RenderedModel {
+    let mut context = RenderContext { intent, target, findings: Vec::new() };
+    let mut objects = render_objects(&mut context);
     objects.sort_by_key(|desired| desired.stage);
     let mut findings = context.findings;
-    finding::sort(&mut findings);
-    Rendered {
+    finding::sort_and_dedup(&mut findings);
+    RenderedModel {
         model: intent.model.metadata.name.to_string(),
         source: intent.source.clone(),
         objects,
@@ -152,7 +152,7 @@ pub fn attempt(intent: &Intent, target: &Target) -> Rendered {
 
 /// The request of a model by target, whether its result is locked or not. `None` for a model that has none, or whose
 /// request has errors, which [`render`] reports.
-pub fn request(intent: &Intent, target: &Target) -> Option<Object> {
+pub fn request(intent: &Intent, target: &RenderTarget) -> Option<Object> {
     intent.model.spec.sla.as_ref()?;
     let unlocked = Intent { lock: None, ..intent.clone() };
     let objects = render(&unlocked, target).objects;
@@ -160,15 +160,15 @@ pub fn request(intent: &Intent, target: &Target) -> Option<Object> {
 }
 
 /// Renders many models on all cores, in the order given.
-pub fn render_all(intents: &[Intent], target: &Target) -> Vec<Rendered> {
+pub fn render_all(intents: &[Intent], target: &RenderTarget) -> Vec<RenderedModel> {
     intents.par_iter().map(|intent| render(intent, target)).collect()
 }
 
-fn objects(context: &mut Context<'_>) -> Vec<Desired> {
+fn render_objects(context: &mut RenderContext<'_>) -> Vec<RenderedObject> {
     let intent = context.intent;
     let model = &intent.model.spec;
     let mut drafts = Vec::with_capacity(2 + model.adapters.len());
-    if let Some(claim) = cache::draft(context) {
+    if let Some(claim) = cache_claim::draft_claim(context) {
         drafts.push(claim);
     }
     match (&model.serving, &model.sla) {
@@ -179,11 +179,11 @@ fn objects(context: &mut Context<'_>) -> Vec<Desired> {
             "keep one of them",
         ),
         (None, Some(sla)) => drafts.push(match &intent.lock {
-            Some(lock) => locked::draft(context, lock),
-            None => request::draft(context, sla),
+            Some(lock) => locked_graph::draft_graph(context, lock),
+            None => request::draft_request(context, sla),
         }),
         (Some(serving), None) => {
-            let spec = graph::spec(context, serving);
+            let spec = graph::render_spec(context, serving);
             drafts.push(graph_draft(context, spec));
         }
         (None, None) => context.error(
@@ -193,44 +193,44 @@ fn objects(context: &mut Context<'_>) -> Vec<Desired> {
             "add `serving: {worker: {}}`, or targets under `sla`",
         ),
     }
-    adapter::drafts(context, &mut drafts);
-    overrides::apply(context, &mut drafts);
-    drafts.into_iter().filter_map(|draft| finish(context, draft)).collect()
+    adapter::add_drafts(context, &mut drafts);
+    overrides::apply_overrides(context, &mut drafts);
+    drafts.into_iter().filter_map(|draft| finish_object(context, draft)).collect()
 }
 
-/// An object on its way: overrides and checks come before it is [`Desired`].
+/// An object on its way: overrides and checks come before it is [`RenderedObject`].
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct ObjectDraft {
     /// Which kind.
-    pub(crate) kind: kinds::Kind,
+    pub(crate) kind: kinds::ObjectKind,
     /// The whole object.
     pub(crate) value: Map<String, Value>,
     /// Where in the intent it comes from, for findings.
     pub(crate) path: String,
-    stage: Stage,
+    stage: ApplyStage,
     prune: bool,
 }
 
-fn graph_draft(context: &Context<'_>, spec: GraphSpec) -> Draft {
+fn graph_draft(context: &RenderContext<'_>, spec: GraphSpec) -> ObjectDraft {
     let name = context.intent.model.metadata.name.as_str();
-    Draft {
+    ObjectDraft {
         kind: kinds::GRAPH,
-        value: metadata::object(context, kinds::GRAPH, name, to_value(&spec), true),
+        value: object_metadata::new_object(context, kinds::GRAPH, name, to_value(&spec), true),
         path: "spec".to_owned(),
-        stage: Stage::Graph,
+        stage: ApplyStage::Graph,
         prune: true,
     }
 }
 
 /// Judges a draft as Dynamo's admission would, and takes out the replicas that are somebody else's.
-fn finish(context: &mut Context<'_>, draft: Draft) -> Option<Desired> {
-    let Draft { kind, mut value, path, stage, prune } = draft;
-    let initial_replicas = if kind == kinds::GRAPH { take_replicas(&mut value) } else { BTreeMap::new() };
+fn finish_object(context: &mut RenderContext<'_>, draft: ObjectDraft) -> Option<RenderedObject> {
+    let ObjectDraft { kind, mut value, path, stage, prune } = draft;
+    let initial_replicas = if kind == kinds::GRAPH { take_delegated_replicas(&mut value) } else { BTreeMap::new() };
     match Object::from_value(Value::Object(value)) {
         Ok(object) => {
-            judge::judge(context, &object, &path);
-            let bounds = if kind == kinds::GRAPH { bounds(context, &object) } else { BTreeMap::new() };
-            Some(Desired { object, stage, prune, initial_replicas, bounds })
+            admission_check::check_admission(context, &object, &path);
+            let bounds = if kind == kinds::GRAPH { scaling_bounds(context, &object) } else { BTreeMap::new() };
+            Some(RenderedObject { object, stage, prune, initial_replicas, replica_bounds: bounds })
         }
         Err(reason) => {
             context.error(
@@ -245,7 +245,7 @@ fn finish(context: &mut Context<'_>, draft: Draft) -> Option<Desired> {
 }
 
 /// The bounds of `scaling`, of the components that the graph really has.
-fn bounds(context: &Context<'_>, graph: &Object) -> BTreeMap<String, (u64, u64)> {
+fn scaling_bounds(context: &RenderContext<'_>, graph: &Object) -> BTreeMap<String, (u64, u64)> {
     let Some(serving) = &context.intent.model.spec.serving else { return BTreeMap::new() };
     let workers = [("worker", &serving.worker), ("prefill", &serving.prefill), ("decode", &serving.decode)];
     let further = context.intent.model.spec.components.iter().map(|(name, own)| (name.as_str(), own.scaling));
@@ -265,7 +265,7 @@ fn bounds(context: &Context<'_>, graph: &Object) -> BTreeMap<String, (u64, u64)>
 }
 
 /// Removes `replicas` of every component that a scaling adapter or a planner scales, and returns them.
-fn take_replicas(value: &mut Map<String, Value>) -> BTreeMap<String, u64> {
+fn take_delegated_replicas(value: &mut Map<String, Value>) -> BTreeMap<String, u64> {
     let mut taken = BTreeMap::new();
     let Some(spec) = value.get_mut("spec") else { return taken };
     // Most graphs have neither an adapter nor a planner: they need not be read again.
@@ -277,8 +277,8 @@ fn take_replicas(value: &mut Map<String, Value>) -> BTreeMap<String, u64> {
         return taken;
     }
     // An override may have made a spec that cannot be read; admission's findings say so.
-    let Ok(read) = GraphSpec::read(spec) else { return taken };
-    let delegated = read.delegated();
+    let Ok(read) = GraphSpec::from_value(spec) else { return taken };
+    let delegated = read.delegated_components();
     if delegated.is_empty() {
         return taken;
     }

@@ -1,20 +1,20 @@
 //! `spec.overrides`: maps merged over rendered objects, at the very end. They may change anything but what identifies
 //! an object and stator's labels.
 
-use super::{Context, Draft, merge};
-use crate::intent::model::{OverrideKind, STATOR_LABELS, identifies};
+use super::{ObjectDraft, RenderContext, strategic_merge};
+use crate::intent::model::{OverrideKind, STATOR_LABELS, is_identity_path};
 use crate::intent::scalar::RemovedPath;
 use serde_json::Value;
-use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::FieldPath;
 
-pub(super) fn apply(context: &mut Context<'_>, drafts: &mut [Draft]) {
+pub(super) fn apply_overrides(context: &mut RenderContext<'_>, drafts: &mut [ObjectDraft]) {
     let intent = context.intent;
     for (index, change) in intent.model.spec.overrides.iter().enumerate() {
         let path = format!("spec.overrides[{index}]");
-        let kind = kind_of(change.target.kind);
+        let kind = target_kind(change.target.kind);
         for forbidden in ["/apiVersion", "/kind", "/status", "/metadata/name", "/metadata/namespace"] {
-            if pointer(&change.merge, forbidden).is_some() {
+            if lookup_pointer(&change.merge, forbidden).is_some() {
                 let field = forbidden[1..].replace('/', ".");
                 context.error(
                     crate::intent::rules::MODEL_OVERRIDE,
@@ -24,7 +24,7 @@ pub(super) fn apply(context: &mut Context<'_>, drafts: &mut [Draft]) {
                 );
             }
         }
-        if let Some(labels) = pointer(&change.merge, "/metadata/labels").and_then(Value::as_object)
+        if let Some(labels) = lookup_pointer(&change.merge, "/metadata/labels").and_then(Value::as_object)
             && let Some(label) = STATOR_LABELS.into_iter().find(|label| labels.contains_key(*label))
         {
             context.error(
@@ -39,8 +39,8 @@ pub(super) fn apply(context: &mut Context<'_>, drafts: &mut [Draft]) {
             let name = draft.value.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
             if change.target.name.as_deref().is_none_or(|wanted| Some(wanted) == name) {
                 hit = true;
-                remove(context, draft, &change.remove, &path);
-                merge::maps(&mut draft.value, Some(&change.merge));
+                remove_fields(context, draft, &change.remove, &path);
+                strategic_merge::merge_maps(&mut draft.value, Some(&change.merge));
             }
         }
         // A model by target has its graph while it is locked, and its request while it is not.
@@ -67,11 +67,11 @@ pub(super) fn apply(context: &mut Context<'_>, drafts: &mut [Draft]) {
 
 /// Removes fields. One that is not there is told: a mistyped path would otherwise keep what was to go. Paths that are none,
 /// or that no override may remove, are told where the intent is read.
-fn remove(context: &mut Context<'_>, draft: &mut Draft, paths: &[RemovedPath], origin: &str) {
+fn remove_fields(context: &mut RenderContext<'_>, draft: &mut ObjectDraft, paths: &[RemovedPath], origin: &str) {
     let mut value = Value::Object(std::mem::take(&mut draft.value));
     for (index, text) in paths.iter().enumerate() {
         let Ok(path) = text.as_str().parse::<FieldPath>() else { continue };
-        if !identifies(&path) && !path.remove_from(&mut value) {
+        if !is_identity_path(&path) && !path.remove_from(&mut value) {
             context.warning(
                 crate::intent::rules::MODEL_OVERRIDE,
                 &format!("{origin}.remove[{index}]"),
@@ -85,13 +85,13 @@ fn remove(context: &mut Context<'_>, draft: &mut Draft, paths: &[RemovedPath], o
     }
 }
 
-fn pointer<'a>(map: &'a serde_json::Map<String, Value>, path: &str) -> Option<&'a Value> {
+fn lookup_pointer<'a>(map: &'a serde_json::Map<String, Value>, path: &str) -> Option<&'a Value> {
     let mut steps = path.split('/').skip(1);
     let first = map.get(steps.next()?)?;
     steps.try_fold(first, |value, step| value.get(step))
 }
 
-pub(super) fn kind_of(kind: OverrideKind) -> Kind {
+pub(super) fn target_kind(kind: OverrideKind) -> ObjectKind {
     match kind {
         OverrideKind::DynamoGraphDeployment => kinds::GRAPH,
         OverrideKind::DynamoGraphDeploymentRequest => kinds::REQUEST,

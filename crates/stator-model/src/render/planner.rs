@@ -1,8 +1,8 @@
 //! The planner's settings: what the intent leaves out and the graph already says.
 
-use super::graph::Graph;
-use super::{Context, rules};
-use crate::intent::model::{Component, ComponentType, Replica, Scaling, ScalingBounds, Worker};
+use super::graph::GraphContext;
+use super::{RenderContext, rules};
+use crate::intent::model::{Component, ComponentType, ReplicaSize, Scaling, ScalingBounds, Worker};
 use serde_json::{Map, Value};
 
 /// The planner's `--config`, as JSON with sorted keys; none for a component that brings its own command line.
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 /// Defaults that the user's own `config` overrides: `environment: kubernetes`, `backend`, `mode: agg` for aggregated
 /// serving (the planner's own default is disaggregated), and the bounds of `scaling` as `min_endpoint` and
 /// `max_gpu_budget` (`components/src/dynamo/planner/config`).
-pub(super) fn config(graph: &Graph<'_>, planner: &Component) -> Option<String> {
+pub(super) fn render_config(graph: &GraphContext<'_>, planner: &Component) -> Option<String> {
     let own_command_line = !planner.command.is_empty() || !planner.args.is_empty();
     if planner.config.is_none() && own_command_line {
         return None;
@@ -24,7 +24,7 @@ pub(super) fn config(graph: &Graph<'_>, planner: &Component) -> Option<String> {
     let bounded: Vec<(&Worker, ScalingBounds)> = graph
         .workers()
         .into_iter()
-        .filter_map(|(_, _, worker)| bounds(worker).map(|bounds| (worker, bounds)))
+        .filter_map(|(_, _, worker)| worker_bounds(worker).map(|bounds| (worker, bounds)))
         .collect();
     if let Some(min) = bounded.iter().map(|(_, bounds)| bounds.min).min() {
         config.insert("min_endpoint".to_owned(), min.into());
@@ -34,18 +34,18 @@ pub(super) fn config(graph: &Graph<'_>, planner: &Component) -> Option<String> {
             .iter()
             .map(|(worker, bounds)| {
                 u64::from(bounds.max)
-                    * u64::from(Replica::of_worker(worker, graph.spec.engine, graph.spec.hardware.as_ref()).gpus)
+                    * u64::from(ReplicaSize::for_worker(worker, graph.spec.engine, graph.spec.hardware.as_ref()).gpus)
             })
             .fold(0, u64::saturating_add);
         if most > 0 {
             config.insert("max_gpu_budget".to_owned(), most.into());
         }
     }
-    super::merge::maps(&mut config, planner.config.as_ref());
+    super::strategic_merge::merge_maps(&mut config, planner.config.as_ref());
     Some(Value::Object(config).to_string())
 }
 
-fn bounds(worker: &Worker) -> Option<ScalingBounds> {
+fn worker_bounds(worker: &Worker) -> Option<ScalingBounds> {
     match worker.scaling {
         Some(Scaling::Bounds(bounds)) => Some(bounds),
         Some(Scaling::External(_)) | None => None,
@@ -53,10 +53,10 @@ fn bounds(worker: &Worker) -> Option<ScalingBounds> {
 }
 
 /// A worker that a planner scales should say so: later releases of the planner only scale through an adapter.
-pub(super) fn check(context: &mut Context<'_>, graph: &Graph<'_>) {
+pub(super) fn check_worker_scaling(context: &mut RenderContext<'_>, graph: &GraphContext<'_>) {
     let planned = graph.spec.components.values().any(|component| {
         component.component_type == Some(ComponentType::Planner)
-            && config(graph, component).is_some_and(|text| text.contains(r#""environment":"kubernetes""#))
+            && render_config(graph, component).is_some_and(|text| text.contains(r#""environment":"kubernetes""#))
     });
     if !planned {
         return;

@@ -37,7 +37,7 @@ impl PodMetadata {
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodSpec {
-    pub(super) containers: Vec<Container>,
+    pub(super) containers: Vec<PodContainer>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) volumes: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -52,7 +52,7 @@ pub(super) struct PodSpec {
 
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Container {
+pub(super) struct PodContainer {
     pub(super) name: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) image: Option<String>,
@@ -80,16 +80,16 @@ pub(super) struct Container {
 
 impl PodTemplate {
     /// A pod of one container, `main`.
-    pub(super) fn of(container: Container) -> Self {
-        let main = Container { name: MAIN_CONTAINER, ..container };
+    pub(super) fn with_main_container(container: PodContainer) -> Self {
+        let main = PodContainer { name: MAIN_CONTAINER, ..container };
         Self { spec: PodSpec { containers: vec![main], ..PodSpec::default() }, ..Self::default() }
     }
 
     /// As JSON, with the intent's own template merged last.
-    pub(super) fn finish(&self, template: Option<&Map<String, Value>>) -> Value {
+    pub(super) fn to_json_with(&self, template: Option<&Map<String, Value>>) -> Value {
         let mut value = to_value(self);
         if let Value::Object(map) = &mut value {
-            super::merge::maps(map, template);
+            super::strategic_merge::merge_maps(map, template);
         }
         value
     }
@@ -105,7 +105,7 @@ impl PodTemplate {
     }
 
     /// Probes of `main`.
-    pub(super) fn probe(&mut self, probes: Option<&Probes>) {
+    pub(super) fn set_probes(&mut self, probes: Option<&Probes>) {
         if let (Some(probes), Some(main)) = (probes, self.spec.containers.first_mut()) {
             main.startup_probe.clone_from(&probes.startup);
             main.liveness_probe.clone_from(&probes.liveness);
@@ -114,13 +114,13 @@ impl PodTemplate {
     }
 
     /// Names the secrets that images are pulled with.
-    pub(super) fn pull_with(&mut self, secrets: Option<&Secrets>) {
+    pub(super) fn set_image_pull_secrets(&mut self, secrets: Option<&Secrets>) {
         let names = secrets.map(|secrets| secrets.image_pull.as_slice()).unwrap_or_default();
         self.spec.image_pull_secrets = names.iter().map(|name| json!({"name": name.as_str()})).collect();
     }
 
     /// Picks nodes: by the labels that the intent names, else, for pods with GPUs, by the product label of the SKU.
-    pub(super) fn place(&mut self, hardware: Option<&Hardware>, has_gpus: bool) {
+    pub(super) fn set_node_placement(&mut self, hardware: Option<&Hardware>, has_gpus: bool) {
         let Some(hardware) = hardware else { return };
         self.spec.tolerations = hardware.tolerations.iter().cloned().map(Value::Object).collect();
         if let Some(selector) = &hardware.node_selector {
@@ -145,7 +145,7 @@ impl PodTemplate {
     }
 
     /// Says how pods are replaced, by the annotations that the operator reads from the pod template.
-    pub(super) fn roll(&mut self, rollout: Option<&Rollout>) {
+    pub(super) fn set_rollout(&mut self, rollout: Option<&Rollout>) {
         let Some(rollout) = rollout else { return };
         let annotations = &mut self.metadata.annotations;
         match rollout.strategy {
@@ -167,14 +167,14 @@ impl PodTemplate {
 /// Environment variables, later layers over earlier ones, sorted by name. Rendered into `main.env`, which is keyed by
 /// name, and never into `spec.env`, which one manager owns whole.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Environment(BTreeMap<String, Value>);
+pub(super) struct EnvVars(BTreeMap<String, Value>);
 
-impl Environment {
+impl EnvVars {
     pub(super) fn set(&mut self, name: &str, value: impl Into<String>) {
         self.0.insert(name.to_owned(), json!({"name": name, "value": value.into()}));
     }
 
-    pub(super) fn layer(&mut self, values: &BTreeMap<EnvName, EnvValue>) {
+    pub(super) fn add_layer(&mut self, values: &BTreeMap<EnvName, EnvValue>) {
         for (name, value) in values {
             let name = name.as_str();
             let item = match value {
@@ -192,13 +192,13 @@ impl Environment {
     }
 
     /// Points Hugging Face libraries at the cache.
-    pub(super) fn cache(&mut self, cache: Option<&Cache>) {
+    pub(super) fn set_hf_home(&mut self, cache: Option<&Cache>) {
         if let Some(cache) = cache.filter(|cache| cache.hf_home.unwrap_or(true)) {
             self.set(names::HF_HOME, cache.mount_path.as_deref().unwrap_or(CACHE_MOUNT));
         }
     }
 
-    pub(super) fn items(self) -> Vec<Value> {
+    pub(super) fn into_values(self) -> Vec<Value> {
         self.0.into_values().collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The request (DGDR): a model described by targets. It is one-shot: Dynamo ignores edits once it has ended, so its
 //! name ends in a hash of its spec, and another spec is another request.
 
-use super::{Context, Draft, Stage, generated, metadata, rules};
+use super::{ApplyStage, ObjectDraft, RenderContext, dgd_overrides, object_metadata, rules};
 use crate::intent::model::{Engine, ModelSpec, Optimize, OverrideKind, Search, Secrets, Sla};
 use crate::intent::scalar::Millis;
 use serde_json::{Value, json};
@@ -11,16 +11,16 @@ use stator_core::dynamo::v1beta1::{RequestSpec, to_value};
 use std::collections::BTreeMap;
 
 /// The longest name of a request: the operator's job is `profile-<name>`, and a job's name has at most 63 characters.
-const MAX_NAME: usize = 55;
+const MAX_REQUEST_NAME_LENGTH: usize = 55;
 
-pub(super) fn draft(context: &mut Context<'_>, sla: &Sla) -> Draft {
+pub(super) fn draft_request(context: &mut RenderContext<'_>, sla: &Sla) -> ObjectDraft {
     let intent = context.intent;
     let model = &intent.model.spec;
-    not_with_sla(context, model, false);
+    warn_graph_fields_with_sla(context, model, false);
     let spec = to_value(&RequestSpec {
         model: model.model.clone(),
-        backend: Some(backend(context, model.engine).to_owned()),
-        image: image(model),
+        backend: Some(backend_name(context, model.engine).to_owned()),
+        image: profiler_image(model),
         auto_apply: Some(sla.auto_apply.unwrap_or(false)),
         search_strategy: sla.search.map(|search| {
             match search {
@@ -29,12 +29,12 @@ pub(super) fn draft(context: &mut Context<'_>, sla: &Sla) -> Draft {
             }
             .to_owned()
         }),
-        hardware: hardware_of(model),
-        workload: workload(sla),
-        sla: targets(sla),
-        model_cache: model_cache(model),
-        features: features(sla),
-        overrides: overrides(context, sla),
+        hardware: hardware_fields(model),
+        workload: workload_fields(sla),
+        sla: target_fields(sla),
+        model_cache: model_cache_fields(model),
+        features: feature_fields(sla),
+        overrides: override_fields(context, sla),
         ..RequestSpec::default()
     });
     let mut identity = spec.to_string();
@@ -48,19 +48,19 @@ pub(super) fn draft(context: &mut Context<'_>, sla: &Sla) -> Draft {
             identity.push_str(&Value::Object(change.merge.clone()).to_string());
         }
     }
-    let hash = metadata::short_hash(identity.as_bytes());
-    let name = metadata::bounded_name(intent.model.metadata.name.as_str(), &hash, MAX_NAME);
-    Draft {
+    let hash = object_metadata::short_hash(identity.as_bytes());
+    let name = object_metadata::bounded_name(intent.model.metadata.name.as_str(), &hash, MAX_REQUEST_NAME_LENGTH);
+    ObjectDraft {
         kind: kinds::REQUEST,
-        value: metadata::object(context, kinds::REQUEST, &name, spec, true),
+        value: object_metadata::new_object(context, kinds::REQUEST, &name, spec, true),
         path: "spec.sla".to_owned(),
-        stage: Stage::Graph,
+        stage: ApplyStage::Graph,
         prune: true,
     }
 }
 
 /// Fields that say how a graph runs have no place in a request; silence would lose them.
-pub(super) fn not_with_sla(context: &mut Context<'_>, model: &ModelSpec, locked: bool) {
+pub(super) fn warn_graph_fields_with_sla(context: &mut RenderContext<'_>, model: &ModelSpec, locked: bool) {
     let written = [
         ("components", !model.components.is_empty()),
         ("restart", model.restart.is_some() && !locked),
@@ -80,7 +80,7 @@ pub(super) fn not_with_sla(context: &mut Context<'_>, model: &ModelSpec, locked:
     }
 }
 
-fn backend(context: &mut Context<'_>, engine: Engine) -> &'static str {
+fn backend_name(context: &mut RenderContext<'_>, engine: Engine) -> &'static str {
     match engine {
         Engine::Vllm => "vllm",
         Engine::Sglang => "sglang",
@@ -104,19 +104,19 @@ fn backend(context: &mut Context<'_>, engine: Engine) -> &'static str {
 }
 
 /// The profiler's image; without one, Dynamo's webhook fills in its own.
-fn image(model: &ModelSpec) -> Option<String> {
-    let runtime = || model.runtime.as_ref().map(|version| registry::image(PLANNER_IMAGE, version.as_str()));
+fn profiler_image(model: &ModelSpec) -> Option<String> {
+    let runtime = || model.runtime.as_ref().map(|version| registry::image_reference(PLANNER_IMAGE, version.as_str()));
     model.image.as_ref().map(ToString::to_string).or_else(runtime)
 }
 
 /// Collects the entries that have a value.
-fn fields<const N: usize>(entries: [(&str, Option<Value>); N]) -> BTreeMap<String, Value> {
+fn present_fields<const N: usize>(entries: [(&str, Option<Value>); N]) -> BTreeMap<String, Value> {
     entries.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))).collect()
 }
 
-fn hardware_of(model: &ModelSpec) -> BTreeMap<String, Value> {
+fn hardware_fields(model: &ModelSpec) -> BTreeMap<String, Value> {
     let Some(hardware) = &model.hardware else { return BTreeMap::new() };
-    fields([
+    present_fields([
         ("gpuSku", hardware.gpu.map(|sku| sku.name().into())),
         ("numGpusPerNode", hardware.gpus_per_node.map(Value::from)),
         ("totalGpus", hardware.total_gpus.map(Value::from)),
@@ -126,9 +126,9 @@ fn hardware_of(model: &ModelSpec) -> BTreeMap<String, Value> {
     ])
 }
 
-fn workload(sla: &Sla) -> BTreeMap<String, Value> {
+fn workload_fields(sla: &Sla) -> BTreeMap<String, Value> {
     let Some(workload) = &sla.workload else { return BTreeMap::new() };
-    fields([
+    present_fields([
         ("isl", workload.isl.map(Value::from)),
         ("osl", workload.osl.map(Value::from)),
         ("concurrency", workload.concurrency.map(Value::from)),
@@ -137,9 +137,9 @@ fn workload(sla: &Sla) -> BTreeMap<String, Value> {
 }
 
 /// Targets are in milliseconds in Dynamo.
-fn targets(sla: &Sla) -> BTreeMap<String, Value> {
+fn target_fields(sla: &Sla) -> BTreeMap<String, Value> {
     let millis = |duration: Option<Millis>| duration.map(|Millis(count)| Value::from(count));
-    fields([
+    present_fields([
         ("ttft", millis(sla.ttft)),
         ("itl", millis(sla.itl)),
         ("e2eLatency", millis(sla.e2e)),
@@ -156,25 +156,28 @@ fn targets(sla: &Sla) -> BTreeMap<String, Value> {
     ])
 }
 
-fn model_cache(model: &ModelSpec) -> BTreeMap<String, Value> {
+fn model_cache_fields(model: &ModelSpec) -> BTreeMap<String, Value> {
     let Some(cache) = &model.cache else { return BTreeMap::new() };
-    fields([
+    present_fields([
         ("pvcName", Some(cache.claim.as_str().into())),
         ("pvcModelPath", cache.model_path.as_deref().map(Value::from)),
         ("pvcMountPath", cache.mount_path.as_deref().map(Value::from)),
     ])
 }
 
-fn features(sla: &Sla) -> BTreeMap<String, Value> {
-    fields([
+fn feature_fields(sla: &Sla) -> BTreeMap<String, Value> {
+    present_fields([
         ("planner", sla.planner.clone().map(Value::Object)),
         ("mocker", sla.mocker.map(|enabled| json!({"enabled": enabled}))),
     ])
 }
 
-fn overrides(context: &mut Context<'_>, sla: &Sla) -> BTreeMap<String, Value> {
+fn override_fields(context: &mut RenderContext<'_>, sla: &Sla) -> BTreeMap<String, Value> {
     let secrets = context.intent.model.spec.secrets.as_ref();
-    fields([("dgd", generated::overrides(context, sla)), ("profilingJob", secrets.and_then(profiling_job))])
+    present_fields([
+        ("dgd", dgd_overrides::render_overrides(context, sla)),
+        ("profilingJob", secrets.and_then(profiling_job)),
+    ])
 }
 
 /// Secrets reach the profiler through its job's pod. The container's name is the operator's own, so that the override

@@ -3,7 +3,7 @@
 use crate::cluster::place::{Place, on_every_cluster};
 use crate::cluster::scenario::{apply, live, try_apply, with};
 use serde_json::json;
-use stator_cluster::cluster::{Cluster, ClusterError, Deleted, Preconditions};
+use stator_cluster::cluster::{Cluster, ClusterError, DeleteOutcome, Preconditions};
 use stator_core::object::Object;
 
 on_every_cluster! {
@@ -20,8 +20,8 @@ async fn a_recreated_object_survives_a_stale_delete(place: &impl Place) {
     let cluster = place.cluster();
     let first = apply(cluster, place.graph("llama", 1)).await.object;
     let reference = first.reference();
-    assert_eq!(cluster.delete(&reference, &only(&first)).await.unwrap(), Deleted::Gone);
-    assert_eq!(cluster.delete(&reference, &only(&first)).await.unwrap(), Deleted::Absent);
+    assert_eq!(cluster.delete(&reference, &only(&first)).await.unwrap(), DeleteOutcome::Gone);
+    assert_eq!(cluster.delete(&reference, &only(&first)).await.unwrap(), DeleteOutcome::Absent);
     let second = apply(cluster, place.graph("llama", 1)).await.object;
     assert_ne!(second.uid(), first.uid());
     let error = cluster.delete(&reference, &only(&first)).await.unwrap_err();
@@ -40,21 +40,22 @@ async fn an_object_written_since_survives_a_stale_delete(place: &impl Place) {
     assert!(matches!(error, ClusterError::Precondition { .. }), "{error}");
     let now = live(cluster, &first).await.unwrap();
     let fresh = Preconditions { resource_version: now.resource_version().map(str::to_owned), ..only(&now) };
-    assert_eq!(cluster.delete(&first.reference(), &fresh).await.unwrap(), Deleted::Gone);
+    assert_eq!(cluster.delete(&first.reference(), &fresh).await.unwrap(), DeleteOutcome::Gone);
 }
 
 async fn an_object_with_a_finalizer_waits_for_it(place: &impl Place) {
     let cluster = place.cluster();
     let held = with(place.graph("llama", 1), |value| value["metadata"]["finalizers"] = json!(["example.com/hold"]));
     let first = apply(cluster, held).await.object;
-    let Deleted::Pending(pending) = cluster.delete(&first.reference(), &Preconditions::default()).await.unwrap() else {
+    let DeleteOutcome::Pending(pending) = cluster.delete(&first.reference(), &Preconditions::default()).await.unwrap()
+    else {
         panic!("it did not wait");
     };
     assert!(pending.is_deleting());
     assert_eq!(pending.generation(), Some(2), "a delete that waits raises the generation");
     assert_eq!(pending.value()["metadata"]["deletionGracePeriodSeconds"], json!(0));
     let again = cluster.delete(&first.reference(), &Preconditions::default()).await.unwrap();
-    assert_eq!(again, Deleted::Pending(pending), "a second delete changes nothing");
+    assert_eq!(again, DeleteOutcome::Pending(pending), "a second delete changes nothing");
     let another = with(place.graph("llama", 1), |value| {
         value["metadata"]["finalizers"] = json!(["example.com/hold", "example.com/more"]);
     });

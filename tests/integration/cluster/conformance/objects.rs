@@ -23,7 +23,7 @@ async fn a_created_object_gets_what_only_the_cluster_gives(place: &impl Place) {
     assert_eq!(applied.outcome, ApplyOutcome::Created);
     assert_eq!(applied.object.generation(), Some(1));
     assert!(applied.object.uid().is_some_and(|uid| uid.len() == 36));
-    assert!(applied.object.text("/metadata/creationTimestamp").is_some_and(|time| time.ends_with('Z')));
+    assert!(applied.object.str_at("/metadata/creationTimestamp").is_some_and(|time| time.ends_with('Z')));
     assert!(applied.object.resource_version().is_some());
     assert_eq!(live(cluster, &applied.object).await, Some(applied.object));
 }

@@ -1,7 +1,7 @@
 //! What a step came to, without what no two clusters share: uids, times, resource versions and the object's name.
 
 use serde_json::{Map, Value, json};
-use stator_cluster::cluster::{Applied, ApplyOutcome, ClusterError, Deleted};
+use stator_cluster::cluster::{ApplyOutcome, ApplyResponse, ClusterError, DeleteOutcome};
 use stator_core::object::Object;
 use std::collections::BTreeSet;
 
@@ -122,9 +122,9 @@ fn plain(value: Value) -> Value {
     }
 }
 
-pub fn applied(result: Result<Applied, ClusterError>, manager: &str, status: bool) -> Answer {
+pub fn applied(result: Result<ApplyResponse, ClusterError>, manager: &str, status: bool) -> Answer {
     match result {
-        Ok(Applied { object, outcome }) => {
+        Ok(ApplyResponse { object, outcome }) => {
             let shown = Shown::of(&object);
             let own = format!("{manager} Apply {} ", if status { "status" } else { "" });
             // An apply that leaves its manager without a field cannot be told from somebody else's write.
@@ -135,11 +135,11 @@ pub fn applied(result: Result<Applied, ClusterError>, manager: &str, status: boo
     }
 }
 
-pub fn deleted(result: Result<Deleted, ClusterError>) -> Answer {
+pub fn deleted(result: Result<DeleteOutcome, ClusterError>) -> Answer {
     match result {
-        Ok(Deleted::Gone) => Answer::Gone,
-        Ok(Deleted::Pending(_)) => Answer::Pending,
-        Ok(Deleted::Absent) => Answer::Absent,
+        Ok(DeleteOutcome::Gone) => Answer::Gone,
+        Ok(DeleteOutcome::Pending(_)) => Answer::Pending,
+        Ok(DeleteOutcome::Absent) => Answer::Absent,
         Err(error) => refused(&error),
     }
 }

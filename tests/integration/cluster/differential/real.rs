@@ -4,14 +4,14 @@ use super::compare::{Answer, Shown, without_items};
 use super::sides::Side;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use serde_json::Value;
-use stator_cluster::cluster::kube::{Kube, Options};
+use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 
 use crate::testbed::ControlPlane;
 
 pub struct Real {
-    kube: Kube,
+    kube: KubeCluster,
     client: kube::Client,
     pub namespace: String,
 }
@@ -19,9 +19,9 @@ pub struct Real {
 impl Real {
     /// The control plane of this test process, in a namespace of one test.
     pub async fn of(plane: &ControlPlane, namespace: &str) -> Self {
-        let options = Options { kubeconfig: Some(plane.kubeconfig()), ..Options::default() };
+        let options = ConnectOptions { kubeconfig: Some(plane.kubeconfig()), ..ConnectOptions::default() };
         Self {
-            kube: Kube::connect(options).await.unwrap(),
+            kube: KubeCluster::connect(options).await.unwrap(),
             client: plane.admin().await,
             namespace: plane.namespace(namespace).await,
         }
@@ -29,11 +29,11 @@ impl Real {
 }
 
 impl Side for Real {
-    type Cluster = Kube;
+    type Cluster = KubeCluster;
 
     const PROTECTS_CLAIMS: bool = true;
 
-    fn cluster(&self) -> &Kube {
+    fn cluster(&self) -> &KubeCluster {
         &self.kube
     }
 

@@ -3,9 +3,9 @@
 use super::compare::{self, Answer, Seen, Shown};
 use super::steps::{Meant, Sequence, Step, Subject, Which};
 use serde_json::{Value, json};
-use stator_cluster::cluster::embedded::{Embedded, Options, Part};
+use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions, ObjectPart};
 use stator_cluster::cluster::{ApplyOutcome, ApplyRequest, Cluster, Preconditions};
-use stator_core::dynamo::kinds::{CLAIM, Kind};
+use stator_core::dynamo::kinds::{CLAIM, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
 use std::future::Future;
 use std::time::Duration;
@@ -30,28 +30,28 @@ pub trait Side {
 }
 
 pub struct Folder {
-    cluster: Embedded,
+    cluster: EmbeddedCluster,
     _dir: tempfile::TempDir,
 }
 
 impl Folder {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { cluster: Embedded::open(dir.path(), Options::default()).unwrap(), _dir: dir }
+        Self { cluster: EmbeddedCluster::open(dir.path(), EmbeddedOptions::default()).unwrap(), _dir: dir }
     }
 }
 
 impl Side for Folder {
-    type Cluster = Embedded;
+    type Cluster = EmbeddedCluster;
 
     const PROTECTS_CLAIMS: bool = false;
 
-    fn cluster(&self) -> &Embedded {
+    fn cluster(&self) -> &EmbeddedCluster {
         &self.cluster
     }
 
     async fn merge(&self, object: &ObjectRef, manager: &'static str, patch: &Value, status: bool) -> Answer {
-        let part = if status { Part::Status } else { Part::Main };
+        let part = if status { ObjectPart::Status } else { ObjectPart::Main };
         let patch = patch.clone();
         match self.cluster.update(object, part, manager, move |value| merge_patch(value, &patch)).await {
             Ok(Some(done)) => Answer::Merged(Box::new(Shown::of(&done.object))),
@@ -154,7 +154,13 @@ async fn settled<S: Side>(side: &S, reference: &ObjectRef) -> Option<Object> {
     panic!("{reference} does not come to rest");
 }
 
-async fn take(side: &impl Side, kind: &Kind, reference: &ObjectRef, live: Option<&Object>, step: &Step) -> Answer {
+async fn take(
+    side: &impl Side,
+    kind: &ObjectKind,
+    reference: &ObjectRef,
+    live: Option<&Object>,
+    step: &Step,
+) -> Answer {
     match step {
         Step::Apply { manager, config, force, dry_run, status, meant } => {
             let mut value = config.clone();

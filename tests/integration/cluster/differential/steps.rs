@@ -1,7 +1,7 @@
 //! What is done to an object: the steps of a sequence, and how they read when a sequence fails.
 
 use serde_json::{Map, Value};
-use stator_core::dynamo::kinds::{CLAIM, GRAPH, Kind, RECORD, REQUEST};
+use stator_core::dynamo::kinds::{CLAIM, GRAPH, ObjectKind, RECORD, REQUEST};
 use std::fmt;
 
 /// What a sequence is about.
@@ -14,7 +14,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    pub fn kind(self) -> &'static Kind {
+    pub fn kind(self) -> &'static ObjectKind {
         match self {
             Self::Graph => &GRAPH,
             Self::Claim => &CLAIM,

@@ -3,7 +3,7 @@
 use super::words::{Shop, labelled};
 use crate::cluster::place::{Place, on_every_cluster};
 use serde_json::json;
-use stator_cluster::cluster::{Cluster as _, Deleted, Preconditions};
+use stator_cluster::cluster::{Cluster as _, DeleteOutcome, Preconditions};
 use stator_core::dynamo::kinds::{GRAPH, RECORD};
 
 on_every_cluster! {
@@ -18,7 +18,7 @@ async fn what_somebody_deleted_comes_back(place: &impl Place) {
     shop.synced(&[]).await;
     let first = shop.graph("llama").await;
     let gone = place.cluster().delete(&first.reference(), &Preconditions::default()).await.unwrap();
-    assert_eq!(gone, Deleted::Gone);
+    assert_eq!(gone, DeleteOutcome::Gone);
     let seen = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
         insta::assert_snapshot!(seen, @"create DynamoGraphDeployment prod/llama: is not in the cluster yet");

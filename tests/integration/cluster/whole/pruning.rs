@@ -4,7 +4,7 @@ use super::words::{Shop, Watched};
 use crate::cluster::place::{Place, on_every_cluster};
 use crate::cluster::scenario::{apply, with};
 use serde_json::json;
-use stator_cluster::cluster::{Cluster as _, Deleted, Preconditions};
+use stator_cluster::cluster::{Cluster as _, DeleteOutcome, Preconditions};
 use stator_cluster::sync::gather;
 use stator_core::dynamo::kinds::{self, ADAPTER, CLAIM, GRAPH, RECORD};
 use stator_model::plan::HoldKind;
@@ -79,7 +79,10 @@ async fn an_object_made_again_since_the_plan_survives(place: &impl Place) {
     let plan = shop.plan(&[]).await;
     // Somebody makes it anew, labels and all, before the plan is carried out.
     let first = shop.graph("goes").await;
-    assert_eq!(place.cluster().delete(&first.reference(), &Preconditions::default()).await.unwrap(), Deleted::Gone);
+    assert_eq!(
+        place.cluster().delete(&first.reference(), &Preconditions::default()).await.unwrap(),
+        DeleteOutcome::Gone
+    );
     let copy = with(first.clone(), |value| {
         let metadata = value["metadata"].as_object_mut().unwrap();
         metadata.retain(|key, _| ["name", "namespace", "labels"].contains(&key.as_str()));

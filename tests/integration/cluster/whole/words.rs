@@ -5,13 +5,13 @@ use crate::cluster::scenario::object;
 use crate::sync::pipeline::Site;
 use serde_json::{Value, json};
 use stator_cluster::cluster::{
-    Applied, ApplyOutcome, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent,
+    ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
 };
-use stator_cluster::sync::{Gathered, SyncOptions, SyncReport, run};
+use stator_cluster::sync::{GatheredState, SyncOptions, SyncReport, run_sync};
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
-use stator_model::plan::{HoldKind, Plan, Step};
+use stator_model::plan::{HoldKind, Plan, PlanStep};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl<'a, P: Place> Shop<'a, P> {
         self.site.write(&format!("models/{name}/model.yaml"), &format!("{text}{more}"));
     }
 
-    pub async fn plan(&self, allow: &[HoldKind]) -> (Plan, Gathered) {
+    pub async fn plan(&self, allow: &[HoldKind]) -> (Plan, GatheredState) {
         self.site.plan(self.cluster(), allow).await
     }
 
@@ -55,7 +55,7 @@ impl<'a, P: Place> Shop<'a, P> {
         let changes = plan.changes.iter().filter(|change| change.action != stator_model::plan::Action::Keep);
         let lines = changes.map(|change| {
             let reasons = change.reasons.join("; ");
-            self.place.said(format!("{} {}: {reasons}", change.action.word(), change.object))
+            self.place.said(format!("{} {}: {reasons}", change.action.as_str(), change.object))
         });
         let holds = plan.holds.iter().filter(|hold| !hold.allowed).map(|hold| self.place.said(&hold.message));
         lines.chain(holds).collect()
@@ -78,7 +78,7 @@ impl<'a, P: Place> Shop<'a, P> {
     }
 
     /// Carries out a plan that was made before, against a cluster that may be watched.
-    pub async fn carry_out<C: Cluster>(&self, cluster: &C, (plan, gathered): (Plan, Gathered)) -> SyncReport {
+    pub async fn carry_out<C: Cluster>(&self, cluster: &C, (plan, gathered): (Plan, GatheredState)) -> SyncReport {
         self.carry_out_within(cluster, (plan, gathered), Duration::from_secs(60)).await
     }
 
@@ -86,23 +86,23 @@ impl<'a, P: Place> Shop<'a, P> {
     pub async fn carry_out_within<C: Cluster>(
         &self,
         cluster: &C,
-        (plan, gathered): (Plan, Gathered),
+        (plan, gathered): (Plan, GatheredState),
         timeout: Duration,
     ) -> SyncReport {
         carry_out(cluster, (plan, gathered), false, timeout).await
     }
 
     /// Carries a plan out and waits for health.
-    pub async fn wait_within(&self, plan: (Plan, Gathered), timeout: Duration) -> SyncReport {
+    pub async fn wait_within(&self, plan: (Plan, GatheredState), timeout: Duration) -> SyncReport {
         carry_out(self.cluster(), plan, true, timeout).await
     }
 
     /// The same as somebody else.
-    pub async fn wait_on<C: Cluster>(&self, cluster: &C, plan: (Plan, Gathered), timeout: Duration) -> SyncReport {
+    pub async fn wait_on<C: Cluster>(&self, cluster: &C, plan: (Plan, GatheredState), timeout: Duration) -> SyncReport {
         carry_out(cluster, plan, true, timeout).await
     }
 
-    pub async fn live(&self, kind: &Kind, name: &str) -> Option<Object> {
+    pub async fn live(&self, kind: &ObjectKind, name: &str) -> Option<Object> {
         self.cluster().get(&self.named(kind, name)).await.unwrap()
     }
 
@@ -113,7 +113,7 @@ impl<'a, P: Place> Shop<'a, P> {
         async move { self.live(&kinds::GRAPH, name).await.unwrap_or_else(|| panic!("{caller}: there is no {name}")) }
     }
 
-    pub fn named(&self, kind: &Kind, name: &str) -> ObjectRef {
+    pub fn named(&self, kind: &ObjectKind, name: &str) -> ObjectRef {
         ObjectRef {
             api_version: kind.api_version(),
             kind: kind.kind.to_owned(),
@@ -123,11 +123,11 @@ impl<'a, P: Place> Shop<'a, P> {
     }
 
     /// What would be applied for an object that is to be created.
-    pub async fn rendered(&self, kind: &Kind, name: &str) -> Object {
+    pub async fn rendered(&self, kind: &ObjectKind, name: &str) -> Object {
         let (plan, _) = self.plan(&[]).await;
         let wanted = plan.changes.into_iter().find_map(|change| match change.step {
-            Step::Apply(step) if step.object.kind() == kind.kind && step.object.name() == name => Some(step.object),
-            Step::Apply(_) | Step::Nothing | Step::Replace { .. } | Step::Delete(_) => None,
+            PlanStep::Apply(step) if step.object.kind() == kind.kind && step.object.name() == name => Some(step.object),
+            PlanStep::Apply(_) | PlanStep::Nothing | PlanStep::Replace { .. } | PlanStep::Delete(_) => None,
         });
         wanted.unwrap()
     }
@@ -173,7 +173,7 @@ impl<'a, P: Place> Shop<'a, P> {
         let caller = std::panic::Location::caller();
         async move {
             let (plan, _) = self.plan(&[]).await;
-            let left: Vec<_> = plan.changes.iter().filter(|change| change.step != Step::Nothing).collect();
+            let left: Vec<_> = plan.changes.iter().filter(|change| change.step != PlanStep::Nothing).collect();
             assert!(left.is_empty(), "{caller}: still to do: {left:#?}");
             let before = self.versions().await;
             assert!(!before.is_empty(), "{caller}: a cluster without objects is settled by mistake");
@@ -186,14 +186,14 @@ impl<'a, P: Place> Shop<'a, P> {
 
 async fn carry_out<C: Cluster>(
     cluster: &C,
-    (plan, gathered): (Plan, Gathered),
+    (plan, gathered): (Plan, GatheredState),
     wait: bool,
     timeout: Duration,
 ) -> SyncReport {
     let started = "2026-01-01T00:00:00Z".parse().unwrap();
     let options = SyncOptions { wait, timeout: Some(timeout), ..SyncOptions::new(started, 7) };
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    run(cluster, plan, gathered.records, options, &|_| {}, cancel).await
+    run_sync(cluster, plan, gathered.records, options, &|_| {}, cancel).await
 }
 
 /// Sets one label of an object that is written as a whole.
@@ -204,7 +204,7 @@ pub fn labelled(value: &mut Value, key: &str, text: &str) {
 /// A cluster whose writes are seen, in order, and whose lists of one kind fail where that is wanted.
 pub struct Watched<'a, C> {
     cluster: &'a C,
-    pub unlistable: Option<Kind>,
+    pub unlistable: Option<ObjectKind>,
     writes: Mutex<Vec<String>>,
 }
 
@@ -233,7 +233,7 @@ impl<C: Cluster> Cluster for Watched<'_, C> {
 
     async fn list(
         &self,
-        kind: &Kind,
+        kind: &ObjectKind,
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
@@ -247,7 +247,7 @@ impl<C: Cluster> Cluster for Watched<'_, C> {
         self.cluster.get(object).await
     }
 
-    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+    async fn apply(&self, request: &ApplyRequest) -> Result<ApplyResponse, ClusterError> {
         let applied = self.cluster.apply(request).await?;
         let outcome = match applied.outcome {
             ApplyOutcome::Created => "created",
@@ -258,7 +258,7 @@ impl<C: Cluster> Cluster for Watched<'_, C> {
         Ok(applied)
     }
 
-    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
+    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
         let sure = match (&preconditions.uid, &preconditions.resource_version) {
             (Some(_), Some(_)) => "by uid and version",
             (Some(_), None) => "by uid",
@@ -270,7 +270,11 @@ impl<C: Cluster> Cluster for Watched<'_, C> {
         Ok(deleted)
     }
 
-    async fn watch(&self, kinds: &[Kind], namespace: Option<&str>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    async fn watch(
+        &self,
+        kinds: &[ObjectKind],
+        namespace: Option<&str>,
+    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
         self.cluster.watch(kinds, namespace).await
     }
 }

@@ -5,7 +5,7 @@
 mod rules;
 mod stage;
 
-use crate::testbed::Request;
+use crate::testbed::AuditedRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use rules::{elsewhere, granted, idle, refused, used, user};
@@ -66,9 +66,14 @@ fn accounts() -> Vec<String> {
 }
 
 /// What an account asked for in a namespace.
-fn by<'a>(requests: &'a [Request], account: (&str, &str), namespace: &str, what: (&str, &str)) -> Vec<&'a Request> {
+fn by<'a>(
+    requests: &'a [AuditedRequest],
+    account: (&str, &str),
+    namespace: &str,
+    what: (&str, &str),
+) -> Vec<&'a AuditedRequest> {
     let account = user(account);
-    let own = |request: &&Request| {
+    let own = |request: &&AuditedRequest| {
         *request.acting_as.as_ref().unwrap_or(&request.user) == account
             && request.namespace == namespace
             && (request.verb.as_str(), request.resource.as_str()) == what

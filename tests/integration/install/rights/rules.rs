@@ -1,6 +1,6 @@
 //! What accounts may do, by the roles that the cluster holds, and what they did, by the API server's audit log.
 
-use crate::testbed::Request;
+use crate::testbed::AuditedRequest;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::api::{Api, ListParams};
 use std::collections::BTreeSet;
@@ -140,7 +140,7 @@ fn split(rule: &PolicyRule, account: &str, namespace: Option<&str>, role: &str, 
 }
 
 /// What a request takes of whom.
-fn needs(request: &Request) -> Vec<Need> {
+fn needs(request: &AuditedRequest) -> Vec<Need> {
     let mut needs = Vec::new();
     if let Some(acting) = request.acting_as.as_deref() {
         let (namespace, name) = acting.trim_start_matches("system:serviceaccount:").split_once(':').unwrap();
@@ -174,13 +174,13 @@ fn needs(request: &Request) -> Vec<Need> {
 }
 
 /// Everything that these accounts needed and had, each once.
-pub fn used(requests: &[Request], accounts: &[String]) -> BTreeSet<Need> {
+pub fn used(requests: &[AuditedRequest], accounts: &[String]) -> BTreeSet<Need> {
     let had = requests.iter().filter(|request| !matches!(request.code, 0 | 401 | 403));
     had.flat_map(needs).filter(|need| accounts.contains(&need.account)).collect()
 }
 
 /// What these accounts asked for and were refused, each once.
-pub fn refused(requests: &[Request], accounts: &[String]) -> Vec<String> {
+pub fn refused(requests: &[AuditedRequest], accounts: &[String]) -> Vec<String> {
     let refused = requests.iter().filter(|request| matches!(request.code, 401 | 403));
     let said = refused.filter_map(|request| {
         let account = request.acting_as.as_ref().unwrap_or(&request.user);

@@ -6,7 +6,7 @@ use crate::controller::process::PATIENCE;
 use crate::git_server::GitServer;
 use crate::install::ground::Ground;
 use crate::node::Operator;
-use crate::testbed::Request;
+use crate::testbed::AuditedRequest;
 use crate::workbench::Workbench;
 use aws_lc_rs::hmac;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role};
@@ -105,7 +105,7 @@ impl Stage {
     }
 
     /// What the API server has written down so far.
-    pub fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<AuditedRequest> {
         self.ground.plane.requests()
     }
 

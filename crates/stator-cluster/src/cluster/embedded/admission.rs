@@ -5,15 +5,15 @@
 
 use crate::cluster::ClusterError;
 use serde_json::{Map, Value, json};
-use stator_core::dynamo::admission::{self, Platform, Writer};
+use stator_core::dynamo::admission::{self, Platform, UpdateAuthor};
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH, REQUEST};
 use stator_core::object::{Object, ObjectRef};
 
 /// The operator release that is simulated.
 const RELEASE: &str = "1.2.0";
-const ORIGIN: &str = "nvidia.com/dynamo-operator-origin-version";
+const ORIGIN_VERSION_ANNOTATION: &str = "nvidia.com/dynamo-operator-origin-version";
 /// The webhook lets the operator itself and the planner change replicas under a scaling adapter.
-pub(super) const OPERATOR: &str = "manager";
+pub(super) const OPERATOR_MANAGER: &str = "manager";
 
 /// The operator's mutating webhook, on create.
 pub(super) fn mutate(kind: &str, value: &mut Value) {
@@ -21,7 +21,7 @@ pub(super) fn mutate(kind: &str, value: &mut Value) {
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
             if let Some(map) = annotations.as_object_mut() {
-                map.entry(ORIGIN).or_insert_with(|| json!(RELEASE));
+                map.entry(ORIGIN_VERSION_ANNOTATION).or_insert_with(|| json!(RELEASE));
             }
         }
         let components = value.pointer_mut("/spec/components").and_then(Value::as_array_mut);
@@ -64,11 +64,11 @@ pub(super) fn validate(
 /// What the webhooks say, when they deny.
 fn denial(old: Option<&Value>, new: &Value, manager: &str, platform: &Platform) -> Option<String> {
     let new = Object::from_value(new.clone()).ok()?;
-    let as_such = admission::denial(&admission::operator(&new, platform));
+    let as_such = admission::denial_message(&admission::check_operator_webhooks(&new, platform));
     as_such.or_else(|| {
         let old = Object::from_value(old?.clone()).ok()?;
-        let writer = if manager == OPERATOR { Writer::Operator } else { Writer::User };
-        admission::denial(&admission::update(&old, &new, writer))
+        let writer = if manager == OPERATOR_MANAGER { UpdateAuthor::Operator } else { UpdateAuthor::User };
+        admission::denial_message(&admission::check_update(&old, &new, writer))
     })
 }
 
@@ -92,7 +92,7 @@ mod tests {
 
     /// The cluster that the verdicts come from: neither Grove, nor LeaderWorkerSet, nor the inference gateway.
     fn bare() -> Platform {
-        Platform::of_groups([])
+        Platform::from_api_groups([])
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         let denied = verdict(Some(&graph(1)), &graph(2)).unwrap();
         assert!(denied.contains("replicas cannot be modified directly when scaling adapter is enabled"), "{denied}");
         let reference = Object::from_value(graph(2)).unwrap().reference();
-        assert_eq!(validate(&reference, Some(&graph(1)), &graph(2), OPERATOR, true), Ok(()));
+        assert_eq!(validate(&reference, Some(&graph(1)), &graph(2), OPERATOR_MANAGER, true), Ok(()));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Where an object's file lies, and which names may become file names.
 
 use crate::cluster::ClusterError;
-use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{FieldPath, ObjectRef};
 use std::path::{Path, PathBuf};
 
 /// The kind of a reference, when this cluster serves it at that version.
-pub(super) fn kind_of(object: &ObjectRef) -> Result<&'static Kind, ClusterError> {
+pub(super) fn served_kind(object: &ObjectRef) -> Result<&'static ObjectKind, ClusterError> {
     kinds::by_name(&object.kind)
         .filter(|kind| kind.api_version() == object.api_version)
         .ok_or_else(|| ClusterError::UnknownKind { kind: format!("{} at {}", object.kind, object.api_version) })
@@ -16,7 +16,7 @@ pub(super) fn kind_of(object: &ObjectRef) -> Result<&'static Kind, ClusterError>
 ///
 /// The names are checked first, as an API server does: what passes holds no separator, no leading dot and no `..`.
 pub(super) fn path_of(object: &ObjectRef) -> Result<PathBuf, ClusterError> {
-    let kind = kind_of(object)?;
+    let kind = served_kind(object)?;
     let faults = [
         ("namespace", &object.namespace, is_label(&object.namespace), "a lowercase RFC 1123 label"),
         ("name", &object.name, is_subdomain(&object.name), "a lowercase RFC 1123 subdomain"),
@@ -26,7 +26,7 @@ pub(super) fn path_of(object: &ObjectRef) -> Result<PathBuf, ClusterError> {
             return Err(ClusterError::Invalid {
                 object: object.clone(),
                 causes: vec![crate::cluster::InvalidField {
-                    path: FieldPath::of(["metadata", field]),
+                    path: FieldPath::from_fields(["metadata", field]),
                     message: format!("Invalid value: {value:?}: must be {want}"),
                 }],
             });
@@ -36,7 +36,7 @@ pub(super) fn path_of(object: &ObjectRef) -> Result<PathBuf, ClusterError> {
 }
 
 /// The folder of a kind in a namespace, below the cluster's folder.
-pub(super) fn folder_of(kind: &Kind, namespace: &str) -> PathBuf {
+pub(super) fn folder_of(kind: &ObjectKind, namespace: &str) -> PathBuf {
     Path::new(namespace).join(kind.plural)
 }
 

@@ -9,25 +9,25 @@
 //! It is for trying, for CI and for tests; it is not a cluster.
 
 mod admission;
-mod block;
-mod claim;
-mod disk;
-mod engine;
-mod entry;
-mod hub;
+mod block_yaml;
+mod claim_validation;
+mod file_format;
+mod file_writer;
+mod folder_watch;
 mod layout;
-mod lock;
+mod object_file;
 pub mod operator;
 mod store;
-mod text;
-mod watching;
-mod write;
+mod structured_merge;
+mod watch_broadcaster;
+mod write_lock;
+mod write_path;
 
-pub use disk::{Atomic, Disk};
+pub use file_writer::{AtomicFileWriter, FileWriter};
 
-use super::{Applied, ApplyRequest, Cluster, ClusterError, Deleted, Preconditions, WatchEvent};
+use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::kinds::Kind;
+use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,43 +35,43 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use store::Store;
+use store::EmbeddedStore;
 use tokio::sync::mpsc;
 
 /// What the embedded cluster takes from the world around it, so that tests can give it their own.
 #[derive(Clone)]
-pub struct Options {
+pub struct EmbeddedOptions {
     /// The clock of creation, deletion and `managedFields` times.
     pub clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
     /// Where uids come from: a new one at each call.
-    pub ids: Arc<dyn Fn() -> String + Send + Sync>,
+    pub new_uid: Arc<dyn Fn() -> String + Send + Sync>,
     /// How files are written.
-    pub disk: Arc<dyn Disk>,
+    pub files: Arc<dyn FileWriter>,
     /// How long a write waits for another process that holds the folder's lock.
     pub lock_wait: Duration,
     /// How many events a watcher may be behind before it is told to list again.
     pub watch_capacity: usize,
 }
 
-impl Default for Options {
+impl Default for EmbeddedOptions {
     fn default() -> Self {
         Self {
             clock: Arc::new(jiff::Timestamp::now),
-            ids: Arc::new(|| uuid::Uuid::new_v4().to_string()),
-            disk: Arc::new(Atomic),
+            new_uid: Arc::new(|| uuid::Uuid::new_v4().to_string()),
+            files: Arc::new(AtomicFileWriter),
             lock_wait: Duration::from_secs(10),
             watch_capacity: 4096,
         }
     }
 }
 
-impl Options {
+impl EmbeddedOptions {
     fn now(&self) -> jiff::Timestamp {
         (self.clock)()
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for EmbeddedOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("lock_wait", &self.lock_wait)
@@ -82,35 +82,35 @@ impl fmt::Debug for Options {
 
 /// An embedded cluster; clones share one and the same.
 #[derive(Clone)]
-pub struct Embedded {
-    store: Arc<Store>,
-    shown: PathBuf,
+pub struct EmbeddedCluster {
+    store: Arc<EmbeddedStore>,
+    folder: PathBuf,
 }
 
-impl fmt::Debug for Embedded {
+impl fmt::Debug for EmbeddedCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Embedded").field("folder", &self.shown).finish_non_exhaustive()
+        f.debug_struct("Embedded").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 
 /// Which half of an object an update writes; the other half of what it returns is ignored, as an API server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ObjectPart {
     /// Everything but the status.
     Main,
     /// The status subresource.
     Status,
 }
 
-impl Embedded {
+impl EmbeddedCluster {
     /// Opens the folder, making it where it is missing, and takes away what killed writers left.
-    pub fn open(dir: &Path, options: Options) -> Result<Self, ClusterError> {
-        Ok(Self { store: Arc::new(Store::open(dir, options)?), shown: dir.to_owned() })
+    pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, ClusterError> {
+        Ok(Self { store: Arc::new(EmbeddedStore::open(dir, options)?), folder: dir.to_owned() })
     }
 
     /// The folder, as it was given.
     pub fn folder(&self) -> &Path {
-        &self.shown
+        &self.folder
     }
 
     /// Reads an object, lets `change` alter it and writes it back as an `Update` of that manager: what a controller or
@@ -118,23 +118,23 @@ impl Embedded {
     pub async fn update(
         &self,
         object: &ObjectRef,
-        part: Part,
+        part: ObjectPart,
         manager: &str,
         change: impl FnOnce(&mut serde_json::Value) + Send + 'static,
-    ) -> Result<Option<Applied>, ClusterError> {
+    ) -> Result<Option<ApplyResponse>, ClusterError> {
         let (object, manager) = (object.clone(), manager.to_owned());
-        self.blocking(move |store| write::update(store, &object, part, &manager, change)).await
+        self.run_blocking(move |store| write_path::update(store, &object, part, &manager, change)).await
     }
 
     /// Creates an object as a controller does, with an `Update` entry of that manager. One that exists stays as it is.
-    pub async fn create(&self, object: Object, manager: &str) -> Result<Applied, ClusterError> {
+    pub async fn create(&self, object: Object, manager: &str) -> Result<ApplyResponse, ClusterError> {
         let manager = manager.to_owned();
-        self.blocking(move |store| write::create(store, object, &manager)).await
+        self.run_blocking(move |store| write_path::create(store, object, &manager)).await
     }
 
     /// Whether the operator's admission and defaults apply, as they do where its webhooks run.
-    fn set_operated(&self, on: bool) {
-        let count = &self.store.operators;
+    fn set_operator_running(&self, on: bool) {
+        let count = &self.store.running_operators;
         if on {
             count.fetch_add(1, Ordering::SeqCst);
         } else {
@@ -143,18 +143,20 @@ impl Embedded {
     }
 
     /// File work off the async threads. No lock lives longer than the closure.
-    async fn blocking<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Arc<Store>) -> Result<T, ClusterError> + Send + 'static,
+        work: impl FnOnce(&Arc<EmbeddedStore>) -> Result<T, ClusterError> + Send + 'static,
     ) -> Result<T, ClusterError> {
         let store = self.store.clone();
-        tokio::task::spawn_blocking(move || work(&store)).await.unwrap_or_else(|error| Err(store::impossible(error)))
+        tokio::task::spawn_blocking(move || work(&store))
+            .await
+            .unwrap_or_else(|error| Err(store::internal_error(error)))
     }
 }
 
-impl Cluster for Embedded {
+impl Cluster for EmbeddedCluster {
     fn describe(&self) -> String {
-        format!("embedded cluster in {}", self.shown.display())
+        format!("embedded cluster in {}", self.folder.display())
     }
 
     async fn platform(&self) -> Result<Platform, ClusterError> {
@@ -164,33 +166,37 @@ impl Cluster for Embedded {
 
     async fn list(
         &self,
-        kind: &Kind,
+        kind: &ObjectKind,
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
         let (kind, namespace, labels) = (*kind, namespace.map(str::to_owned), labels.clone());
-        self.blocking(move |store| store.list(&kind, namespace.as_deref(), &labels)).await
+        self.run_blocking(move |store| store.list(&kind, namespace.as_deref(), &labels)).await
     }
 
     async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {
         let object = object.clone();
-        self.blocking(move |store| store.get(&object)).await
+        self.run_blocking(move |store| store.get(&object)).await
     }
 
-    async fn apply(&self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+    async fn apply(&self, request: &ApplyRequest) -> Result<ApplyResponse, ClusterError> {
         let request = request.clone();
-        self.blocking(move |store| write::apply(store, request)).await
+        self.run_blocking(move |store| write_path::apply(store, request)).await
     }
 
-    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
+    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
         let (object, preconditions) = (object.clone(), preconditions.clone());
-        self.blocking(move |store| write::delete(store, &object, &preconditions)).await
+        self.run_blocking(move |store| write_path::delete(store, &object, &preconditions)).await
     }
 
-    async fn watch(&self, kinds: &[Kind], namespace: Option<&str>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
-        let kinds: BTreeSet<Kind> = kinds.iter().copied().collect();
+    async fn watch(
+        &self,
+        kinds: &[ObjectKind],
+        namespace: Option<&str>,
+    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+        let kinds: BTreeSet<ObjectKind> = kinds.iter().copied().collect();
         let namespace = namespace.map(str::to_owned);
-        self.blocking(move |store| {
+        self.run_blocking(move |store| {
             let receiver = {
                 let mut state = store.state();
                 // What is there already is no news.
@@ -198,9 +204,9 @@ impl Cluster for Embedded {
                     store.refresh_kind(&mut state, kind, namespace.as_deref())?;
                 }
                 let names = kinds.iter().map(|kind| kind.kind).collect();
-                state.hub.subscribe(names, namespace, store.options.watch_capacity)
+                state.watchers.subscribe(names, namespace, store.options.watch_capacity)
             };
-            watching::start(store);
+            folder_watch::start(store);
             Ok(receiver)
         })
         .await

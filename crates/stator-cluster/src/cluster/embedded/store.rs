@@ -1,18 +1,18 @@
 //! The folder, read through a cache that notices what people do to the files.
 
-use super::disk;
-use super::entry::{self, Body, Entry, Read, Stamp, unreadable};
-use super::hub::Hub;
+use super::file_format::{self, ManualEdit};
+use super::file_writer;
 use super::layout;
-use super::lock::WriteLock;
-use super::text::{self, Edit};
-use super::{Options, engine};
+use super::object_file::{self, ObjectFile, ObjectFileBody, ObjectFileRead, ObjectFileStamp, read_error};
+use super::watch_broadcaster::WatchBroadcaster;
+use super::write_lock::WriteLock;
+use super::{EmbeddedOptions, structured_merge};
 use crate::cluster::ClusterError;
 use fs_err as fs;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -21,25 +21,25 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The embedded cluster without its asynchronous face.
-pub(super) struct Store {
+pub(super) struct EmbeddedStore {
     pub(super) root: PathBuf,
-    pub(super) options: Options,
+    pub(super) options: EmbeddedOptions,
     /// How many simulated operators run.
-    pub(super) operators: AtomicUsize,
+    pub(super) running_operators: AtomicUsize,
     /// Whether the thread that looks at the folder runs.
     pub(super) watching: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<EmbeddedStoreState>,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct EmbeddedStoreState {
     /// By path below the root.
-    entries: BTreeMap<PathBuf, Entry>,
-    pub(super) hub: Hub,
+    files: BTreeMap<PathBuf, ObjectFile>,
+    pub(super) watchers: WatchBroadcaster,
 }
 
-impl Store {
-    pub(super) fn open(root: &Path, options: Options) -> Result<Self, ClusterError> {
+impl EmbeddedStore {
+    pub(super) fn open(root: &Path, options: EmbeddedOptions) -> Result<Self, ClusterError> {
         let storage = |error: std::io::Error| ClusterError::Storage {
             message: format!("cannot open the embedded cluster: {error}"),
         };
@@ -48,18 +48,18 @@ impl Store {
         let store = Self {
             root,
             options,
-            operators: AtomicUsize::new(0),
+            running_operators: AtomicUsize::new(0),
             watching: AtomicBool::new(false),
             state: Mutex::default(),
         };
         {
             let _lock = WriteLock::acquire(&store.root, store.options.lock_wait)?;
-            disk::sweep(&store.root).map_err(storage)?;
+            file_writer::remove_temporary_files(&store.root).map_err(storage)?;
         }
         Ok(store)
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, EmbeddedStoreState> {
         // A panic elsewhere leaves at worst an older cache, and every read compares it with the folder.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,7 +75,7 @@ impl Store {
     /// The objects of a kind. Fails when one of their files is damaged: a list that lacks one would prune it.
     pub(super) fn list(
         &self,
-        kind: &Kind,
+        kind: &ObjectKind,
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> Result<Vec<Object>, ClusterError> {
@@ -83,23 +83,23 @@ impl Store {
         let paths = self.refresh_kind(&mut state, kind, namespace)?;
         let mut damaged = Vec::new();
         let fresh: Vec<Option<Object>> =
-            paths.iter().map(|path| state.entries.get_mut(path).and_then(|entry| entry.fresh.take())).collect();
+            paths.iter().map(|path| state.files.get_mut(path).and_then(|entry| entry.parsed.take())).collect();
         let found: Vec<(Option<Object>, &str)> = paths
             .iter()
             .zip(fresh)
-            .filter_map(|(path, fresh)| match state.entries.get(path).map(|entry| &entry.body) {
-                Some(Body::Whole(text)) => Some((fresh, text.as_ref())),
-                Some(Body::Damaged(fault)) => {
+            .filter_map(|(path, fresh)| match state.files.get(path).map(|entry| &entry.body) {
+                Some(ObjectFileBody::Intact(text)) => Some((fresh, text.as_ref())),
+                Some(ObjectFileBody::Damaged(fault)) => {
                     damaged.push((path.clone(), fault.clone()));
                     None
                 }
                 None => None,
             })
             .collect();
-        if let Some(error) = self.damage(damaged) {
+        if let Some(error) = self.damaged_error(damaged) {
             return Err(error);
         }
-        let whole = |(fresh, text): (Option<Object>, &str)| fresh.map_or_else(|| parse(text), Ok);
+        let whole = |(fresh, text): (Option<Object>, &str)| fresh.map_or_else(|| parse_object(text), Ok);
         let mut objects = found.into_par_iter().map(whole).collect::<Result<Vec<Object>, ClusterError>>()?;
         drop(state);
         if !labels.is_empty() {
@@ -115,8 +115,8 @@ impl Store {
     /// Reads again what changed under a kind, tells the watchers, and gives the paths that are there.
     pub(super) fn refresh_kind(
         &self,
-        state: &mut State,
-        kind: &Kind,
+        state: &mut EmbeddedStoreState,
+        kind: &ObjectKind,
         namespace: Option<&str>,
     ) -> Result<Vec<PathBuf>, ClusterError> {
         let namespaces = match namespace {
@@ -126,25 +126,25 @@ impl Store {
         };
         let mut here = Vec::new();
         for namespace in &namespaces {
-            self.files(&layout::folder_of(kind, namespace), &mut here)?;
+            self.object_files(&layout::folder_of(kind, namespace), &mut here)?;
         }
         here.sort();
-        let gone = state.entries.keys().filter(|path| {
+        let gone = state.files.keys().filter(|path| {
             layout::reference_of(path).is_some_and(|object| {
                 object.kind == kind.kind && namespace.is_none_or(|namespace| namespace == object.namespace)
             }) && here.binary_search(path).is_err()
         });
         let all: Vec<PathBuf> = here.iter().chain(gone).cloned().collect();
         self.refresh(state, all, None)?;
-        here.retain(|path| state.entries.contains_key(path));
+        here.retain(|path| state.files.contains_key(path));
         Ok(here)
     }
 
     /// Every namespace that has a folder.
     fn namespaces(&self) -> Result<Vec<String>, ClusterError> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.root).map_err(unreadable)? {
-            let entry = entry.map_err(unreadable)?;
+        for entry in fs::read_dir(&self.root).map_err(read_error)? {
+            let entry = entry.map_err(read_error)?;
             if let Some(name) = entry.file_name().to_str()
                 && layout::is_label(name)
                 && entry.path().is_dir()
@@ -156,14 +156,14 @@ impl Store {
     }
 
     /// The object files of one folder. A folder that is not there holds none; one that cannot be read is an error.
-    fn files(&self, folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), ClusterError> {
+    fn object_files(&self, folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), ClusterError> {
         let entries = match fs::read_dir(self.root.join(folder)) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(unreadable(error)),
+            Err(error) => return Err(read_error(error)),
         };
         for entry in entries {
-            let name = entry.map_err(unreadable)?.file_name();
+            let name = entry.map_err(read_error)?.file_name();
             let path = folder.join(&name);
             if layout::reference_of(&path).is_some() {
                 paths.push(path);
@@ -178,15 +178,15 @@ impl Store {
     /// lock of a caller that has it already.
     pub(super) fn refresh(
         &self,
-        state: &mut State,
+        state: &mut EmbeddedStoreState,
         paths: Vec<PathBuf>,
         held: Option<&WriteLock>,
     ) -> Result<(), ClusterError> {
-        let read = |path: PathBuf| -> Result<(PathBuf, Read), ClusterError> {
-            let found = entry::read(&self.root, &path, state.entries.get(&path))?;
+        let read = |path: PathBuf| -> Result<(PathBuf, ObjectFileRead), ClusterError> {
+            let found = object_file::read_object_file(&self.root, &path, state.files.get(&path))?;
             Ok((path, found))
         };
-        let reads: Vec<(PathBuf, Read)> = if paths.len() > 16 {
+        let reads: Vec<(PathBuf, ObjectFileRead)> = if paths.len() > 16 {
             paths.into_par_iter().map(read).collect::<Result<_, _>>()?
         } else {
             paths.into_iter().map(read).collect::<Result<_, _>>()?
@@ -194,15 +194,15 @@ impl Store {
         let mut edited = Vec::new();
         for (path, read) in reads {
             match read {
-                Read::Same => {}
-                Read::Touched(stamp, settled) => {
-                    if let Some(entry) = state.entries.get_mut(&path) {
+                ObjectFileRead::Unchanged => {}
+                ObjectFileRead::Touched(stamp, settled) => {
+                    if let Some(entry) = state.files.get_mut(&path) {
                         (entry.stamp, entry.settled) = (stamp, settled);
                     }
                 }
-                Read::Gone => state.forget(&path),
-                Read::Found(_, Some(_)) => edited.push(path),
-                Read::Found(entry, None) => state.learn(path, entry),
+                ObjectFileRead::Gone => state.remove_file(&path),
+                ObjectFileRead::Changed(_, Some(_)) => edited.push(path),
+                ObjectFileRead::Changed(entry, None) => state.update_file(path, entry),
             }
         }
         if edited.is_empty() {
@@ -216,7 +216,7 @@ impl Store {
                 &own
             }
         };
-        edited.into_iter().try_for_each(|path| self.take_in(state, lock, path))
+        edited.into_iter().try_for_each(|path| self.accept_manual_edit(state, lock, path))
     }
 
     pub(super) fn lock(&self) -> Result<WriteLock, ClusterError> {
@@ -224,32 +224,37 @@ impl Store {
     }
 
     /// Takes a hand edit in as the API server would a write: new resource version, and generation where it counts.
-    fn take_in(&self, state: &mut State, lock: &WriteLock, path: PathBuf) -> Result<(), ClusterError> {
+    fn accept_manual_edit(
+        &self,
+        state: &mut EmbeddedStoreState,
+        lock: &WriteLock,
+        path: PathBuf,
+    ) -> Result<(), ClusterError> {
         // Under the lock, since another process may have taken it in already.
-        let (entry, edit) = match entry::read(&self.root, &path, None)? {
-            Read::Gone | Read::Same | Read::Touched(..) => {
-                state.forget(&path);
+        let (entry, edit) = match object_file::read_object_file(&self.root, &path, None)? {
+            ObjectFileRead::Gone | ObjectFileRead::Unchanged | ObjectFileRead::Touched(..) => {
+                state.remove_file(&path);
                 return Ok(());
             }
-            Read::Found(entry, edit) => (entry, edit),
+            ObjectFileRead::Changed(entry, edit) => (entry, edit),
         };
-        let (Body::Whole(text), Some(edit)) = (&entry.body, edit) else {
-            state.learn(path, entry);
+        let (ObjectFileBody::Intact(text), Some(edit)) = (&entry.body, edit) else {
+            state.update_file(path, entry);
             return Ok(());
         };
-        let object = parse(text)?;
-        if let Err(fault) = engine::by_hand(layout::kind_of(&object.reference())?, &object) {
-            state.learn(path, Entry { body: Body::Damaged(fault), fresh: None, ..entry });
+        let object = parse_object(text)?;
+        if let Err(fault) = structured_merge::check_manual_edit(layout::served_kind(&object.reference())?, &object) {
+            state.update_file(path, ObjectFile { body: ObjectFileBody::Damaged(fault), parsed: None, ..entry });
             return Ok(());
         }
         let mut value = object.into_value();
-        if edit == Edit::Main
+        if edit == ManualEdit::Main
             && let Some(generation) = value.pointer_mut("/metadata/generation")
             && let Some(number) = generation.as_i64()
         {
             *generation = json!(number.saturating_add(1));
         }
-        let object = Object::from_value(value).map_err(impossible)?;
+        let object = Object::from_value(value).map_err(internal_error)?;
         tracing::info!(object = %object.reference(), "edited by hand");
         if object.is_deleting() && object.finalizers().is_empty() {
             return self.remove(state, lock, &object).map(drop);
@@ -258,18 +263,20 @@ impl Store {
     }
 
     /// What the cache says of a path that was just refreshed.
-    pub(super) fn cached(&self, state: &mut State, path: &Path) -> Result<Option<Object>, ClusterError> {
-        if let Some(fresh) = state.entries.get_mut(path).and_then(|entry| entry.fresh.take()) {
+    pub(super) fn cached(&self, state: &mut EmbeddedStoreState, path: &Path) -> Result<Option<Object>, ClusterError> {
+        if let Some(fresh) = state.files.get_mut(path).and_then(|entry| entry.parsed.take()) {
             return Ok(Some(fresh));
         }
-        match state.entries.get(path).map(|entry| &entry.body) {
+        match state.files.get(path).map(|entry| &entry.body) {
             None => Ok(None),
-            Some(Body::Whole(text)) => parse(text).map(Some),
-            Some(Body::Damaged(fault)) => self.damage(vec![(path.to_owned(), fault.clone())]).map_or(Ok(None), Err),
+            Some(ObjectFileBody::Intact(text)) => parse_object(text).map(Some),
+            Some(ObjectFileBody::Damaged(fault)) => {
+                self.damaged_error(vec![(path.to_owned(), fault.clone())]).map_or(Ok(None), Err)
+            }
         }
     }
 
-    fn damage(&self, damaged: Vec<(PathBuf, String)>) -> Option<ClusterError> {
+    fn damaged_error(&self, damaged: Vec<(PathBuf, String)>) -> Option<ClusterError> {
         let full = |path: &Path| self.root.join(path).display().to_string();
         let ((first, fault), rest) = damaged.split_first()?;
         let mut message = format!("{fault}; mend the file, or delete it and sync again");
@@ -281,42 +288,57 @@ impl Store {
     }
 
     /// Writes an object under the next resource version and tells the watchers.
-    pub(super) fn write(&self, state: &mut State, lock: &WriteLock, object: Object) -> Result<Object, ClusterError> {
+    pub(super) fn write(
+        &self,
+        state: &mut EmbeddedStoreState,
+        lock: &WriteLock,
+        object: Object,
+    ) -> Result<Object, ClusterError> {
         let reference = object.reference();
         let path = layout::path_of(&reference)?;
-        let object = self.at_next_revision(state, lock, object)?;
+        let object = self.assign_next_revision(state, lock, object)?;
         let full = self.root.join(&path);
-        let text = text::encode(&object)
+        let text = file_format::encode(&object)
             .map_err(|fault| ClusterError::Storage { message: format!("cannot write {}: {fault}", full.display()) })?;
-        self.options.disk.replace(&full, text.as_bytes()).map_err(|error| ClusterError::Storage {
+        self.options.files.replace(&full, text.as_bytes()).map_err(|error| ClusterError::Storage {
             message: format!("cannot write {}: {error}; nothing was changed", full.display()),
         })?;
-        let stamp = fs::metadata(&full).map(|data| Stamp::of(&data)).map_err(unreadable)?;
-        let body = Body::Whole(object.value().to_string().into());
+        let stamp = fs::metadata(&full).map(|data| ObjectFileStamp::of(&data)).map_err(read_error)?;
+        let body = ObjectFileBody::Intact(object.value().to_string().into());
         let digest = Sha256::digest(text.as_bytes()).into();
-        state.entries.insert(path, Entry { stamp, settled: false, digest, body, fresh: None });
-        state.hub.applied(&object);
+        state.files.insert(path, ObjectFile { stamp, settled: false, digest, body, parsed: None });
+        state.watchers.broadcast_applied(&object);
         Ok(object)
     }
 
     /// Takes an object away and tells the watchers its last state.
-    pub(super) fn remove(&self, state: &mut State, lock: &WriteLock, object: &Object) -> Result<Object, ClusterError> {
+    pub(super) fn remove(
+        &self,
+        state: &mut EmbeddedStoreState,
+        lock: &WriteLock,
+        object: &Object,
+    ) -> Result<Object, ClusterError> {
         let path = layout::path_of(&object.reference())?;
-        let last = self.at_next_revision(state, lock, object.clone())?;
+        let last = self.assign_next_revision(state, lock, object.clone())?;
         let full = self.root.join(&path);
         self.options
-            .disk
+            .files
             .remove(&full)
             .map_err(|error| ClusterError::Storage { message: format!("cannot delete {}: {error}", full.display()) })?;
-        state.entries.remove(&path);
-        state.hub.deleted(&last);
+        state.files.remove(&path);
+        state.watchers.broadcast_deleted(&last);
         Ok(last)
     }
 
-    fn at_next_revision(&self, state: &mut State, lock: &WriteLock, object: Object) -> Result<Object, ClusterError> {
+    fn assign_next_revision(
+        &self,
+        state: &mut EmbeddedStoreState,
+        lock: &WriteLock,
+        object: Object,
+    ) -> Result<Object, ClusterError> {
         let known = match lock.revision()? {
             Some(revision) => revision,
-            None => self.highest(state)?,
+            None => self.highest_revision(state)?,
         };
         let own = object.resource_version().and_then(|text| text.parse().ok()).unwrap_or(0);
         let next = known.max(own).saturating_add(1);
@@ -325,63 +347,67 @@ impl Store {
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), Value::String(next.to_string()));
         }
-        Object::from_value(value).map_err(impossible)
+        Object::from_value(value).map_err(internal_error)
     }
 
     /// The highest resource version in the folder, when the counter is lost.
-    fn highest(&self, state: &State) -> Result<u64, ClusterError> {
+    fn highest_revision(&self, state: &EmbeddedStoreState) -> Result<u64, ClusterError> {
         let mut paths = Vec::new();
         for namespace in self.namespaces()? {
             for kind in kinds::ALL {
-                self.files(&layout::folder_of(kind, &namespace), &mut paths)?;
+                self.object_files(&layout::folder_of(kind, &namespace), &mut paths)?;
             }
         }
-        let revision = |text: &str| parse(text).ok()?.resource_version()?.parse::<u64>().ok();
+        let revision = |text: &str| parse_object(text).ok()?.resource_version()?.parse::<u64>().ok();
         let highest = paths
             .par_iter()
-            .map(|path| match entry::read(&self.root, path, state.entries.get(path)) {
-                Ok(Read::Same | Read::Touched(..)) => match &state.entries.get(path)?.body {
-                    Body::Whole(text) => revision(text),
-                    Body::Damaged(_) => None,
+            .map(|path| match object_file::read_object_file(&self.root, path, state.files.get(path)) {
+                Ok(ObjectFileRead::Unchanged | ObjectFileRead::Touched(..)) => match &state.files.get(path)?.body {
+                    ObjectFileBody::Intact(text) => revision(text),
+                    ObjectFileBody::Damaged(_) => None,
                 },
-                Ok(Read::Found(Entry { body: Body::Whole(text), .. }, _)) => revision(&text),
-                Ok(Read::Found(..) | Read::Gone) | Err(_) => None,
+                Ok(ObjectFileRead::Changed(ObjectFile { body: ObjectFileBody::Intact(text), .. }, _)) => {
+                    revision(&text)
+                }
+                Ok(ObjectFileRead::Changed(..) | ObjectFileRead::Gone) | Err(_) => None,
             })
             .max();
         Ok(highest.flatten().unwrap_or(0))
     }
 }
 
-impl State {
-    fn learn(&mut self, path: PathBuf, mut entry: Entry) {
-        let news = match (&entry.body, self.entries.get(&path).map(|old| &old.body)) {
-            _ if self.hub.is_empty() => None,
-            (Body::Whole(new), Some(Body::Whole(old))) if new == old => None,
-            (Body::Whole(new), _) => entry.fresh.take().or_else(|| parse(new).ok()),
+impl EmbeddedStoreState {
+    fn update_file(&mut self, path: PathBuf, mut entry: ObjectFile) {
+        let news = match (&entry.body, self.files.get(&path).map(|old| &old.body)) {
+            _ if self.watchers.is_empty() => None,
+            (ObjectFileBody::Intact(new), Some(ObjectFileBody::Intact(old))) if new == old => None,
+            (ObjectFileBody::Intact(new), _) => entry.parsed.take().or_else(|| parse_object(new).ok()),
             // A damaged object is still there: nobody may take it for deleted.
-            (Body::Damaged(_), _) => None,
+            (ObjectFileBody::Damaged(_), _) => None,
         };
-        self.entries.insert(path, entry);
+        self.files.insert(path, entry);
         if let Some(object) = news {
-            self.hub.applied(&object);
+            self.watchers.broadcast_applied(&object);
         }
     }
 
-    fn forget(&mut self, path: &Path) {
-        if let Some(Entry { body: Body::Whole(text), .. }) = self.entries.remove(path)
-            && !self.hub.is_empty()
-            && let Ok(object) = parse(&text)
+    fn remove_file(&mut self, path: &Path) {
+        if let Some(ObjectFile { body: ObjectFileBody::Intact(text), .. }) = self.files.remove(path)
+            && !self.watchers.is_empty()
+            && let Ok(object) = parse_object(&text)
         {
-            self.hub.deleted(&object);
+            self.watchers.broadcast_deleted(&object);
         }
     }
 }
 
-fn parse(text: &str) -> Result<Object, ClusterError> {
-    serde_json::from_str(text).map_err(impossible).and_then(|value| Object::from_value(value).map_err(impossible))
+fn parse_object(text: &str) -> Result<Object, ClusterError> {
+    serde_json::from_str(text)
+        .map_err(internal_error)
+        .and_then(|value| Object::from_value(value).map_err(internal_error))
 }
 
 /// For text that this module wrote itself and that does not read: a bug, told rather than panicked.
-pub(super) fn impossible(error: impl std::fmt::Display) -> ClusterError {
+pub(super) fn internal_error(error: impl std::fmt::Display) -> ClusterError {
     ClusterError::Storage { message: format!("internal error in the embedded cluster: {error}; please report it") }
 }

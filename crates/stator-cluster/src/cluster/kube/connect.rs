@@ -1,7 +1,7 @@
 //! From a kubeconfig, or a pod's service account, to a client.
 
 use super::fence::Fence;
-use super::observe::Observed;
+use super::request_observer::ObserverSlot;
 use ::kube::client::ClientBuilder;
 use ::kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use ::kube::{Client, Config};
@@ -12,32 +12,32 @@ use std::time::Duration;
 
 /// Which cluster, as whom, and with how much patience.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ConnectOptions {
     /// A kubeconfig in place of `$KUBECONFIG` and `~/.kube/config`.
     pub kubeconfig: Option<PathBuf>,
     /// A context of it in place of its current one.
     pub context: Option<String>,
     /// Acts as somebody else, as `kubectl --as` does. Whoever connects needs the right to impersonate.
-    pub impersonate: Option<Impersonate>,
+    pub impersonate: Option<ImpersonatedUser>,
     /// What every write asks before it is sent; nothing where this works alone.
     pub fence: Option<Fence>,
     /// How long each kind of request may take.
-    pub deadlines: Deadlines,
+    pub deadlines: RequestDeadlines,
     /// Objects of one page of a list.
-    pub page: u32,
+    pub page_size: u32,
     /// How many events a watcher may be behind before it is told to list again.
     pub watch_capacity: usize,
 }
 
-impl Default for Options {
+impl Default for ConnectOptions {
     fn default() -> Self {
         Self {
             kubeconfig: None,
             context: None,
             impersonate: None,
             fence: None,
-            deadlines: Deadlines::default(),
-            page: 500,
+            deadlines: RequestDeadlines::default(),
+            page_size: 500,
             watch_capacity: 4096,
         }
     }
@@ -45,14 +45,14 @@ impl Default for Options {
 
 /// Whom to act as.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Impersonate {
+pub struct ImpersonatedUser {
     /// The user; a service account is `system:serviceaccount:<namespace>:<name>`.
     pub user: String,
     /// The groups, beside those that the server gives every service account and user.
     pub groups: Vec<String>,
 }
 
-impl Impersonate {
+impl ImpersonatedUser {
     /// A service account.
     pub fn service_account(namespace: &str, name: &str) -> Self {
         Self { user: format!("system:serviceaccount:{namespace}:{name}"), groups: Vec::new() }
@@ -61,7 +61,7 @@ impl Impersonate {
 
 /// How long a request may take, connecting included, before it counts as failed in a way that may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadlines {
+pub struct RequestDeadlines {
     /// An apply or a delete. An API server itself gives a patch up after 34 s.
     pub write: Duration,
     /// One object.
@@ -72,7 +72,7 @@ pub struct Deadlines {
     pub watch: Duration,
 }
 
-impl Default for Deadlines {
+impl Default for RequestDeadlines {
     fn default() -> Self {
         Self {
             write: Duration::from_secs(30),
@@ -158,7 +158,7 @@ pub fn kubeconfig_files(named: Option<&Path>) -> Vec<PathBuf> {
 
 /// The contexts of a kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Contexts {
+pub struct KubeconfigContexts {
     /// All, sorted.
     pub names: Vec<String>,
     /// The one that kubectl would use.
@@ -169,23 +169,27 @@ pub struct Contexts {
 ///
 /// # Errors
 /// When a file cannot be read.
-pub fn contexts(files: &[PathBuf]) -> Result<Contexts, ConnectError> {
-    Ok(contexts_of(&read(files)?))
+pub fn kubeconfig_contexts(files: &[PathBuf]) -> Result<KubeconfigContexts, ConnectError> {
+    Ok(contexts_of(&read_kubeconfig(files)?))
 }
 
-fn contexts_of(kubeconfig: &Kubeconfig) -> Contexts {
+fn contexts_of(kubeconfig: &Kubeconfig) -> KubeconfigContexts {
     let mut names: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
     names.sort();
-    Contexts { names, current: kubeconfig.current_context.clone().filter(|name| !name.is_empty()) }
+    KubeconfigContexts { names, current: kubeconfig.current_context.clone().filter(|name| !name.is_empty()) }
 }
 
-fn read(files: &[PathBuf]) -> Result<Kubeconfig, ConnectError> {
+fn read_kubeconfig(files: &[PathBuf]) -> Result<Kubeconfig, ConnectError> {
     let mut merged = Kubeconfig::default();
     for path in files {
         let unreadable = |error: KubeconfigError| ConnectError::Unreadable {
             path: path.clone(),
             // The path is said already.
-            message: if let KubeconfigError::ReadConfig(cause, _) = &error { cause.to_string() } else { chain(&error) },
+            message: if let KubeconfigError::ReadConfig(cause, _) = &error {
+                cause.to_string()
+            } else {
+                error_chain(&error)
+            },
         };
         let next = Kubeconfig::read_from(path).map_err(unreadable)?;
         merged = merged.merge(next).map_err(unreadable)?;
@@ -194,7 +198,7 @@ fn read(files: &[PathBuf]) -> Result<Kubeconfig, ConnectError> {
 }
 
 /// Reads the kubeconfig that the options mean. Gives the configuration, and the name of the context.
-pub(super) async fn config(options: &Options) -> Result<(Config, String), ConnectError> {
+pub(super) async fn load_config(options: &ConnectOptions) -> Result<(Config, String), ConnectError> {
     let files = kubeconfig_files(options.kubeconfig.as_deref());
     if files.is_empty() {
         let looked = match std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
@@ -203,8 +207,8 @@ pub(super) async fn config(options: &Options) -> Result<(Config, String), Connec
         };
         return Err(ConnectError::NoKubeconfig { looked });
     }
-    let kubeconfig = read(&files)?;
-    let Contexts { names: known, current } = contexts_of(&kubeconfig);
+    let kubeconfig = read_kubeconfig(&files)?;
+    let KubeconfigContexts { names: known, current } = contexts_of(&kubeconfig);
     let Some(name) = options.context.clone().or(current) else {
         return Err(ConnectError::NoCurrentContext { known });
     };
@@ -214,7 +218,7 @@ pub(super) async fn config(options: &Options) -> Result<(Config, String), Connec
     let wanted = KubeConfigOptions { context: Some(name.clone()), ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &wanted)
         .await
-        .map_err(|error| ConnectError::Unusable { what: format!("context `{name}`"), message: chain(&error) })?;
+        .map_err(|error| ConnectError::Unusable { what: format!("context `{name}`"), message: error_chain(&error) })?;
     Ok((config, name))
 }
 
@@ -231,24 +235,25 @@ pub struct ServiceAccount {
 
 impl ServiceAccount {
     /// Where Kubernetes puts the files, unless a pod asks for something else.
-    const MOUNTED: &'static str = "/var/run/secrets/kubernetes.io/serviceaccount";
+    const DEFAULT_FOLDER: &'static str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
     /// The variable that names another folder: a token that is projected with a lifetime or an audience of its own is
     /// mounted elsewhere.
-    pub const FOLDER: &'static str = "STATOR_SERVICE_ACCOUNT_DIR";
+    pub const FOLDER_VARIABLE: &'static str = "STATOR_SERVICE_ACCOUNT_DIR";
 
     /// That of the pod that this runs in.
     ///
     /// # Errors
     /// When this is no pod.
-    pub fn of_this_pod() -> Result<Self, ConnectError> {
+    pub fn from_pod_env() -> Result<Self, ConnectError> {
         let variable = |name: &str| {
             std::env::var(name)
                 .ok()
                 .filter(|value| !value.is_empty())
-                .ok_or_else(|| in_no_pod(&format!("${name} is not set")))
+                .ok_or_else(|| not_in_pod(&format!("${name} is not set")))
         };
-        let folder = variable(ServiceAccount::FOLDER).unwrap_or_else(|_| ServiceAccount::MOUNTED.to_owned());
+        let folder =
+            variable(ServiceAccount::FOLDER_VARIABLE).unwrap_or_else(|_| ServiceAccount::DEFAULT_FOLDER.to_owned());
         Ok(Self {
             folder: PathBuf::from(folder),
             host: variable("KUBERNETES_SERVICE_HOST")?,
@@ -259,22 +264,22 @@ impl ServiceAccount {
     /// The pod's own namespace: from beside the token, or where Kubernetes puts it, as a folder of one's own need not have it.
     pub fn namespace(&self) -> Option<String> {
         let read = |folder: &Path| fs_err::read_to_string(folder.join("namespace")).ok();
-        let text = read(&self.folder).or_else(|| read(Path::new(Self::MOUNTED)))?;
+        let text = read(&self.folder).or_else(|| read(Path::new(Self::DEFAULT_FOLDER)))?;
         Some(text.trim().to_owned())
     }
 
-    pub(super) fn config(&self) -> Result<Config, ConnectError> {
+    pub(super) fn client_config(&self) -> Result<Config, ConnectError> {
         let Self { folder, host, port } = self;
         let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
         let address = if is_v6 { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") };
-        let url = address.parse().map_err(|error| in_no_pod(&format!("{address} is no address: {error}")))?;
+        let url = address.parse().map_err(|error| not_in_pod(&format!("{address} is no address: {error}")))?;
         let (token, authority) = (folder.join("token"), folder.join("ca.crt"));
-        let read = |path: &Path| fs_err::read(path).map_err(|error| in_no_pod(&error.to_string()));
+        let read = |path: &Path| fs_err::read(path).map_err(|error| not_in_pod(&error.to_string()));
         read(&token)?;
         let certificates = CertificateDer::pem_slice_iter(&read(&authority)?)
             .map(|one| one.map(|certificate| certificate.to_vec()))
             .collect::<Result<Vec<Vec<u8>>, _>>()
-            .map_err(|error| in_no_pod(&format!("{}: {error}", authority.display())))?;
+            .map_err(|error| not_in_pod(&format!("{}: {error}", authority.display())))?;
         let mut config = Config::new(url);
         config.root_cert = Some(certificates);
         config.auth_info.token_file = Some(token.display().to_string());
@@ -282,19 +287,19 @@ impl ServiceAccount {
     }
 }
 
-fn in_no_pod(message: &str) -> ConnectError {
+fn not_in_pod(message: &str) -> ConnectError {
     ConnectError::Unusable { what: "the pod's service account".to_owned(), message: message.to_owned() }
 }
 
 /// How long a plugin that gives credentials may take: somebody may have to log in with a browser.
-const LOGIN: Duration = Duration::from_secs(180);
+const EXEC_PLUGIN_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A client, made on a thread of its own: a kubeconfig's `exec` command is waited for there, and one that never ends
 /// holds up neither this nor the end of the process.
-pub(super) async fn client_aside(
+pub(super) async fn client_on_thread(
     config: Config,
-    options: &Options,
-    observed: &Observed,
+    options: &ConnectOptions,
+    observed: &ObserverSlot,
     what: &str,
 ) -> Result<Client, ConnectError> {
     let (tell, told) = tokio::sync::oneshot::channel();
@@ -306,10 +311,10 @@ pub(super) async fn client_aside(
         .spawn(move || {
             let _guard = runtime.enter();
             // Nobody waits any more after the time is over.
-            let _ = tell.send(client(config, &own, &observed, &name));
+            let _ = tell.send(build_client(config, &own, &observed, &name));
         })
         .map_err(|error| unusable(&error.to_string()))?;
-    match tokio::time::timeout(LOGIN, told).await {
+    match tokio::time::timeout(EXEC_PLUGIN_TIMEOUT, told).await {
         Ok(Ok(client)) => client,
         Ok(Err(_)) => Err(unusable("the connection was not made")),
         Err(_) => Err(unusable("the user's `exec` command gave no credentials within three minutes")),
@@ -317,10 +322,10 @@ pub(super) async fn client_aside(
 }
 
 /// A client that tries nothing twice: what is worth another try is decided where it is known what for.
-pub(super) fn client(
+pub(super) fn build_client(
     mut config: Config,
-    options: &Options,
-    observed: &Observed,
+    options: &ConnectOptions,
+    observed: &ObserverSlot,
     what: &str,
 ) -> Result<Client, ConnectError> {
     config.default_retry = false;
@@ -332,12 +337,12 @@ pub(super) fn client(
         config.auth_info.impersonate_groups = Some(somebody.groups.clone()).filter(|groups| !groups.is_empty());
     }
     let builder = ClientBuilder::try_from(config)
-        .map_err(|error| ConnectError::Unusable { what: what.to_owned(), message: chain(&error) })?;
+        .map_err(|error| ConnectError::Unusable { what: what.to_owned(), message: error_chain(&error) })?;
     Ok(builder.with_layer(observed).build())
 }
 
 /// An error with everything that it says it comes from, each said once.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

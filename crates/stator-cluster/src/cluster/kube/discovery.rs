@@ -1,132 +1,133 @@
 //! Which kinds a cluster serves, and at which versions. Asked once; asked again after a kind turned out not to be there.
 
-use super::refusal::{self, Asked};
-use super::request::{self, Payload, Url};
-use super::{Inner, Kube};
+use super::api_client::{self, ApiPayload, ApiUrl};
+use super::api_error::{self, ApiCall};
+use super::{KubeCluster, KubeConnection};
 use crate::cluster::ClusterError;
 use http::{Method, StatusCode};
 use serde::Deserialize;
-use stator_core::dynamo::kinds::Kind;
+use stator_core::dynamo::kinds::ObjectKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 /// The versions of each kind of one API group.
-pub(super) type Served = BTreeMap<String, BTreeSet<String>>;
+pub(super) type ServedVersions = BTreeMap<String, BTreeSet<String>>;
 
 /// What was found out, by group.
 #[derive(Debug, Default)]
-pub(super) struct Discovered(Mutex<BTreeMap<String, Served>>);
+pub(super) struct DiscoveryCache(Mutex<BTreeMap<String, ServedVersions>>);
 
 /// What the list of groups is called when it is refused.
-const GROUPS: Kind = Kind { group: "", version: "v1", kind: "APIGroup", plural: "apigroups", short: "apigroup" };
+const API_GROUPS: ObjectKind =
+    ObjectKind { group: "", version: "v1", kind: "APIGroup", plural: "apigroups", short: "apigroup" };
 
-impl Discovered {
-    fn groups(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Served>> {
+impl DiscoveryCache {
+    fn groups(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, ServedVersions>> {
         // Every change is one insert or one clear, so a panic elsewhere leaves it whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known may be old: something was not where it should be.
-    pub(super) fn forget(&self) {
+    pub(super) fn invalidate(&self) {
         self.groups().clear();
     }
 }
 
 #[derive(Deserialize)]
-struct Groups {
-    groups: Vec<Named>,
+struct ApiGroupList {
+    groups: Vec<ApiGroupName>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ApiGroupName {
     name: String,
 }
 
 #[derive(Deserialize)]
-struct Group {
-    versions: Vec<GroupVersion>,
+struct ApiGroup {
+    versions: Vec<ApiGroupVersion>,
 }
 
 #[derive(Deserialize)]
-struct GroupVersion {
+struct ApiGroupVersion {
     version: String,
 }
 
 #[derive(Deserialize)]
-struct Resources {
-    resources: Vec<Resource>,
+struct ApiResourceList {
+    resources: Vec<ServedResource>,
 }
 
 #[derive(Deserialize)]
-struct Resource {
+struct ServedResource {
     name: String,
     kind: String,
 }
 
-impl Kube {
+impl KubeCluster {
     /// The versions at which the cluster serves a kind, sorted; none when it does not.
     ///
     /// # Errors
     /// When the server does not say.
-    pub async fn versions(&self, kind: &Kind) -> Result<BTreeSet<String>, ClusterError> {
-        Ok(self.inner.served(kind).await?.get(kind.kind).cloned().unwrap_or_default())
+    pub async fn served_versions(&self, kind: &ObjectKind) -> Result<BTreeSet<String>, ClusterError> {
+        Ok(self.inner.served_kinds(kind).await?.get(kind.kind).cloned().unwrap_or_default())
     }
 }
 
-impl Inner {
+impl KubeConnection {
     /// The names of the API groups that the cluster serves, `None` where the user may not ask. Asked every time: what is
     /// installed while a watch runs counts from then on.
-    pub(super) async fn groups(&self) -> Result<Option<BTreeSet<String>>, ClusterError> {
-        let found = match self.ask::<Groups>("get", &GROUPS, &Url::path("/apis")).await {
+    pub(super) async fn api_groups(&self) -> Result<Option<BTreeSet<String>>, ClusterError> {
+        let found = match self.get_document::<ApiGroupList>("get", &API_GROUPS, &ApiUrl::path("/apis")).await {
             Err(ClusterError::Forbidden { .. }) => None,
             other => other?,
         };
         Ok(found.map(|found| found.groups.into_iter().map(|group| group.name).collect()))
     }
 
-    async fn served(&self, kind: &Kind) -> Result<Served, ClusterError> {
-        if let Some(served) = self.discovered.groups().get(kind.group) {
+    async fn served_kinds(&self, kind: &ObjectKind) -> Result<ServedVersions, ClusterError> {
+        if let Some(served) = self.discovery.groups().get(kind.group) {
             return Ok(served.clone());
         }
-        let mut served = Served::new();
+        let mut served = ServedVersions::new();
         let versions: Vec<String> = match kind.group {
             "" => vec![kind.version.to_owned()],
             group => {
-                let found = self.ask::<Group>("get", kind, &Url::path("/apis").join(group)).await?;
+                let found = self.get_document::<ApiGroup>("get", kind, &ApiUrl::path("/apis").join(group)).await?;
                 found.into_iter().flat_map(|group| group.versions).map(|version| version.version).collect()
             }
         };
         for version in versions {
             let url = match kind.group {
-                "" => Url::path("/api").join(&version),
-                group => Url::path("/apis").join(group).join(&version),
+                "" => ApiUrl::path("/api").join(&version),
+                group => ApiUrl::path("/apis").join(group).join(&version),
             };
-            let resources = self.ask::<Resources>("get", kind, &url).await?.map(|found| found.resources);
+            let resources = self.get_document::<ApiResourceList>("get", kind, &url).await?.map(|found| found.resources);
             // `name/status` and the like are parts of a kind.
             for resource in resources.into_iter().flatten().filter(|resource| !resource.name.contains('/')) {
                 served.entry(resource.kind).or_default().insert(version.clone());
             }
         }
-        self.discovered.groups().insert(kind.group.to_owned(), served.clone());
+        self.discovery.groups().insert(kind.group.to_owned(), served.clone());
         Ok(served)
     }
 
     /// One document of the discovery API, `None` where there is none.
-    pub(super) async fn ask<T: serde::de::DeserializeOwned>(
+    pub(super) async fn get_document<T: serde::de::DeserializeOwned>(
         &self,
         verb: &'static str,
-        kind: &Kind,
-        url: &Url,
+        kind: &ObjectKind,
+        url: &ApiUrl,
     ) -> Result<Option<T>, ClusterError> {
-        let request = request::request(Method::GET, url, Payload::None, request::WHOLE)?;
-        let answer = self.exchange(request, self.options.deadlines.get).await?;
+        let request = api_client::build_request(Method::GET, url, ApiPayload::None, api_client::ACCEPT_JSON)?;
+        let answer = self.send(request, self.options.deadlines.get).await?;
         if answer.status.is_success() {
             return answer.json(url).map(Some);
         }
         if answer.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        let asked = Asked { verb, kind, namespace: None, object: None, config: None, conditional: false };
-        Err(refusal::error(&asked, &answer, &[]))
+        let asked = ApiCall { verb, kind, namespace: None, object: None, config: None, conditional: false };
+        Err(api_error::to_cluster_error(&asked, &answer, &[]))
     }
 }

@@ -1,19 +1,19 @@
 //! What a cluster's controllers say of objects: Kubernetes Events.
 
-use super::Kube;
-use super::request::Url;
+use super::KubeCluster;
+use super::api_client::ApiUrl;
 use crate::cluster::ClusterError;
 use serde_json::Value;
-use stator_core::dynamo::kinds::Kind;
+use stator_core::dynamo::kinds::ObjectKind;
 
 /// Events, in the group that every controller's events are readable through.
-const EVENTS: Kind = Kind { group: "", version: "v1", kind: "Event", plural: "events", short: "ev" };
+const EVENTS: ObjectKind = ObjectKind { group: "", version: "v1", kind: "Event", plural: "events", short: "ev" };
 /// The most that are read: a namespace keeps an hour of them.
-const MOST: &str = "5000";
+const EVENT_LIMIT: &str = "5000";
 
 /// One Event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Event {
+pub struct KubeEvent {
     /// When it last happened, RFC 3339.
     pub time: String,
     /// The kind of the object that it is about.
@@ -30,22 +30,22 @@ pub struct Event {
     pub count: u64,
 }
 
-impl Kube {
+impl KubeCluster {
     /// The Events of a namespace, oldest first.
     ///
     /// # Errors
     /// When they may not be read, or the server does not answer.
-    pub async fn events(&self, namespace: &str) -> Result<Vec<Event>, ClusterError> {
-        let url = Url::of_kind(&EVENTS, Some(namespace)).query("limit", MOST);
-        let list = self.inner.ask::<Value>("list", &EVENTS, &url).await?.unwrap_or_default();
+    pub async fn list_events(&self, namespace: &str) -> Result<Vec<KubeEvent>, ClusterError> {
+        let url = ApiUrl::of_kind(&EVENTS, Some(namespace)).query("limit", EVENT_LIMIT);
+        let list = self.inner.get_document::<Value>("list", &EVENTS, &url).await?.unwrap_or_default();
         let items = list.get("items").and_then(Value::as_array).into_iter().flatten();
-        let mut events: Vec<Event> = items.map(event).collect();
+        let mut events: Vec<KubeEvent> = items.map(parse_event).collect();
         events.sort();
         Ok(events)
     }
 }
 
-fn event(value: &Value) -> Event {
+fn parse_event(value: &Value) -> KubeEvent {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     // Controllers of today write `eventTime` and a series, those of old the two others.
     let times =
@@ -55,7 +55,7 @@ fn event(value: &Value) -> Event {
     let time = time.parse::<jiff::Timestamp>().map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     let own = |pointer: &str| text(pointer).unwrap_or_default().to_owned();
     let counts = ["/series/count", "/count"].iter().find_map(|pointer| value.pointer(pointer).and_then(Value::as_u64));
-    Event {
+    KubeEvent {
         time: time.unwrap_or_default(),
         kind: own("/involvedObject/kind"),
         name: own("/involvedObject/name"),
@@ -74,17 +74,17 @@ mod tests {
     #[test]
     fn events_of_old_and_new_controllers_read_alike() {
         let about = json!({"kind": "Pod", "name": "llama-worker-0"});
-        let old = event(&json!({
+        let old = parse_event(&json!({
             "involvedObject": about, "type": "Warning", "reason": "BackOff", "message": "Back-off pulling image",
             "count": 7, "firstTimestamp": "2026-11-21T03:00:00Z", "lastTimestamp": "2026-11-21T03:05:00Z", "eventTime": null,
         }));
         assert_eq!((old.time.as_str(), old.count, old.warning), ("2026-11-21T03:05:00Z", 7, true));
-        let new = event(&json!({
+        let new = parse_event(&json!({
             "involvedObject": about, "type": "Normal", "reason": "Scheduled", "lastTimestamp": null,
             "eventTime": "2026-11-21T03:00:00.123456Z", "series": {"count": 2, "lastObservedTime": "2026-11-21T03:01:00.5Z"},
         }));
         assert_eq!((new.time.as_str(), new.count, new.warning), ("2026-11-21T03:01:00Z", 2, false));
         // Anything goes in an Event; nothing of it stops the others.
-        assert_eq!(event(&json!({"count": -1, "reason": 3})).count, 1);
+        assert_eq!(parse_event(&json!({"count": -1, "reason": 3})).count, 1);
     }
 }

@@ -24,35 +24,35 @@ use tokio_util::sync::CancellationToken;
 
 /// A moment on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct ClockReading {
     /// Goes on evenly, whatever is done to the wall clock.
-    pub steady: Instant,
+    pub monotonic: Instant,
     /// Goes on while the machine sleeps.
     pub wall: SystemTime,
 }
 
-impl Moment {
+impl ClockReading {
     /// This one.
     pub fn now() -> Self {
-        Self { steady: Instant::now(), wall: SystemTime::now() }
+        Self { monotonic: Instant::now(), wall: SystemTime::now() }
     }
 
     /// Whether neither clock has come to `until` after this.
-    fn is_before(&self, until: &Until) -> bool {
-        self.steady < until.steady && self.wall < until.wall
+    fn is_before(&self, until: &FenceDeadline) -> bool {
+        self.monotonic < until.monotonic && self.wall < until.wall
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Until {
-    steady: Instant,
+struct FenceDeadline {
+    monotonic: Instant,
     wall: SystemTime,
 }
 
-impl Until {
-    fn of(from: Moment, lasts: Duration) -> Self {
+impl FenceDeadline {
+    fn after(from: ClockReading, lasts: Duration) -> Self {
         // A wall clock at the end of time is none that anybody waits for.
-        Self { steady: from.steady + lasts, wall: from.wall.checked_add(lasts).unwrap_or(from.wall) }
+        Self { monotonic: from.monotonic + lasts, wall: from.wall.checked_add(lasts).unwrap_or(from.wall) }
     }
 }
 
@@ -62,29 +62,35 @@ impl Until {
 /// own. So whatever was begun under this one never goes on under another.
 #[derive(Clone, Debug)]
 pub struct Fence {
-    shared: Arc<Shared>,
+    shared: Arc<FenceState>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    until: Mutex<Until>,
+struct FenceState {
+    deadline: Mutex<FenceDeadline>,
     closed: CancellationToken,
     /// Writes that were not sent, or broken off.
-    refused: AtomicU64,
+    refused_writes: AtomicU64,
 }
 
 impl Fence {
     /// Open for this long after a moment: that before the request for it was sent.
-    pub fn open(from: Moment, lasts: Duration) -> Self {
-        let until = Mutex::new(Until::of(from, lasts));
-        Self { shared: Arc::new(Shared { until, closed: CancellationToken::new(), refused: AtomicU64::new(0) }) }
+    pub fn open(from: ClockReading, lasts: Duration) -> Self {
+        let until = Mutex::new(FenceDeadline::after(from, lasts));
+        Self {
+            shared: Arc::new(FenceState {
+                deadline: until,
+                closed: CancellationToken::new(),
+                refused_writes: AtomicU64::new(0),
+            }),
+        }
     }
 
     /// Open for this long after a later moment, if it is open still.
-    pub fn extend(&self, from: Moment, lasts: Duration) {
-        let mut until = self.until();
+    pub fn extend(&self, from: ClockReading, lasts: Duration) {
+        let mut until = self.deadline();
         if !self.shared.closed.is_cancelled() {
-            *until = Until::of(from, lasts);
+            *until = FenceDeadline::after(from, lasts);
         }
     }
 
@@ -94,16 +100,16 @@ impl Fence {
     }
 
     /// Whether a write may be sent now. Costs a lock that nobody holds for long, and two looks at the clock.
-    pub fn holds(&self) -> bool {
-        self.holds_at(Moment::now())
+    pub fn is_valid(&self) -> bool {
+        self.is_valid_at(ClockReading::now())
     }
 
-    fn holds_at(&self, now: Moment) -> bool {
+    fn is_valid_at(&self, now: ClockReading) -> bool {
         if self.shared.closed.is_cancelled() {
             return false;
         }
         // Under the lock, so that nobody extends what is found closed here.
-        let until = self.until();
+        let until = self.deadline();
         let holds = now.is_before(&until);
         if !holds {
             self.close();
@@ -112,17 +118,17 @@ impl Fence {
     }
 
     /// Waits until it was closed, or found closed by somebody who asked. It does not ask by itself.
-    pub async fn closed(&self) {
+    pub async fn wait_closed(&self) {
         self.shared.closed.cancelled().await;
     }
 
     /// How many writes were not sent, since this was last asked.
-    pub fn refused(&self) -> u64 {
-        self.shared.refused.swap(0, Ordering::Relaxed)
+    pub fn take_refused_writes(&self) -> u64 {
+        self.shared.refused_writes.swap(0, Ordering::Relaxed)
     }
 
     /// Whether both are one and the same.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
@@ -131,10 +137,10 @@ impl Fence {
     /// # Errors
     /// [`ClusterError::Fenced`].
     pub fn check(&self) -> Result<(), ClusterError> {
-        if self.holds() {
+        if self.is_valid() {
             return Ok(());
         }
-        self.shared.refused.fetch_add(1, Ordering::Relaxed);
+        self.shared.refused_writes.fetch_add(1, Ordering::Relaxed);
         Err(ClusterError::Fenced)
     }
 
@@ -152,8 +158,8 @@ impl Fence {
         .await
     }
 
-    fn until(&self) -> std::sync::MutexGuard<'_, Until> {
-        self.shared.until.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deadline(&self) -> std::sync::MutexGuard<'_, FenceDeadline> {
+        self.shared.deadline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -163,35 +169,38 @@ mod tests {
 
     const TEN: Duration = Duration::from_secs(10);
 
-    fn later(moment: Moment, steady: u64, wall: u64) -> Moment {
-        Moment { steady: moment.steady + Duration::from_secs(steady), wall: moment.wall + Duration::from_secs(wall) }
+    fn later(moment: ClockReading, steady: u64, wall: u64) -> ClockReading {
+        ClockReading {
+            monotonic: moment.monotonic + Duration::from_secs(steady),
+            wall: moment.wall + Duration::from_secs(wall),
+        }
     }
 
     #[test]
     fn a_fence_holds_as_long_as_both_clocks_say_so_and_never_again() {
-        let now = Moment::now();
+        let now = ClockReading::now();
         let fence = Fence::open(now, TEN);
-        assert!(fence.holds_at(later(now, 9, 9)));
+        assert!(fence.is_valid_at(later(now, 9, 9)));
         fence.extend(later(now, 5, 5), TEN);
-        assert!(fence.holds_at(later(now, 14, 14)));
-        assert!(!fence.holds_at(later(now, 15, 15)));
+        assert!(fence.is_valid_at(later(now, 14, 14)));
+        assert!(!fence.is_valid_at(later(now, 15, 15)));
         fence.extend(later(now, 15, 15), TEN);
-        assert!(!fence.holds_at(later(now, 16, 16)), "what was found closed stays closed");
+        assert!(!fence.is_valid_at(later(now, 16, 16)), "what was found closed stays closed");
     }
 
     #[test]
     fn a_machine_that_slept_and_a_process_that_was_stopped_are_told_both() {
-        let now = Moment::now();
+        let now = ClockReading::now();
         let slept = Fence::open(now, TEN);
-        assert!(!slept.holds_at(later(now, 1, 3600)), "the monotonic clock stood still");
+        assert!(!slept.is_valid_at(later(now, 1, 3600)), "the monotonic clock stood still");
         let stopped = Fence::open(now, TEN);
-        let put_back = Moment { wall: now.wall - Duration::from_secs(3600), ..later(now, 60, 0) };
-        assert!(!stopped.holds_at(put_back), "the wall clock was put back");
+        let put_back = ClockReading { wall: now.wall - Duration::from_secs(3600), ..later(now, 60, 0) };
+        assert!(!stopped.is_valid_at(put_back), "the wall clock was put back");
     }
 
     #[tokio::test(start_paused = true)]
     async fn work_that_waited_past_the_end_is_not_gone_on_with() {
-        let fence = Fence::open(Moment::now(), TEN);
+        let fence = Fence::open(ClockReading::now(), TEN);
         let mut sent = false;
         let work = async {
             // As for a connection.
@@ -202,16 +211,16 @@ mod tests {
         assert_eq!(fence.guard(work).await, Err(ClusterError::Fenced));
         assert!(!sent);
         assert_eq!(fence.guard(async { Ok(7) }).await, Err(ClusterError::Fenced));
-        fence.closed().await;
-        assert_eq!((fence.refused(), fence.refused()), (2, 0));
+        fence.wait_closed().await;
+        assert_eq!((fence.take_refused_writes(), fence.take_refused_writes()), (2, 0));
     }
 
     #[tokio::test]
     async fn a_clone_is_the_same_fence() {
-        let fence = Fence::open(Moment::now(), TEN);
+        let fence = Fence::open(ClockReading::now(), TEN);
         let clone = fence.clone();
         assert_eq!(clone.guard(async { Ok(7) }).await, Ok(7));
         fence.close();
-        assert!(!clone.holds());
+        assert!(!clone.is_valid());
     }
 }

@@ -4,19 +4,19 @@
 //! stator writes v1beta1, which is served since Dynamo 1.2. Up to 1.4 it is stored as v1alpha1 and converted by a webhook
 //! of Dynamo's operator; a definition without that webhook prunes the spec of every v1beta1 write (dynamo#10419).
 
-use super::request::Url;
-use super::{Inner, Kube};
+use super::api_client::ApiUrl;
+use super::{KubeCluster, KubeConnection};
 use crate::cluster::ClusterError;
 use serde_json::Value;
-use stator_core::dynamo::kinds::{GRAPH, Kind, RECORD};
+use stator_core::dynamo::kinds::{GRAPH, ObjectKind, RECORD};
 use std::collections::BTreeSet;
 use std::fmt;
 
 /// The definition of records as this stator needs it.
-const OWN: &str = include_str!("../../../../../crds/stator.dev_models.yaml");
+const MODEL_CRD: &str = include_str!("../../../../../crds/stator.dev_models.yaml");
 
 /// Where kinds are defined.
-const DEFINITIONS: Kind = Kind {
+const CRD_KIND: ObjectKind = ObjectKind {
     group: "apiextensions.k8s.io",
     version: "v1",
     kind: "CustomResourceDefinition",
@@ -26,7 +26,7 @@ const DEFINITIONS: Kind = Kind {
 
 /// Something that stands in the way, or soon will.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Obstacle {
+pub struct PreflightProblem {
     /// Whether nothing can be read or written until it is gone.
     pub blocks: bool,
     /// What it is.
@@ -37,7 +37,7 @@ pub struct Obstacle {
 
 /// Which releases of Dynamo a cluster's definitions may be from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Release {
+pub enum DynamoRelease {
     /// Before 1.2: no v1beta1.
     Before12,
     /// 1.2 or 1.3: v1beta1 is served.
@@ -48,7 +48,7 @@ pub enum Release {
     From15,
 }
 
-impl fmt::Display for Release {
+impl fmt::Display for DynamoRelease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Before12 => "older than 1.2",
@@ -61,56 +61,56 @@ impl fmt::Display for Release {
 
 /// What a look at the cluster finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preflight {
+pub struct PreflightReport {
     /// The releases that the graph's definition may be from, as far as can be told.
-    pub release: Option<Release>,
+    pub release: Option<DynamoRelease>,
     /// What the installer of the definitions says it is, where it says so.
     pub operator_version: Option<String>,
     /// What stands in the way.
-    pub obstacles: Vec<Obstacle>,
+    pub problems: Vec<PreflightProblem>,
 }
 
 /// What is known of the definition of graphs.
 #[derive(Clone, Debug, Default)]
-struct Facts {
+struct PreflightFacts {
     /// The versions served.
-    versions: BTreeSet<String>,
+    graph_versions: BTreeSet<String>,
     /// Whether stator's own records are served.
-    records: bool,
+    serves_records: bool,
     /// The definition itself; `None` when it may not be read.
-    definition: Option<Value>,
+    graph_definition: Option<Value>,
     /// The definition of records; `None` when it may not be read.
-    own: Option<Value>,
+    record_definition: Option<Value>,
     /// Whether a pod answers for the conversion webhook; `None` when that cannot be told.
-    answered: Option<bool>,
+    webhook_ready: Option<bool>,
 }
 
-impl Kube {
+impl KubeCluster {
     /// Looks whether the cluster has what stator needs. What the user may not read is left out.
     ///
     /// # Errors
     /// When the server does not answer at all.
-    pub async fn preflight(&self) -> Result<Preflight, ClusterError> {
+    pub async fn preflight(&self) -> Result<PreflightReport, ClusterError> {
         let inner = &self.inner;
-        let mut facts = Facts {
-            versions: self.versions(&GRAPH).await?,
-            records: self.versions(&RECORD).await?.contains(RECORD.version),
-            ..Facts::default()
+        let mut facts = PreflightFacts {
+            graph_versions: self.served_versions(&GRAPH).await?,
+            serves_records: self.served_versions(&RECORD).await?.contains(RECORD.version),
+            ..PreflightFacts::default()
         };
         let name = format!("{}.{}", GRAPH.plural, GRAPH.group);
-        let url = Url::of_kind(&DEFINITIONS, None).join(&name);
-        facts.definition = readable(inner.ask("get", &DEFINITIONS, &url).await)?;
-        let url = Url::of_kind(&DEFINITIONS, None).join(&format!("{}.{}", RECORD.plural, RECORD.group));
-        facts.own = readable(inner.ask("get", &DEFINITIONS, &url).await)?;
-        if let Some(service) = facts.definition.as_ref().and_then(webhook) {
-            facts.answered = answered(inner, &service).await?;
+        let url = ApiUrl::of_kind(&CRD_KIND, None).join(&name);
+        facts.graph_definition = none_if_forbidden(inner.get_document("get", &CRD_KIND, &url).await)?;
+        let url = ApiUrl::of_kind(&CRD_KIND, None).join(&format!("{}.{}", RECORD.plural, RECORD.group));
+        facts.record_definition = none_if_forbidden(inner.get_document("get", &CRD_KIND, &url).await)?;
+        if let Some(service) = facts.graph_definition.as_ref().and_then(conversion_service) {
+            facts.webhook_ready = has_ready_endpoint(inner, &service).await?;
         }
-        Ok(judge(&facts))
+        Ok(evaluate_facts(&facts))
     }
 }
 
 /// What a user may not read is not known, and no error.
-fn readable<T>(answer: Result<Option<T>, ClusterError>) -> Result<Option<T>, ClusterError> {
+fn none_if_forbidden<T>(answer: Result<Option<T>, ClusterError>) -> Result<Option<T>, ClusterError> {
     match answer {
         Err(ClusterError::Forbidden { .. }) => Ok(None),
         other => other,
@@ -118,29 +118,31 @@ fn readable<T>(answer: Result<Option<T>, ClusterError>) -> Result<Option<T>, Clu
 }
 
 /// The service of a definition's conversion webhook, and its namespace.
-struct Service {
+struct WebhookService {
     namespace: String,
     name: String,
 }
 
-fn webhook(definition: &Value) -> Option<Service> {
+fn conversion_service(definition: &Value) -> Option<WebhookService> {
     let service = definition.pointer("/spec/conversion/webhook/clientConfig/service")?;
     let text = |name: &str| service.get(name).and_then(Value::as_str).map(str::to_owned);
-    Some(Service { namespace: text("namespace")?, name: text("name")? })
+    Some(WebhookService { namespace: text("namespace")?, name: text("name")? })
 }
 
 /// Whether a pod stands behind the service.
-async fn answered(inner: &Inner, service: &Service) -> Result<Option<bool>, ClusterError> {
-    const SLICES: Kind = Kind {
+async fn has_ready_endpoint(inner: &KubeConnection, service: &WebhookService) -> Result<Option<bool>, ClusterError> {
+    const SLICES: ObjectKind = ObjectKind {
         group: "discovery.k8s.io",
         version: "v1",
         kind: "EndpointSlice",
         plural: "endpointslices",
         short: "endpointslice",
     };
-    let url = Url::of_kind(&SLICES, Some(&service.namespace))
+    let url = ApiUrl::of_kind(&SLICES, Some(&service.namespace))
         .query("labelSelector", &format!("kubernetes.io/service-name={}", service.name));
-    let Some(slices) = readable(inner.ask::<Value>("list", &SLICES, &url).await)? else { return Ok(None) };
+    let Some(slices) = none_if_forbidden(inner.get_document::<Value>("list", &SLICES, &url).await)? else {
+        return Ok(None);
+    };
     let list = |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let endpoints = list(&slices, "items").into_iter().flat_map(|slice| list(&slice, "endpoints"));
     // An endpoint that says nothing of being ready is.
@@ -148,24 +150,24 @@ async fn answered(inner: &Inner, service: &Service) -> Result<Option<bool>, Clus
     Ok(Some(endpoints.into_iter().any(|endpoint| ready(&endpoint))))
 }
 
-fn judge(facts: &Facts) -> Preflight {
-    let mut found = Preflight { release: release(facts), ..Preflight::default() };
-    let definition = facts.definition.as_ref();
+fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
+    let mut found = PreflightReport { release: detect_release(facts), ..PreflightReport::default() };
+    let definition = facts.graph_definition.as_ref();
     let annotations = definition.and_then(|definition| definition.pointer("/metadata/annotations"));
     found.operator_version = annotations
         .and_then(|annotations| annotations.get("dynamo.nvidia.com/operator-version"))
         .and_then(Value::as_str)
         .map(str::to_owned);
     let mut block = |message: String, fix: &str| {
-        found.obstacles.push(Obstacle { blocks: true, message, fix: fix.to_owned() });
+        found.problems.push(PreflightProblem { blocks: true, message, fix: fix.to_owned() });
     };
-    if facts.versions.is_empty() {
+    if facts.graph_versions.is_empty() {
         block(
             "the cluster has no Dynamo: it does not serve DynamoGraphDeployment".to_owned(),
             "install the Helm chart `dynamo-platform`, 1.2 or later, which brings the definitions and the operator",
         );
-    } else if !facts.versions.contains(GRAPH.version) {
-        let versions: Vec<&str> = facts.versions.iter().map(String::as_str).collect();
+    } else if !facts.graph_versions.contains(GRAPH.version) {
+        let versions: Vec<&str> = facts.graph_versions.iter().map(String::as_str).collect();
         block(
             format!(
                 "the cluster's Dynamo is older than 1.2: it serves DynamoGraphDeployment at {} only, and stator writes {}",
@@ -175,13 +177,18 @@ fn judge(facts: &Facts) -> Preflight {
             "upgrade the Helm chart `dynamo-platform` to 1.2 or later, its definitions included",
         );
     }
-    if !facts.records {
+    if !facts.serves_records {
         block(
             "the cluster has no place for stator's records: it does not serve models.stator.dev".to_owned(),
             "install it: `kubectl apply --server-side -f crds/stator.dev_models.yaml`",
         );
     }
-    let missing = facts.own.as_ref().filter(|_| facts.records).map(missing).unwrap_or_default();
+    let missing = facts
+        .record_definition
+        .as_ref()
+        .filter(|_| facts.serves_records)
+        .map(missing_status_fields)
+        .unwrap_or_default();
     if !missing.is_empty() {
         block(
             format!(
@@ -193,8 +200,9 @@ fn judge(facts: &Facts) -> Preflight {
     }
     let converts = definition.and_then(|definition| definition.pointer("/spec/conversion/strategy"));
     let converts = converts.and_then(Value::as_str) == Some("Webhook");
-    let stored = definition.and_then(stored);
-    if facts.versions.contains(GRAPH.version) && stored.is_some_and(|stored| stored != GRAPH.version) && !converts {
+    let stored = definition.and_then(storage_version);
+    if facts.graph_versions.contains(GRAPH.version) && stored.is_some_and(|stored| stored != GRAPH.version) && !converts
+    {
         block(
             format!(
                 "the cluster stores DynamoGraphDeployment as {} and has no conversion to it: the spec of a {} object would be lost",
@@ -204,10 +212,11 @@ fn judge(facts: &Facts) -> Preflight {
             "install the definitions with the Helm chart `dynamo-platform` (upgradeCRD), which adds the conversion webhook; plain files of the definitions lack it",
         );
     }
-    if converts && facts.answered == Some(false) {
-        let Service { namespace, name } =
-            definition.and_then(webhook).unwrap_or(Service { namespace: String::new(), name: String::new() });
-        found.obstacles.push(Obstacle {
+    if converts && facts.webhook_ready == Some(false) {
+        let WebhookService { namespace, name } = definition
+            .and_then(conversion_service)
+            .unwrap_or(WebhookService { namespace: String::new(), name: String::new() });
+        found.problems.push(PreflightProblem {
             blocks: false,
             message: format!(
                 "no pod answers for the conversion webhook of Dynamo's objects (service {namespace}/{name}): they can be neither read nor written"
@@ -219,7 +228,7 @@ fn judge(facts: &Facts) -> Preflight {
 }
 
 /// The fields of a record's status that a definition does not declare: an apply with one of them is refused. Sorted.
-fn missing(definition: &Value) -> Vec<String> {
+fn missing_status_fields(definition: &Value) -> Vec<String> {
     let fields = |definition: &Value| -> BTreeSet<String> {
         let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
         let own = |version: &&Value| version.get("name").and_then(Value::as_str) == Some(RECORD.version);
@@ -228,36 +237,36 @@ fn missing(definition: &Value) -> Vec<String> {
     };
     const STATUS: &str = "/schema/openAPIV3Schema/properties/status/properties";
     // The file is one of ours: that it can be read is a test.
-    let wanted = serde_saphyr::from_str(OWN).map(|own: Value| fields(&own)).unwrap_or_default();
+    let wanted = serde_saphyr::from_str(MODEL_CRD).map(|own: Value| fields(&own)).unwrap_or_default();
     wanted.difference(&fields(definition)).cloned().collect()
 }
 
 /// The version that objects are stored at.
-fn stored(definition: &Value) -> Option<&str> {
+fn storage_version(definition: &Value) -> Option<&str> {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array)?;
     let version = versions.iter().find(|version| version.get("storage").and_then(Value::as_bool) == Some(true))?;
     version.get("name").and_then(Value::as_str)
 }
 
 /// The release that the definition is from, by what came with which.
-fn release(facts: &Facts) -> Option<Release> {
-    if facts.versions.is_empty() {
+fn detect_release(facts: &PreflightFacts) -> Option<DynamoRelease> {
+    if facts.graph_versions.is_empty() {
         return None;
     }
-    if !facts.versions.contains(GRAPH.version) {
-        return Some(Release::Before12);
+    if !facts.graph_versions.contains(GRAPH.version) {
+        return Some(DynamoRelease::Before12);
     }
-    let definition = facts.definition.as_ref()?;
+    let definition = facts.graph_definition.as_ref()?;
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array)?;
     let ours = versions.iter().find(|version| version.get("name").and_then(Value::as_str) == Some(GRAPH.version))?;
     let component =
         "/schema/openAPIV3Schema/properties/spec/properties/components/items/properties/runtimeVersionOverride";
     let overrides = ours.pointer(component).is_some();
-    Some(match stored(definition) {
+    Some(match storage_version(definition) {
         // Definitions before 1.5 that were told to store v1beta1 lack what 1.4 brought.
-        Some(stored) if stored == GRAPH.version && overrides => Release::From15,
-        Some(_) | None if overrides => Release::From14,
-        Some(_) | None => Release::From12,
+        Some(stored) if stored == GRAPH.version && overrides => DynamoRelease::From15,
+        Some(_) | None if overrides => DynamoRelease::From14,
+        Some(_) | None => DynamoRelease::From12,
     })
 }
 
@@ -266,7 +275,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn facts(versions: &[&str], stored: &str, conversion: Value, component: Value) -> Facts {
+    fn facts(versions: &[&str], stored: &str, conversion: Value, component: Value) -> PreflightFacts {
         let version = |name: &&str| {
             json!({"name": name, "served": true, "storage": *name == stored, "schema": {"openAPIV3Schema": {
                 "properties": {"spec": {"properties": {"components": {"items": {"properties": component}}}}}}}})
@@ -275,25 +284,26 @@ mod tests {
             "metadata": {"annotations": {"dynamo.nvidia.com/operator-version": "1.3.0"}},
             "spec": {"conversion": conversion, "versions": versions.iter().map(version).collect::<Vec<_>>()},
         });
-        Facts {
-            versions: versions.iter().map(|version| (*version).to_owned()).collect(),
-            records: true,
-            definition: Some(definition),
-            own: None,
-            answered: None,
+        PreflightFacts {
+            graph_versions: versions.iter().map(|version| (*version).to_owned()).collect(),
+            serves_records: true,
+            graph_definition: Some(definition),
+            record_definition: None,
+            webhook_ready: None,
         }
     }
 
     #[test]
     fn a_definition_of_records_from_an_older_stator_is_told_before_anything_is_written() {
-        let own: Value = serde_saphyr::from_str(OWN).unwrap();
-        let current = Facts { own: Some(own.clone()), ..facts(BOTH, "v1beta1", json!({}), json!({})) };
+        let own: Value = serde_saphyr::from_str(MODEL_CRD).unwrap();
+        let current =
+            PreflightFacts { record_definition: Some(own.clone()), ..facts(BOTH, "v1beta1", json!({}), json!({})) };
         insta::assert_snapshot!(said(&current), @"1.2 or 1.3");
         let mut older = own;
         let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
         let fields = older.pointer_mut(status).unwrap().as_object_mut().unwrap();
         fields.retain(|name, _| !["gpuSku", "conditions"].contains(&name.as_str()));
-        let older = Facts { own: Some(older), ..current };
+        let older = PreflightFacts { record_definition: Some(older), ..current };
         insta::assert_snapshot!(said(&older), @"
         1.2 or 1.3
         error: the cluster's definition of stator's records, models.stator.dev, is older than this stator: its status has no conditions, gpuSku
@@ -301,12 +311,12 @@ mod tests {
         ");
     }
 
-    fn said(facts: &Facts) -> String {
-        let found = judge(facts);
+    fn said(facts: &PreflightFacts) -> String {
+        let found = evaluate_facts(facts);
         let mut lines = vec![found.release.map_or("no release".to_owned(), |release| release.to_string())];
         lines.extend(
             found
-                .obstacles
+                .problems
                 .iter()
                 .map(|one| format!("{}: {}\n  {}", if one.blocks { "error" } else { "warning" }, one.message, one.fix)),
         );
@@ -324,22 +334,22 @@ mod tests {
         let newer = json!({"runtimeVersionOverride": {"type": "string"}});
         let none = json!({"strategy": "None"});
         for (facts, release) in [
-            (facts(&["v1alpha1"], "v1alpha1", none.clone(), json!({})), Release::Before12),
-            (facts(BOTH, "v1alpha1", hook(), json!({})), Release::From12),
-            (facts(BOTH, "v1beta1", none.clone(), json!({})), Release::From12),
-            (facts(BOTH, "v1alpha1", hook(), newer.clone()), Release::From14),
-            (facts(BOTH, "v1beta1", none, newer), Release::From15),
+            (facts(&["v1alpha1"], "v1alpha1", none.clone(), json!({})), DynamoRelease::Before12),
+            (facts(BOTH, "v1alpha1", hook(), json!({})), DynamoRelease::From12),
+            (facts(BOTH, "v1beta1", none.clone(), json!({})), DynamoRelease::From12),
+            (facts(BOTH, "v1alpha1", hook(), newer.clone()), DynamoRelease::From14),
+            (facts(BOTH, "v1beta1", none, newer), DynamoRelease::From15),
         ] {
-            assert_eq!(judge(&facts).release, Some(release));
+            assert_eq!(evaluate_facts(&facts).release, Some(release));
         }
         // A definition that may not be read says nothing, and nothing is made up.
-        let unread = Facts { definition: None, ..facts(BOTH, "v1beta1", hook(), json!({})) };
-        assert_eq!(judge(&unread), Preflight::default());
+        let unread = PreflightFacts { graph_definition: None, ..facts(BOTH, "v1beta1", hook(), json!({})) };
+        assert_eq!(evaluate_facts(&unread), PreflightReport::default());
     }
 
     #[test]
     fn what_stands_in_the_way_is_said_with_what_to_do() {
-        insta::assert_snapshot!(said(&Facts::default()), @"
+        insta::assert_snapshot!(said(&PreflightFacts::default()), @"
         no release
         error: the cluster has no Dynamo: it does not serve DynamoGraphDeployment
           install the Helm chart `dynamo-platform`, 1.2 or later, which brings the definitions and the operator
@@ -356,14 +366,14 @@ mod tests {
         error: the cluster stores DynamoGraphDeployment as v1alpha1 and has no conversion to it: the spec of a v1beta1 object would be lost
           install the definitions with the Helm chart `dynamo-platform` (upgradeCRD), which adds the conversion webhook; plain files of the definitions lack it
         ");
-        let down = Facts { answered: Some(false), ..facts(BOTH, "v1alpha1", hook(), json!({})) };
+        let down = PreflightFacts { webhook_ready: Some(false), ..facts(BOTH, "v1alpha1", hook(), json!({})) };
         insta::assert_snapshot!(said(&down), @"
         1.2 or 1.3
         warning: no pod answers for the conversion webhook of Dynamo's objects (service dynamo/operator): they can be neither read nor written
           bring Dynamo's operator up: `kubectl -n dynamo get pods` shows what ails it
         ");
-        let up = Facts { answered: Some(true), ..down };
+        let up = PreflightFacts { webhook_ready: Some(true), ..down };
         insta::assert_snapshot!(said(&up), @"1.2 or 1.3");
-        assert_eq!(judge(&up).operator_version.as_deref(), Some("1.3.0"));
+        assert_eq!(evaluate_facts(&up).operator_version.as_deref(), Some("1.3.0"));
     }
 }

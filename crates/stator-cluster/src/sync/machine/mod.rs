@@ -4,21 +4,23 @@
 //! ends or shortens one queue and leaves the others alone. What they share is the number of calls at a time, and the
 //! barrier before pruning: nothing is deleted before everything that can be applied has been.
 
-mod book;
-mod health;
-mod model;
-mod outcome;
+mod call_results;
+mod health_wait;
+mod model_outcome;
+mod model_sync;
 mod protocol;
-mod settle;
+mod record_writer;
 mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub use protocol::{Answer, Call, Effect, Event, Input, Recorded, Settings};
+pub use protocol::{
+    CallResult, ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, RecordWriteResult,
+};
 
-use self::model::{ModelSync, Turn};
-use super::{Cancel, ModelOutcome, Progress, SyncReport, SyncResult};
-use crate::cluster::{Applied, Deleted};
+use self::model_sync::{ModelSync, ModelTurn};
+use super::{CancelReason, ModelOutcome, SyncProgress, SyncReport, SyncResult};
+use crate::cluster::{ApplyResponse, DeleteOutcome};
 use stator_core::object::Object;
 use stator_model::plan::{Plan, Record};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,26 +28,26 @@ use std::time::Duration;
 
 /// Where the models stand with each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Barrier {
+enum PruneBarrier {
     /// Some model still has something to apply.
     Closed,
     /// Everything is applied: prune.
     Open,
     /// Something failed: nothing is pruned in this sync, and why.
-    Held(String),
+    Blocked(String),
 }
 
 /// What a model may look at of the sync around it.
-struct Around<'a> {
-    settings: &'a Settings,
+struct SyncContext<'a> {
+    settings: &'a MachineSettings,
     now: Duration,
-    barrier: &'a Barrier,
+    barrier: &'a PruneBarrier,
 }
 
 /// The state of a sync.
 #[derive(Debug)]
-pub struct Machine {
-    settings: Settings,
+pub struct SyncMachine {
+    settings: MachineSettings,
     models: BTreeMap<String, ModelSync>,
     /// Models whose turn it is, in order.
     ready: VecDeque<String>,
@@ -57,21 +59,21 @@ pub struct Machine {
     parked: BTreeSet<String>,
     /// When they want a turn at the latest. May hold times that are no longer true; they cost a look.
     timers: BTreeSet<(Duration, String)>,
-    barrier: Barrier,
+    barrier: PruneBarrier,
     in_flight: usize,
     /// Models that are not through.
     unfinished: usize,
     watching: bool,
-    cancel: Option<Cancel>,
+    cancel: Option<CancelReason>,
     timed_out: bool,
     writes: usize,
-    chance: Chance,
+    jitter: JitterSource,
 }
 
-impl Machine {
+impl SyncMachine {
     /// The state before the first event. Plan and records must be of one moment.
-    pub fn new(plan: Plan, records: Vec<Record>, settings: Settings) -> Self {
-        let models = tasks::models(plan, records, &settings);
+    pub fn new(plan: Plan, records: Vec<Record>, settings: MachineSettings) -> Self {
+        let models = tasks::build_models(plan, records, &settings);
         Self {
             ready: models.keys().cloned().collect(),
             applying: models.keys().cloned().collect(),
@@ -80,13 +82,13 @@ impl Machine {
             at_barrier: BTreeSet::new(),
             parked: BTreeSet::new(),
             timers: BTreeSet::new(),
-            barrier: Barrier::Closed,
+            barrier: PruneBarrier::Closed,
             in_flight: 0,
             watching: false,
             cancel: None,
             timed_out: false,
             writes: 0,
-            chance: Chance(settings.seed),
+            jitter: JitterSource(settings.seed),
             settings,
         }
     }
@@ -96,13 +98,13 @@ impl Machine {
         self.in_flight == 0 && self.unfinished == 0
     }
 
-    /// The next time at which a [`Event::Tick`] changes something.
+    /// The next time at which a [`MachineEvent::Tick`] changes something.
     pub fn wake_at(&self) -> Option<Duration> {
         let timeout = self.settings.timeout.filter(|_| !self.timed_out);
         self.timers.first().map(|(at, _)| *at).into_iter().chain(timeout).min()
     }
 
-    /// The report, complete once [`Machine::is_done`].
+    /// The report, complete once [`SyncMachine::is_done`].
     pub fn report(&self) -> SyncReport {
         SyncReport {
             models: self.models.values().filter_map(|model| model.outcome().cloned()).collect(),
@@ -114,27 +116,27 @@ impl Machine {
 
     /// Takes one event.
     #[must_use = "effects that are not carried out are lost"]
-    pub fn step(mut self, input: Input) -> (Self, Vec<Effect>) {
-        let Input { now, event } = input;
+    pub fn step(mut self, input: MachineInput) -> (Self, Vec<MachineEffect>) {
+        let MachineInput { now, event } = input;
         let mut effects = Vec::new();
         match event {
-            Event::Start | Event::Tick => {}
-            Event::Answer { model, answer } => self.answer(now, &model, answer, &mut effects),
-            Event::Observed(object) => self.observe(&object),
-            Event::Listed(objects) => self.observe_all(&objects),
-            Event::Gone(object) => {
+            MachineEvent::Start | MachineEvent::Tick => {}
+            MachineEvent::CallFinished { model, answer } => self.handle_result(now, &model, answer, &mut effects),
+            MachineEvent::Observed(object) => self.observe(&object),
+            MachineEvent::Listed(objects) => self.observe_all(&objects),
+            MachineEvent::Gone(object) => {
                 for model in self.models.values_mut() {
                     model.observe_gone(&object);
                 }
                 self.ready.extend(std::mem::take(&mut self.parked));
             }
-            Event::Cancel(cancel) => {
+            MachineEvent::Cancel(cancel) => {
                 let result = match &cancel {
-                    Cancel::Interrupted => "interrupted".to_owned(),
-                    Cancel::Superseded { revision } => format!("superseded by {revision}"),
+                    CancelReason::Interrupted => "interrupted".to_owned(),
+                    CancelReason::Superseded { revision } => format!("superseded by {revision}"),
                 };
                 self.cancel.get_or_insert(cancel);
-                self.stop(SyncResult::Cancelled, &result);
+                self.stop_all(SyncResult::Cancelled, &result);
             }
         }
         if let Some(timeout) = self.settings.timeout
@@ -143,15 +145,15 @@ impl Machine {
             && self.unfinished > 0
         {
             self.timed_out = true;
-            self.stop(SyncResult::Failed, &format!("timed out after {}", in_words(timeout)));
+            self.stop_all(SyncResult::Failed, &format!("timed out after {}", format_duration(timeout)));
         }
-        self.wake(now);
-        self.run(now, &mut effects);
+        self.wake_parked(now);
+        self.run_turns(now, &mut effects);
         (self, effects)
     }
 
     /// Ends every model at its next chance, keeping its record true.
-    fn stop(&mut self, result: SyncResult, why: &str) {
+    fn stop_all(&mut self, result: SyncResult, why: &str) {
         let queued: BTreeSet<String> = self.ready.iter().cloned().collect();
         for (name, model) in &mut self.models {
             if model.stop(result, why) {
@@ -164,14 +166,14 @@ impl Machine {
         }
     }
 
-    fn answer(&mut self, now: Duration, name: &str, answer: Answer, effects: &mut Vec<Effect>) {
+    fn handle_result(&mut self, now: Duration, name: &str, answer: CallResult, effects: &mut Vec<MachineEffect>) {
         let Some(model) = self.models.get_mut(name).filter(|model| model.is_calling()) else {
             return; // An answer to nothing: the driver's fault, and no reason to fail.
         };
         self.in_flight -= 1;
-        self.writes += writes(&answer);
-        let around = Around { settings: &self.settings, now, barrier: &self.barrier };
-        model.answer(&around, answer, &mut self.chance, effects);
+        self.writes += count_writes(&answer);
+        let around = SyncContext { settings: &self.settings, now, barrier: &self.barrier };
+        model.handle_result(&around, answer, &mut self.jitter, effects);
         self.ready.push_back(name.to_owned());
     }
 
@@ -199,7 +201,7 @@ impl Machine {
     }
 
     /// Gives a turn to every parked model whose time has come.
-    fn wake(&mut self, now: Duration) {
+    fn wake_parked(&mut self, now: Duration) {
         while let Some((at, name)) = self.timers.pop_first() {
             if at > now {
                 self.timers.insert((at, name));
@@ -221,7 +223,7 @@ impl Machine {
         }
     }
 
-    fn park(&mut self, name: String) {
+    fn park_model(&mut self, name: String) {
         if let Some(at) = self.models.get(&name).and_then(|model| model.wake_at(&self.settings)) {
             self.timers.insert((at, name.clone()));
         }
@@ -229,7 +231,7 @@ impl Machine {
     }
 
     /// Gives turns while there are models that want one and calls to spare.
-    fn run(&mut self, now: Duration, effects: &mut Vec<Effect>) {
+    fn run_turns(&mut self, now: Duration, effects: &mut Vec<MachineEffect>) {
         loop {
             self.lift_barrier();
             if self.in_flight >= self.settings.concurrency.max(1) {
@@ -240,33 +242,33 @@ impl Machine {
             if model.outcome().is_some() {
                 continue;
             }
-            let around = Around { settings: &self.settings, now, barrier: &self.barrier };
-            let turn = model.turn(&around, effects);
+            let around = SyncContext { settings: &self.settings, now, barrier: &self.barrier };
+            let turn = model.take_turn(&around, effects);
             if model.has_applied() {
                 self.applying.remove(&name);
             }
             match turn {
-                Turn::Call(call) => {
+                ModelTurn::Call(call) => {
                     self.in_flight += 1;
-                    effects.push(Effect::Call { model: name, call: *call });
+                    effects.push(MachineEffect::Call { model: name, call: *call });
                 }
-                Turn::Barrier => {
+                ModelTurn::Barrier => {
                     self.applying.remove(&name);
                     self.at_barrier.insert(name);
                 }
-                Turn::Later => self.park(name),
-                Turn::Health => {
-                    self.park(name);
+                ModelTurn::Paused => self.park_model(name),
+                ModelTurn::AwaitHealth => {
+                    self.park_model(name);
                     if !self.watching {
                         self.watching = true;
-                        effects.push(Effect::Watch);
+                        effects.push(MachineEffect::Watch);
                     }
                 }
-                Turn::Done => {
+                ModelTurn::Done => {
                     self.applying.remove(&name);
                     self.unfinished -= 1;
                     if let Some(outcome) = model.outcome() {
-                        effects.push(Effect::Report(Progress::Finished(outcome.clone())));
+                        effects.push(MachineEffect::Report(SyncProgress::Finished(outcome.clone())));
                     }
                 }
             }
@@ -275,50 +277,50 @@ impl Machine {
 
     /// Once no model has anything left to apply, lets all of them prune, or none.
     fn lift_barrier(&mut self) {
-        if self.barrier == Barrier::Closed && self.applying.is_empty() {
+        if self.barrier == PruneBarrier::Closed && self.applying.is_empty() {
             let failed: Vec<&str> =
                 self.models.values().filter(|model| model.has_failed_apply()).map(ModelSync::name).collect();
             self.barrier = if failed.is_empty() {
-                Barrier::Open
+                PruneBarrier::Open
             } else {
-                Barrier::Held(format!("not everything could be applied ({})", few(&failed)))
+                PruneBarrier::Blocked(format!("not everything could be applied ({})", join_first_names(&failed)))
             };
         }
-        if self.barrier != Barrier::Closed {
+        if self.barrier != PruneBarrier::Closed {
             self.ready.extend(std::mem::take(&mut self.at_barrier));
         }
     }
 }
 
 /// How many writes an answer says that the cluster carried out.
-fn writes(answer: &Answer) -> usize {
+fn count_writes(answer: &CallResult) -> usize {
     use crate::cluster::ApplyOutcome;
     match answer {
-        Answer::Recorded(Ok(recorded)) => recorded.writes,
-        Answer::Applied(Ok(Applied { object: _, outcome })) => match outcome {
+        CallResult::Recorded(Ok(recorded)) => recorded.writes,
+        CallResult::Applied(Ok(ApplyResponse { object: _, outcome })) => match outcome {
             ApplyOutcome::Created | ApplyOutcome::Updated => 1,
             ApplyOutcome::Unchanged => 0,
         },
-        Answer::Deleted(Ok(deleted)) => match deleted {
-            Deleted::Gone | Deleted::Pending(_) => 1,
-            Deleted::Absent => 0,
+        CallResult::Deleted(Ok(deleted)) => match deleted {
+            DeleteOutcome::Gone | DeleteOutcome::Pending(_) => 1,
+            DeleteOutcome::Absent => 0,
         },
-        Answer::Recorded(Err(_))
-        | Answer::Applied(Err(_))
-        | Answer::Deleted(Err(_))
-        | Answer::Read(_)
-        | Answer::Pods(_) => 0,
+        CallResult::Recorded(Err(_))
+        | CallResult::Applied(Err(_))
+        | CallResult::Deleted(Err(_))
+        | CallResult::Read(_)
+        | CallResult::Pods(_) => 0,
     }
 }
 
 /// Up to three names, and how many more.
-fn few(names: &[&str]) -> String {
+fn join_first_names(names: &[&str]) -> String {
     let shown = names.iter().take(3).copied().collect::<Vec<_>>().join(", ");
     if names.len() > 3 { format!("{shown} and {} more", names.len() - 3) } else { shown }
 }
 
 /// A duration as people say it: `90s`, `5m`, `30m`.
-fn in_words(duration: Duration) -> String {
+fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0 => format!("{}ms", duration.as_millis()),
@@ -330,11 +332,11 @@ fn in_words(duration: Duration) -> String {
 
 /// Numbers for jitter (splitmix64): from a seed, so that a test can replay them.
 #[derive(Debug)]
-struct Chance(u64);
+struct JitterSource(u64);
 
-impl Chance {
+impl JitterSource {
     /// A duration between zero and `most`.
-    fn up_to(&mut self, most: Duration) -> Duration {
+    fn duration_up_to(&mut self, most: Duration) -> Duration {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

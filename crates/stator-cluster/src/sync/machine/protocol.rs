@@ -1,14 +1,14 @@
 //! What the machine is told, and what it asks for.
 
-use crate::cluster::{Applied, ApplyRequest, ClusterError, Deleted, Preconditions};
-use crate::sync::{Cancel, Progress};
+use crate::cluster::{ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, Preconditions};
+use crate::sync::{CancelReason, SyncProgress};
 use stator_core::object::{Object, ObjectRef};
 use stator_model::plan::Record;
 use std::time::Duration;
 
 /// What a sync is to do besides the plan.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct MachineSettings {
     /// Waits until everything is Healthy, and applies adapters when their graph is.
     pub wait: bool,
     /// Deletes what the plan says is to go.
@@ -29,24 +29,24 @@ pub struct Settings {
 
 /// What happened, and when: time since the start, from a clock that never goes back.
 #[derive(Clone, Debug)]
-pub struct Input {
+pub struct MachineInput {
     /// Since the start.
     pub now: Duration,
     /// What.
-    pub event: Event,
+    pub event: MachineEvent,
 }
 
 /// What happened.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum MachineEvent {
     /// The sync begins.
     Start,
     /// The call that a model had in flight came back.
-    Answer {
+    CallFinished {
         /// The model.
         model: String,
         /// With what.
-        answer: Answer,
+        answer: CallResult,
     },
     /// A watch shows an object.
     Observed(Object),
@@ -57,18 +57,18 @@ pub enum Event {
     /// Time has passed: [`wake_at`](super::Machine::wake_at) said when to say so.
     Tick,
     /// Stop between two writes.
-    Cancel(Cancel),
+    Cancel(CancelReason),
 }
 
 /// What a call came back with.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum CallResult {
     /// A record was written or deleted.
-    Recorded(Result<Recorded, ClusterError>),
+    Recorded(Result<RecordWriteResult, ClusterError>),
     /// An object was applied.
-    Applied(Result<Applied, ClusterError>),
+    Applied(Result<ApplyResponse, ClusterError>),
     /// An object was deleted.
-    Deleted(Result<Deleted, ClusterError>),
+    Deleted(Result<DeleteOutcome, ClusterError>),
     /// An object was read.
     Read(Result<Option<Object>, ClusterError>),
     /// Pods were read, as far as the cluster lets us.
@@ -77,7 +77,7 @@ pub enum Answer {
 
 /// What came of writing or deleting a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordWriteResult {
     /// How many writes the cluster carried out.
     pub writes: usize,
     /// The object's generation after them, where one is left.
@@ -86,23 +86,23 @@ pub struct Recorded {
 
 /// What the driver must do.
 #[derive(Clone, Debug)]
-pub enum Effect {
-    /// Call the cluster, and answer with [`Event::Answer`].
+pub enum MachineEffect {
+    /// Call the cluster, and answer with [`MachineEvent::CallResult`].
     Call {
         /// For which model. It has no other call in flight.
         model: String,
         /// What.
-        call: Call,
+        call: ClusterCall,
     },
-    /// Open a watch on everything that has health, then list it ([`Event::Listed`]).
+    /// Open a watch on everything that has health, then list it ([`MachineEvent::Listed`]).
     Watch,
     /// Tell somebody.
-    Report(Progress),
+    Report(SyncProgress),
 }
 
 /// A call to the cluster.
 #[derive(Clone, Debug)]
-pub enum Call {
+pub enum ClusterCall {
     /// Write a model's record.
     WriteRecord {
         /// What it is to say. Its generation is the one that the cluster has.
@@ -126,5 +126,5 @@ pub enum Call {
     /// Read one object.
     Read(ObjectRef),
     /// Read the pods of graphs that keep a wait from ending.
-    Pods(Vec<ObjectRef>),
+    ReadPods(Vec<ObjectRef>),
 }

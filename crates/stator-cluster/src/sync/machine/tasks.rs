@@ -1,22 +1,22 @@
 //! From a plan to each model's queue of tasks. Everything is decided in the plan; this puts it in order.
 
-use super::Settings;
-use super::book::Book;
-use super::health::Watched;
-use super::model::ModelSync;
+use super::MachineSettings;
+use super::health_wait::WatchedObject;
+use super::model_sync::ModelSync;
+use super::record_writer::RecordWriter;
 use serde_json::Value;
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::{
-    Action, ApplyStep, Change, DeleteStep, HoldKind, InventoryEntry, Plan, Record, SEED_MANAGER, Step, replicas_only,
-    with_replicas,
+    Action, ApplyStep, Change, DeleteStep, HoldKind, InventoryEntry, Plan, PlanStep, Record, SEED_MANAGER,
+    replicas_only, with_replicas,
 };
-use stator_model::render::Stage;
+use stator_model::render::ApplyStage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One thing that a model does. The front of the queue is what it is at.
 #[derive(Clone, Debug)]
-pub(super) enum Task {
+pub(super) enum SyncTask {
     /// Apply an object.
     Apply(ApplyTask),
     /// Delete an object, pruned or about to be replaced.
@@ -29,13 +29,13 @@ pub(super) enum Task {
         since: Option<std::time::Duration>,
     },
     /// Look whether a graph is Ready, so that its adapters may be applied at once.
-    Gate(ObjectRef),
+    CheckGraph(ObjectRef),
     /// Wait until every model has applied what it can.
     Barrier,
     /// Write the record as it is now.
-    Record,
+    WriteRecord,
     /// Delete the record: the model is gone.
-    Retire,
+    DeleteRecord,
     /// Wait until the graph is Healthy, for adapters to be applied.
     AwaitGraph,
     /// Wait until everything is Healthy.
@@ -48,11 +48,11 @@ pub(super) struct ApplyTask {
     pub object: Object,
     pub manager: &'static str,
     pub force: bool,
-    pub stage: Stage,
+    pub stage: ApplyStage,
     /// What the inventory says of it; uid and generation come with the answer.
     pub entry: InventoryEntry,
     /// The line for the history; `None` for the second and third apply of one change.
-    pub line: Option<String>,
+    pub history_line: Option<String>,
     /// Takes the uid that an earlier apply of this sync gave, so that it cannot create.
     pub follows: bool,
 }
@@ -63,15 +63,19 @@ pub(super) struct DeleteTask {
     pub step: DeleteStep,
     /// True for a prune, false for the first half of a replace.
     pub prune: bool,
-    pub line: String,
+    pub history_line: String,
     /// A precondition failed: look what is there now before anything else.
-    pub look: bool,
+    pub recheck: bool,
     /// How often it was looked.
-    pub looks: u32,
+    pub rechecks: u32,
 }
 
 /// The models of a plan, with something to do or not.
-pub(super) fn models(plan: Plan, records: Vec<Record>, settings: &Settings) -> BTreeMap<String, ModelSync> {
+pub(super) fn build_models(
+    plan: Plan,
+    records: Vec<Record>,
+    settings: &MachineSettings,
+) -> BTreeMap<String, ModelSync> {
     let Plan {
         api_version: _,
         kind: _,
@@ -128,31 +132,31 @@ pub(super) fn models(plan: Plan, records: Vec<Record>, settings: &Settings) -> B
                 revision: revision.clone(),
                 ..Record::default()
             };
-            let book = Book::new(stored, blank);
+            let book = RecordWriter::new(stored, blank);
             let retired = retired.contains(&name);
-            (name.clone(), model(name, changes, book, retired, &held, settings))
+            (name.clone(), build_model(name, changes, book, retired, &held, settings))
         })
         .collect()
 }
 
-fn model(
+fn build_model(
     name: String,
     changes: Vec<Change>,
-    mut book: Book,
+    mut book: RecordWriter,
     retired: bool,
     held: &BTreeSet<HoldKind>,
-    settings: &Settings,
+    settings: &MachineSettings,
 ) -> ModelSync {
     let mut blocked = Vec::new();
     let mut watched = BTreeMap::new();
     let (mut now, mut adapters, mut prune) = (Vec::new(), Vec::new(), Vec::new());
     let graph = changes
         .iter()
-        .find(|change| stage_of(&change.object) == Stage::Graph && change.inventory.is_some())
+        .find(|change| stage_of(&change.object) == ApplyStage::Graph && change.inventory.is_some())
         .map(|change| change.object.clone());
-    book.reconcile(&changes, retired);
+    book.repair_inventory(&changes, retired);
     for change in changes {
-        let line = format!("{} {} ({})", change.action.word(), change.object, disruption(&change));
+        let line = format!("{} {} ({})", change.action.as_str(), change.object, disruption_name(&change));
         let Change {
             model: _,
             source: _,
@@ -172,7 +176,7 @@ fn model(
             before: _,
             after: _,
         } = change;
-        if let Some(hold) = holding(action, &step, held) {
+        if let Some(hold) = blocking_hold(action, &step, held) {
             blocked.push(format!("{object}: held back until `--allow {hold}`"));
             continue;
         }
@@ -184,60 +188,66 @@ fn model(
             });
         }
         if let Some(entry) = &inventory {
-            let mut one = Watched::new(object.clone(), entry.generation);
+            let mut one = WatchedObject::new(object.clone(), entry.generation);
             one.gpus = gpus.before;
             one.gpu_sku = gpu_sku;
-            one.planned = health.filter(|_| step == Step::Nothing);
+            one.planned = health.filter(|_| step == PlanStep::Nothing);
             watched.insert(object.identity(), one);
         }
         match step {
-            Step::Nothing => {}
-            Step::Apply(apply) => {
-                let tasks = applies(apply, inventory, line, &mut book);
-                if stage_of(&object) == Stage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
+            PlanStep::Nothing => {}
+            PlanStep::Apply(apply) => {
+                let tasks = apply_tasks(apply, inventory, line, &mut book);
+                if stage_of(&object) == ApplyStage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
             }
-            Step::Replace { delete, apply } => {
-                let gone = Task::AwaitGone { object: object.clone(), uid: delete.uid.clone(), since: None };
-                let delete = DeleteTask { step: delete, prune: false, line: String::new(), look: false, looks: 0 };
-                let mut tasks = vec![Task::Delete(delete), gone];
+            PlanStep::Replace { delete, apply } => {
+                let gone = SyncTask::AwaitGone { object: object.clone(), uid: delete.uid.clone(), since: None };
+                let delete =
+                    DeleteTask { step: delete, prune: false, history_line: String::new(), recheck: false, rechecks: 0 };
+                let mut tasks = vec![SyncTask::Delete(delete), gone];
                 // What is created in its place must not ask for the uid of what is gone.
                 let apply = ApplyStep { object: without_uid(apply.object), ..apply };
-                tasks.extend(applies(apply, inventory, line, &mut book));
-                if stage_of(&object) == Stage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
+                tasks.extend(apply_tasks(apply, inventory, line, &mut book));
+                if stage_of(&object) == ApplyStage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
             }
-            Step::Delete(step) if settings.prune => {
-                prune.push(DeleteTask { step, prune: true, line, look: false, looks: 0 });
+            PlanStep::Delete(step) if settings.prune => {
+                prune.push(DeleteTask { step, prune: true, history_line: line, recheck: false, rechecks: 0 });
             }
-            Step::Delete(_) => {}
+            PlanStep::Delete(_) => {}
         }
     }
 
     // Volumes before graphs; the plan's order within a stage.
-    now.sort_by_key(stage);
+    now.sort_by_key(task_stage);
     prune.sort_by_key(|task| std::cmp::Reverse(task.step.stage));
-    let mut tasks: VecDeque<Task> = now.into();
+    let mut tasks: VecDeque<SyncTask> = now.into();
     if let (Some(graph), false) = (graph, adapters.is_empty()) {
-        tasks.push_back(Task::Gate(graph));
+        tasks.push_back(SyncTask::CheckGraph(graph));
     }
     tasks.extend(adapters);
-    tasks.push_back(Task::Barrier);
+    tasks.push_back(SyncTask::Barrier);
     for task in prune {
-        let gone = Task::AwaitGone { object: task.step.object.clone(), uid: task.step.uid.clone(), since: None };
-        tasks.push_back(Task::Delete(task));
+        let gone = SyncTask::AwaitGone { object: task.step.object.clone(), uid: task.step.uid.clone(), since: None };
+        tasks.push_back(SyncTask::Delete(task));
         if settings.wait {
             tasks.push_back(gone);
         }
     }
-    tasks.push_back(if retired { Task::Retire } else { Task::Record });
+    tasks.push_back(if retired { SyncTask::DeleteRecord } else { SyncTask::WriteRecord });
     if settings.wait && !retired {
-        tasks.push_back(Task::AwaitHealth);
-        tasks.push_back(Task::Record);
+        tasks.push_back(SyncTask::AwaitHealth);
+        tasks.push_back(SyncTask::WriteRecord);
     }
     ModelSync::new(name, tasks, book, watched, blocked)
 }
 
 /// The applies of one change: one, or three where replicas are seeded and then left to whoever scales.
-fn applies(step: ApplyStep, inventory: Option<InventoryEntry>, line: String, book: &mut Book) -> Vec<Task> {
+fn apply_tasks(
+    step: ApplyStep,
+    inventory: Option<InventoryEntry>,
+    line: String,
+    book: &mut RecordWriter,
+) -> Vec<SyncTask> {
     // Who owns what is settled by server-side apply itself, and status alone moves the resource version: the uid in
     // the object is what must still be true.
     let ApplyStep { object, stage, force, planned_resource_version: _, seed_replicas } = step;
@@ -246,19 +256,27 @@ fn applies(step: ApplyStep, inventory: Option<InventoryEntry>, line: String, boo
         uid: None,
         generation: None,
         digest: String::new(),
-        prune: stage != Stage::Cache,
+        prune: stage != ApplyStage::Cache,
     });
-    book.intend(&entry);
+    book.mark_intended(&entry);
     let task = |object: Object, manager: &'static str, line: Option<String>, follows: bool| {
-        Task::Apply(ApplyTask { object, manager, force: force && !follows, stage, entry: entry.clone(), line, follows })
+        SyncTask::Apply(ApplyTask {
+            object,
+            manager,
+            force: force && !follows,
+            stage,
+            entry: entry.clone(),
+            history_line: line,
+            follows,
+        })
     };
     if seed_replicas.is_empty() {
-        return vec![task(object, kinds::MANAGER, Some(line), false)];
+        return vec![task(object, kinds::FIELD_MANAGER, Some(line), false)];
     }
     vec![
-        task(with_replicas(&object, &seed_replicas), kinds::MANAGER, Some(line), false),
+        task(with_replicas(&object, &seed_replicas), kinds::FIELD_MANAGER, Some(line), false),
         task(replicas_only(&object, &seed_replicas), SEED_MANAGER, None, true),
-        task(object, kinds::MANAGER, None, true),
+        task(object, kinds::FIELD_MANAGER, None, true),
     ]
 }
 
@@ -276,55 +294,63 @@ fn without_uid(object: Object) -> Object {
 }
 
 /// What holds a step back, as `--allow` names it.
-fn holding(action: Action, step: &Step, held: &BTreeSet<HoldKind>) -> Option<&'static str> {
+fn blocking_hold(action: Action, step: &PlanStep, held: &BTreeSet<HoldKind>) -> Option<&'static str> {
     let (kind, word) = match step {
-        Step::Nothing if action == Action::Delete => (HoldKind::MassDelete, "mass-delete"),
-        Step::Nothing if action == Action::Replace => (HoldKind::Replace, "replace"),
-        Step::Nothing if action == Action::Adopt => (HoldKind::Adopt, "adopt"),
-        Step::Nothing if matches!(action, Action::Create | Action::Update) => (HoldKind::MaxGpus, "max-gpus"),
-        Step::Nothing => return None,
-        Step::Apply(_) if action == Action::Adopt => (HoldKind::Adopt, "adopt"),
-        Step::Apply(_) => return None,
+        PlanStep::Nothing if action == Action::Delete => (HoldKind::MassDelete, "mass-delete"),
+        PlanStep::Nothing if action == Action::Replace => (HoldKind::Replace, "replace"),
+        PlanStep::Nothing if action == Action::Adopt => (HoldKind::Adopt, "adopt"),
+        PlanStep::Nothing if matches!(action, Action::Create | Action::Update) => (HoldKind::MaxGpus, "max-gpus"),
+        PlanStep::Nothing => return None,
+        PlanStep::Apply(_) if action == Action::Adopt => (HoldKind::Adopt, "adopt"),
+        PlanStep::Apply(_) => return None,
         // An object that is on its way out already is made again whatever else waits for a release.
-        Step::Replace { .. } if action != Action::Replace => return None,
-        Step::Replace { .. } => (HoldKind::Replace, "replace"),
-        Step::Delete(_) => (HoldKind::MassDelete, "mass-delete"),
+        PlanStep::Replace { .. } if action != Action::Replace => return None,
+        PlanStep::Replace { .. } => (HoldKind::Replace, "replace"),
+        PlanStep::Delete(_) => (HoldKind::MassDelete, "mass-delete"),
     };
     held.contains(&kind).then_some(word)
 }
 
 /// When an object is applied, by its kind.
-pub(super) fn stage_of(object: &ObjectRef) -> Stage {
+pub(super) fn stage_of(object: &ObjectRef) -> ApplyStage {
     if object.kind == kinds::CLAIM.kind {
-        Stage::Cache
+        ApplyStage::Cache
     } else if object.kind == kinds::ADAPTER.kind {
-        Stage::Adapter
+        ApplyStage::Adapter
     } else {
-        Stage::Graph
+        ApplyStage::Graph
     }
 }
 
-fn stage(task: &Task) -> Stage {
+fn task_stage(task: &SyncTask) -> ApplyStage {
     match task {
-        Task::Apply(task) => task.stage,
-        Task::Delete(task) => task.step.stage,
-        Task::AwaitGone { object, .. } => stage_of(object),
-        Task::Gate(_) | Task::Barrier | Task::Record | Task::Retire | Task::AwaitGraph | Task::AwaitHealth => {
-            Stage::Adapter
-        }
+        SyncTask::Apply(task) => task.stage,
+        SyncTask::Delete(task) => task.step.stage,
+        SyncTask::AwaitGone { object, .. } => stage_of(object),
+        SyncTask::CheckGraph(_)
+        | SyncTask::Barrier
+        | SyncTask::WriteRecord
+        | SyncTask::DeleteRecord
+        | SyncTask::AwaitGraph
+        | SyncTask::AwaitHealth => ApplyStage::Adapter,
     }
 }
 
 /// Whether a task is about an object.
-pub(super) fn concerns(task: &Task, identity: &ObjectIdentity) -> bool {
+pub(super) fn is_about(task: &SyncTask, identity: &ObjectIdentity) -> bool {
     match task {
-        Task::Apply(task) => task.object.reference().identity() == *identity,
-        Task::Delete(task) => task.step.object.identity() == *identity,
-        Task::AwaitGone { object, .. } => object.identity() == *identity,
-        Task::Gate(_) | Task::Barrier | Task::Record | Task::Retire | Task::AwaitGraph | Task::AwaitHealth => false,
+        SyncTask::Apply(task) => task.object.reference().identity() == *identity,
+        SyncTask::Delete(task) => task.step.object.identity() == *identity,
+        SyncTask::AwaitGone { object, .. } => object.identity() == *identity,
+        SyncTask::CheckGraph(_)
+        | SyncTask::Barrier
+        | SyncTask::WriteRecord
+        | SyncTask::DeleteRecord
+        | SyncTask::AwaitGraph
+        | SyncTask::AwaitHealth => false,
     }
 }
 
-fn disruption(change: &Change) -> String {
+fn disruption_name(change: &Change) -> String {
     serde_json::to_value(change.disruption).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -1,46 +1,46 @@
 //! DynamoModel.
 
-use super::{Faults, rules};
+use super::{AdmissionCollector, rules};
 use crate::dynamo::v1beta1::AdapterSpec;
 use crate::object::{FieldPath, Object};
 use serde::Deserialize;
 
 /// Source: the DynamoModel webhook.
-pub(super) fn check(object: &Object, faults: &mut Faults<'_>) {
+pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
     let Ok(spec) = AdapterSpec::deserialize(object.spec()) else { return };
     for (field, value) in [("modelName", &spec.model_name), ("baseModelName", &spec.base_model_name)] {
         if value.is_empty() {
-            faults.refused_as(
+            faults.deny(
                 rules::ADAPTER_NAMES,
-                FieldPath::of(["spec", field]),
+                FieldPath::from_fields(["spec", field]),
                 format!("`{field}` is missing"),
                 format!("give `{field}`"),
                 format!("spec.{field} is required"),
             );
         }
     }
-    faults.section();
+    faults.next_operator_check();
     if spec.model_type.as_deref() != Some("lora") {
         return;
     }
     let help = "copy the adapter to a bucket or to Hugging Face, and give its `s3://…` or `hf://…`";
-    let path = FieldPath::of(["spec", "source"]);
+    let path = FieldPath::from_fields(["spec", "source"]);
     match &spec.source {
-        None => faults.refused_as(
+        None => faults.deny(
             rules::ADAPTER_SOURCE,
             path,
             "found no source; Dynamo loads adapters from `s3://…` or `hf://…`",
             help,
             "spec.source is required when modelType is 'lora'",
         ),
-        Some(source) if source.uri.is_empty() => faults.refused_as(
+        Some(source) if source.uri.is_empty() => faults.deny(
             rules::ADAPTER_SOURCE,
             path.field("uri"),
             "the source is empty; Dynamo loads adapters from `s3://…` or `hf://…`",
             help,
             "spec.source.uri must be specified when modelType is 'lora'",
         ),
-        Some(source) if !source.uri.starts_with("s3://") && !source.uri.starts_with("hf://") => faults.refused_as(
+        Some(source) if !source.uri.starts_with("s3://") && !source.uri.starts_with("hf://") => faults.deny(
             rules::ADAPTER_SOURCE,
             path.field("uri"),
             format!("found `{}`; Dynamo loads adapters from `s3://…` or `hf://…`", source.uri),

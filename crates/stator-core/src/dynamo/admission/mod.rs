@@ -6,11 +6,10 @@
 //! what was said; `docs/dynamo.md` counts them.
 
 mod adapter;
-mod alpha;
+mod endpoint_picker;
+mod gpu_memory;
 mod graph;
-mod memory;
 mod names;
-mod picker;
 mod platform;
 mod pod;
 mod request;
@@ -20,22 +19,23 @@ mod schema;
 mod tests;
 mod topology;
 mod update;
+mod v1alpha1;
 
-pub use platform::{Need, Platform};
-pub use update::{Remedy, Writer, update};
+pub use platform::{Platform, PlatformRequirement};
+pub use update::{ChangeRemedy, UpdateAuthor, check_update};
 
 use super::kinds;
 use super::v1beta1::GraphSpec;
 use crate::finding::Rule;
-use crate::object::{FieldPath, KeyValue, Object, Segment};
+use crate::object::{FieldPath, KeyValue, Object, PathSegment};
 
 /// How sure a refusal is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
+pub enum AdmissionOutcome {
     /// Admission denies the object.
-    Refused,
+    Denied,
     /// Admission denies it on clusters that lack what it needs, and which this one is is not known.
-    Depends(Need),
+    DependsOnCluster(PlatformRequirement),
     /// Admission takes it, and it fails, or may fail, later: in the operator, on some clusters, or from a release on.
     /// These are stator's own findings.
     WouldFail,
@@ -43,7 +43,7 @@ pub enum Weight {
 
 /// One fault of an object, or of a change of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct AdmissionFinding {
     /// Which rule.
     pub rule: Rule,
     /// Where in the object.
@@ -53,35 +53,35 @@ pub struct Refusal {
     /// The fix.
     pub help: String,
     /// How sure it is.
-    pub weight: Weight,
+    pub outcome: AdmissionOutcome,
     /// What the operator says, where it is the operator that refuses; the API server judges form before.
-    pub words: Option<String>,
+    pub operator_message: Option<String>,
     /// What makes a forbidden change possible; `Correct` for an object that is refused as such.
-    pub remedy: Remedy,
+    pub remedy: ChangeRemedy,
     /// Which of its checks the operator is at: it stops after the first that fails.
-    section: usize,
+    operator_check: usize,
 }
 
 /// Every fault of an object, in the operator's order, those of form last. Kinds without rules have none.
 ///
-/// With an unknown [`Platform`], what depends on it has [`Weight::Depends`].
-pub fn check(object: &Object, platform: &Platform) -> Vec<Refusal> {
-    let mut faults = webhooks(object, platform);
+/// With an unknown [`Platform`], what depends on it has [`AdmissionOutcome::DependsOnCluster`].
+pub fn check_object(object: &Object, platform: &Platform) -> Vec<AdmissionFinding> {
+    let mut faults = run_webhook_checks(object, platform);
     schema::check(object, &mut faults);
-    faults.found
+    faults.findings
 }
 
-/// The part of [`check`] that the operator's webhooks judge, which is all that they see: form is the API server's matter.
-pub fn operator(object: &Object, platform: &Platform) -> Vec<Refusal> {
-    webhooks(object, platform).found
+/// The part of [`check_object`] that the operator's webhooks judge, which is all that they see: form is the API server's matter.
+pub fn check_operator_webhooks(object: &Object, platform: &Platform) -> Vec<AdmissionFinding> {
+    run_webhook_checks(object, platform).findings
 }
 
-fn webhooks<'a>(object: &Object, platform: &'a Platform) -> Faults<'a> {
-    let mut faults = Faults::new(platform);
+fn run_webhook_checks<'a>(object: &Object, platform: &'a Platform) -> AdmissionCollector<'a> {
+    let mut faults = AdmissionCollector::new(platform);
     let kind = object.kind();
     if kind == kinds::GRAPH.kind {
-        if object.api_version() == alpha::API_VERSION {
-            alpha::check(object, platform, &mut faults);
+        if object.api_version() == v1alpha1::API_VERSION {
+            v1alpha1::check(object, platform, &mut faults);
         } else {
             graph::check(object, platform, &mut faults);
         }
@@ -94,25 +94,25 @@ fn webhooks<'a>(object: &Object, platform: &'a Platform) -> Faults<'a> {
 }
 
 /// The faults of a graph's restart order, which are judged on update as on create.
-pub(super) fn restart(object: &Object) -> Vec<Refusal> {
+pub(super) fn check_restart_order(object: &Object) -> Vec<AdmissionFinding> {
     if object.kind() != kinds::GRAPH.kind || object.spec().pointer("/restart/strategy/order").is_none() {
         return Vec::new();
     }
     let platform = Platform::default();
-    let mut faults = Faults::new(&platform);
+    let mut faults = AdmissionCollector::new(&platform);
     // A live graph that cannot be read as one is the schema's matter.
-    if let Ok(spec) = GraphSpec::read(object.spec()) {
-        graph::restart(&spec, &mut faults);
+    if let Ok(spec) = GraphSpec::from_value(object.spec()) {
+        graph::check_restart_order(&spec, &mut faults);
     }
-    faults.found
+    faults.findings
 }
 
 /// What the operator says when it denies: the words of the first of its checks that fails, one a line.
-pub fn denial<'a>(refusals: impl IntoIterator<Item = &'a Refusal>) -> Option<String> {
+pub fn denial_message<'a>(refusals: impl IntoIterator<Item = &'a AdmissionFinding>) -> Option<String> {
     let mut refused: Vec<(usize, &str)> = refusals
         .into_iter()
-        .filter(|refusal| refusal.weight == Weight::Refused)
-        .filter_map(|refusal| Some((refusal.section, refusal.words.as_deref()?)))
+        .filter(|refusal| refusal.outcome == AdmissionOutcome::Denied)
+        .filter_map(|refusal| Some((refusal.operator_check, refusal.operator_message.as_deref()?)))
         .collect();
     refused.sort_by_key(|(section, _)| *section);
     let (first, _) = *refused.first()?;
@@ -124,29 +124,29 @@ pub fn denial<'a>(refusals: impl IntoIterator<Item = &'a Refusal>) -> Option<Str
 
 /// Faults as they are found.
 #[derive(Debug)]
-struct Faults<'a> {
-    found: Vec<Refusal>,
-    section: usize,
+struct AdmissionCollector<'a> {
+    findings: Vec<AdmissionFinding>,
+    operator_check: usize,
     platform: &'a Platform,
 }
 
-impl<'a> Faults<'a> {
+impl<'a> AdmissionCollector<'a> {
     fn new(platform: &'a Platform) -> Self {
-        Self { found: Vec::new(), section: 0, platform }
+        Self { findings: Vec::new(), operator_check: 0, platform }
     }
 
     /// The operator's next check.
-    fn section(&mut self) {
-        self.section += 1;
+    fn next_operator_check(&mut self) {
+        self.operator_check += 1;
     }
 
     /// Refused by the CRD's own rules; the operator is not asked.
-    fn refused(&mut self, rule: Rule, path: FieldPath, message: impl Into<String>, help: impl Into<String>) {
-        self.push(rule, path, message.into(), help.into(), Weight::Refused, None);
+    fn deny_by_schema(&mut self, rule: Rule, path: FieldPath, message: impl Into<String>, help: impl Into<String>) {
+        self.push(rule, path, message.into(), help.into(), AdmissionOutcome::Denied, None);
     }
 
     /// Refused by the operator, in these words.
-    fn refused_as(
+    fn deny(
         &mut self,
         rule: Rule,
         path: FieldPath,
@@ -154,28 +154,28 @@ impl<'a> Faults<'a> {
         help: impl Into<String>,
         words: impl Into<String>,
     ) {
-        self.push(rule, path, message.into(), help.into(), Weight::Refused, Some(words.into()));
+        self.push(rule, path, message.into(), help.into(), AdmissionOutcome::Denied, Some(words.into()));
     }
 
     /// Refused by the operator, in these words, where the cluster lacks something.
-    fn depends(
+    fn deny_unless_met(
         &mut self,
-        need: Need,
+        need: PlatformRequirement,
         path: FieldPath,
         message: impl Into<String>,
         help: impl Into<String>,
         words: impl Into<String>,
     ) {
-        let (weight, message) = match self.platform.has(need) {
+        let (weight, message) = match self.platform.satisfies(need) {
             Some(true) => return,
-            Some(false) => (Weight::Refused, message.into()),
-            None => (Weight::Depends(need), format!("depends on the cluster: {}", message.into())),
+            Some(false) => (AdmissionOutcome::Denied, message.into()),
+            None => (AdmissionOutcome::DependsOnCluster(need), format!("depends on the cluster: {}", message.into())),
         };
         self.push(need.rule(), path, message, help.into(), weight, Some(words.into()));
     }
 
-    fn would_fail(&mut self, rule: Rule, path: FieldPath, message: impl Into<String>, help: impl Into<String>) {
-        self.push(rule, path, message.into(), help.into(), Weight::WouldFail, None);
+    fn warn(&mut self, rule: Rule, path: FieldPath, message: impl Into<String>, help: impl Into<String>) {
+        self.push(rule, path, message.into(), help.into(), AdmissionOutcome::WouldFail, None);
     }
 
     fn push(
@@ -184,20 +184,29 @@ impl<'a> Faults<'a> {
         path: FieldPath,
         message: String,
         help: String,
-        weight: Weight,
+        weight: AdmissionOutcome,
         words: Option<String>,
     ) {
-        let section = self.section;
-        self.found.push(Refusal { rule, path, message, help, weight, words, remedy: Remedy::Correct, section });
+        let section = self.operator_check;
+        self.findings.push(AdmissionFinding {
+            rule,
+            path,
+            message,
+            help,
+            outcome: weight,
+            operator_message: words,
+            remedy: ChangeRemedy::Correct,
+            operator_check: section,
+        });
     }
 }
 
 /// `spec.components[name=…]`.
 fn component_path(name: &str) -> FieldPath {
-    FieldPath::of(["spec", "components"]).join(named(name))
+    FieldPath::from_fields(["spec", "components"]).join(name_segment(name))
 }
 
 /// `[name=…]`.
-fn named(name: &str) -> Segment {
-    Segment::Key([("name".to_owned(), KeyValue::new(&name.into()))].into())
+fn name_segment(name: &str) -> PathSegment {
+    PathSegment::Key([("name".to_owned(), KeyValue::new(&name.into()))].into())
 }

@@ -1,19 +1,19 @@
 //! Names of a graph and its components, and what the operator and Grove derive from them.
 
-use super::{Faults, Need, Platform, component_path, rules};
-use crate::dynamo::names::{GroveNames, MAX_GROVE, MAX_LABEL, workload_length};
+use super::{AdmissionCollector, Platform, PlatformRequirement, component_path, rules};
+use crate::dynamo::names::{GroveNameLength, MAX_GROVE, MAX_LABEL, workload_length};
 use crate::dynamo::registry::annotation;
-use crate::dynamo::v1beta1::{Component, GraphSpec};
+use crate::dynamo::v1beta1::{ComponentSpec, GraphSpec};
 use crate::object::{FieldPath, Object};
 use std::collections::BTreeMap;
 
 /// Names that clash, or are too long for the objects that the operator makes on any cluster.
-pub(super) fn check(object: &Object, spec: &GraphSpec, faults: &mut Faults<'_>) {
+pub(super) fn check(object: &Object, spec: &GraphSpec, faults: &mut AdmissionCollector<'_>) {
     let graph = object.name();
     if graph.len() > MAX_LABEL {
-        faults.would_fail(
+        faults.warn(
             rules::NAME_BUDGET,
-            FieldPath::of(["metadata", "name"]),
+            FieldPath::from_fields(["metadata", "name"]),
             format!("the name has {} characters; it becomes a label, which holds {MAX_LABEL}", graph.len()),
             "shorten the model's name",
         );
@@ -24,7 +24,7 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, faults: &mut Faults<'_>) 
         let path = component_path(&component.name).field("name");
         // One and the same name twice is a fault of form: such a list cannot even be read.
         if let Some(first) = seen.get(&lower).filter(|first| **first != component.name) {
-            faults.refused(
+            faults.deny_by_schema(
                 rules::COMPONENT_TWICE,
                 path.clone(),
                 format!("`{}` has the name of another component, `{first}`", component.name),
@@ -34,7 +34,7 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, faults: &mut Faults<'_>) 
         let length = workload_length(graph, &lower, component.is_worker());
         if graph.len() <= MAX_LABEL && length > MAX_LABEL {
             let hash = if component.is_worker() { "-<8 characters>" } else { "" };
-            faults.would_fail(
+            faults.warn(
                 rules::NAME_BUDGET,
                 path,
                 format!(
@@ -51,27 +51,32 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, faults: &mut Faults<'_>) 
 
 /// What Grove leaves of one component's name. From release 1.2 on the operator cuts a graph's name that is too long, so
 /// only a component's can be refused. Source: `dynamo.PCSNameForDGD` and the DGD webhook's `validateServiceNameLength`.
-pub(super) fn grove(object: &Object, spec: &GraphSpec, component: &Component, faults: &mut Faults<'_>) {
-    if off_grove(object) {
+pub(super) fn check_grove_name(
+    object: &Object,
+    spec: &GraphSpec,
+    component: &ComponentSpec,
+    faults: &mut AdmissionCollector<'_>,
+) {
+    if opts_out_of_grove(object) {
         return;
     }
     let graph = object.name();
-    let names = GroveNames::of(graph, spec.components.iter().map(shape));
-    let own = GroveNames::share(
+    let names = GroveNameLength::for_graph(graph, spec.components.iter().map(naming_inputs));
+    let own = GroveNameLength::component_share(
         &component.name,
         component.multinode.map(|nodes| nodes.node_count),
         component.shares_gpus_between_pods(),
     );
-    let length = names.set + own;
+    let length = names.length + own;
     if length > MAX_GROVE {
         let name = &component.name;
-        faults.depends(
-            Need::GroveNames,
+        faults.deny_unless_met(
+            PlatformRequirement::GroveNames,
             component_path(name).field("name"),
             format!(
                 "Grove allows {MAX_GROVE} characters for what it derives from graph and component; `{name}` alone takes {own} \
                  of them, and {} are the graph's",
-                names.set
+                names.length
             ),
             format!(
                 "shorten the component's name, or annotate `{}: \"false\"`; where the operator's chart has Grove off \
@@ -88,20 +93,25 @@ pub(super) fn grove(object: &Object, spec: &GraphSpec, component: &Component, fa
 }
 
 /// A graph's name that Grove leaves no room for: releases before 1.2 refuse it there, later ones cut it.
-pub(super) fn cut(object: &Object, spec: &GraphSpec, platform: &Platform, faults: &mut Faults<'_>) {
+pub(super) fn check_grove_truncation(
+    object: &Object,
+    spec: &GraphSpec,
+    platform: &Platform,
+    faults: &mut AdmissionCollector<'_>,
+) {
     let graph = object.name();
-    let names = GroveNames::of(graph, spec.components.iter().map(shape));
-    let too_long = faults.found.iter().any(|fault| fault.rule == rules::NAME_BUDGET);
-    if !names.cut || platform.grove.is_some() || off_grove(object) || too_long {
+    let names = GroveNameLength::for_graph(graph, spec.components.iter().map(naming_inputs));
+    let too_long = faults.findings.iter().any(|fault| fault.rule == rules::NAME_BUDGET);
+    if !names.truncated || platform.grove.is_some() || opts_out_of_grove(object) || too_long {
         return;
     }
-    faults.would_fail(
+    faults.warn(
         rules::GROVE_NAMES,
-        FieldPath::of(["metadata", "name"]),
+        FieldPath::from_fields(["metadata", "name"]),
         format!(
             "depends on the cluster: on Grove a graph with these components has {} characters for its name, and this one \
              has {}; the operator cuts it and adds a hash, and refused it before release 1.2",
-            names.set,
+            names.length,
             graph.len()
         ),
         "shorten the model's name; or, where the operator's chart has Grove off (`global.grove.enabled: false`, even in a \
@@ -109,12 +119,12 @@ pub(super) fn cut(object: &Object, spec: &GraphSpec, platform: &Platform, faults
     );
 }
 
-/// What [`GroveNames`] needs to know of a component.
-fn shape(component: &Component) -> (&str, Option<i64>, bool) {
+/// What [`GroveNameLength`] needs to know of a component.
+fn naming_inputs(component: &ComponentSpec) -> (&str, Option<i64>, bool) {
     (&component.name, component.multinode.map(|nodes| nodes.node_count), component.shares_gpus_between_pods())
 }
 
 /// True when the graph says that it does not run on Grove.
-pub(super) fn off_grove(object: &Object) -> bool {
+pub(super) fn opts_out_of_grove(object: &Object) -> bool {
     object.annotations().get(annotation::ENABLE_GROVE).is_some_and(|value| value.eq_ignore_ascii_case("false"))
 }

@@ -33,7 +33,7 @@ pub struct Platform {
 
 /// What a graph or request may need of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Need {
+pub enum PlatformRequirement {
     /// Graphs run on Grove.
     Grove,
     /// Names fit what Grove makes of them, or graphs do not run on Grove.
@@ -46,7 +46,7 @@ pub enum Need {
     GpuDiscovery,
 }
 
-impl Need {
+impl PlatformRequirement {
     /// Every need.
     pub const ALL: [Self; 5] =
         [Self::Grove, Self::GroveNames, Self::InferenceGateway, Self::Topology, Self::GpuDiscovery];
@@ -63,7 +63,7 @@ impl Need {
     }
 
     /// The field of [`Platform`] that answers it.
-    pub fn field(self) -> &'static str {
+    pub fn field_name(self) -> &'static str {
         match self {
             Self::Grove | Self::GroveNames => "grove",
             Self::InferenceGateway => "inferenceGateway",
@@ -76,7 +76,7 @@ impl Need {
 impl Platform {
     /// What the API groups of a cluster tell: an absent group is an absent extension. Source: the operator looks for
     /// the same groups when it starts (`controller_common.DetectGroveAvailability` and its siblings).
-    pub fn of_groups<'a>(groups: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn from_api_groups<'a>(groups: impl IntoIterator<Item = &'a str>) -> Self {
         let groups: BTreeSet<&str> = groups.into_iter().collect();
         Self {
             grove: Some(groups.contains("grove.io")),
@@ -89,14 +89,14 @@ impl Platform {
 
     /// Whether a need is met, as far as that is known. Topologies are held against what is wanted of them by the rule
     /// itself, which then finds nothing or something that is refused.
-    pub(super) fn has(&self, need: Need) -> Option<bool> {
+    pub(super) fn satisfies(&self, need: PlatformRequirement) -> Option<bool> {
         match need {
-            Need::Grove => self.grove,
-            Need::GroveNames => self.grove.map(|grove| !grove),
-            Need::InferenceGateway => self.inference_gateway,
-            Need::Topology => self.topologies.as_ref().map(|_| false),
+            PlatformRequirement::Grove => self.grove,
+            PlatformRequirement::GroveNames => self.grove.map(|grove| !grove),
+            PlatformRequirement::InferenceGateway => self.inference_gateway,
+            PlatformRequirement::Topology => self.topologies.as_ref().map(|_| false),
             // Found out by every operator but one that is bound to its namespace.
-            Need::GpuDiscovery => Some(self.gpu_discovery.unwrap_or(true)),
+            PlatformRequirement::GpuDiscovery => Some(self.gpu_discovery.unwrap_or(true)),
         }
     }
 

@@ -1,18 +1,28 @@
 //! DynamoGraphDeployment: rules about one component's pod.
 
-use super::{Faults, Platform, component_path, named, rules};
+use super::{AdmissionCollector, Platform, component_path, name_segment, rules};
 use crate::dynamo::registry::{MAIN_CONTAINER, env};
-use crate::dynamo::v1beta1::{Component, GraphSpec};
+use crate::dynamo::v1beta1::{ComponentSpec, GraphSpec};
 use crate::object::FieldPath;
 use serde_json::Value;
 
-pub(super) fn check(spec: &GraphSpec, component: &Component, platform: &Platform, faults: &mut Faults<'_>) {
+pub(super) fn check(
+    spec: &GraphSpec,
+    component: &ComponentSpec,
+    platform: &Platform,
+    faults: &mut AdmissionCollector<'_>,
+) {
     let path = component_path(&component.name);
     if component.replicas.is_some_and(|replicas| replicas < 0) {
-        faults.refused(rules::NEGATIVE_REPLICAS, path.field("replicas"), "replicas are negative", "give 0 or more");
+        faults.deny_by_schema(
+            rules::NEGATIVE_REPLICAS,
+            path.field("replicas"),
+            "replicas are negative",
+            "give 0 or more",
+        );
     }
     if component.shared_memory_size.as_ref().and_then(Value::as_str).is_some_and(|size| size.starts_with('-')) {
-        faults.would_fail(
+        faults.warn(
             rules::SHARED_MEMORY,
             path.field("sharedMemorySize"),
             "the size of shared memory is negative",
@@ -20,7 +30,7 @@ pub(super) fn check(spec: &GraphSpec, component: &Component, platform: &Platform
         );
     }
     if component.multinode.is_some() && platform.grove == Some(false) && platform.leader_worker_set == Some(false) {
-        faults.would_fail(
+        faults.warn(
             rules::NEEDS_MULTINODE,
             path.field("multinode"),
             format!(
@@ -30,14 +40,14 @@ pub(super) fn check(spec: &GraphSpec, component: &Component, platform: &Platform
             "install one of them, or fit the component on one node",
         );
     }
-    image(component, faults);
-    main(spec, component, faults);
+    check_image(component, faults);
+    check_main_container(spec, component, faults);
     if let Some(sidecar) = &component.frontend_sidecar {
         let exists = component
             .containers()
             .any(|container| container.get("name").and_then(Value::as_str) == Some(sidecar.as_str()));
         if !exists || sidecar == MAIN_CONTAINER {
-            faults.would_fail(
+            faults.warn(
                 rules::SIDECAR,
                 path.field("frontendSidecar"),
                 format!("`{sidecar}` is not the name of a second container of the pod"),
@@ -47,15 +57,19 @@ pub(super) fn check(spec: &GraphSpec, component: &Component, platform: &Platform
     }
 }
 
-fn main_path(component: &Component) -> FieldPath {
-    component_path(&component.name).field("podTemplate").field("spec").field("containers").join(named(MAIN_CONTAINER))
+fn main_container_path(component: &ComponentSpec) -> FieldPath {
+    component_path(&component.name)
+        .field("podTemplate")
+        .field("spec")
+        .field("containers")
+        .join(name_segment(MAIN_CONTAINER))
 }
 
-fn image(component: &Component, faults: &mut Faults<'_>) {
-    let path = main_path(component).field("image");
+fn check_image(component: &ComponentSpec, faults: &mut AdmissionCollector<'_>) {
+    let path = main_container_path(component).field("image");
     let image = component.main_container().and_then(|main| main.get("image")).and_then(Value::as_str);
     let Some(image) = image.filter(|image| !image.is_empty()) else {
-        faults.would_fail(
+        faults.warn(
             rules::IMAGE_MISSING,
             path,
             format!("`{}` has no image; Dynamo takes it and no pod can start", component.name),
@@ -66,13 +80,13 @@ fn image(component: &Component, faults: &mut Faults<'_>) {
     if component.rest.contains_key("runtimeVersionOverride") {
         return;
     }
-    let tag = tag(image);
+    let tag = image_tag(image);
     if !tag.is_some_and(is_version) {
         let found = match tag {
             Some(tag) => format!("tag `{tag}` is no version"),
             None => "there is no tag".to_owned(),
         };
-        faults.would_fail(
+        faults.warn(
             rules::IMAGE_VERSION,
             path,
             format!("`{image}`: {found}; Dynamo 1.4 and later read the runtime's version from it and refuse others"),
@@ -95,16 +109,16 @@ pub(super) fn is_version(text: &str) -> bool {
 }
 
 /// The tag of an image reference, none with a digest alone or no tag.
-fn tag(image: &str) -> Option<&str> {
+fn image_tag(image: &str) -> Option<&str> {
     let name = image.split_once('@').map_or(image, |(name, _)| name);
     // A colon before the last slash belongs to the registry's port.
     let last = name.rsplit_once('/').map_or(name, |(_, last)| last);
     last.split_once(':').map(|(_, tag)| tag).filter(|tag| !tag.is_empty())
 }
 
-fn main(spec: &GraphSpec, component: &Component, faults: &mut Faults<'_>) {
+fn check_main_container(spec: &GraphSpec, component: &ComponentSpec, faults: &mut AdmissionCollector<'_>) {
     let Some(main) = component.main_container() else { return };
-    let path = main_path(component);
+    let path = main_container_path(component);
     let names = |field: &str| -> Vec<&str> {
         main.get(field)
             .and_then(Value::as_array)
@@ -114,26 +128,26 @@ fn main(spec: &GraphSpec, component: &Component, faults: &mut Faults<'_>) {
             .collect()
     };
     for name in names("env").into_iter().filter(|name| env::is_injected(name)) {
-        faults.would_fail(
+        faults.warn(
             rules::INJECTED_ENV,
-            path.field("env").join(named(name)),
+            path.field("env").join(name_segment(name)),
             format!("the operator sets `{name}` itself"),
             format!("remove `{name}`"),
         );
     }
     let has_ports = main.get("ports").and_then(Value::as_array).is_some_and(|ports| !ports.is_empty());
     if component.is_worker() && has_ports && !names("ports").contains(&"system") {
-        faults.would_fail(
+        faults.warn(
             rules::SYSTEM_PORT,
             path.field("ports"),
             "the list replaces the operator's own, and probes look for a port named `system`",
             "add `{name: system, containerPort: 9090}`, or leave `ports` out",
         );
     }
-    if let (Some(framework), Some(found)) = (spec.backend_framework.as_deref(), module(main))
+    if let (Some(framework), Some(found)) = (spec.backend_framework.as_deref(), engine_module(main))
         && framework != found
     {
-        faults.would_fail(
+        faults.warn(
             rules::BACKEND,
             path.field("command"),
             format!("the graph's framework is {framework} and `{}` runs dynamo.{found}", component.name),
@@ -143,7 +157,7 @@ fn main(spec: &GraphSpec, component: &Component, faults: &mut Faults<'_>) {
 }
 
 /// The engine that a container's command line runs as `-m dynamo.<engine>`.
-fn module(main: &serde_json::Map<String, Value>) -> Option<&str> {
+fn engine_module(main: &serde_json::Map<String, Value>) -> Option<&str> {
     let words: Vec<&str> = ["command", "args"]
         .into_iter()
         .filter_map(|field| main.get(field).and_then(Value::as_array))

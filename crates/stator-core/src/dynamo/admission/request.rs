@@ -1,6 +1,6 @@
 //! DynamoGraphDeploymentRequest.
 
-use super::{Faults, Need, rules};
+use super::{AdmissionCollector, PlatformRequirement, rules};
 use crate::dynamo::v1beta1::RequestSpec;
 use crate::object::{FieldPath, Object};
 use serde::Deserialize;
@@ -8,11 +8,11 @@ use serde::Deserialize;
 /// The job is `profile-<name>`, and a job's name is a label of its pods: 63 characters.
 const MAX_NAME: usize = 63 - "profile-".len();
 
-pub(super) fn check(object: &Object, faults: &mut Faults<'_>) {
+pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
     if object.name().len() > MAX_NAME {
-        faults.would_fail(
+        faults.warn(
             rules::NAME_BUDGET,
-            FieldPath::of(["metadata", "name"]),
+            FieldPath::from_fields(["metadata", "name"]),
             format!("the name has {} characters; its job `profile-…` leaves room for {MAX_NAME}", object.name().len()),
             "shorten the model's name",
         );
@@ -20,9 +20,9 @@ pub(super) fn check(object: &Object, faults: &mut Faults<'_>) {
     let Ok(spec) = RequestSpec::deserialize(object.spec()) else { return };
     let auto = spec.backend.as_deref().unwrap_or("auto") == "auto";
     if spec.search_strategy.as_deref() == Some("thorough") && auto {
-        faults.refused_as(
+        faults.deny(
             rules::THOROUGH_AUTO,
-            FieldPath::of(["spec", "searchStrategy"]),
+            FieldPath::from_fields(["spec", "searchStrategy"]),
             "a thorough search runs one engine on real GPUs, and the engine is left open",
             "name the engine: vllm, sglang or trtllm; or search `rapid`",
             "spec.searchStrategy \"thorough\" is incompatible with spec.backend \"auto\": set spec.backend to a specific \
@@ -30,17 +30,17 @@ pub(super) fn check(object: &Object, faults: &mut Faults<'_>) {
         );
     }
     if spec.workload.contains_key("concurrency") && spec.workload.contains_key("requestRate") {
-        faults.would_fail(
+        faults.warn(
             rules::WORKLOAD,
-            FieldPath::of(["spec", "workload", "requestRate"]),
+            FieldPath::from_fields(["spec", "workload", "requestRate"]),
             "both a concurrency and a request rate are given; later releases refuse that, and this one uses one of them",
             "keep one of the two",
         );
     }
     if !["gpuSku", "vramMb", "numGpusPerNode"].iter().any(|field| spec.hardware.contains_key(*field)) {
-        faults.depends(
-            Need::GpuDiscovery,
-            FieldPath::of(["spec", "hardware"]),
+        faults.deny_unless_met(
+            PlatformRequirement::GpuDiscovery,
+            FieldPath::from_fields(["spec", "hardware"]),
             "the operator of this cluster does not find out which GPUs there are, and the request does not say",
             "give `hardware: {gpu: …}`",
             "GPU hardware configuration required: GPU discovery is disabled (set dynamo-operator.gpuDiscovery.enabled=true \

@@ -1,6 +1,6 @@
-//! Verdicts of a real API server and of the operator against [`super::check`].
+//! Verdicts of a real API server and of the operator against [`super::check_object`].
 
-use super::{Need, Platform, Weight, check, update};
+use super::{AdmissionOutcome, Platform, PlatformRequirement, check_object, check_update};
 use crate::object::Object;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn objects() -> impl Iterator<Item = (String, Object)> {
 fn what_is_admitted_and_cannot_work_is_named() {
     let named = |part: &str| -> String {
         let (_, object) = objects().find(|(name, _)| name.contains(part)).unwrap();
-        check(&object, &Platform::default())
+        check_object(&object, &Platform::default())
             .iter()
             .map(|refusal| format!("{} at {}: {}", refusal.rule.id, refusal.path, refusal.message))
             .collect::<Vec<_>>()
@@ -70,15 +70,15 @@ fn worker(extra: Value) -> Value {
 
 /// What is said of a graph on a cluster, a line each.
 fn said(object: &Object, platform: &Platform) -> String {
-    let line = |refusal: super::Refusal| {
-        let weight = match refusal.weight {
-            Weight::Refused => "refused",
-            Weight::Depends(_) => "depends",
-            Weight::WouldFail => "would fail",
+    let line = |refusal: super::AdmissionFinding| {
+        let weight = match refusal.outcome {
+            AdmissionOutcome::Denied => "refused",
+            AdmissionOutcome::DependsOnCluster(_) => "depends",
+            AdmissionOutcome::WouldFail => "would fail",
         };
         format!("{weight} {} at {}: {}", refusal.rule.id, refusal.path, refusal.message)
     };
-    check(object, platform).into_iter().map(line).collect::<Vec<_>>().join("\n")
+    check_object(object, platform).into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -104,14 +104,14 @@ fn what_depends_on_the_cluster_is_settled_by_what_is_known_of_it() {
 
     let full = Platform {
         topologies: Some(BTreeMap::from([("rails".to_owned(), ["zone", "rack", "host"].map(str::to_owned).to_vec())])),
-        ..Platform::of_groups(["grove.io", "inference.networking.k8s.io", "leaderworkerset.x-k8s.io"])
+        ..Platform::from_api_groups(["grove.io", "inference.networking.k8s.io", "leaderworkerset.x-k8s.io"])
     };
     assert_eq!(said(&picker, &full), "");
     assert_eq!(said(&shared, &full), "");
     insta::assert_snapshot!(said(&topology, &full), @"refused dynamo/needs-topology at spec.components[name=worker].topologyConstraint.packDomain: `zone` of `worker` is broader than the graph's `rack`");
     insta::assert_snapshot!(said(&wide, &full), @"refused dynamo/grove-names at spec.components[name=a-rather-long-name-2].name: Grove allows 45 characters for what it derives from graph and component; `a-rather-long-name-2` alone takes 44 of them, and 5 are the graph's");
 
-    let bare = Platform::of_groups(["apps"]);
+    let bare = Platform::from_api_groups(["apps"]);
     insta::assert_snapshot!(said(&picker, &bare), @"refused dynamo/needs-inference-gateway at spec.components[name=picker].type: the endpoint picker `picker` needs the Gateway API Inference Extension (inference.networking.k8s.io)");
     insta::assert_snapshot!(said(&shared, &bare), @"refused dynamo/needs-grove at spec.components[name=worker].experimental.gpuMemoryService.mode: GPU memory between pods of `worker` needs an operator that runs on Grove");
     insta::assert_snapshot!(said(&wide, &bare), @"would fail dynamo/needs-multinode at spec.components[name=a-rather-long-name-2].multinode: `a-rather-long-name-2` spans nodes, and this cluster has neither Grove nor LeaderWorkerSet to run it");
@@ -133,8 +133,8 @@ fn a_request_without_hardware_needs_an_operator_that_finds_gpus() {
 #[test]
 fn every_need_has_a_rule_and_a_field_of_its_own_to_be_answered_by() {
     let fields = serde_json::to_value(schemars::schema_for!(Platform)).unwrap();
-    for need in Need::ALL {
-        assert!(fields["properties"].get(need.field()).is_some(), "{need:?}");
+    for need in PlatformRequirement::ALL {
+        assert!(fields["properties"].get(need.field_name()).is_some(), "{need:?}");
         assert!(super::rules::ALL.contains(&need.rule()), "{need:?}");
     }
 }
@@ -159,8 +159,8 @@ fn an_object_of_any_shape_is_judged_without_a_panic() {
                     r#"{{"apiVersion":"{version}","kind":"{kind}","metadata":{{"name":"a","namespace":"b"}},"spec":{spec}}}"#
                 );
                 let object = Object::from_value(serde_json::from_str(&text).unwrap()).unwrap();
-                let _ = check(&object, &Platform::default());
-                let _ = update(&object, &object, super::Writer::User);
+                let _ = check_object(&object, &Platform::default());
+                let _ = check_update(&object, &object, super::UpdateAuthor::User);
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Topology constraints: where the pods of a graph must lie together.
 
-use super::{Faults, Need, Platform, component_path, names, rules};
+use super::{AdmissionCollector, Platform, PlatformRequirement, component_path, names, rules};
 use crate::dynamo::v1beta1::GraphSpec;
 use crate::object::{FieldPath, Object};
 use serde_json::Value;
 
 /// Source: the DGD webhook's `validateTopologyConstraints`; its domains are checked where graphs run on Grove.
-pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faults: &mut Faults<'_>) {
+pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faults: &mut AdmissionCollector<'_>) {
     let domain = |constraint: &Value| {
         constraint.get("packDomain").and_then(Value::as_str).filter(|domain| !domain.is_empty()).map(str::to_owned)
     };
@@ -19,10 +19,10 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
     if spec.topology_constraint.is_none() && constrained.is_empty() {
         return;
     }
-    let before = faults.found.len();
+    let before = faults.findings.len();
     for (name, constraint) in &constrained {
         if domain(constraint).is_none() {
-            faults.refused_as(
+            faults.deny(
                 rules::TOPOLOGY,
                 component_path(name).field("topologyConstraint").field("packDomain"),
                 format!("the topology constraint of `{name}` names no domain"),
@@ -35,7 +35,7 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
         let words = "spec.topologyConstraint with topologyProfile is required when any topology constraint is set (at \
                      spec or service level)";
         for (name, _) in &constrained {
-            faults.refused_as(
+            faults.deny(
                 rules::TOPOLOGY,
                 component_path(name).field("topologyConstraint"),
                 format!("`{name}` has a topology constraint and the graph has none"),
@@ -46,7 +46,7 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
         return;
     };
     let topology = graph.get("clusterTopologyName").and_then(Value::as_str).unwrap_or_default();
-    let path = FieldPath::of(["spec", "topologyConstraint"]);
+    let path = FieldPath::from_fields(["spec", "topologyConstraint"]);
     let of_graph = domain(graph);
     if of_graph.is_none() {
         let mut without: Vec<&str> = spec
@@ -57,7 +57,7 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
             .collect();
         without.sort_unstable();
         for name in without {
-            faults.refused_as(
+            faults.deny(
                 rules::TOPOLOGY,
                 path.clone(),
                 format!("without a `packDomain` of the graph `{name}` needs a topology constraint of its own"),
@@ -69,7 +69,11 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
             );
         }
     }
-    if faults.found.len() > before || platform.grove == Some(false) || names::off_grove(object) || topology.is_empty() {
+    if faults.findings.len() > before
+        || platform.grove == Some(false)
+        || names::opts_out_of_grove(object)
+        || topology.is_empty()
+    {
         return;
     }
     let mut wanted: Vec<(FieldPath, String, Option<&str>)> = Vec::new();
@@ -83,9 +87,9 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
         }
     }
     match platform.topologies.as_ref().map(|known| known.get(topology)) {
-        None => unknown(topology, &path, &wanted, faults),
-        Some(None) => faults.depends(
-            Need::Topology,
+        None => report_unknown_topology(topology, &path, &wanted, faults),
+        Some(None) => faults.deny_unless_met(
+            PlatformRequirement::Topology,
             path.field("clusterTopologyName"),
             format!("there is no cluster topology `{topology}`"),
             "create it, or name one that there is",
@@ -94,14 +98,19 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
                  the cluster topology is configured per the framework documentation"
             ),
         ),
-        Some(Some(levels)) => against(topology, levels, of_graph.as_deref(), &wanted, faults),
+        Some(Some(levels)) => check_domains(topology, levels, of_graph.as_deref(), &wanted, faults),
     }
 }
 
-fn unknown(topology: &str, path: &FieldPath, wanted: &[(FieldPath, String, Option<&str>)], faults: &mut Faults<'_>) {
+fn report_unknown_topology(
+    topology: &str,
+    path: &FieldPath,
+    wanted: &[(FieldPath, String, Option<&str>)],
+    faults: &mut AdmissionCollector<'_>,
+) {
     let domains: Vec<&str> = wanted.iter().map(|(_, domain, _)| domain.as_str()).collect();
-    faults.depends(
-        Need::Topology,
+    faults.deny_unless_met(
+        PlatformRequirement::Topology,
         path.field("clusterTopologyName"),
         format!(
             "where graphs run on Grove it must have the topology `{topology}` with the domains `{}`",
@@ -117,18 +126,18 @@ fn unknown(topology: &str, path: &FieldPath, wanted: &[(FieldPath, String, Optio
 }
 
 /// Every domain is one of the topology's, and a component's is not broader than the graph's.
-fn against(
+fn check_domains(
     topology: &str,
     levels: &[String],
     of_graph: Option<&str>,
     wanted: &[(FieldPath, String, Option<&str>)],
-    faults: &mut Faults<'_>,
+    faults: &mut AdmissionCollector<'_>,
 ) {
     let level = |domain: &str| levels.iter().position(|level| level == domain);
     for (path, domain, component) in wanted {
         let Some(own) = level(domain) else {
-            faults.depends(
-                Need::Topology,
+            faults.deny_unless_met(
+                PlatformRequirement::Topology,
                 path.clone(),
                 format!("the topology `{topology}` has no domain `{domain}`; it has `{}`", levels.join("`, `")),
                 "name a domain that it has",
@@ -139,8 +148,8 @@ fn against(
         if let (Some(name), Some(graph)) = (component, of_graph)
             && level(graph).is_some_and(|graph| own < graph)
         {
-            faults.depends(
-                Need::Topology,
+            faults.deny_unless_met(
+                PlatformRequirement::Topology,
                 path.clone(),
                 format!("`{domain}` of `{name}` is broader than the graph's `{graph}`"),
                 "name the graph's domain or a narrower one",

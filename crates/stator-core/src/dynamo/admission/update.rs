@@ -1,6 +1,6 @@
 //! What admission forbids to change after creation.
 
-use super::{Faults, Platform, Refusal, component_path, rules};
+use super::{AdmissionCollector, AdmissionFinding, Platform, component_path, rules};
 use crate::dynamo::kinds;
 use crate::object::{FieldPath, Object};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// What makes a forbidden change possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Remedy {
+pub enum ChangeRemedy {
     /// Delete the object and create it again.
     Replace,
     /// Only another value: the object would be refused on create as well, or must not be deleted (weights).
@@ -19,7 +19,7 @@ pub enum Remedy {
 
 /// Who writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writer {
+pub enum UpdateAuthor {
     /// The operator or a planner: they may change replicas under a scaling adapter.
     Operator,
     /// Everybody else.
@@ -28,47 +28,47 @@ pub enum Writer {
 
 /// What Dynamo forbids about a change from one object to another of the same kind and name, in the operator's order.
 /// What it refuses of the new object as such is [`super::check`]'s matter.
-pub fn update(old: &Object, new: &Object, writer: Writer) -> Vec<Refusal> {
+pub fn check_update(old: &Object, new: &Object, writer: UpdateAuthor) -> Vec<AdmissionFinding> {
     let platform = Platform::default();
-    let mut faults = Faults::new(&platform);
+    let mut faults = AdmissionCollector::new(&platform);
     let kind = new.kind();
     if kind == kinds::GRAPH.kind {
-        graph(old, new, writer, &mut faults);
+        check_graph(old, new, writer, &mut faults);
     } else if kind == kinds::REQUEST.kind {
-        request(old, new, &mut faults);
+        check_request(old, new, &mut faults);
     } else if kind == kinds::ADAPTER.kind {
-        adapter(old, new, &mut faults);
+        check_adapter(old, new, &mut faults);
     }
-    faults.found
+    faults.findings
 }
 
-type Components<'a> = BTreeMap<&'a str, &'a Value>;
+type ComponentsByName<'a> = BTreeMap<&'a str, &'a Value>;
 
 /// The components of a graph's spec by name.
-fn components(object: &Object) -> Components<'_> {
+fn components_by_name(object: &Object) -> ComponentsByName<'_> {
     let list = object.spec().get("components").and_then(Value::as_array);
     list.into_iter().flatten().filter_map(|one| Some((one.get("name")?.as_str()?, one))).collect()
 }
 
-fn present<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
+fn non_null_field<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
     value.get(field).filter(|value| !value.is_null())
 }
 
 /// Source: the DGD webhook's `ValidateUpdate`.
-fn graph(old: &Object, new: &Object, writer: Writer, faults: &mut Faults<'_>) {
-    let (before, after) = (components(old), components(new));
-    if present(old.spec(), "backendFramework") != present(new.spec(), "backendFramework") {
-        faults.frozen(
-            FieldPath::of(["spec", "backendFramework"]),
+fn check_graph(old: &Object, new: &Object, writer: UpdateAuthor, faults: &mut AdmissionCollector<'_>) {
+    let (before, after) = (components_by_name(old), components_by_name(new));
+    if non_null_field(old.spec(), "backendFramework") != non_null_field(new.spec(), "backendFramework") {
+        faults.deny_immutable(
+            FieldPath::from_fields(["spec", "backendFramework"]),
             "Dynamo forbids changing the backend of a graph in place",
             "spec.backendFramework is immutable and cannot be changed after creation",
         );
     }
     for (name, now) in &after {
         if let Some(was) = before.get(name)
-            && present(was, "multinode").is_some() != present(now, "multinode").is_some()
+            && non_null_field(was, "multinode").is_some() != non_null_field(now, "multinode").is_some()
         {
-            faults.frozen(
+            faults.deny_immutable(
                 component_path(name).field("multinode"),
                 format!("Dynamo forbids turning component `{name}` from one node to several or back"),
                 format!(
@@ -79,40 +79,44 @@ fn graph(old: &Object, new: &Object, writer: Writer, faults: &mut Faults<'_>) {
     }
     for (name, now) in &after {
         if let Some(was) = before.get(name) {
-            memory(name, was, now, faults);
+            check_gpu_memory(name, was, now, faults);
         }
     }
     let tail = "is immutable and cannot be added, removed, or changed after creation; delete and recreate the \
                 DynamoGraphDeployment to change topology constraints";
-    if present(old.spec(), "topologyConstraint") != present(new.spec(), "topologyConstraint") {
-        faults.frozen(
-            FieldPath::of(["spec", "topologyConstraint"]),
+    if non_null_field(old.spec(), "topologyConstraint") != non_null_field(new.spec(), "topologyConstraint") {
+        faults.deny_immutable(
+            FieldPath::from_fields(["spec", "topologyConstraint"]),
             "Dynamo forbids changing the topology constraint of a graph in place",
             format!("spec.topologyConstraint {tail}"),
         );
     }
     for (name, now) in &after {
         if let Some(was) = before.get(name)
-            && present(was, "topologyConstraint") != present(now, "topologyConstraint")
+            && non_null_field(was, "topologyConstraint") != non_null_field(now, "topologyConstraint")
         {
-            faults.frozen(
+            faults.deny_immutable(
                 component_path(name).field("topologyConstraint"),
                 format!("Dynamo forbids changing the topology constraint of component `{name}` in place"),
                 format!("spec.services[{name}].topologyConstraint {tail}"),
             );
         }
     }
-    faults.section();
-    names(&before, &after, faults);
-    faults.section();
-    if writer == Writer::User {
-        replicas(&before, &after, faults);
+    faults.next_operator_check();
+    check_component_names(&before, &after, faults);
+    faults.next_operator_check();
+    if writer == UpdateAuthor::User {
+        check_replicas(&before, &after, faults);
     }
-    faults.section();
-    restart(old, new, faults);
+    faults.next_operator_check();
+    check_restart(old, new, faults);
 }
 
-fn names(before: &Components<'_>, after: &Components<'_>, faults: &mut Faults<'_>) {
+fn check_component_names(
+    before: &ComponentsByName<'_>,
+    after: &ComponentsByName<'_>,
+    faults: &mut AdmissionCollector<'_>,
+) {
     let added: Vec<&str> = after.keys().filter(|name| !before.contains_key(*name)).copied().collect();
     let removed: Vec<&str> = before.keys().filter(|name| !after.contains_key(*name)).copied().collect();
     let part =
@@ -121,16 +125,16 @@ fn names(before: &Components<'_>, after: &Components<'_>, faults: &mut Faults<'_
     let words = format!("service topology is immutable and cannot be modified after creation: {}", parts.join(", "));
     for name in &removed {
         let message = format!("Dynamo forbids removing component `{name}` in place");
-        faults.frozen(component_path(name), message, words.clone());
+        faults.deny_immutable(component_path(name), message, words.clone());
     }
     for name in &added {
         let message = format!("Dynamo forbids adding component `{name}` in place");
-        faults.frozen(component_path(name), message, words.clone());
+        faults.deny_immutable(component_path(name), message, words.clone());
     }
 }
 
 /// GPU memory between pods, with its failover, decides which pods there are at all.
-fn memory(name: &str, was: &Value, now: &Value, faults: &mut Faults<'_>) {
+fn check_gpu_memory(name: &str, was: &Value, now: &Value, faults: &mut AdmissionCollector<'_>) {
     let mode = |component: &Value, block: &str| {
         let block = component.get("experimental")?.get(block).filter(|block| !block.is_null())?;
         Some((block.get("mode")?.as_str()? == "InterPod", block.get("numShadows").and_then(Value::as_u64).unwrap_or(1)))
@@ -142,7 +146,7 @@ fn memory(name: &str, was: &Value, now: &Value, faults: &mut Faults<'_>) {
     let path = component_path(name).field("experimental");
     let recreate = "delete and recreate the DynamoGraphDeployment";
     if service(was) != service(now) {
-        faults.frozen(
+        faults.deny_immutable(
             path.field("gpuMemoryService").field("mode"),
             format!("Dynamo forbids switching GPU memory between pods of `{name}` on or off in place"),
             format!(
@@ -152,14 +156,14 @@ fn memory(name: &str, was: &Value, now: &Value, faults: &mut Faults<'_>) {
         );
     }
     match (failover(was), failover(now)) {
-        (Some(before), Some(after)) if before != after => faults.frozen(
+        (Some(before), Some(after)) if before != after => faults.deny_immutable(
             path.field("failover").field("numShadows"),
             format!("Dynamo forbids changing the shadows of `{name}` in place"),
             format!(
                 "spec.services[{name}].failover.numShadows is immutable for inter-pod GMS failover; {recreate} to change it"
             ),
         ),
-        (Some(_), None) | (None, Some(_)) => faults.frozen(
+        (Some(_), None) | (None, Some(_)) => faults.deny_immutable(
             path.field("failover"),
             format!("Dynamo forbids switching failover between pods of `{name}` on or off in place"),
             format!(
@@ -171,12 +175,12 @@ fn memory(name: &str, was: &Value, now: &Value, faults: &mut Faults<'_>) {
 }
 
 /// The adapter that counts is the one of the new graph.
-fn replicas(before: &Components<'_>, after: &Components<'_>, faults: &mut Faults<'_>) {
+fn check_replicas(before: &ComponentsByName<'_>, after: &ComponentsByName<'_>, faults: &mut AdmissionCollector<'_>) {
     let count = |component: &Value| component.get("replicas").and_then(Value::as_i64).unwrap_or(1);
     for (name, now) in after {
         let Some(was) = before.get(name) else { continue };
-        if present(now, "scalingAdapter").is_some() && count(was) != count(now) {
-            faults.refused_as(
+        if non_null_field(now, "scalingAdapter").is_some() && count(was) != count(now) {
+            faults.deny(
                 rules::SCALED,
                 component_path(name).field("replicas"),
                 format!("the replicas of `{name}` belong to its scaling adapter"),
@@ -190,38 +194,38 @@ fn replicas(before: &Components<'_>, after: &Components<'_>, faults: &mut Faults
     }
 }
 
-fn restart(old: &Object, new: &Object, faults: &mut Faults<'_>) {
+fn check_restart(old: &Object, new: &Object, faults: &mut AdmissionCollector<'_>) {
     let id =
         |object: &Object| object.spec().pointer("/restart/id").and_then(Value::as_str).unwrap_or_default().to_owned();
     let phase = old.status().pointer("/rollingUpdate/phase").and_then(Value::as_str);
     if let Some(phase @ ("Pending" | "InProgress")) = phase
         && id(old) != id(new)
     {
-        faults.refused_as(
+        faults.deny(
             rules::RESTART_WHILE_ROLLING,
-            FieldPath::of(["spec", "restart", "id"]),
+            FieldPath::from_fields(["spec", "restart", "id"]),
             format!("the workers roll (rolling update {phase}), and Dynamo takes no restart meanwhile"),
             "wait until the rollout is through, then sync",
             format!("spec.restart.id cannot be changed while a rolling update is {phase}"),
         );
-        faults.last_remedy(Remedy::Wait);
+        faults.set_last_remedy(ChangeRemedy::Wait);
     }
 }
 
 /// A request is one-shot: its spec counts until profiling starts. Source: the DGDR webhook; edits of a request that is
 /// over are admitted and ignored, which is stator's own finding.
-fn request(old: &Object, new: &Object, faults: &mut Faults<'_>) {
+fn check_request(old: &Object, new: &Object, faults: &mut AdmissionCollector<'_>) {
     let phase = old.status().get("phase").and_then(Value::as_str).unwrap_or_default();
     if old.spec() == new.spec() || matches!(phase, "" | "Pending") {
         return;
     }
-    let path = FieldPath::of(["spec"]);
+    let path = FieldPath::from_fields(["spec"]);
     if matches!(phase, "Ready" | "Failed") {
         let message = format!("Dynamo ignores edits of a request that is {phase}");
-        faults.would_fail(rules::FROZEN, path, message, "make the request again under another name");
-        faults.last_remedy(Remedy::Replace);
+        faults.warn(rules::FROZEN, path, message, "make the request again under another name");
+        faults.set_last_remedy(ChangeRemedy::Replace);
     } else {
-        faults.frozen(
+        faults.deny_immutable(
             path,
             format!("Dynamo denies edits of a request that is {phase}"),
             format!(
@@ -232,12 +236,12 @@ fn request(old: &Object, new: &Object, faults: &mut Faults<'_>) {
 }
 
 /// Source: the DynamoModel webhook.
-fn adapter(old: &Object, new: &Object, faults: &mut Faults<'_>) {
+fn check_adapter(old: &Object, new: &Object, faults: &mut AdmissionCollector<'_>) {
     for (field, default) in [("modelType", "base"), ("baseModelName", "")] {
         let value = |object: &Object| object.spec().get(field).and_then(Value::as_str).unwrap_or(default).to_owned();
         if value(old) != value(new) {
-            faults.frozen(
-                FieldPath::of(["spec", field]),
+            faults.deny_immutable(
+                FieldPath::from_fields(["spec", field]),
                 format!("Dynamo forbids changing `{field}` of an adapter in place"),
                 format!("spec.{field} is immutable and cannot be changed after creation"),
             );
@@ -245,16 +249,16 @@ fn adapter(old: &Object, new: &Object, faults: &mut Faults<'_>) {
     }
 }
 
-impl Faults<'_> {
+impl AdmissionCollector<'_> {
     /// Frozen: only a new object can have it.
-    fn frozen(&mut self, path: FieldPath, message: impl Into<String>, words: impl Into<String>) {
+    fn deny_immutable(&mut self, path: FieldPath, message: impl Into<String>, words: impl Into<String>) {
         let help = "the object has to be made again: `--allow replace`, or give the model another name";
-        self.refused_as(rules::FROZEN, path, message, help, words);
-        self.last_remedy(Remedy::Replace);
+        self.deny(rules::FROZEN, path, message, help, words);
+        self.set_last_remedy(ChangeRemedy::Replace);
     }
 
-    fn last_remedy(&mut self, remedy: Remedy) {
-        if let Some(last) = self.found.last_mut() {
+    fn set_last_remedy(&mut self, remedy: ChangeRemedy) {
+        if let Some(last) = self.findings.last_mut() {
             last.remedy = remedy;
         }
     }

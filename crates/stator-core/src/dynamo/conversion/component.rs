@@ -1,42 +1,42 @@
 //! One v1alpha1 service becomes one v1beta1 component.
 
-use super::Aside;
-use super::envelope;
+use super::UnmappedCollector;
+use super::field_mappings::{ALWAYS_MAIN, LOST_MOUNT, OVERRIDDEN_BY_MAIN, SAME_IN_SERVICES};
 use super::pod::{self, insert_map};
+use super::preserved_spec;
 use super::restore;
-use super::rules::{ALWAYS_MAIN, LOST_MOUNT, OVERRULED, SAME_IN_SERVICES};
 use crate::dynamo::registry::{MAIN_CONTAINER, SIDECAR_FRONTEND};
-use crate::dynamo::v1alpha1::{Service, SharedMemory, Switch};
-use crate::object::{FieldPath, Quantity, Segment};
+use crate::dynamo::v1alpha1::{AlphaServiceSpec, FeatureSwitch, SharedMemory};
+use crate::object::{FieldPath, PathSegment, Quantity};
 use serde_json::{Map, Value, json};
 
 /// A component, and what the operator keeps of the service beside it.
-pub(super) struct Component {
+pub(super) struct ConvertedComponent {
     pub(super) fields: Map<String, Value>,
     /// Sparse, in v1alpha1's form; empty when there is nothing to keep.
-    pub(super) saved: Map<String, Value>,
+    pub(super) preserved: Map<String, Value>,
 }
 
 /// Converts a service. `hub` is what was kept of its component, where it was written as one. `source` is the same as it was written, and `path` where it stands; its name is the caller's to
 /// set.
-pub(super) fn to_beta(
-    service: &Service,
+pub(super) fn to_v1beta1(
+    service: &AlphaServiceSpec,
     source: &Value,
     path: &FieldPath,
     hub: Option<&Map<String, Value>>,
-    aside: &mut Aside,
-) -> Component {
+    aside: &mut UnmappedCollector,
+) -> ConvertedComponent {
     let mut fields = Map::new();
     for name in SAME_IN_SERVICES {
         if let Some(value) = service.rest.get(*name).filter(|value| !value.is_null()) {
             fields.insert((*name).to_owned(), value.clone());
         }
     }
-    let kind = if promotes(service) { &service.sub_component_type } else { &service.component_type };
+    let kind = if has_own_component_type(service) { &service.sub_component_type } else { &service.component_type };
     if !kind.is_empty() {
         fields.insert("type".to_owned(), kind.clone().into());
     }
-    if let Some(size) = service.shared_memory.as_ref().and_then(size) {
+    if let Some(size) = service.shared_memory.as_ref().and_then(shared_memory_size) {
         fields.insert("sharedMemorySize".to_owned(), size);
     }
     if let Some(mount) = service.volume_mounts.iter().find(|mount| mount.use_as_compilation_cache) {
@@ -50,30 +50,30 @@ pub(super) fn to_beta(
         fields.insert("scalingAdapter".to_owned(), json!({}));
     }
     insert_map(&mut fields, "experimental", &experimental(service));
-    if let Some(template) = pod::template(service) {
+    if let Some(template) = pod::pod_template(service) {
         if service.frontend_sidecar.is_some() {
             fields.insert("frontendSidecar".to_owned(), SIDECAR_FRONTEND.into());
         }
         fields.insert("podTemplate".to_owned(), Value::Object(template));
     }
     if let Some(kept) = hub {
-        restore::complete(&mut fields, kept, service);
+        restore::restore_component(&mut fields, kept, service);
     }
-    set_aside(service, source, path, aside);
-    Component { fields, saved: envelope::service(service, hub.is_some()) }
+    record_unmapped(service, source, path, aside);
+    ConvertedComponent { fields, preserved: preserved_spec::preserved_service_fields(service, hub.is_some()) }
 }
 
 /// Whether the part of a worker becomes a type of its own.
-pub(super) fn promotes(service: &Service) -> bool {
+pub(super) fn has_own_component_type(service: &AlphaServiceSpec) -> bool {
     service.component_type == "worker" && matches!(service.sub_component_type.as_str(), "prefill" | "decode")
 }
 
-pub(super) fn is_on(switch: Option<&Switch>) -> bool {
+pub(super) fn is_on(switch: Option<&FeatureSwitch>) -> bool {
     switch.is_some_and(|switch| switch.enabled)
 }
 
 /// `sharedMemorySize`: `"0"` for none; absent for the default.
-fn size(memory: &SharedMemory) -> Option<Value> {
+fn shared_memory_size(memory: &SharedMemory) -> Option<Value> {
     if memory.disabled {
         return Some("0".into());
     }
@@ -90,7 +90,7 @@ pub(super) fn is_zero(size: &Value) -> bool {
     }
 }
 
-fn experimental(service: &Service) -> Map<String, Value> {
+fn experimental(service: &AlphaServiceSpec) -> Map<String, Value> {
     let mut experimental = Map::new();
     let switches = [
         ("gpuMemoryService", &service.gpu_memory_service),
@@ -117,10 +117,10 @@ fn experimental(service: &Service) -> Map<String, Value> {
 }
 
 /// Names what has no place in a component.
-fn set_aside(service: &Service, source: &Value, path: &FieldPath, aside: &mut Aside) {
+fn record_unmapped(service: &AlphaServiceSpec, source: &Value, path: &FieldPath, aside: &mut UnmappedCollector) {
     let mut put = |field: &str, value: Option<Value>| {
         if let Some(value) = value {
-            aside.push(&format!("spec.services.*.{field}"), path.field(field), value);
+            aside.record(&format!("spec.services.*.{field}"), path.field(field), value);
         }
     };
     let map = |map: &Map<String, Value>| (!map.is_empty()).then(|| Value::Object(map.clone()));
@@ -130,7 +130,7 @@ fn set_aside(service: &Service, source: &Value, path: &FieldPath, aside: &mut As
     put("ingress", service.ingress.clone());
     put("labels", map(&service.labels));
     let word = &service.sub_component_type;
-    put("subComponentType", (!word.is_empty() && !promotes(service)).then(|| word.clone().into()));
+    put("subComponentType", (!word.is_empty() && !has_own_component_type(service)).then(|| word.clone().into()));
     for (name, value) in &service.rest {
         if !SAME_IN_SERVICES.contains(&name.as_str()) && !value.is_null() {
             put(name, Some(value.clone()));
@@ -138,21 +138,27 @@ fn set_aside(service: &Service, source: &Value, path: &FieldPath, aside: &mut As
     }
     let extra = service.extra_pod_spec.as_ref();
     let name = extra.and_then(|extra| extra.main_container.as_ref()?.get("name"));
-    if let Some(name) = name.filter(|name| name.as_str() != Some(MAIN_CONTAINER) && !super::merge::is_empty(name)) {
+    if let Some(name) =
+        name.filter(|name| name.as_str() != Some(MAIN_CONTAINER) && !super::container_merge::is_empty(name))
+    {
         let path = path.field("extraPodSpec").field("mainContainer").field("name");
-        aside.note(path, name.clone(), ALWAYS_MAIN);
+        aside.record_with_reason(path, name.clone(), ALWAYS_MAIN);
     }
-    let lost = pod::overruled(service);
+    let lost = pod::overridden_fields(service);
     for field in &lost {
         let value = source.get(*field).cloned().unwrap_or_default();
-        aside.note(path.field(*field), value, if *field == "volumeMounts" { LOST_MOUNT } else { OVERRULED });
+        aside.record_with_reason(
+            path.field(*field),
+            value,
+            if *field == "volumeMounts" { LOST_MOUNT } else { OVERRIDDEN_BY_MAIN },
+        );
     }
     if lost.contains(&"volumeMounts") {
         return;
     }
     let caches = service.volume_mounts.iter().enumerate().filter(|(_, mount)| mount.use_as_compilation_cache);
     for (index, _) in caches.skip(1) {
-        let path = path.field("volumeMounts").join(Segment::Index(index)).field("useAsCompilationCache");
-        aside.push("spec.services.*.volumeMounts[].useAsCompilationCache", path, true.into());
+        let path = path.field("volumeMounts").join(PathSegment::Index(index)).field("useAsCompilationCache");
+        aside.record("spec.services.*.volumeMounts[].useAsCompilationCache", path, true.into());
     }
 }

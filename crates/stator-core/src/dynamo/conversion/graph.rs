@@ -1,21 +1,21 @@
 //! DynamoGraphDeployment.
 
+use super::field_mappings::{self, SAME_IN_GRAPHS};
 use super::pod::{insert_list, insert_map};
-use super::rules::{self, SAME_IN_GRAPHS};
-use super::{Aside, BETA, Converted, Left, Unconvertible, component, envelope};
-use crate::dynamo::v1alpha1::GraphSpec;
-use crate::object::{FieldPath, Segment};
+use super::{BETA, ConversionError, ConvertedDocument, UnmappedCollector, UnmappedField, component, preserved_spec};
+use crate::dynamo::v1alpha1::AlphaGraphSpec;
+use crate::object::{FieldPath, PathSegment};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Converts a v1alpha1 graph.
-pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
-    let alpha = read(document.get("spec").unwrap_or(&Value::Null))?;
-    let mut aside = Aside::default();
+pub(super) fn to_v1beta1(document: &Value) -> Result<ConvertedDocument, ConversionError> {
+    let alpha = parse_spec(document.get("spec").unwrap_or(&Value::Null))?;
+    let mut aside = UnmappedCollector::default();
     let mut annotations = annotations_of(document);
-    let hub = annotations.get(envelope::GRAPH_SPEC).and_then(Value::as_str).and_then(envelope::unwrap);
-    for name in [envelope::GRAPH_SPEC, envelope::GRAPH_STATUS] {
+    let hub = annotations.get(preserved_spec::GRAPH_SPEC).and_then(Value::as_str).and_then(preserved_spec::unwrap_spec);
+    for name in [preserved_spec::GRAPH_SPEC, preserved_spec::GRAPH_STATUS] {
         annotations.remove(name);
     }
 
@@ -28,41 +28,42 @@ pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
     }
     insert_list(&mut spec, "env", alpha.envs.clone());
     if let Some(constraint) = &alpha.topology_constraint {
-        spec.insert("topologyConstraint".to_owned(), Value::Object(topology(constraint)));
+        spec.insert("topologyConstraint".to_owned(), Value::Object(convert_topology(constraint)));
     }
     let mut components = Vec::new();
     let mut saved_services = Map::new();
-    for name in names(&alpha, hub.as_ref()) {
-        let path = FieldPath::of(["spec", "services"]).field(name);
+    for name in ordered_service_names(&alpha, hub.as_ref()) {
+        let path = FieldPath::from_fields(["spec", "services"]).field(name);
         let Some(service) = alpha.services.get(name).and_then(Option::as_ref) else {
             saved_services.insert(name.to_owned(), Value::Null);
-            aside.note(path, Value::Null, rules::NO_SERVICE);
+            aside.record_with_reason(path, Value::Null, field_mappings::NULL_SERVICE);
             continue;
         };
         let written = document.get("spec").and_then(|spec| spec.get("services")?.get(name)).unwrap_or(&Value::Null);
-        let mut converted = component::to_beta(service, written, &path, kept_of(hub.as_ref(), name), &mut aside);
+        let mut converted =
+            component::to_v1beta1(service, written, &path, preserved_component(hub.as_ref(), name), &mut aside);
         converted.fields.insert("name".to_owned(), name.into());
         // The operator takes the service's key as its name, whatever this field says.
         if !service.service_name.is_empty() && service.service_name != name {
-            converted.saved.insert("serviceName".to_owned(), service.service_name.clone().into());
-            aside.push("spec.services.*.serviceName", path.field("serviceName"), service.service_name.clone().into());
+            converted.preserved.insert("serviceName".to_owned(), service.service_name.clone().into());
+            aside.record("spec.services.*.serviceName", path.field("serviceName"), service.service_name.clone().into());
         }
-        insert_map(&mut saved_services, name, &converted.saved);
+        insert_map(&mut saved_services, name, &converted.preserved);
         components.push(Value::Object(converted.fields));
     }
     insert_list(&mut spec, "components", components);
-    insert_list(&mut saved, "pvcs", alpha.pvcs.iter().map(saved_claim).collect());
+    insert_list(&mut saved, "pvcs", alpha.pvcs.iter().map(preserved_claim).collect());
     insert_map(&mut saved, "services", &saved_services);
-    set_aside(&alpha, &mut aside);
+    record_unmapped(&alpha, &mut aside);
 
     if !saved.is_empty() {
-        annotations.insert(envelope::GRAPH_SPEC.to_owned(), envelope::wrap(saved).into());
+        annotations.insert(preserved_spec::GRAPH_SPEC.to_owned(), preserved_spec::wrap_spec(saved).into());
     }
     let mut beta = json!({"apiVersion": BETA, "kind": crate::dynamo::kinds::GRAPH.kind});
     let mut metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    let (status, saved_status) = status(document.get("status"));
+    let (status, saved_status) = convert_status(document.get("status"));
     if !saved_status.is_empty() {
-        annotations.insert(envelope::GRAPH_STATUS.to_owned(), Value::Object(saved_status).to_string().into());
+        annotations.insert(preserved_spec::GRAPH_STATUS.to_owned(), Value::Object(saved_status).to_string().into());
     }
     metadata.remove("annotations");
     insert_map(&mut metadata, "annotations", &annotations);
@@ -72,20 +73,20 @@ pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
         beta["status"] = Value::Object(status);
     }
     aside.0.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Converted { document: beta, left: aside.0 })
+    Ok(ConvertedDocument { document: beta, unmapped: aside.0 })
 }
 
 /// What a v1alpha1 spec says that v1beta1 has no field for; `spec` may be the sparse one of an annotation.
-pub(super) fn left_of(spec: &Value) -> Vec<Left> {
+pub(super) fn unmapped_fields(spec: &Value) -> Vec<UnmappedField> {
     let document = json!({"spec": spec});
-    to_beta(&document).map(|converted| converted.left).unwrap_or_default()
+    to_v1beta1(&document).map(|converted| converted.unmapped).unwrap_or_default()
 }
 
-fn read(spec: &Value) -> Result<GraphSpec, Unconvertible> {
+fn parse_spec(spec: &Value) -> Result<AlphaGraphSpec, ConversionError> {
     if spec.is_null() {
-        return Ok(GraphSpec::default());
+        return Ok(AlphaGraphSpec::default());
     }
-    GraphSpec::deserialize(spec).map_err(|error| Unconvertible::malformed(&error))
+    AlphaGraphSpec::deserialize(spec).map_err(|error| ConversionError::malformed(&error))
 }
 
 fn annotations_of(document: &Value) -> Map<String, Value> {
@@ -94,7 +95,7 @@ fn annotations_of(document: &Value) -> Map<String, Value> {
 }
 
 /// What was kept of one component; an empty map for a graph that was written as v1beta1 and kept nothing of this one.
-fn kept_of<'a>(hub: Option<&'a Map<String, Value>>, name: &str) -> Option<&'a Map<String, Value>> {
+fn preserved_component<'a>(hub: Option<&'a Map<String, Value>>, name: &str) -> Option<&'a Map<String, Value>> {
     static NOTHING: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
     let components = hub?.get("components").and_then(Value::as_array).into_iter().flatten();
     let mut named = components.filter_map(Value::as_object);
@@ -103,7 +104,7 @@ fn kept_of<'a>(hub: Option<&'a Map<String, Value>>, name: &str) -> Option<&'a Ma
 }
 
 /// The services in the order of the components: sorted, unless the object was written as v1beta1 in another order.
-fn names<'a>(alpha: &'a GraphSpec, hub: Option<&Map<String, Value>>) -> Vec<&'a str> {
+fn ordered_service_names<'a>(alpha: &'a AlphaGraphSpec, hub: Option<&Map<String, Value>>) -> Vec<&'a str> {
     let mut names: Vec<&str> = alpha.services.keys().map(String::as_str).collect();
     let written = hub.and_then(|hub| hub.get("components")).and_then(Value::as_array);
     let written: Vec<&str> =
@@ -116,7 +117,7 @@ fn names<'a>(alpha: &'a GraphSpec, hub: Option<&Map<String, Value>>) -> Vec<&'a 
 }
 
 /// `topologyProfile` is called `clusterTopologyName` now.
-fn topology(constraint: &Map<String, Value>) -> Map<String, Value> {
+fn convert_topology(constraint: &Map<String, Value>) -> Map<String, Value> {
     let renamed =
         |name: &str| if name == "topologyProfile" { "clusterTopologyName".to_owned() } else { name.to_owned() };
     constraint
@@ -127,7 +128,7 @@ fn topology(constraint: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// A claim as the operator keeps it: a size that is not given is a size of 0.
-fn saved_claim(claim: &Value) -> Value {
+fn preserved_claim(claim: &Value) -> Value {
     let mut claim = claim.clone();
     if let Value::Object(fields) = &mut claim {
         fields.retain(|_, value| !value.is_null());
@@ -136,20 +137,20 @@ fn saved_claim(claim: &Value) -> Value {
     claim
 }
 
-fn set_aside(alpha: &GraphSpec, aside: &mut Aside) {
+fn record_unmapped(alpha: &AlphaGraphSpec, aside: &mut UnmappedCollector) {
     for (index, claim) in alpha.pvcs.iter().enumerate() {
-        let path = FieldPath::of(["spec", "pvcs"]).join(Segment::Index(index));
-        aside.push("spec.pvcs[]", path, claim.clone());
+        let path = FieldPath::from_fields(["spec", "pvcs"]).join(PathSegment::Index(index));
+        aside.record("spec.pvcs[]", path, claim.clone());
     }
     for (name, value) in &alpha.rest {
         if !SAME_IN_GRAPHS.contains(&name.as_str()) && !value.is_null() {
-            aside.push(&format!("spec.{name}"), FieldPath::of(["spec"]).field(name), value.clone());
+            aside.record(&format!("spec.{name}"), FieldPath::from_fields(["spec"]).field(name), value.clone());
         }
     }
 }
 
 /// `services` are `components` now. What is kept of the names of a service's children goes into an annotation.
-fn status(status: Option<&Value>) -> (Option<Map<String, Value>>, Map<String, Value>) {
+fn convert_status(status: Option<&Value>) -> (Option<Map<String, Value>>, Map<String, Value>) {
     let Some(Value::Object(alpha)) = status else { return (None, Map::new()) };
     let mut beta = alpha.clone();
     beta.retain(|_, value| !value.is_null());

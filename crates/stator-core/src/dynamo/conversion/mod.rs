@@ -1,59 +1,59 @@
 //! v1alpha1 objects become v1beta1 ones, as the operator's conversion webhook makes them.
 //!
 //! Whatever v1beta1 has no field for is kept in an annotation (`nvidia.com/dgd-spec` and its like), from which the
-//! operator restores the v1alpha1 form, and some of which it still honours. [`Converted::left`] names the same things
+//! operator restores the v1alpha1 form, and some of which it still honours. [`ConvertedDocument::unmapped`] names the same things
 //! for a person.
 //!
 //! Source: `deploy/operator/api/v1alpha1/*_conversion.go` of release 1.2, and the operator's own conversions of upstream's
 //! manifests in `tests/data/dynamo/oracle/manifests.jsonl`.
 
 mod component;
-mod envelope;
+mod container_merge;
+pub mod field_mappings;
 mod graph;
-mod merge;
-mod parts;
+mod operator_objects;
 mod pod;
+mod preserved_spec;
 mod request;
 mod restore;
-pub mod rules;
 #[cfg(test)]
 mod tests;
 
 use super::kinds;
 use crate::fields;
-use crate::object::{FieldPath, KeyValue, Segment, json_type};
-use rules::Fate;
+use crate::object::{FieldPath, KeyValue, PathSegment, json_type};
+use field_mappings::MappingTarget;
 use serde_json::Value;
 
 /// A document at v1beta1, and what did not find a place in it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Converted {
+pub struct ConvertedDocument {
     /// The document at the version that stator writes.
     pub document: Value,
     /// What v1beta1 has no field for, in the order of the source's fields.
-    pub left: Vec<Left>,
+    pub unmapped: Vec<UnmappedField>,
 }
 
 /// A field of the source that has no place in v1beta1.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Left {
+pub struct UnmappedField {
     /// Where it stands in the source.
     pub path: FieldPath,
     /// What it says.
     pub value: Value,
     /// What becomes of it, and what to do instead.
-    pub why: &'static str,
+    pub reason: &'static str,
 }
 
 /// Why a document cannot be converted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Unconvertible {
+pub enum ConversionError {
     /// The document is no map, or names no kind and version.
     #[error("this is not a Kubernetes object: {0}")]
-    NoObject(String),
+    NotAnObject(String),
     /// A kind without a conversion.
     #[error("{kind} at {api_version} has no conversion: only graphs, requests, models and their parts have one")]
-    Kind {
+    UnsupportedKind {
         /// The kind it names.
         kind: String,
         /// The version it names.
@@ -61,22 +61,22 @@ pub enum Unconvertible {
     },
     /// Fields hold something of another type than the kind declares.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Malformed(Vec<Fault>),
+    Malformed(Vec<MalformedFieldError>),
 }
 
 /// One field of another type than its kind declares.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("`{path}`: {message}")]
-pub struct Fault {
+pub struct MalformedFieldError {
     /// Which field.
     pub path: FieldPath,
     /// What was found and what is allowed.
     pub message: String,
 }
 
-impl Unconvertible {
+impl ConversionError {
     fn malformed(error: &serde_json::Error) -> Self {
-        Self::Malformed(vec![Fault { path: FieldPath::root(), message: error.to_string() }])
+        Self::Malformed(vec![MalformedFieldError { path: FieldPath::root(), message: error.to_string() }])
     }
 }
 
@@ -91,79 +91,83 @@ const BETA: &str = "nvidia.com/v1beta1";
 ///
 /// # Errors
 /// When the document is of another kind, or a field is of another type than the kind declares: all of them at once.
-pub fn convert(document: &Value) -> Result<Converted, Unconvertible> {
-    let fields = document.as_object().ok_or_else(|| Unconvertible::NoObject(json_type(document).to_owned()))?;
+pub fn convert(document: &Value) -> Result<ConvertedDocument, ConversionError> {
+    let fields = document.as_object().ok_or_else(|| ConversionError::NotAnObject(json_type(document).to_owned()))?;
     let text = |name: &str| match fields.get(name).and_then(Value::as_str) {
         Some(text) if !text.is_empty() => Ok(text),
-        Some(_) | None => Err(Unconvertible::NoObject(format!("`{name}` is missing"))),
+        Some(_) | None => Err(ConversionError::NotAnObject(format!("`{name}` is missing"))),
     };
     let (api_version, kind) = (text("apiVersion")?, text("kind")?);
-    check(document, api_version, kind)?;
-    let is = |wanted: kinds::Kind| kind == wanted.kind;
+    check_structure(document, api_version, kind)?;
+    let is = |wanted: kinds::ObjectKind| kind == wanted.kind;
     match api_version {
         ALPHA if is(kinds::ADAPTER) => Ok(unchanged(document)),
-        ALPHA if is(kinds::GRAPH) => graph::to_beta(document),
-        ALPHA if is(kinds::REQUEST) => request::to_beta(document),
-        ALPHA if is(kinds::SCALING_ADAPTER) => Ok(parts::scaling_adapter(document)),
-        ALPHA if kind == parts::COMPONENT => parts::component_deployment(document),
-        BETA if is(kinds::GRAPH) => Ok(Converted { left: envelope::kept(document), ..unchanged(document) }),
-        BETA if is(kinds::REQUEST) || is(kinds::SCALING_ADAPTER) || kind == parts::COMPONENT => Ok(unchanged(document)),
-        _ => Err(Unconvertible::Kind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
+        ALPHA if is(kinds::GRAPH) => graph::to_v1beta1(document),
+        ALPHA if is(kinds::REQUEST) => request::to_v1beta1(document),
+        ALPHA if is(kinds::SCALING_ADAPTER) => Ok(operator_objects::convert_scaling_adapter(document)),
+        ALPHA if kind == operator_objects::COMPONENT => operator_objects::convert_component_deployment(document),
+        BETA if is(kinds::GRAPH) => {
+            Ok(ConvertedDocument { unmapped: preserved_spec::preserved_fields(document), ..unchanged(document) })
+        }
+        BETA if is(kinds::REQUEST) || is(kinds::SCALING_ADAPTER) || kind == operator_objects::COMPONENT => {
+            Ok(unchanged(document))
+        }
+        _ => Err(ConversionError::UnsupportedKind { kind: kind.to_owned(), api_version: api_version.to_owned() }),
     }
 }
 
-fn unchanged(document: &Value) -> Converted {
-    Converted { document: document.clone(), left: Vec::new() }
+fn unchanged(document: &Value) -> ConvertedDocument {
+    ConvertedDocument { document: document.clone(), unmapped: Vec::new() }
 }
 
 /// Refuses a document whose fields are of another type than the bundled schema says.
-fn check(document: &Value, api_version: &str, kind: &str) -> Result<(), Unconvertible> {
-    let Some(schema) = fields::schema_of(api_version, kind) else { return Ok(()) };
-    let faults: Vec<Fault> = fields::typing_faults(schema, document)
+fn check_structure(document: &Value, api_version: &str, kind: &str) -> Result<(), ConversionError> {
+    let Some(schema) = fields::bundled_schema(api_version, kind) else { return Ok(()) };
+    let faults: Vec<MalformedFieldError> = fields::typing_errors(schema, document)
         .into_iter()
         .filter(|fault| match fault.kind {
-            fields::TypingFaultKind::Type => true,
+            fields::TypingErrorKind::Type => true,
             // Undeclared fields are listed as left, what is there twice is for validation, and managed fields belong to
             // every live object.
-            fields::TypingFaultKind::Undeclared | fields::TypingFaultKind::Duplicate => false,
-            fields::TypingFaultKind::Unfit => fault.path.last_field() != Some("managedFields"),
+            fields::TypingErrorKind::Undeclared | fields::TypingErrorKind::Duplicate => false,
+            fields::TypingErrorKind::Unsupported => fault.path.last_field() != Some("managedFields"),
         })
         .map(|fault| {
-            let found = at(document, &fault.path).map(|value| format!(", found {}", json_type(value)));
+            let found = value_at(document, &fault.path).map(|value| format!(", found {}", json_type(value)));
             let expected = fault.message.split(", got").next().unwrap_or_default();
-            Fault { message: format!("{expected}{}", found.unwrap_or_default()), path: fault.path }
+            MalformedFieldError { message: format!("{expected}{}", found.unwrap_or_default()), path: fault.path }
         })
         .collect();
-    if faults.is_empty() { Ok(()) } else { Err(Unconvertible::Malformed(faults)) }
+    if faults.is_empty() { Ok(()) } else { Err(ConversionError::Malformed(faults)) }
 }
 
 /// The value at a path.
-fn at<'a>(document: &'a Value, path: &FieldPath) -> Option<&'a Value> {
+fn value_at<'a>(document: &'a Value, path: &FieldPath) -> Option<&'a Value> {
     path.0.iter().try_fold(document, |value, step| match step {
-        Segment::Field(name) => value.get(name),
-        Segment::Index(index) => value.get(index),
-        Segment::Key(keys) => value.as_array()?.iter().find(|item| {
+        PathSegment::Field(name) => value.get(name),
+        PathSegment::Index(index) => value.get(index),
+        PathSegment::Key(keys) => value.as_array()?.iter().find(|item| {
             keys.iter().all(|(name, key)| item.get(name).is_some_and(|value| KeyValue::new(value) == *key))
         }),
-        Segment::Item(wanted) => value.as_array()?.iter().find(|item| KeyValue::new(item) == *wanted),
+        PathSegment::Item(wanted) => value.as_array()?.iter().find(|item| KeyValue::new(item) == *wanted),
     })
 }
 
 /// What a conversion leaves aside, with the reason that the table of [`rules`] gives.
 #[derive(Debug, Default)]
-struct Aside(Vec<Left>);
+struct UnmappedCollector(Vec<UnmappedField>);
 
-impl Aside {
+impl UnmappedCollector {
     /// Notes that the field stays behind. `rule` is its path in the table, with `*` for names.
-    fn push(&mut self, rule: &str, path: FieldPath, value: Value) {
-        let why = match rules::fate(rule) {
-            Some(Fate::Kept(why)) => why,
-            Some(Fate::Same | Fate::To(_)) | None => rules::UNKNOWN,
+    fn record(&mut self, rule: &str, path: FieldPath, value: Value) {
+        let why = match field_mappings::mapping_target(rule) {
+            Some(MappingTarget::KeptInAnnotation(why)) => why,
+            Some(MappingTarget::Same | MappingTarget::MovedTo(_)) | None => field_mappings::UNKNOWN_FIELD,
         };
-        self.note(path, value, why);
+        self.record_with_reason(path, value, why);
     }
 
-    fn note(&mut self, path: FieldPath, value: Value, why: &'static str) {
-        self.0.push(Left { path, value, why });
+    fn record_with_reason(&mut self, path: FieldPath, value: Value, why: &'static str) {
+        self.0.push(UnmappedField { path, value, reason: why });
     }
 }

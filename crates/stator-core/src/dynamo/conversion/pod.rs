@@ -1,8 +1,8 @@
 //! The pod template of a v1beta1 component, put together from the flat fields of a v1alpha1 service.
 
-use super::merge;
+use super::container_merge;
 use crate::dynamo::registry::{MAIN_CONTAINER, SIDECAR_FRONTEND};
-use crate::dynamo::v1alpha1::{ExtraPodSpec, FrontendSidecar, ResourceItem, Resources, Service};
+use crate::dynamo::v1alpha1::{AlphaResources, AlphaServiceSpec, ExtraPodSpec, FrontendSidecar, ResourceItem};
 use crate::object::Quantity;
 use serde_json::{Map, Value, json};
 
@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 const GPU: &str = "nvidia.com/gpu";
 
 /// The pod template, when the service says anything about its pods.
-pub(super) fn template(service: &Service) -> Option<Map<String, Value>> {
-    if !says_anything(service) {
+pub(super) fn pod_template(service: &AlphaServiceSpec) -> Option<Map<String, Value>> {
+    if !needs_pod_template(service) {
         return None;
     }
     let extra = service.extra_pod_spec.clone().unwrap_or_default();
@@ -21,11 +21,11 @@ pub(super) fn template(service: &Service) -> Option<Map<String, Value>> {
         Some(_) | None => Vec::new(),
     };
     let mut containers = vec![Value::Object(main_container(service))];
-    containers.extend(others.into_iter().filter(|container| name_of(container) != Some(MAIN_CONTAINER)));
+    containers.extend(others.into_iter().filter(|container| container_name(container) != Some(MAIN_CONTAINER)));
     if let Some(sidecar) = &service.frontend_sidecar
-        && !containers.iter().any(|container| name_of(container) == Some(SIDECAR_FRONTEND))
+        && !containers.iter().any(|container| container_name(container) == Some(SIDECAR_FRONTEND))
     {
-        containers.push(Value::Object(frontend(sidecar)));
+        containers.push(Value::Object(sidecar_container(sidecar)));
     }
     spec.insert("containers".to_owned(), Value::Array(containers));
 
@@ -41,8 +41,8 @@ pub(super) fn template(service: &Service) -> Option<Map<String, Value>> {
 }
 
 /// The fields of the service of which the main container says otherwise.
-pub(super) fn overruled(service: &Service) -> Vec<&'static str> {
-    let (own, merged) = (dedicated(service), main_container(service));
+pub(super) fn overridden_fields(service: &AlphaServiceSpec) -> Vec<&'static str> {
+    let (own, merged) = (dedicated_main_fields(service), main_container(service));
     let fields = [
         ("envs", "env"),
         ("envFromSecret", "envFrom"),
@@ -51,15 +51,17 @@ pub(super) fn overruled(service: &Service) -> Vec<&'static str> {
         ("readinessProbe", "readinessProbe"),
         ("volumeMounts", "volumeMounts"),
     ];
-    let lost = |name: &str| own.get(name).is_some_and(|own| merged.get(name).is_none_or(|merged| !says(merged, own)));
+    let lost = |name: &str| {
+        own.get(name).is_some_and(|own| merged.get(name).is_none_or(|merged| !contains_value(merged, own)))
+    };
     fields.into_iter().filter(|(_, native)| lost(native)).map(|(flat, _)| flat).collect()
 }
 
 /// Whether one value says everything that the other does.
-fn says(value: &Value, part: &Value) -> bool {
+fn contains_value(value: &Value, part: &Value) -> bool {
     match (value, part) {
         (Value::Object(fields), Value::Object(part)) => {
-            part.iter().all(|(name, part)| fields.get(name).is_some_and(|value| says(value, part)))
+            part.iter().all(|(name, part)| fields.get(name).is_some_and(|value| contains_value(value, part)))
         }
         (Value::Array(items), Value::Array(part)) => part.iter().all(|part| items.contains(part)),
         (value, part) => value == part,
@@ -67,40 +69,40 @@ fn says(value: &Value, part: &Value) -> bool {
 }
 
 /// Whether the service has a pod template at v1beta1. A compilation cache alone makes none.
-fn says_anything(service: &Service) -> bool {
+fn needs_pod_template(service: &AlphaServiceSpec) -> bool {
     service.resources.is_some()
         || !service.envs.is_empty()
         || service.env_from_secret.is_some()
         || service.volume_mounts.iter().any(|mount| !mount.use_as_compilation_cache)
         || service.liveness_probe.is_some()
         || service.readiness_probe.is_some()
-        || service.extra_pod_spec.as_ref().is_some_and(|extra| !is_zero(extra))
+        || service.extra_pod_spec.as_ref().is_some_and(|extra| !is_empty_pod(extra))
         || service.extra_pod_metadata.is_some()
         || service.frontend_sidecar.is_some()
 }
 
 /// True when nothing is said about the pod.
-pub(super) fn is_zero(extra: &ExtraPodSpec) -> bool {
-    extra.pod.values().all(merge::is_empty) && extra.main_container.as_ref().is_none_or(says_nothing)
+pub(super) fn is_empty_pod(extra: &ExtraPodSpec) -> bool {
+    extra.pod.values().all(container_merge::is_empty) && extra.main_container.as_ref().is_none_or(is_name_only)
 }
 
 /// True for a container that has no more than a name.
-pub(super) fn says_nothing(container: &Map<String, Value>) -> bool {
-    container.iter().all(|(field, value)| field == "name" || merge::is_empty(value))
+pub(super) fn is_name_only(container: &Map<String, Value>) -> bool {
+    container.iter().all(|(field, value)| field == "name" || container_merge::is_empty(value))
 }
 
 /// The container `main`: the dedicated fields, and `extraPodSpec.mainContainer` laid over them. Variables add up; of every
 /// other list the main container's replaces the dedicated one, mounts included.
-fn main_container(service: &Service) -> Map<String, Value> {
-    let mut main = dedicated(service);
+fn main_container(service: &AlphaServiceSpec) -> Map<String, Value> {
+    let mut main = dedicated_main_fields(service);
     let extra = service.extra_pod_spec.as_ref().and_then(|extra| extra.main_container.as_ref());
     if let Some(extra) = extra {
         let list = |container: &Map<String, Value>, field: &str| match container.get(field) {
             Some(Value::Array(items)) => items.clone(),
             Some(_) | None => Vec::new(),
         };
-        let variables = merge::variables(&list(&main, "env"), &list(extra, "env"));
-        merge::lay_over(&mut main, &without_nulls(extra.clone()));
+        let variables = container_merge::merge_variables(&list(&main, "env"), &list(extra, "env"));
+        container_merge::merge_over(&mut main, &without_nulls(extra.clone()));
         insert_list(&mut main, "env", variables);
     }
     main.insert("name".to_owned(), MAIN_CONTAINER.into());
@@ -108,13 +110,13 @@ fn main_container(service: &Service) -> Map<String, Value> {
 }
 
 /// What the service's own fields say of the main container.
-fn dedicated(service: &Service) -> Map<String, Value> {
+fn dedicated_main_fields(service: &AlphaServiceSpec) -> Map<String, Value> {
     let mut main = Map::from_iter([("name".to_owned(), MAIN_CONTAINER.into())]);
     if let Some(resources) = &service.resources {
-        insert_map(&mut main, "resources", &native(resources));
+        insert_map(&mut main, "resources", &native_resources(resources));
     }
     insert_list(&mut main, "env", service.envs.clone());
-    insert_list(&mut main, "envFrom", from_secret(service.env_from_secret.as_deref()));
+    insert_list(&mut main, "envFrom", env_from_secret(service.env_from_secret.as_deref()));
     for (field, probe) in [("livenessProbe", &service.liveness_probe), ("readinessProbe", &service.readiness_probe)] {
         if let Some(probe) = probe {
             main.insert(field.to_owned(), probe.clone());
@@ -127,23 +129,23 @@ fn dedicated(service: &Service) -> Map<String, Value> {
 }
 
 /// The frontend beside a worker.
-fn frontend(sidecar: &FrontendSidecar) -> Map<String, Value> {
+fn sidecar_container(sidecar: &FrontendSidecar) -> Map<String, Value> {
     let mut container = Map::from_iter([("name".to_owned(), SIDECAR_FRONTEND.into())]);
     if !sidecar.image.is_empty() {
         container.insert("image".to_owned(), sidecar.image.clone().into());
     }
     insert_list(&mut container, "args", sidecar.args.clone());
     insert_list(&mut container, "env", sidecar.envs.clone());
-    insert_list(&mut container, "envFrom", from_secret(sidecar.env_from_secret.as_deref()));
+    insert_list(&mut container, "envFrom", env_from_secret(sidecar.env_from_secret.as_deref()));
     container
 }
 
-fn from_secret(name: Option<&str>) -> Vec<Value> {
+fn env_from_secret(name: Option<&str>) -> Vec<Value> {
     name.filter(|name| !name.is_empty()).map(|name| json!({"secretRef": {"name": name}})).into_iter().collect()
 }
 
 /// Requests, limits and claims in Kubernetes' own words. What is no quantity is dropped, as the operator drops it.
-pub(super) fn native(resources: &Resources) -> Map<String, Value> {
+pub(super) fn native_resources(resources: &AlphaResources) -> Map<String, Value> {
     let mut native = Map::new();
     insert_list(&mut native, "claims", resources.claims.clone());
     for (field, item) in [("requests", &resources.requests), ("limits", &resources.limits)] {
@@ -163,7 +165,7 @@ fn quantities(item: &ResourceItem) -> impl Iterator<Item = (&str, Value)> {
         .map(|(name, amount)| (name, Value::from(amount.as_str())))
 }
 
-fn name_of(container: &Value) -> Option<&str> {
+fn container_name(container: &Value) -> Option<&str> {
     container.get("name").and_then(Value::as_str)
 }
 

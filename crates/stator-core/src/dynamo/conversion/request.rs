@@ -3,10 +3,10 @@
 //! Source: `dynamographdeploymentrequest_conversion.go` of the operator, whose own comments are the mapping table. Of the
 //! annotations, those that every release up to 1.3 writes are written here too.
 
-use super::merge::is_empty;
+use super::container_merge::is_empty;
+use super::field_mappings::LOST_IMAGE;
 use super::pod::insert_map;
-use super::rules::LOST_IMAGE;
-use super::{Aside, BETA, Converted, Unconvertible};
+use super::{BETA, ConversionError, ConvertedDocument, UnmappedCollector};
 use crate::dynamo::kinds;
 use crate::object::FieldPath;
 use serde_json::{Map, Value, json};
@@ -24,21 +24,21 @@ mod annotation {
 }
 
 /// What of `profilingConfig.config` has a field of its own: where it stands there, and where it goes.
-const FROM_CONFIG: &[(&[&str], &[&str], Takes)] = &[
-    (&["sla", "ttft"], &["sla", "ttft"], Takes::Number),
-    (&["sla", "itl"], &["sla", "itl"], Takes::Number),
-    (&["sla", "optimizationType"], &["sla", "optimizationType"], Takes::Optimization),
-    (&["sla", "isl"], &["workload", "isl"], Takes::Count),
-    (&["sla", "osl"], &["workload", "osl"], Takes::Count),
-    (&["deployment", "modelCache", "pvcName"], &["modelCache", "pvcName"], Takes::Text),
-    (&["deployment", "modelCache", "modelPathInPvc"], &["modelCache", "pvcModelPath"], Takes::Text),
-    (&["deployment", "modelCache", "pvcMountPath"], &["modelCache", "pvcMountPath"], Takes::Text),
-    (&["planner"], &["features", "planner"], Takes::Settings),
+const CONFIG_FIELD_MAPPINGS: &[(&[&str], &[&str], ConfigValueType)] = &[
+    (&["sla", "ttft"], &["sla", "ttft"], ConfigValueType::Number),
+    (&["sla", "itl"], &["sla", "itl"], ConfigValueType::Number),
+    (&["sla", "optimizationType"], &["sla", "optimizationType"], ConfigValueType::Optimization),
+    (&["sla", "isl"], &["workload", "isl"], ConfigValueType::Count),
+    (&["sla", "osl"], &["workload", "osl"], ConfigValueType::Count),
+    (&["deployment", "modelCache", "pvcName"], &["modelCache", "pvcName"], ConfigValueType::Text),
+    (&["deployment", "modelCache", "modelPathInPvc"], &["modelCache", "pvcModelPath"], ConfigValueType::Text),
+    (&["deployment", "modelCache", "pvcMountPath"], &["modelCache", "pvcMountPath"], ConfigValueType::Text),
+    (&["planner"], &["features", "planner"], ConfigValueType::Settings),
 ];
 
 /// The type that a field of the free-form map must have to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Takes {
+enum ConfigValueType {
     Number,
     Count,
     Text,
@@ -46,7 +46,7 @@ enum Takes {
     Settings,
 }
 
-impl Takes {
+impl ConfigValueType {
     fn read(self, value: &Value) -> Option<Value> {
         match (self, value) {
             (Self::Number, Value::Number(_)) => Some(value.clone()),
@@ -64,13 +64,13 @@ impl Takes {
 }
 
 /// Converts a v1alpha1 request.
-pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
+pub(super) fn to_v1beta1(document: &Value) -> Result<ConvertedDocument, ConversionError> {
     let empty = Map::new();
     let alpha = document.get("spec").and_then(Value::as_object).unwrap_or(&empty);
     let given = |fields: &Map<String, Value>, name: &str| fields.get(name).filter(|value| !value.is_null()).cloned();
     let map = |name: &str| alpha.get(name).and_then(Value::as_object).unwrap_or(&empty);
     let (profiling, overrides) = (map("profilingConfig"), map("deploymentOverrides"));
-    let mut aside = Aside::default();
+    let mut aside = UnmappedCollector::default();
     let mut kept = Map::new();
     let mut spec = Map::new();
 
@@ -81,36 +81,40 @@ pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
     }
     // The defaults differ: off at v1alpha1, on at v1beta1.
     spec.insert("autoApply".to_owned(), given(alpha, "autoApply").unwrap_or_else(|| false.into()));
-    let path = FieldPath::of(["spec"]);
+    let path = FieldPath::from_fields(["spec"]);
     let images = [given(profiling, "profilerImage"), given(overrides, "workersImage")];
     let mut images = images.into_iter().enumerate().filter_map(|(place, image)| Some((place, image?)));
     if let Some((place, image)) = images.next() {
         spec.insert("image".to_owned(), image);
         if let (0, Some((_, workers))) = (place, images.next()) {
             let path = path.field("deploymentOverrides").field("workersImage");
-            aside.note(path, workers, LOST_IMAGE);
+            aside.record_with_reason(path, workers, LOST_IMAGE);
         }
     }
     if alpha.get("useMocker") == Some(&Value::Bool(true)) {
-        put(&mut spec, &["features", "mocker"], json!({"enabled": true}));
+        insert_at(&mut spec, &["features", "mocker"], json!({"enabled": true}));
     }
     if let Some(config) = profiling.get("config").filter(|config| !is_empty(config)) {
-        for (from, to, takes) in FROM_CONFIG {
+        for (from, to, takes) in CONFIG_FIELD_MAPPINGS {
             let found = from.iter().try_fold(config, |value, name| value.get(name));
             if let Some(value) = found.and_then(|value| takes.read(value)) {
-                put(&mut spec, to, value);
+                insert_at(&mut spec, to, value);
             }
         }
         kept.insert(annotation::PROFILING_CONFIG.to_owned(), config.to_string().into());
-        left_in_config(config, &path.field("profilingConfig").field("config"), &mut Vec::new(), &mut aside);
+        record_unmapped_config(config, &path.field("profilingConfig").field("config"), &mut Vec::new(), &mut aside);
     }
     let job = ["overrides", "profilingJob", "template", "spec"];
     if let Some(resources) = given(profiling, "resources") {
-        put(&mut spec, &[job.as_slice(), &["containers"]].concat(), json!([{"name": "", "resources": resources}]));
+        insert_at(
+            &mut spec,
+            &[job.as_slice(), &["containers"]].concat(),
+            json!([{"name": "", "resources": resources}]),
+        );
     }
     for name in ["tolerations", "nodeSelector"] {
         if let Some(value) = given(profiling, name).filter(|value| !is_empty(value)) {
-            put(&mut spec, &[job.as_slice(), &[name]].concat(), value);
+            insert_at(&mut spec, &[job.as_slice(), &[name]].concat(), value);
         }
     }
     let pod = spec.get_mut("overrides").and_then(|overrides| overrides.pointer_mut("/profilingJob/template/spec"));
@@ -121,14 +125,14 @@ pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
     for (name, key) in [("configMapRef", annotation::CONFIG_MAP), ("outputPVC", annotation::OUTPUT_CLAIM)] {
         if let Some(value) = given(profiling, name).filter(|value| !is_empty(value)) {
             kept.insert(key.to_owned(), text(&value).into());
-            aside.push(&format!("spec.profilingConfig.{name}"), path.field("profilingConfig").field(name), value);
+            aside.record(&format!("spec.profilingConfig.{name}"), path.field("profilingConfig").field(name), value);
         }
     }
     if let Some(value) = given(alpha, "enableGpuDiscovery") {
         if value == Value::Bool(true) {
             kept.insert(annotation::DISCOVERY.to_owned(), "true".into());
         }
-        aside.push("spec.enableGpuDiscovery", path.field("enableGpuDiscovery"), value);
+        aside.record("spec.enableGpuDiscovery", path.field("enableGpuDiscovery"), value);
     }
     let mut renamed = overrides.clone();
     renamed.retain(|name, value| name != "workersImage" && !is_empty(value));
@@ -137,14 +141,14 @@ pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
     }
     for (name, value) in renamed {
         let path = path.field("deploymentOverrides").field(name.clone());
-        aside.push(&format!("spec.deploymentOverrides.{name}"), path, value);
+        aside.record(&format!("spec.deploymentOverrides.{name}"), path, value);
     }
-    let unknown = alpha.iter().filter(|(name, value)| !KNOWN.contains(&name.as_str()) && !value.is_null());
+    let unknown = alpha.iter().filter(|(name, value)| !KNOWN_SPEC_FIELDS.contains(&name.as_str()) && !value.is_null());
     for (name, value) in unknown {
-        aside.push(&format!("spec.{name}"), path.field(name.clone()), value.clone());
+        aside.record(&format!("spec.{name}"), path.field(name.clone()), value.clone());
     }
 
-    let status = status(document.get("status"), &mut kept);
+    let status = convert_status(document.get("status"), &mut kept);
     let mut metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut annotations = match metadata.remove("annotations") {
         Some(Value::Object(annotations)) => annotations,
@@ -157,26 +161,31 @@ pub(super) fn to_beta(document: &Value) -> Result<Converted, Unconvertible> {
         fields.insert("status".to_owned(), Value::Object(status));
     }
     aside.0.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Converted { document: beta, left: aside.0 })
+    Ok(ConvertedDocument { document: beta, unmapped: aside.0 })
 }
 
 /// The fields of a v1alpha1 spec.
-const KNOWN: &[&str] =
+const KNOWN_SPEC_FIELDS: &[&str] =
     &["autoApply", "backend", "deploymentOverrides", "enableGpuDiscovery", "model", "profilingConfig", "useMocker"];
 
 /// What of the free-form map has no field, leaf by leaf.
-fn left_in_config<'a>(config: &'a Value, path: &FieldPath, at: &mut Vec<&'a str>, aside: &mut Aside) {
-    let rule = FROM_CONFIG.iter().find(|(from, ..)| *from == at.as_slice());
+fn record_unmapped_config<'a>(
+    config: &'a Value,
+    path: &FieldPath,
+    at: &mut Vec<&'a str>,
+    aside: &mut UnmappedCollector,
+) {
+    let rule = CONFIG_FIELD_MAPPINGS.iter().find(|(from, ..)| *from == at.as_slice());
     match (rule, config) {
         (Some((.., takes)), value) if takes.read(value).is_some() => {}
-        (None, Value::Object(fields)) if FROM_CONFIG.iter().any(|(from, ..)| from.starts_with(at)) => {
+        (None, Value::Object(fields)) if CONFIG_FIELD_MAPPINGS.iter().any(|(from, ..)| from.starts_with(at)) => {
             for (name, value) in fields {
                 at.push(name);
-                left_in_config(value, &path.field(name.clone()), at, aside);
+                record_unmapped_config(value, &path.field(name.clone()), at, aside);
                 at.pop();
             }
         }
-        (_, value) => aside.push("spec.profilingConfig.config", path.clone(), value.clone()),
+        (_, value) => aside.record("spec.profilingConfig.config", path.clone(), value.clone()),
     }
 }
 
@@ -185,7 +194,7 @@ fn text(value: &Value) -> String {
 }
 
 /// Sets a field below maps that are made on the way.
-fn put(fields: &mut Map<String, Value>, path: &[&str], value: Value) {
+fn insert_at(fields: &mut Map<String, Value>, path: &[&str], value: Value) {
     let Some((last, parents)) = path.split_last() else { return };
     let mut place = fields;
     for name in parents {
@@ -197,7 +206,7 @@ fn put(fields: &mut Map<String, Value>, path: &[&str], value: Value) {
 }
 
 /// v1alpha1 has no `Deployed`: it is `Ready` with a deployment that was created.
-fn status(status: Option<&Value>, kept: &mut Map<String, Value>) -> Option<Map<String, Value>> {
+fn convert_status(status: Option<&Value>, kept: &mut Map<String, Value>) -> Option<Map<String, Value>> {
     let alpha = status?.as_object()?;
     let word = |name: &str| alpha.get(name).and_then(Value::as_str).unwrap_or_default();
     let deployment = alpha.get("deployment").and_then(Value::as_object);

@@ -5,14 +5,14 @@
 //! ("DEP: Kubernetes API Formalization"), which gives the releases of notice.
 
 mod table;
-mod uses;
+mod usages;
 
 pub use table::ALL;
-pub use uses::{OLDEST, Use, uses};
+pub use usages::{DeprecatedUsage, OLDEST_SUPPORTED_RELEASE, find_deprecated};
 
 /// What is deprecated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
+pub enum DeprecatedItem {
     /// A version of a kind.
     Version(&'static str, &'static str),
     /// A kind.
@@ -33,7 +33,7 @@ pub enum Subject {
     FlagValue(&'static str, &'static str),
 }
 
-impl Subject {
+impl DeprecatedItem {
     /// The kind whose field it is.
     pub fn kind(self) -> Option<&'static str> {
         match self {
@@ -68,20 +68,20 @@ impl Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deprecation {
     /// What.
-    pub subject: Subject,
+    pub subject: DeprecatedItem,
     /// The release that deprecated it.
     pub since: &'static str,
     /// The release that removes it; `None` where none is announced.
-    pub removed: Option<&'static str>,
+    pub removed_in: Option<&'static str>,
     /// What to use instead, as a sentence.
-    pub instead: &'static str,
+    pub replacement: &'static str,
 }
 
 impl Deprecation {
     /// What is the matter, in a sentence.
     pub fn message(&self) -> String {
         let end = self
-            .removed
+            .removed_in
             .map_or_else(|| "no release removes it yet".to_owned(), |release| format!("release {release} removes it"));
         format!("{} is deprecated since release {}; {end}", self.subject.name(), self.since)
     }
@@ -94,9 +94,11 @@ mod tests {
 
     fn shown(text: &str) -> String {
         let document: Value = serde_saphyr::from_str(text).unwrap();
-        uses(&document)
+        find_deprecated(&document)
             .into_iter()
-            .map(|found| format!("{}: {}. {}\n", found.path, found.deprecation.message(), found.deprecation.instead))
+            .map(|found| {
+                format!("{}: {}. {}\n", found.path, found.deprecation.message(), found.deprecation.replacement)
+            })
             .collect()
     }
 
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_table_has_no_line_twice() {
-        let mut subjects: Vec<Subject> = ALL.iter().map(|line| line.subject).collect();
+        let mut subjects: Vec<DeprecatedItem> = ALL.iter().map(|line| line.subject).collect();
         subjects.sort();
         subjects.dedup();
         assert_eq!(subjects.len(), ALL.len());

@@ -1,7 +1,7 @@
 //! Changes of a graph.
 
-use super::frozen;
-use super::{Disruption, Judgement};
+use super::immutable_fields;
+use super::{ChangeImpact, Disruption};
 use crate::dynamo::registry::annotation;
 use crate::object::Object;
 use serde_json::{Map, Value};
@@ -24,25 +24,25 @@ const SCALE_FIELDS: &[&str] = &["replicas", "scalingAdapter", "minAvailable"];
 /// Fields of the spec that are looked at one by one; all others are taken to reach the workers.
 const KNOWN_FIELDS: &[&str] = &["components", "restart", "backendFramework", "topologyConstraint"];
 
-pub(super) fn judge(old: &Object, new: &Object) -> Judgement {
-    let forbidden = frozen::of(old, new);
-    let (before, after) = (by_name(old.spec()), by_name(new.spec()));
+pub(super) fn classify_graph_change(old: &Object, new: &Object) -> ChangeImpact {
+    let forbidden = immutable_fields::forbidden_changes(old, new);
+    let (before, after) = (components_by_name(old.spec()), components_by_name(new.spec()));
     let mut class = Disruption::None;
     let mut notes = Vec::new();
 
-    let shared = shared(old) != shared(new);
+    let shared = shared_pod_fields(old) != shared_pod_fields(new);
     let mut others_roll = shared;
     let mut workers_roll = false;
     for (name, component) in &after {
         let Some(previous) = before.get(name) else { continue };
-        if without_scale(previous) != without_scale(component) || shared {
+        if pod_fields(previous) != pod_fields(component) || shared {
             if is_worker(previous) || is_worker(component) {
                 workers_roll = true;
             } else {
                 others_roll = true;
             }
         }
-        if scale(previous) != scale(component) {
+        if scale_settings(previous) != scale_settings(component) {
             class = class.max(Disruption::Scale);
         }
     }
@@ -56,7 +56,7 @@ pub(super) fn judge(old: &Object, new: &Object) -> Judgement {
     if workers_roll {
         let workers: Vec<&str> =
             after.iter().filter(|(_, component)| is_worker(component)).map(|(name, _)| *name).collect();
-        class = class.max(roll(old, new, &after));
+        class = class.max(worker_disruption(old, new, &after));
         if workers.len() > 1 {
             notes.push(format!(
                 "all {} worker components roll ({}): the operator hashes them together",
@@ -65,25 +65,29 @@ pub(super) fn judge(old: &Object, new: &Object) -> Judgement {
             ));
         }
     }
-    let mut judgement = Judgement::of(class).with_forbidden(forbidden);
+    let mut judgement = ChangeImpact::new(class).with_forbidden(forbidden);
     judgement.notes = notes;
     judgement
 }
 
 /// The components whose pods a change replaces; every worker when they roll.
-pub(super) fn rolling(old: &Object, new: &Object, workers: bool) -> BTreeSet<String> {
-    let before = by_name(old.spec());
-    let shared = shared(old) != shared(new);
+pub(super) fn rolled_components(old: &Object, new: &Object, workers: bool) -> BTreeSet<String> {
+    let before = components_by_name(old.spec());
+    let shared = shared_pod_fields(old) != shared_pod_fields(new);
     let rolls = |name: &str, component: &Value| match before.get(name) {
         Some(_) if is_worker(component) => workers,
-        Some(previous) => shared || without_scale(previous) != without_scale(component),
+        Some(previous) => shared || pod_fields(previous) != pod_fields(component),
         None => false,
     };
-    by_name(new.spec()).into_iter().filter(|(name, own)| rolls(name, own)).map(|(name, _)| name.to_owned()).collect()
+    components_by_name(new.spec())
+        .into_iter()
+        .filter(|(name, own)| rolls(name, own))
+        .map(|(name, _)| name.to_owned())
+        .collect()
 }
 
 /// How the workers are replaced: by the operator, by the thing that groups their nodes, or all at once.
-fn roll(old: &Object, new: &Object, components: &BTreeMap<&str, &Value>) -> Disruption {
+fn worker_disruption(old: &Object, new: &Object, components: &BTreeMap<&str, &Value>) -> Disruption {
     let grouped = components.values().any(|component| component.get("multinode").is_some_and(Value::is_object));
     let provider = [old, new]
         .iter()
@@ -104,7 +108,7 @@ fn roll(old: &Object, new: &Object, components: &BTreeMap<&str, &Value>) -> Disr
 }
 
 /// The components of a graph's spec by name.
-fn by_name(spec: &Value) -> BTreeMap<&str, &Value> {
+fn components_by_name(spec: &Value) -> BTreeMap<&str, &Value> {
     let list = spec.get("components").and_then(Value::as_array);
     list.into_iter().flatten().filter_map(|component| Some((component.get("name")?.as_str()?, component))).collect()
 }
@@ -114,7 +118,7 @@ fn is_worker(component: &Value) -> bool {
 }
 
 /// What makes the pods of a component.
-fn without_scale(component: &Value) -> Vec<(&str, &Value)> {
+fn pod_fields(component: &Value) -> Vec<(&str, &Value)> {
     component
         .as_object()
         .map(|map| {
@@ -127,12 +131,12 @@ fn without_scale(component: &Value) -> Vec<(&str, &Value)> {
 }
 
 /// How many pods a component has, and who decides.
-fn scale(component: &Value) -> (u64, bool) {
+fn scale_settings(component: &Value) -> (u64, bool) {
     (component.get("replicas").and_then(Value::as_u64).unwrap_or(1), component.get("scalingAdapter").is_some())
 }
 
 /// What every component's pods get from the graph.
-fn shared(object: &Object) -> (Vec<(&str, &Value)>, Vec<Option<&str>>) {
+fn shared_pod_fields(object: &Object) -> (Vec<(&str, &Value)>, Vec<Option<&str>>) {
     static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
     let annotations = object.annotations();
     let spec = object

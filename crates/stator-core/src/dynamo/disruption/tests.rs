@@ -23,7 +23,7 @@ fn every_update_is_classified_as_the_operator_does() {
     let mut count = 0;
     for line in text.lines() {
         let pair: Pair = serde_json::from_str(line).unwrap();
-        let judgement = judge(&object(pair.old), &object(pair.new));
+        let judgement = classify_change(&object(pair.old), &object(pair.new));
         count += 1;
         let agrees = match (pair.admitted, pair.workers_roll) {
             (false, _) => !judgement.forbidden.is_empty() && judgement.disruption == Disruption::Recreate,
@@ -47,7 +47,7 @@ fn the_edits_have_the_classes_that_people_expect() {
     let mut classes = std::collections::BTreeMap::<String, std::collections::BTreeSet<String>>::new();
     for line in text.lines() {
         let pair: Pair = serde_json::from_str(line).unwrap();
-        let class = judge(&object(pair.old), &object(pair.new)).disruption.to_string();
+        let class = classify_change(&object(pair.old), &object(pair.new)).disruption.to_string();
         let edit = pair.name.split(':').next().unwrap().to_owned();
         classes.entry(edit).or_default().insert(class);
     }
@@ -126,7 +126,7 @@ fn worker(image: &str, extra: Value) -> Value {
 #[test]
 fn multinode_workers_roll_natively() {
     let extra = json!({"multinode": {"nodeCount": 2}});
-    let judgement = judge(&graph(worker("a:1", extra.clone())), &graph(worker("a:2", extra)));
+    let judgement = classify_change(&graph(worker("a:1", extra.clone())), &graph(worker("a:2", extra)));
     assert_eq!(judgement.disruption, Disruption::NativeRoll);
 }
 
@@ -137,7 +137,7 @@ fn the_recreate_strategy_stops_all_pods_first() {
         value["podTemplate"]["metadata"] = json!({"annotations": {"nvidia.com/deployment-strategy": "Recreate"}});
         graph(value)
     };
-    let judgement = judge(&with("a:1"), &with("a:2"));
+    let judgement = classify_change(&with("a:1"), &with("a:2"));
     assert_eq!(judgement.disruption, Disruption::Recreate);
     assert!(judgement.forbidden.is_empty());
 }
@@ -146,7 +146,7 @@ fn the_recreate_strategy_stops_all_pods_first() {
 fn left_out_replicas_are_one() {
     let old = graph(json!({"name": "decode", "type": "decode"}));
     let new = graph(json!({"name": "decode", "type": "decode", "replicas": 1}));
-    assert_eq!(judge(&old, &new).disruption, Disruption::None);
+    assert_eq!(classify_change(&old, &new).disruption, Disruption::None);
 }
 
 #[test]
@@ -159,8 +159,8 @@ fn a_claim_grows_but_never_shrinks_nor_moves() {
         }))
     };
     let of = |old: &Object, new: &Object| {
-        let judgement = judge(old, new);
-        assert!(!judgement.replace_helps(), "weights are never deleted to change a claim");
+        let judgement = classify_change(old, new);
+        assert!(!judgement.is_replaceable(), "weights are never deleted to change a claim");
         judgement.forbidden.into_iter().map(|one| one.path.to_string()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(of(&claim("500Gi", "fast"), &claim("1Ti", "fast")), "");
@@ -180,8 +180,8 @@ fn an_adapter_cannot_change_its_base_in_place() {
             "spec": {"baseModelName": base, "modelName": "sql", "modelType": "lora", "source": {"uri": uri}},
         }))
     };
-    let moved = judge(&adapter("a", "s3://x"), &adapter("b", "s3://x"));
-    assert!(moved.replace_helps());
-    let loaded = judge(&adapter("a", "s3://x"), &adapter("a", "s3://y"));
+    let moved = classify_change(&adapter("a", "s3://x"), &adapter("b", "s3://x"));
+    assert!(moved.is_replaceable());
+    let loaded = classify_change(&adapter("a", "s3://x"), &adapter("a", "s3://y"));
     assert_eq!((loaded.disruption, loaded.forbidden.len()), (Disruption::AdapterOnly, 0));
 }

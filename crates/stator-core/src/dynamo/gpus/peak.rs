@@ -1,7 +1,7 @@
 //! The GPUs of a change: before, after, and the most at any moment of a rollout, which is an upper bound by the rules of
 //! Dynamo's rolling updates.
 
-use super::{ComponentGpus, GpuTotals, GpuUse, components, of, replicas, search};
+use super::{ComponentGpus, GpuTotals, GpuUse, components, gpu_use, replicas, request_gpu_budget};
 use crate::dynamo::disruption::{self, Disruption};
 use crate::dynamo::registry::annotation;
 use crate::object::Object;
@@ -20,17 +20,17 @@ pub struct GpuChange {
 }
 
 /// The GPUs of an object that stays as it is.
-pub fn standing(object: &Object) -> GpuChange {
-    let used = of(object);
+pub fn unchanged_gpus(object: &Object) -> GpuChange {
+    let used = gpu_use(object);
     let same = |count: u64| GpuTotals { before: count, after: count, peak: count };
     let by_sku = used.by_sku().into_iter().map(|(sku, count)| (sku, same(count))).collect();
     GpuChange { totals: same(used.total()), by_sku, sku: used.sku }
 }
 
 /// The GPUs between `old` and `new`; either may be absent.
-pub fn change(old: Option<&Object>, new: Option<&Object>, disruption: Disruption) -> GpuChange {
-    let before = old.map(of).unwrap_or_default();
-    let after = new.map(of).unwrap_or_default();
+pub fn gpu_change(old: Option<&Object>, new: Option<&Object>, disruption: Disruption) -> GpuChange {
+    let before = old.map(gpu_use).unwrap_or_default();
+    let after = new.map(gpu_use).unwrap_or_default();
     let mut change = GpuChange { sku: after.sku.clone().or_else(|| before.sku.clone()), ..GpuChange::default() };
     for (sku, count) in before.by_sku() {
         change.by_sku.entry(sku).or_default().before = count;
@@ -49,12 +49,12 @@ pub fn change(old: Option<&Object>, new: Option<&Object>, disruption: Disruption
         Disruption::Recreate | Disruption::Delete | Disruption::None | Disruption::AdapterOnly => {}
         // Components scale and roll apart, so each may be at its worst moment.
         Disruption::Scale | Disruption::FrontendRoll | Disruption::NativeRoll | Disruption::ManagedRoll => {
-            let rolling = rolling(old, new, disruption);
-            let surge = |name: &str| if rolling.contains(name) { new.map_or(0, |new| surge_of(new, name)) } else { 0 };
-            at_worst(&before, &after, surge, &mut change);
+            let rolling = surging_components(old, new, disruption);
+            let surge = |name: &str| if rolling.contains(name) { new.map_or(0, |new| max_surge(new, name)) } else { 0 };
+            add_peaks(&before, &after, surge, &mut change);
         }
     }
-    if let Some(search) = new.filter(|new| old != Some(new)).and_then(search) {
+    if let Some(search) = new.filter(|new| old != Some(new)).and_then(request_gpu_budget) {
         let most = search.profiling.max(search.graph);
         if most > 0 {
             let sku = change.sku.clone().unwrap_or_else(|| super::UNKNOWN_SKU.to_owned());
@@ -68,11 +68,11 @@ pub fn change(old: Option<&Object>, new: Option<&Object>, disruption: Disruption
 
 /// The components whose pods are replaced beside those that run: native rolls never surge (Grove and LeaderWorkerSet
 /// replace one at a time in place).
-fn rolling(old: Option<&Object>, new: Option<&Object>, disruption: Disruption) -> BTreeSet<String> {
+fn surging_components(old: Option<&Object>, new: Option<&Object>, disruption: Disruption) -> BTreeSet<String> {
     let (Some(old), Some(new)) = (old, new) else { return BTreeSet::new() };
     match disruption {
         Disruption::ManagedRoll | Disruption::FrontendRoll => {
-            disruption::rolling(old, new, disruption == Disruption::ManagedRoll)
+            disruption::rolled_components(old, new, disruption == Disruption::ManagedRoll)
         }
         Disruption::None
         | Disruption::AdapterOnly
@@ -84,7 +84,7 @@ fn rolling(old: Option<&Object>, new: Option<&Object>, disruption: Disruption) -
 }
 
 /// Sums the worst moment of every component.
-fn at_worst(before: &GpuUse, after: &GpuUse, surge: impl Fn(&str) -> u64, change: &mut GpuChange) {
+fn add_peaks(before: &GpuUse, after: &GpuUse, surge: impl Fn(&str) -> u64, change: &mut GpuChange) {
     let find = |list: &'_ GpuUse, name: &str| list.components.iter().position(|component| component.name == name);
     let mut peaks: BTreeMap<String, u64> = BTreeMap::new();
     let mut total = 0_u64;
@@ -94,7 +94,7 @@ fn at_worst(before: &GpuUse, after: &GpuUse, surge: impl Fn(&str) -> u64, change
     };
     for a in &after.components {
         let b = find(before, &a.name).and_then(|index| before.components.get(index));
-        let most = rolled(b, Some(a), surge(&a.name));
+        let most = rollout_peak(b, Some(a), surge(&a.name));
         total = total.saturating_add(most);
         match b {
             // Moving to other GPUs, a component holds some of both.
@@ -118,7 +118,7 @@ fn at_worst(before: &GpuUse, after: &GpuUse, surge: impl Fn(&str) -> u64, change
 
 /// The most GPUs while one component goes from its old pods to its new ones: at most the old count, or the new count
 /// and its surge, whichever is more; no more new pods than wanted, no more old ones than there were.
-fn rolled(before: Option<&ComponentGpus>, after: Option<&ComponentGpus>, surge: u64) -> u64 {
+fn rollout_peak(before: Option<&ComponentGpus>, after: Option<&ComponentGpus>, surge: u64) -> u64 {
     let (Some(before), Some(after)) = (before, after) else {
         return before.map_or(0, ComponentGpus::total).max(after.map_or(0, ComponentGpus::total));
     };
@@ -132,7 +132,7 @@ fn rolled(before: Option<&ComponentGpus>, after: Option<&ComponentGpus>, surge: 
 
 /// How many pods a component may have above its count while it rolls: the annotation of its pods, or of the graph's
 /// spec, as a count or a percentage rounded up; 25 % by default.
-fn surge_of(graph: &Object, name: &str) -> u64 {
+fn max_surge(graph: &Object, name: &str) -> u64 {
     let Some(component) = components(graph.spec()).find(|one| one.get("name").and_then(Value::as_str) == Some(name))
     else {
         return 0;
@@ -143,19 +143,19 @@ fn surge_of(graph: &Object, name: &str) -> u64 {
         .and_then(|annotations| annotations.get(annotation::MAX_SURGE))
         .or_else(|| graph.spec().get("annotations")?.get(annotation::MAX_SURGE))
         .and_then(Value::as_str);
-    let quarter = percent(count, 25);
+    let quarter = percent_rounded_up(count, 25);
     match text.map(str::trim) {
         None => quarter,
         // What Kubernetes cannot read it refuses, and the default stays.
         Some(text) => match text.strip_suffix('%') {
-            Some(number) => number.parse().map_or(quarter, |share| percent(count, share)),
+            Some(number) => number.parse().map_or(quarter, |share| percent_rounded_up(count, share)),
             None => text.parse().unwrap_or(quarter),
         },
     }
 }
 
 /// A share of a count, rounded up.
-fn percent(count: u64, share: u64) -> u64 {
+fn percent_rounded_up(count: u64, share: u64) -> u64 {
     let product = u128::from(count) * u128::from(share);
     u64::try_from(product.div_ceil(100)).unwrap_or(u64::MAX)
 }

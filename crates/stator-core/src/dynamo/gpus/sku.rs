@@ -4,7 +4,7 @@ use crate::object::Object;
 use serde_json::Value;
 
 /// Node labels that name a GPU, the most telling first.
-const LABELS: &[&str] = &[
+const GPU_LABELS: &[&str] = &[
     "nvidia.com/gpu.product",
     "cloud.google.com/gke-accelerator",
     "karpenter.k8s.aws/instance-gpu-name",
@@ -14,7 +14,7 @@ const LABELS: &[&str] = &[
 
 /// Parts of a product name, lower-case without punctuation, and the SKU they mean. The first that fits wins, so the
 /// more telling ones come first.
-const PRODUCTS: &[(&[&str], &str)] = &[
+const SKU_BY_PRODUCT: &[(&[&str], &str)] = &[
     (&["gb200"], "gb200_sxm"),
     (&["b200"], "b200_sxm"),
     (&["h200"], "h200_sxm"),
@@ -34,23 +34,23 @@ const PRODUCTS: &[(&[&str], &str)] = &[
 ];
 
 /// Whether a name is an SKU as Dynamo spells it, and not what a node's label says.
-pub fn is_known(name: &str) -> bool {
-    ["t4", "l4"].contains(&name) || PRODUCTS.iter().any(|(_, sku)| *sku == name)
+pub fn is_known_sku(name: &str) -> bool {
+    ["t4", "l4"].contains(&name) || SKU_BY_PRODUCT.iter().any(|(_, sku)| *sku == name)
 }
 
 /// The SKU of a request: it says so itself.
-pub(super) fn of_request(object: &Object) -> Option<String> {
+pub(super) fn request_sku(object: &Object) -> Option<String> {
     object.spec().pointer("/hardware/gpuSku").and_then(Value::as_str).map(str::to_owned)
 }
 
 /// The SKU of a component that selects nodes by a label that names a GPU, or requires one of several.
-pub(super) fn of_component(component: &Value) -> Option<String> {
+pub(super) fn component_sku(component: &Value) -> Option<String> {
     let pod = component.pointer("/podTemplate/spec")?;
-    LABELS.iter().find_map(|label| selected(pod, label)).map(name)
+    GPU_LABELS.iter().find_map(|label| selected_label_value(pod, label)).map(sku_name)
 }
 
 /// The value that a pod wants of a node label: by selector, or as the first of those that its affinity allows.
-fn selected<'a>(pod: &'a Value, label: &str) -> Option<&'a str> {
+fn selected_label_value<'a>(pod: &'a Value, label: &str) -> Option<&'a str> {
     let by_selector = pod.get("nodeSelector").and_then(|selector| selector.get(label)).and_then(Value::as_str);
     by_selector.or_else(|| {
         let required = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
@@ -64,9 +64,9 @@ fn selected<'a>(pod: &'a Value, label: &str) -> Option<&'a str> {
 }
 
 /// `NVIDIA-H100-80GB-HBM3` → `h100_sxm`; a product that the table lacks keeps its own name.
-fn name(product: &str) -> String {
+fn sku_name(product: &str) -> String {
     let plain: String = product.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
-    PRODUCTS
+    SKU_BY_PRODUCT
         .iter()
         .find(|(parts, _)| parts.iter().all(|part| plain.contains(part)))
         .map(|(_, sku)| *sku)

@@ -1,34 +1,34 @@
 //! The health of a DynamoGraphDeployment.
 
-use super::{Health, Verdict, behind, condition};
+use super::{Health, HealthVerdict, find_condition, stale_generation_verdict};
 use crate::object::Object;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-pub(super) fn judge(object: &Object, healthy_at: Option<i64>) -> Verdict {
+pub(super) fn graph_health(object: &Object, healthy_at: Option<i64>) -> HealthVerdict {
     let status = object.status();
     let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let state = text("/state");
-    let ready = condition(object, "Ready");
+    let ready = find_condition(object, "Ready");
 
     if text("/rollingUpdate/phase") == "Failed" {
-        return Verdict::new(Health::Failed, "the rolling update failed").for_good();
+        return HealthVerdict::new(Health::Failed, "the rolling update failed").into_terminal();
     }
     // A reconcile that failed leaves `observedGeneration` behind, so failure is looked for first.
-    let failed = ready.as_ref().filter(|ready| ready.status == "False" && failure(ready.reason));
+    let failed = ready.as_ref().filter(|ready| ready.status == "False" && is_failure_reason(ready.reason));
     if state == "failed" || failed.is_some() {
         let cause = ready.as_ref().map_or("the operator reports state failed", |ready| ready.message);
-        return Verdict::new(Health::Failed, cause);
+        return HealthVerdict::new(Health::Failed, cause);
     }
-    if let Some(verdict) = behind(object) {
+    if let Some(verdict) = stale_generation_verdict(object) {
         return verdict;
     }
     // A phase that a later operator adds is no end that anybody here knows of.
     if !matches!(text("/rollingUpdate/phase"), "" | "Completed") {
-        return Verdict::progressing(rolling(object));
+        return HealthVerdict::progressing(rollout_message(object));
     }
     if text("/restart/phase") == "Failed" {
-        return Verdict::new(Health::Failed, "the restart failed").for_good();
+        return HealthVerdict::new(Health::Failed, "the restart failed").into_terminal();
     }
     if !matches!(text("/restart/phase"), "" | "Completed" | "Superseded") {
         let list: Vec<&str> = status
@@ -37,27 +37,27 @@ pub(super) fn judge(object: &Object, healthy_at: Option<i64>) -> Verdict {
             .map(|list| list.iter().filter_map(Value::as_str).collect())
             .unwrap_or_default();
         let which = if list.is_empty() { "components".to_owned() } else { list.join(", ") };
-        return Verdict::progressing(format!("restarting {which}"));
+        return HealthVerdict::progressing(format!("restarting {which}"));
     }
-    if let Some(topology) = condition(object, "TopologyLevelsAvailable")
+    if let Some(topology) = find_condition(object, "TopologyLevelsAvailable")
         && topology.status == "False"
     {
-        return Verdict::new(Health::Degraded, format!("topology: {}", topology.message));
+        return HealthVerdict::new(Health::Degraded, format!("topology: {}", topology.message));
     }
     let is_ready = state == "successful" && ready.as_ref().is_some_and(|ready| ready.status == "True");
     if !is_ready {
-        let message = waiting(object, ready.as_ref().map_or("", |ready| ready.message));
+        let message = waiting_message(object, ready.as_ref().map_or("", |ready| ready.message));
         let was_healthy = healthy_at.is_some() && healthy_at == object.generation();
-        return Verdict::new(if was_healthy { Health::Degraded } else { Health::Progressing }, message);
+        return HealthVerdict::new(if was_healthy { Health::Degraded } else { Health::Progressing }, message);
     }
     if all_at_zero(object) {
-        return Verdict::new(Health::Suspended, "every component is at 0 replicas");
+        return HealthVerdict::new(Health::Suspended, "every component is at 0 replicas");
     }
-    Verdict::new(Health::Healthy, "all components are ready")
+    HealthVerdict::new(Health::Healthy, "all components are ready")
 }
 
 /// Reasons of `Ready=False` with which the operator says that it failed rather than waits.
-fn failure(reason: &str) -> bool {
+fn is_failure_reason(reason: &str) -> bool {
     reason.starts_with("failed_to_") || reason == "rolling_update_failed"
 }
 
@@ -84,7 +84,7 @@ fn all_at_zero(object: &Object) -> bool {
 }
 
 /// `rolling update: worker 0 of 1 updated`; components may be missing from the status while they start.
-fn rolling(object: &Object) -> String {
+fn rollout_message(object: &Object) -> String {
     let parts: Vec<String> = components(object)
         .filter_map(|(name, _)| {
             let status = object.status().get("components")?.get(name)?;
@@ -101,7 +101,7 @@ fn rolling(object: &Object) -> String {
 }
 
 /// Turns the operator's `Resources not ready: <graph>-<component>-<hash>: <cause>; …` into component names and counts.
-fn waiting(object: &Object, message: &str) -> String {
+fn waiting_message(object: &Object, message: &str) -> String {
     let Some(list) = message.strip_prefix("Resources not ready: ") else {
         return if message.is_empty() { "not ready yet".to_owned() } else { message.to_owned() };
     };
@@ -110,9 +110,9 @@ fn waiting(object: &Object, message: &str) -> String {
         .split("; ")
         .map(|part| {
             let (resource, cause) = part.split_once(": ").unwrap_or((part, "not ready"));
-            let name = component_of(object.name(), resource, &names);
+            let name = component_of_resource(object.name(), resource, &names);
             let count = ready_count(object, name);
-            format!("{name}{count}: {}", plain(cause))
+            format!("{name}{count}: {}", explain_cause(cause))
         })
         .collect();
     format!("waiting for {}", parts.join("; "))
@@ -135,7 +135,7 @@ fn ready_count(object: &Object, name: &str) -> String {
 }
 
 /// `llama-decode-fe70d00d` of graph `llama` → `decode`, when the graph has such a component.
-fn component_of<'a>(graph: &str, resource: &'a str, names: &BTreeMap<String, &'a str>) -> &'a str {
+fn component_of_resource<'a>(graph: &str, resource: &'a str, names: &BTreeMap<String, &'a str>) -> &'a str {
     let Some(rest) = resource.strip_prefix(graph).and_then(|rest| rest.strip_prefix('-')) else {
         return resource;
     };
@@ -151,7 +151,7 @@ fn component_of<'a>(graph: &str, resource: &'a str, names: &BTreeMap<String, &'a
     }
 }
 
-fn plain(cause: &str) -> &str {
+fn explain_cause(cause: &str) -> &str {
     if cause.starts_with("spec not yet processed") {
         "the operator has not processed it yet"
     } else if cause.starts_with("Component deployment not ready") {

@@ -12,59 +12,59 @@ pub const LABEL_GRAPH: &str = "nvidia.com/dynamo-graph-deployment-name";
 /// The label with which it says of which component.
 const LABEL_COMPONENT: &str = "nvidia.com/dynamo-component";
 /// The longest message of a pod that is repeated, in characters.
-const LONGEST: usize = 200;
+const MAX_MESSAGE_LENGTH: usize = 200;
 
 /// What keeps a pod, from what ends by itself to what does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Weight {
+enum PodProblemSeverity {
     /// It runs, and has not answered its probe yet: weights are loaded in that time.
     Starting,
     /// It restarted.
     Restarting,
     /// No node takes it.
-    Unplaced,
+    Unschedulable,
     /// It cannot start: the image, the configuration, a crash.
     Broken,
 }
 
-struct Cause {
-    weight: Weight,
+struct PodProblem {
+    severity: PodProblemSeverity,
     /// `ImagePullBackOff in container main`.
-    what: String,
+    reason: String,
     /// The kubelet's or the scheduler's own words.
-    why: String,
+    message: String,
 }
 
 /// The worst cause of each component of a graph, sorted by component: `worker: ImagePullBackOff in container main (2
 /// pods): Back-off pulling image "x"`. Pods of other graphs, pods that are ready and pods that go are passed over.
-pub fn causes(graph: &str, pods: &[Object]) -> Vec<String> {
-    let mut by_component: BTreeMap<&str, Vec<(Cause, &str)>> = BTreeMap::new();
+pub fn pod_problems(graph: &str, pods: &[Object]) -> Vec<String> {
+    let mut by_component: BTreeMap<&str, Vec<(PodProblem, &str)>> = BTreeMap::new();
     for pod in pods {
         let labels = pod.labels();
         if labels.get(LABEL_GRAPH) != Some(&graph) {
             continue;
         }
-        if let Some(cause) = cause(pod) {
+        if let Some(cause) = pod_problem(pod) {
             let component = labels.get(LABEL_COMPONENT).copied().unwrap_or(pod.name());
             by_component.entry(component).or_default().push((cause, pod.name()));
         }
     }
-    let worst = |causes: Vec<(Cause, &str)>| {
+    let worst = |causes: Vec<(PodProblem, &str)>| {
         // The first by name among equals, so that the sentence stays the same while nothing changes.
-        let (worst, name) = causes.iter().min_by_key(|(cause, name)| (std::cmp::Reverse(cause.weight), *name))?;
-        let alike = causes.iter().filter(|(cause, _)| cause.what == worst.what).count();
+        let (worst, name) = causes.iter().min_by_key(|(cause, name)| (std::cmp::Reverse(cause.severity), *name))?;
+        let alike = causes.iter().filter(|(cause, _)| cause.reason == worst.reason).count();
         let who = if alike == 1 { format!("pod {name}") } else { format!("{alike} pods") };
-        let why = if worst.why.is_empty() { String::new() } else { format!(": {}", worst.why) };
-        Some(format!("{} ({who}){why}", worst.what))
+        let why = if worst.message.is_empty() { String::new() } else { format!(": {}", worst.message) };
+        Some(format!("{} ({who}){why}", worst.reason))
     };
     let sentences = by_component.into_iter();
     sentences.filter_map(|(component, causes)| Some(format!("{component}: {}", worst(causes)?))).collect()
 }
 
 /// Why a pod is not ready; `None` for one that is, that is done, or that goes.
-fn cause(pod: &Object) -> Option<Cause> {
-    let phase = pod.text("/status/phase").unwrap_or_default();
-    let is_ready = condition(pod, "Ready").is_some_and(|ready| text(ready, "status") == "True");
+fn pod_problem(pod: &Object) -> Option<PodProblem> {
+    let phase = pod.str_at("/status/phase").unwrap_or_default();
+    let is_ready = find_condition(pod, "Ready").is_some_and(|ready| str_field(ready, "status") == "True");
     if pod.is_deleting() || is_ready || phase == "Succeeded" {
         return None;
     }
@@ -72,91 +72,95 @@ fn cause(pod: &Object) -> Option<Cause> {
         pod.status().get(list).and_then(Value::as_array).map(|list| list.iter().collect()).unwrap_or_default()
     };
     let inits = containers("initContainerStatuses");
-    let init = inits.iter().filter_map(|status| stopped(status, "init container"));
+    let init = inits.iter().filter_map(|status| container_problem(status, "init container"));
     let mains = containers("containerStatuses");
-    let main = mains.iter().filter_map(|status| stopped(status, "container"));
-    if let Some(cause) = init.chain(main).max_by_key(|cause| cause.weight) {
+    let main = mains.iter().filter_map(|status| container_problem(status, "container"));
+    if let Some(cause) = init.chain(main).max_by_key(|cause| cause.severity) {
         return Some(cause);
     }
-    if let Some(placed) = condition(pod, "PodScheduled").filter(|placed| text(placed, "status") == "False") {
-        let reason = text(placed, "reason");
-        return Some(Cause {
-            weight: Weight::Unplaced,
-            what: if reason.is_empty() { "Unschedulable".to_owned() } else { reason.to_owned() },
-            why: cut(text(placed, "message")),
+    if let Some(placed) = find_condition(pod, "PodScheduled").filter(|placed| str_field(placed, "status") == "False") {
+        let reason = str_field(placed, "reason");
+        return Some(PodProblem {
+            severity: PodProblemSeverity::Unschedulable,
+            reason: if reason.is_empty() { "Unschedulable".to_owned() } else { reason.to_owned() },
+            message: truncate_message(str_field(placed, "message")),
         });
     }
     if phase == "Failed" {
-        let reason = pod.text("/status/reason").unwrap_or("Failed");
-        let why = cut(pod.text("/status/message").unwrap_or_default());
-        return Some(Cause { weight: Weight::Broken, what: reason.to_owned(), why });
+        let reason = pod.str_at("/status/reason").unwrap_or("Failed");
+        let why = truncate_message(pod.str_at("/status/message").unwrap_or_default());
+        return Some(PodProblem { severity: PodProblemSeverity::Broken, reason: reason.to_owned(), message: why });
     }
     let unready = mains.iter().find(|status| {
         status.pointer("/state/running").is_some() && status.get("ready").and_then(Value::as_bool) == Some(false)
     })?;
-    let what = format!("container {} runs and is not ready", text(unready, "name"));
-    Some(Cause { weight: Weight::Starting, what, why: String::new() })
+    let what = format!("container {} runs and is not ready", str_field(unready, "name"));
+    Some(PodProblem { severity: PodProblemSeverity::Starting, reason: what, message: String::new() })
 }
 
 /// What stopped a container, when something did.
-fn stopped(status: &Value, kind: &str) -> Option<Cause> {
-    let name = text(status, "name");
+fn container_problem(status: &Value, kind: &str) -> Option<PodProblem> {
+    let name = str_field(status, "name");
     let restarts = status.get("restartCount").and_then(Value::as_u64).unwrap_or(0);
-    let last = status.pointer("/lastState/terminated").map(ended);
+    let last = status.pointer("/lastState/terminated").map(describe_termination);
     if let Some(waiting) = status.pointer("/state/waiting") {
-        let reason = text(waiting, "reason");
+        let reason = str_field(waiting, "reason");
         // On their way: volumes are mounted, init containers run.
         if !matches!(reason, "" | "ContainerCreating" | "PodInitializing") {
-            let message = cut(text(waiting, "message"));
+            let message = truncate_message(str_field(waiting, "message"));
             let why = match last {
                 Some(last) if reason == "CrashLoopBackOff" => last,
                 Some(_) | None => message,
             };
-            return Some(Cause { weight: Weight::Broken, what: format!("{reason} in {kind} {name}"), why });
+            return Some(PodProblem {
+                severity: PodProblemSeverity::Broken,
+                reason: format!("{reason} in {kind} {name}"),
+                message: why,
+            });
         }
     }
     if let Some(terminated) = status.pointer("/state/terminated")
         && terminated.get("exitCode").and_then(Value::as_i64) != Some(0)
     {
-        let reason = text(terminated, "reason");
+        let reason = str_field(terminated, "reason");
         let reason = if reason.is_empty() { "Error" } else { reason };
-        return Some(Cause {
-            weight: Weight::Broken,
-            what: format!("{reason} in {kind} {name}"),
-            why: ended(terminated),
+        return Some(PodProblem {
+            severity: PodProblemSeverity::Broken,
+            reason: format!("{reason} in {kind} {name}"),
+            message: describe_termination(terminated),
         });
     }
     let is_ready = status.get("ready").and_then(Value::as_bool) == Some(true);
-    (restarts > 0 && !is_ready).then(|| Cause {
-        weight: Weight::Restarting,
-        what: format!("{restarts} restarts of {kind} {name}"),
-        why: last.unwrap_or_default(),
+    (restarts > 0 && !is_ready).then(|| PodProblem {
+        severity: PodProblemSeverity::Restarting,
+        reason: format!("{restarts} restarts of {kind} {name}"),
+        message: last.unwrap_or_default(),
     })
 }
 
 /// `it ended with exit code 137 (OOMKilled)`.
-fn ended(terminated: &Value) -> String {
+fn describe_termination(terminated: &Value) -> String {
     let code = terminated.get("exitCode").and_then(Value::as_i64).unwrap_or_default();
-    let reason = text(terminated, "reason");
+    let reason = str_field(terminated, "reason");
     let reason = if matches!(reason, "" | "Error") { String::new() } else { format!(" ({reason})") };
-    let message = cut(text(terminated, "message"));
+    let message = truncate_message(str_field(terminated, "message"));
     let message = if message.is_empty() { String::new() } else { format!(": {message}") };
     format!("it ended with exit code {code}{reason}{message}")
 }
 
-fn condition<'a>(pod: &'a Object, wanted: &str) -> Option<&'a Value> {
+fn find_condition<'a>(pod: &'a Object, wanted: &str) -> Option<&'a Value> {
     let list = pod.status().get("conditions").and_then(Value::as_array)?;
-    list.iter().find(|one| text(one, "type") == wanted)
+    list.iter().find(|one| str_field(one, "type") == wanted)
 }
 
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+fn str_field<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The first line of a message, cut where it is long.
-fn cut(message: &str) -> String {
+fn truncate_message(message: &str) -> String {
     let line = message.trim().lines().next().unwrap_or_default();
-    let short: String = line.chars().take(LONGEST).collect();
+    let short: String = line.chars().take(MAX_MESSAGE_LENGTH).collect();
     if short.len() < line.len() { format!("{short}…") } else { short }
 }
 
@@ -213,7 +217,7 @@ mod tests {
                 json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
             ),
         ];
-        insta::assert_snapshot!(causes("llama", &pods).join("\n"), @r#"
+        insta::assert_snapshot!(pod_problems("llama", &pods).join("\n"), @r#"
         decode: ImagePullBackOff in container main (2 pods): Back-off pulling image "vllm:1.2.9"
         epp: 2 restarts of container main (pod llama-epp-a): it ended with exit code 1: CUDA error
         evicted: Evicted (pod llama-evicted-a): low on memory
@@ -222,7 +226,7 @@ mod tests {
         prefill: CrashLoopBackOff in container main (pod llama-prefill-a): it ended with exit code 137 (OOMKilled)
         router: Error in init container fetch (pod llama-router-a): it ended with exit code 1
         "#);
-        assert!(causes("qwen", &pods).is_empty(), "another graph's pods are not its own");
+        assert!(pod_problems("qwen", &pods).is_empty(), "another graph's pods are not its own");
     }
 
     #[test]
@@ -231,7 +235,7 @@ mod tests {
             value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
             value
         });
-        assert!(causes("llama", &[going.unwrap()]).is_empty());
+        assert!(pod_problems("llama", &[going.unwrap()]).is_empty());
     }
 
     proptest! {
@@ -246,7 +250,7 @@ mod tests {
                 json!({"containerStatuses": [{"state": odd, "lastState": {"terminated": odd}, "restartCount": odd}]}),
                 json!({"initContainerStatuses": [{"name": odd, "state": {"waiting": {"reason": text, "message": text}}}]}),
             ] {
-                for sentence in causes("llama", &[pod("a", "decode", status)]) {
+                for sentence in pod_problems("llama", &[pod("a", "decode", status)]) {
                     prop_assert!(sentence.starts_with("decode: "), "{sentence}");
                 }
             }

@@ -14,7 +14,7 @@ fn story(recording: &str) -> String {
     for line in recording.lines() {
         let frame: Frame = serde_json::from_str(line).unwrap();
         let object = Object::from_value(frame.object).unwrap();
-        let verdict = judge_knowing(&object, Known { healthy_at, ..Known::default() });
+        let verdict = assess_health_in_context(&object, HealthContext { healthy_at, ..HealthContext::default() });
         let settled = object.status().get("observedGeneration").and_then(Value::as_i64) == object.generation();
         let rolling = object.status().pointer("/rollingUpdate/phase").and_then(Value::as_str);
         if verdict.health == Health::Healthy {
@@ -249,14 +249,14 @@ fn ready(generation: i64) -> Value {
 
 #[test]
 fn a_cache_that_lags_behind_the_apply_is_not_believed() {
-    let verdict = judge(&graph(1, ready(3)), Some(4));
+    let verdict = assess_health(&graph(1, ready(3)), Some(4));
     assert_eq!((verdict.health, verdict.terminal), (Health::Progressing, false));
-    assert_eq!(judge(&graph(1, ready(3)), Some(3)).health, Health::Healthy);
+    assert_eq!(assess_health(&graph(1, ready(3)), Some(3)).health, Health::Healthy);
 }
 
 #[test]
 fn all_components_at_zero_are_suspended() {
-    assert_eq!(judge(&graph(0, ready(3)), None).health, Health::Suspended);
+    assert_eq!(assess_health(&graph(0, ready(3)), None).health, Health::Suspended);
 }
 
 #[test]
@@ -265,8 +265,14 @@ fn what_was_healthy_at_this_generation_is_degraded() {
         {"type": "Ready", "status": "False", "reason": "some_resources_are_not_ready",
          "message": "Resources not ready: llama-decode-fe70d00d: Component deployment not ready - Available condition not true"}]});
     let object = graph(1, status);
-    assert_eq!(judge_knowing(&object, Known { healthy_at: Some(3), ..Known::default() }).health, Health::Degraded);
-    assert_eq!(judge_knowing(&object, Known { healthy_at: Some(2), ..Known::default() }).health, Health::Progressing);
+    assert_eq!(
+        assess_health_in_context(&object, HealthContext { healthy_at: Some(3), ..HealthContext::default() }).health,
+        Health::Degraded
+    );
+    assert_eq!(
+        assess_health_in_context(&object, HealthContext { healthy_at: Some(2), ..HealthContext::default() }).health,
+        Health::Progressing
+    );
 }
 
 #[test]
@@ -278,7 +284,7 @@ fn a_status_of_the_wrong_shape_is_never_healthy() {
         json!({"conditions": {"type": "Ready"}}),
         json!({"observedGeneration": "3"}),
     ] {
-        assert_ne!(judge(&graph(1, status), None).health, Health::Healthy);
+        assert_ne!(assess_health(&graph(1, status), None).health, Health::Healthy);
     }
 }
 
@@ -349,7 +355,7 @@ fn the_cases_that_others_get_wrong() {
     let lines: Vec<String> = cases
         .iter()
         .map(|(name, object)| {
-            let verdict = judge(object, None);
+            let verdict = assess_health(object, None);
             format!("{name}: {}, {}", verdict.health, verdict.message)
         })
         .collect();
@@ -385,9 +391,9 @@ fn an_adapter_is_held_against_the_workers_that_are_ready() {
     let said: Vec<String> = [1, 2, 3, 4]
         .iter()
         .map(|total| {
-            let endpoints = Endpoints { base: "m".to_owned(), total: *total };
-            let alone = Verdict::new(Health::Healthy, format!("loaded on {total} of {total} endpoints"));
-            let Verdict { health, message, .. } = endpoints.held_against(alone, workers["m"]);
+            let endpoints = AdapterEndpoints { base_model: "m".to_owned(), total: *total };
+            let alone = HealthVerdict::new(Health::Healthy, format!("loaded on {total} of {total} endpoints"));
+            let HealthVerdict { health, message, .. } = endpoints.check_against_workers(alone, workers["m"]);
             format!("{health}, {message}")
         })
         .collect();
@@ -406,7 +412,10 @@ fn an_object_that_does_not_go_is_found_out() {
     value["metadata"]["finalizers"] = json!(["nvidia.com/finalizer", "foregroundDeletion"]);
     let at = |now: &str| {
         let object = Object::from_value(value.clone()).unwrap();
-        let verdict = judge_knowing(&object, Known { now: Some(now.parse().unwrap()), ..Known::default() });
+        let verdict = assess_health_in_context(
+            &object,
+            HealthContext { now: Some(now.parse().unwrap()), ..HealthContext::default() },
+        );
         format!("{}: {}", verdict.health, verdict.message)
     };
     insta::assert_snapshot!([at("2026-01-01T00:09:59Z"), at("2026-01-01T00:10:01Z")].join("\n"), @r"
@@ -466,7 +475,7 @@ proptest! {
                 value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
             }
             let object = Object::from_value(value).unwrap();
-            let verdict = judge_knowing(&object, Known { applied_generation: applied, healthy_at, now: None });
+            let verdict = assess_health_in_context(&object, HealthContext { applied_generation: applied, healthy_at, now: None });
             if verdict.health == Health::Healthy {
                 let observed = match kind {
                     "DynamoModel" => status["conditions"][1]["observedGeneration"].as_i64(),

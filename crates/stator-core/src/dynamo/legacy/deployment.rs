@@ -1,28 +1,28 @@
 //! DynamoDeployment and DynamoNimDeployment: services gathered into one graph.
 
-use super::{DEPLOYMENT, Graph, Left};
-use crate::dynamo::conversion::{self, Fault, Unconvertible};
+use super::{DEPLOYMENT, LegacyGraph, UnmappedLegacyField};
+use crate::dynamo::conversion::{self, ConversionError, MalformedFieldError};
 use crate::dynamo::{kinds, registry};
-use crate::object::{FieldPath, Segment, json_type};
+use crate::object::{FieldPath, PathSegment, json_type};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that belongs to one graph.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(super) struct LegacyGraphBuilder {
     name: String,
     namespace: Option<String>,
     labels: Map<String, Value>,
     annotations: Map<String, Value>,
     envs: Vec<Value>,
-    services: BTreeMap<String, Service>,
-    left: Vec<Left>,
+    services: BTreeMap<String, LegacyService>,
+    unmapped: Vec<UnmappedLegacyField>,
     documents: BTreeSet<usize>,
 }
 
 /// A service in v1alpha1's form, and where it was written.
 #[derive(Debug, Default)]
-struct Service {
+struct LegacyService {
     fields: Map<String, Value>,
     document: usize,
     /// The path of the service in its document.
@@ -32,43 +32,46 @@ struct Service {
 
 /// Groups by namespace and name of the graph.
 #[derive(Debug, Default)]
-pub(super) struct Groups(pub(super) BTreeMap<(String, String), Group>);
+pub(super) struct LegacyGraphBuilders(pub(super) BTreeMap<(String, String), LegacyGraphBuilder>);
 
-const BUNDLE: &str =
+const BUNDLE_REASON: &str =
     "a bundle of the build service, which no longer exists: the image and the command of each component must be given";
-const NAMESPACE: &str = "the Dynamo namespace follows from the graph's namespace and name today";
-const TAG: &str =
+const DYNAMO_NAMESPACE_REASON: &str = "the Dynamo namespace follows from the graph's namespace and name today";
+const BUNDLE_TAG_REASON: &str =
     "the class of a bundle; today each component has a command (`python3 -m dynamo.vllm`), which must be given";
-const EXTERNAL: &str = "components find each other by themselves today";
-const CONFIG: &str = "the first SDK read its configuration from this variable; today it is arguments of the command";
-const PROCESSOR: &str = "the frontend does what the processor did";
-const ROUTER: &str = "the frontend routes today: `DYN_ROUTER_MODE=kv` is set there for a router that had replicas";
-const UNKNOWN: &str = "the first operator had no such field";
+const EXTERNAL_SERVICES_REASON: &str = "components find each other by themselves today";
+const DEPLOYMENT_CONFIG_REASON: &str =
+    "the first SDK read its configuration from this variable; today it is arguments of the command";
+const PROCESSOR_REASON: &str = "the frontend does what the processor did";
+const ROUTER_REASON: &str =
+    "the frontend routes today: `DYN_ROUTER_MODE=kv` is set there for a router that had replicas";
+const UNKNOWN_FIELD_REASON: &str = "the first operator had no such field";
 
-impl Group {
-    pub(super) fn from(&self) -> Vec<usize> {
+impl LegacyGraphBuilder {
+    pub(super) fn document_indices(&self) -> Vec<usize> {
         self.documents.iter().copied().collect()
     }
 
-    fn leave(&mut self, document: usize, path: FieldPath, value: Value, why: impl Into<String>) {
-        self.left.push(Left { document, path, value, why: why.into() });
+    fn record_unmapped(&mut self, document: usize, path: FieldPath, value: Value, why: impl Into<String>) {
+        self.unmapped.push(UnmappedLegacyField { document, path, value, reason: why.into() });
     }
 }
 
-impl Groups {
+impl LegacyGraphBuilders {
     /// Takes a document in; every fault of its form when it cannot be read.
-    pub(super) fn add(&mut self, place: usize, document: &Value) -> Result<(), Vec<Fault>> {
+    pub(super) fn add_document(&mut self, place: usize, document: &Value) -> Result<(), Vec<MalformedFieldError>> {
         let mut faults = Vec::new();
         let empty = Map::new();
-        let path = FieldPath::of(["spec"]);
-        let spec = map(document.get("spec"), &path, &mut faults).unwrap_or(&empty);
-        let metadata = map(document.get("metadata"), &FieldPath::of(["metadata"]), &mut faults).unwrap_or(&empty);
+        let path = FieldPath::from_fields(["spec"]);
+        let spec = expect_map(document.get("spec"), &path, &mut faults).unwrap_or(&empty);
+        let metadata =
+            expect_map(document.get("metadata"), &FieldPath::from_fields(["metadata"]), &mut faults).unwrap_or(&empty);
         let text = |fields: &Map<String, Value>, name: &str| {
             fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
         };
         let Some(own) = text(metadata, "name") else {
-            let path = FieldPath::of(["metadata", "name"]);
-            faults.push(Fault { path, message: "a name is missing".to_owned() });
+            let path = FieldPath::from_fields(["metadata", "name"]);
+            faults.push(MalformedFieldError { path, message: "a name is missing".to_owned() });
             return Err(faults);
         };
         let is_deployment = document.get("kind").and_then(Value::as_str) == Some(DEPLOYMENT);
@@ -84,15 +87,15 @@ impl Groups {
         let mut services = Vec::new();
         if is_deployment {
             let below = path.field("services");
-            for (name, service) in map(spec.get("services"), &below, &mut faults).unwrap_or(&empty) {
+            for (name, service) in expect_map(spec.get("services"), &below, &mut faults).unwrap_or(&empty) {
                 let path = below.field(name.clone());
-                let fields = map(Some(service), &path, &mut faults).cloned().unwrap_or_default();
-                services.push((name.clone(), Service { fields, document: place, path, claim: None }));
+                let fields = expect_map(Some(service), &path, &mut faults).cloned().unwrap_or_default();
+                services.push((name.clone(), LegacyService { fields, document: place, path, claim: None }));
             }
         } else {
             let name = text(spec, "serviceName").unwrap_or_else(|| own.clone());
             let fields = spec.clone();
-            services.push((name, Service { fields, document: place, path: path.clone(), claim: None }));
+            services.push((name, LegacyService { fields, document: place, path: path.clone(), claim: None }));
         }
         if !faults.is_empty() {
             return Err(faults);
@@ -113,33 +116,41 @@ impl Groups {
                     "envs" => {
                         for variable in value.as_array().into_iter().flatten() {
                             if is_config(variable) {
-                                group.leave(place, path.field("envs"), variable.clone(), CONFIG);
+                                group.record_unmapped(
+                                    place,
+                                    path.field("envs"),
+                                    variable.clone(),
+                                    DEPLOYMENT_CONFIG_REASON,
+                                );
                             } else {
                                 group.envs.push(variable.clone());
                             }
                         }
                     }
-                    "dynamoNim" => group.leave(place, path.field("dynamoNim"), value.clone(), BUNDLE),
-                    _ => group.leave(place, path.field(name.clone()), value.clone(), UNKNOWN),
+                    "dynamoNim" => group.record_unmapped(place, path.field("dynamoNim"), value.clone(), BUNDLE_REASON),
+                    _ => group.record_unmapped(place, path.field(name.clone()), value.clone(), UNKNOWN_FIELD_REASON),
                 }
             }
         }
         for (name, service) in services {
-            group.take(name, service, is_deployment);
+            group.add_service(name, service, is_deployment);
         }
         Ok(())
     }
 }
 
-impl Group {
+impl LegacyGraphBuilder {
     /// Adds a service. What the deployment says of it goes over what its component's object says.
-    fn take(&mut self, name: String, mut service: Service, from_deployment: bool) {
+    fn add_service(&mut self, name: String, mut service: LegacyService, from_deployment: bool) {
         let place = service.document;
-        for (field, why) in
-            [("dynamoNim", BUNDLE), ("dynamoTag", TAG), ("dynamoNamespace", NAMESPACE), ("externalServices", EXTERNAL)]
-        {
+        for (field, why) in [
+            ("dynamoNim", BUNDLE_REASON),
+            ("dynamoTag", BUNDLE_TAG_REASON),
+            ("dynamoNamespace", DYNAMO_NAMESPACE_REASON),
+            ("externalServices", EXTERNAL_SERVICES_REASON),
+        ] {
             if let Some(value) = service.fields.remove(field) {
-                self.leave(place, service.path.field(field), value, why);
+                self.record_unmapped(place, service.path.field(field), value, why);
             }
         }
         service.fields.remove("serviceName");
@@ -151,7 +162,7 @@ impl Group {
             variables.retain(|variable| !is_config(variable));
             let path = service.path.field("envs");
             for variable in configs {
-                self.leave(place, path.clone(), variable, CONFIG);
+                self.record_unmapped(place, path.clone(), variable, DEPLOYMENT_CONFIG_REASON);
             }
         }
         match self.services.get_mut(&name) {
@@ -170,35 +181,41 @@ impl Group {
                     }
                 }
                 let (document, path) = (under.document, under.path.clone());
-                *known = Service {
+                *known = LegacyService {
                     fields: under.fields,
                     document: over.document,
                     path: over.path,
                     claim: over.claim.or(under.claim),
                 };
                 for (field, old) in replaced {
-                    self.leave(document, path.field(field), old, "the deployment says otherwise for this service");
+                    self.record_unmapped(
+                        document,
+                        path.field(field),
+                        old,
+                        "the deployment says otherwise for this service",
+                    );
                 }
             }
         }
     }
 
     /// Leaves the services that have no component today, and routes at the frontend for a router that ran.
-    fn retire(&mut self) {
+    fn remove_obsolete_services(&mut self) {
         let gone: Vec<(String, &str)> = self
             .services
             .keys()
             .filter_map(|name| match name.to_lowercase().as_str() {
-                "processor" => Some((name.clone(), PROCESSOR)),
-                "router" | "kvrouter" => Some((name.clone(), ROUTER)),
+                "processor" => Some((name.clone(), PROCESSOR_REASON)),
+                "router" | "kvrouter" => Some((name.clone(), ROUTER_REASON)),
                 _ => None,
             })
             .collect();
         for (name, why) in gone {
             let Some(service) = self.services.remove(&name) else { continue };
             let ran = service.fields.get("replicas").and_then(Value::as_i64) != Some(0);
-            let frontend = self.services.iter_mut().find(|(name, _)| kind_of(name, false) == Some("frontend"));
-            if let (ROUTER, true, Some((_, frontend))) = (why, ran, frontend) {
+            let frontend =
+                self.services.iter_mut().find(|(name, _)| infer_component_type(name, false) == Some("frontend"));
+            if let (ROUTER_REASON, true, Some((_, frontend))) = (why, ran, frontend) {
                 let variables = frontend.fields.entry("envs").or_insert_with(|| json!([]));
                 if let Value::Array(variables) = variables {
                     let mode = registry::env::ROUTER_MODE;
@@ -207,7 +224,7 @@ impl Group {
                     }
                 }
             }
-            self.leave(service.document, service.path, Value::Object(service.fields), why);
+            self.record_unmapped(service.document, service.path, Value::Object(service.fields), why);
         }
     }
 }
@@ -218,7 +235,7 @@ fn is_config(variable: &Value) -> bool {
 }
 
 /// Gives a service the deployment's variables, which its own go before, as the first operator did.
-fn common(fields: &mut Map<String, Value>, variables: &[Value]) {
+fn add_shared_variables(fields: &mut Map<String, Value>, variables: &[Value]) {
     if variables.is_empty() {
         return;
     }
@@ -230,7 +247,7 @@ fn common(fields: &mut Map<String, Value>, variables: &[Value]) {
 }
 
 /// The type of a component, told from the name of its service: the first SDK named services after what they did.
-fn kind_of(name: &str, has_prefill: bool) -> Option<&'static str> {
+fn infer_component_type(name: &str, has_prefill: bool) -> Option<&'static str> {
     let name = name.to_lowercase();
     let has = |word: &str| name.contains(word);
     Some(match () {
@@ -246,24 +263,27 @@ fn kind_of(name: &str, has_prefill: bool) -> Option<&'static str> {
 }
 
 /// The graph of a group, and what its services say that it cannot.
-pub(super) fn graph(mut group: Group, left: &mut Vec<Left>) -> Result<Graph, Unconvertible> {
-    group.retire();
-    let has_prefill = group.services.keys().any(|name| kind_of(name, false) == Some("prefill"));
+pub(super) fn build_graph(
+    mut group: LegacyGraphBuilder,
+    left: &mut Vec<UnmappedLegacyField>,
+) -> Result<LegacyGraph, ConversionError> {
+    group.remove_obsolete_services();
+    let has_prefill = group.services.keys().any(|name| infer_component_type(name, false) == Some("prefill"));
     let mut claims = Vec::new();
     let mut services = Map::new();
     let mut places = BTreeMap::new();
     for (name, mut service) in std::mem::take(&mut group.services) {
         if let Some((claim, path)) = service.claim.take() {
-            mount(&mut service.fields, &claim);
+            mount_claim(&mut service.fields, &claim);
             match claim_object(&claim, group.namespace.as_deref()) {
                 Some(object) if !claims.contains(&object) => claims.push(object),
                 Some(_) | None => {}
             }
-            for (path, value, why) in unsaid(&claim, &path) {
-                group.leave(service.document, path, value, why);
+            for (path, value, why) in unmapped_claim_fields(&claim, &path) {
+                group.record_unmapped(service.document, path, value, why);
             }
         }
-        match kind_of(&name, has_prefill) {
+        match infer_component_type(&name, has_prefill) {
             Some(kind @ ("prefill" | "decode")) => {
                 service.fields.insert("componentType".to_owned(), "worker".into());
                 service.fields.insert("subComponentType".to_owned(), kind.into());
@@ -271,14 +291,14 @@ pub(super) fn graph(mut group: Group, left: &mut Vec<Left>) -> Result<Graph, Unc
             Some(kind) => {
                 service.fields.insert("componentType".to_owned(), kind.into());
             }
-            None => group.left.push(Left {
+            None => group.unmapped.push(UnmappedLegacyField {
                 document: service.document,
                 path: service.path.clone(),
                 value: name.clone().into(),
-                why: "the name does not say what the component is: give its type, if it has one".to_owned(),
+                reason: "the name does not say what the component is: give its type, if it has one".to_owned(),
             }),
         }
-        common(&mut service.fields, &group.envs);
+        add_shared_variables(&mut service.fields, &group.envs);
         places.insert(name.clone(), (service.document, service.path));
         services.insert(name, Value::Object(service.fields));
     }
@@ -296,21 +316,26 @@ pub(super) fn graph(mut group: Group, left: &mut Vec<Left>) -> Result<Graph, Unc
     let alpha =
         json!({"apiVersion": "nvidia.com/v1alpha1", "kind": kinds::GRAPH.kind, "metadata": metadata, "spec": spec});
     let converted = conversion::convert(&alpha)?;
-    for aside in converted.left {
+    for aside in converted.unmapped {
         // `spec.services.NAME.…` stands in the document of the service, below the service's own path there.
-        let Some(Segment::Field(name)) = aside.path.0.get(2) else { continue };
+        let Some(PathSegment::Field(name)) = aside.path.0.get(2) else { continue };
         let Some((document, path)) = places.get(name) else { continue };
         let below = aside.path.0.get(3..).unwrap_or_default();
         let path = FieldPath(path.0.iter().chain(below).cloned().collect());
-        group.left.push(Left { document: *document, path, value: aside.value, why: aside.why.to_owned() });
+        group.unmapped.push(UnmappedLegacyField {
+            document: *document,
+            path,
+            value: aside.value,
+            reason: aside.reason.to_owned(),
+        });
     }
-    left.append(&mut group.left);
+    left.append(&mut group.unmapped);
     let mut document = converted.document;
     // What the conversion keeps for the operator is of no use here: nothing was ever stored at v1alpha1.
     if let Some(Value::Object(metadata)) = document.get_mut("metadata") {
         let empty = match metadata.get_mut("annotations") {
             Some(Value::Object(annotations)) => {
-                annotations.retain(|key, _| !registry::is_operators(key));
+                annotations.retain(|key, _| !registry::is_operator_key(key));
                 annotations.is_empty()
             }
             Some(_) | None => false,
@@ -319,11 +344,11 @@ pub(super) fn graph(mut group: Group, left: &mut Vec<Left>) -> Result<Graph, Unc
             metadata.remove("annotations");
         }
     }
-    Ok(Graph { document, claims, from: group.documents.into_iter().collect() })
+    Ok(LegacyGraph { document, claims, document_indices: group.documents.into_iter().collect() })
 }
 
 /// Mounts a claim into the main container, as the first operator did.
-fn mount(service: &mut Map<String, Value>, claim: &Value) {
+fn mount_claim(service: &mut Map<String, Value>, claim: &Value) {
     let text = |name: &str| claim.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let (Some(name), Some(path)) = (text("name"), text("mountPoint")) else { return };
     let pod = service.entry("extraPodSpec").or_insert_with(|| json!({}));
@@ -343,7 +368,7 @@ fn mount(service: &mut Map<String, Value>, claim: &Value) {
 }
 
 /// What a claim says that no volume and no object can.
-fn unsaid(claim: &Value, path: &FieldPath) -> Vec<(FieldPath, Value, &'static str)> {
+fn unmapped_claim_fields(claim: &Value, path: &FieldPath) -> Vec<(FieldPath, Value, &'static str)> {
     const KNOWN: &[&str] = &["create", "mountPoint", "name", "size", "storageClass", "volumeAccessMode"];
     let has = |name: &str| claim.get(name).is_some_and(|value| value.as_str().is_some_and(|text| !text.is_empty()));
     let mut found = Vec::new();
@@ -354,7 +379,7 @@ fn unsaid(claim: &Value, path: &FieldPath) -> Vec<(FieldPath, Value, &'static st
     }
     for (name, value) in claim.as_object().into_iter().flatten() {
         if !KNOWN.contains(&name.as_str()) {
-            found.push((path.field(name.clone()), value.clone(), UNKNOWN));
+            found.push((path.field(name.clone()), value.clone(), UNKNOWN_FIELD_REASON));
         }
     }
     found
@@ -384,13 +409,17 @@ fn claim_object(claim: &Value, namespace: Option<&str>) -> Option<Value> {
     Some(object)
 }
 
-fn map<'a>(value: Option<&'a Value>, path: &FieldPath, faults: &mut Vec<Fault>) -> Option<&'a Map<String, Value>> {
+fn expect_map<'a>(
+    value: Option<&'a Value>,
+    path: &FieldPath,
+    faults: &mut Vec<MalformedFieldError>,
+) -> Option<&'a Map<String, Value>> {
     match value {
         None | Some(Value::Null) => None,
         Some(Value::Object(map)) => Some(map),
         Some(other) => {
             let message = format!("expected map, found {}", json_type(other));
-            faults.push(Fault { path: path.clone(), message });
+            faults.push(MalformedFieldError { path: path.clone(), message });
             None
         }
     }

@@ -9,7 +9,7 @@ fn documents(text: &str) -> Vec<Value> {
 
 /// Graphs, claims and what is left, as a person reads them.
 fn shown(text: &str) -> String {
-    let reading = read(&documents(text));
+    let reading = convert_documents(&documents(text));
     let mut out = String::new();
     for graph in &reading.graphs {
         write!(out, "{}", serde_saphyr::to_string(&graph.document).unwrap()).unwrap();
@@ -17,10 +17,10 @@ fn shown(text: &str) -> String {
             write!(out, "---\n{}", serde_saphyr::to_string(claim).unwrap()).unwrap();
         }
     }
-    for left in &reading.left {
-        writeln!(out, "# {} {}: {}", left.document, left.path, left.why).unwrap();
+    for left in &reading.unmapped {
+        writeln!(out, "# {} {}: {}", left.document, left.path, left.reason).unwrap();
     }
-    for (document, faults) in &reading.faults {
+    for (document, faults) in &reading.errors {
         for fault in faults {
             writeln!(out, "# {document} fault: {fault}").unwrap();
         }

@@ -10,7 +10,7 @@ pub use tables::{ANNOTATIONS, LABELS, PORTS, VARIABLES};
 
 /// Who writes a label, an annotation or a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Writer {
+pub enum MetadataWriter {
     /// People, in an intent or a manifest.
     User,
     /// The operator: never rendered, so never shown as drift and never removed.
@@ -19,7 +19,7 @@ pub enum Writer {
     Cluster,
 }
 
-impl Writer {
+impl MetadataWriter {
     /// The word of a table.
     pub fn name(self) -> &'static str {
         match self {
@@ -32,31 +32,31 @@ impl Writer {
 
 /// A label or an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct MetadataKey {
     /// The key.
     pub name: &'static str,
     /// Who writes it.
-    pub writer: Writer,
+    pub writer: MetadataWriter,
     /// What it says, in a sentence.
     pub meaning: &'static str,
 }
 
 /// What setting a variable does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Setting {
+pub enum EnvVarPolicy {
     /// People set it.
-    Free,
+    UserDefined,
     /// The operator sets it; another value replaces the operator's.
     Injected,
     /// The operator tells a pod who it is by it: another value breaks discovery.
     Identity,
 }
 
-impl Setting {
+impl EnvVarPolicy {
     /// The word of a table.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Free => "user",
+            Self::UserDefined => "user",
             Self::Injected => "operator",
             Self::Identity => "operator, fixed",
         }
@@ -65,24 +65,24 @@ impl Setting {
 
 /// An environment variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Variable {
+pub struct EnvVariable {
     /// Its name; one that ends with `_` stands for a family.
     pub name: &'static str,
     /// What setting it does.
-    pub setting: Setting,
+    pub policy: EnvVarPolicy,
     /// What it says, in a sentence.
     pub meaning: &'static str,
 }
 
 /// A port of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct ComponentPort {
     /// The number.
     pub number: u16,
     /// The name that the operator gives it; empty where it has none.
     pub name: &'static str,
     /// Which components listen there.
-    pub of: &'static str,
+    pub components: &'static str,
     /// What for, in a sentence.
     pub meaning: &'static str,
 }
@@ -112,8 +112,8 @@ pub mod label {
 }
 
 /// Whether a label or annotation of this key is the operator's to write.
-pub fn is_operators(key: &str) -> bool {
-    LABELS.iter().chain(ANNOTATIONS).any(|known| known.writer == Writer::Operator && known.name == key)
+pub fn is_operator_key(key: &str) -> bool {
+    LABELS.iter().chain(ANNOTATIONS).any(|known| known.writer == MetadataWriter::Operator && known.name == key)
 }
 
 /// Environment variables that stator renders.
@@ -135,21 +135,21 @@ pub mod env {
 
     /// Whether the operator tells a pod by this variable who it is: another value breaks discovery.
     pub fn is_identity(name: &str) -> bool {
-        super::setting(name) == Some(super::Setting::Identity)
+        super::env_var_policy(name) == Some(super::EnvVarPolicy::Identity)
     }
 
     /// Whether the operator sets a variable of this name.
     pub fn is_injected(name: &str) -> bool {
-        super::setting(name).is_some_and(|setting| setting != super::Setting::Free)
+        super::env_var_policy(name).is_some_and(|setting| setting != super::EnvVarPolicy::UserDefined)
     }
 }
 
 /// What setting a variable does; `None` for one that is not Dynamo's.
-fn setting(name: &str) -> Option<Setting> {
-    let known = |variable: &&Variable| {
+fn env_var_policy(name: &str) -> Option<EnvVarPolicy> {
+    let known = |variable: &&EnvVariable| {
         variable.name == name || (variable.name.ends_with('_') && name.starts_with(variable.name))
     };
-    VARIABLES.iter().find(known).map(|variable| variable.setting)
+    VARIABLES.iter().find(known).map(|variable| variable.policy)
 }
 
 /// The container that is Dynamo's in every pod template; others are sidecars.
@@ -164,7 +164,7 @@ pub const PLANNER_IMAGE: &str = "dynamo-planner";
 pub const EPP_IMAGE: &str = "epp-image";
 
 /// NVIDIA's image at a runtime version.
-pub fn image(name: &str, version: &str) -> String {
+pub fn image_reference(name: &str, version: &str) -> String {
     format!("{IMAGE_REGISTRY}/{name}:{version}")
 }
 
@@ -190,8 +190,8 @@ mod tests {
 
     #[test]
     fn who_writes_what_is_told_from_the_tables() {
-        assert!(is_operators("nvidia.com/dgd-spec") && is_operators("nvidia.com/selector"));
-        assert!(!is_operators("nvidia.com/enable-grove") && !is_operators("team"));
+        assert!(is_operator_key("nvidia.com/dgd-spec") && is_operator_key("nvidia.com/selector"));
+        assert!(!is_operator_key("nvidia.com/enable-grove") && !is_operator_key("team"));
         assert!(env::is_identity("POD_UID") && env::is_injected("POD_UID"));
         assert!(env::is_injected("DYN_SYSTEM_PORT") && !env::is_identity("DYN_SYSTEM_PORT"));
         assert!(!env::is_injected("DYN_ROUTER_MODE") && !env::is_injected("LOG_LEVEL"));

@@ -3,7 +3,7 @@
 
 use super::small::SMALL;
 use crate::fields::managers::read_managers;
-use crate::fields::{ApplyFault, ApplyInput, Operation, apply, update};
+use crate::fields::{ApplyError, ApplyInput, ManagerOperation, apply, update};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,22 +44,22 @@ fn step(live: Option<Value>, operation: &Value) -> (Option<Value>, Outcome) {
                 assert_eq!(result.changed, live_before != Some(&result.object), "`changed` tells the truth");
                 Some(result.object)
             }
-            Err(ApplyFault::Conflicts(found)) => {
+            Err(ApplyError::Conflicts(found)) => {
                 conflicts = found.iter().map(|(name, path)| format!("{name} .{path}")).collect();
                 live
             }
-            Err(ApplyFault::Untyped(_)) => {
+            Err(ApplyError::TypeErrors(_)) => {
                 refused = true;
                 live
             }
-            Err(other @ (ApplyFault::Damaged(_) | ApplyFault::Absent)) => panic!("{other}"),
+            Err(other @ (ApplyError::MalformedManagedFields(_) | ApplyError::ObjectNotFound)) => panic!("{other}"),
         }
     } else {
         Some(update(&SMALL, live.as_ref().unwrap_or(&Value::Null), config.clone(), manager, false, NOW))
     };
     let mut object = after.clone().unwrap_or_default();
     let managers = read_managers(&object).expect("readable owners");
-    let letter = |operation| if operation == Operation::Apply { 'A' } else { 'U' };
+    let letter = |operation| if operation == ManagerOperation::Apply { 'A' } else { 'U' };
     let owners = managers
         .iter()
         .map(|manager| (format!("{}:{}", letter(manager.operation), manager.name), manager.fields.to_fields_v1()))

@@ -2,12 +2,12 @@
 
 use super::small::SMALL;
 use crate::fields::managers::read_managers;
-use crate::fields::typed::same;
+use crate::fields::type_ref::values_equal;
 use crate::fields::{
-    ApplyInput, ApplyResult, Difference, FieldSet, apply, default, diff, is_settled, managers, owner_of, restrict,
-    schema_of, typing_faults, undeclared, update, validate,
+    ApplyInput, ApplyResult, FieldDifference, FieldSet, apply, apply_defaults, bundled_schema, diff, is_noop_apply,
+    managers, owners_of, restrict_to, typing_errors, undeclared_fields, update, validate,
 };
-use crate::object::{FieldPath, Object, Segment};
+use crate::object::{FieldPath, Object, PathSegment};
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -139,15 +139,15 @@ fn anything() -> impl Strategy<Value = Value> {
 }
 
 /// The identity of an item in the small schema's lists.
-fn is_item(step: &Segment, item: &Value) -> bool {
+fn is_item(step: &PathSegment, item: &Value) -> bool {
     match step {
-        Segment::Key(keys) => keys.iter().all(|(name, value)| {
+        PathSegment::Key(keys) => keys.iter().all(|(name, value)| {
             let default = json!("TCP");
             let found = item.get(name).unwrap_or(if name == "protocol" { &default } else { &Value::Null });
             *found == value.value()
         }),
-        Segment::Item(value) => *item == value.value(),
-        Segment::Field(_) | Segment::Index(_) => false,
+        PathSegment::Item(value) => *item == value.value(),
+        PathSegment::Field(_) | PathSegment::Index(_) => false,
     }
 }
 
@@ -184,17 +184,17 @@ fn filled(value: &Value) -> Value {
 }
 
 /// Carries one difference out.
-fn patch(value: &mut Value, path: &[Segment], new: Option<&Value>) {
+fn patch(value: &mut Value, path: &[PathSegment], new: Option<&Value>) {
     match path {
         [] => *value = new.cloned().unwrap_or_default(),
-        [Segment::Field(name)] => {
+        [PathSegment::Field(name)] => {
             let map = value.as_object_mut().expect("a map above a field");
             match new {
                 Some(new) => drop(map.insert(name.clone(), new.clone())),
                 None => drop(map.remove(name)),
             }
         }
-        [Segment::Field(name), rest @ ..] => patch(value.get_mut(name).expect("what is above exists"), rest, new),
+        [PathSegment::Field(name), rest @ ..] => patch(value.get_mut(name).expect("what is above exists"), rest, new),
         [step, rest @ ..] => {
             let list = value.as_array_mut().expect("a list above an item");
             let at = list.iter().position(|item| is_item(step, item));
@@ -230,7 +230,7 @@ proptest! {
         let applied = by("a", None, &config, false, NOW).object;
         let odd = |spec: &Value| filled(spec) != *spec;
         if !odd(&config["spec"]) && config["spec"] != json!({}) {
-            prop_assert!(is_settled(&SMALL, &applied, &config, "a"), "{applied:#}");
+            prop_assert!(is_noop_apply(&SMALL, &applied, &config, "a"), "{applied:#}");
         }
         let mut live = applied;
         for (edit, same_fields) in edits {
@@ -238,7 +238,7 @@ proptest! {
             let mut spec = live["spec"].clone();
             let changes = edit["spec"].as_object().expect("a map");
             for (name, value) in changes {
-                if !same_fields || spec.get(name).is_some_and(|old| same(old, value)) {
+                if !same_fields || spec.get(name).is_some_and(|old| values_equal(old, value)) {
                     spec[name] = value.clone();
                 }
             }
@@ -252,13 +252,13 @@ proptest! {
                 Err(_) => live,
             };
         }
-        if is_settled(&SMALL, &live, &config, "a") {
+        if is_noop_apply(&SMALL, &live, &config, "a") {
             let again = by("a", Some(&live), &config, false, LATER);
             prop_assert!(!again.changed, "{:?}", diff(&SMALL, &live, &again.object));
         }
         // And for any other wish: settled only where an apply changes nothing.
         let other = by("b", None, &config, false, NOW).object;
-        prop_assert!(!is_settled(&SMALL, &other, &config, "a"));
+        prop_assert!(!is_noop_apply(&SMALL, &other, &config, "a"));
     }
 
     /// The smallest edits there are: one value of the live object or of the wish becomes another.
@@ -267,11 +267,11 @@ proptest! {
         let live = by("a", None, &config, false, NOW).object;
         let (mut live, mut config) = (live, config);
         let edited = if of_live { &mut live["spec"] } else { &mut config["spec"] };
-        let places = FieldSet::of(&SMALL, &json!({"spec": edited})).leaves().collect::<Vec<_>>();
+        let places = FieldSet::from_value(&SMALL, &json!({"spec": edited})).leaves().collect::<Vec<_>>();
         prop_assume!(!places.is_empty());
         // A list or a map that is owned as one, or an item without its keys, is replaced as a whole.
         patch(edited, &at.get(&places).0[1..], Some(&new));
-        if is_settled(&SMALL, &live, &config, "a") {
+        if is_noop_apply(&SMALL, &live, &config, "a") {
             let again = by("a", Some(&live), &config, false, LATER);
             prop_assert!(!again.changed, "{:?}", diff(&SMALL, &live, &again.object));
         }
@@ -308,8 +308,8 @@ proptest! {
         let object = by("a", None, &a, false, NOW).object;
         let object = by("b", Some(&object), &b, true, LATER).object;
         let owners = read_managers(&object).expect("readable owners");
-        for path in FieldSet::of(&SMALL, &b).leaves().filter(|path| path.0[0] == Segment::Field("spec".to_owned())) {
-            prop_assert!(owner_of(&owners, &path).contains(&"b"), "{path}");
+        for path in FieldSet::from_value(&SMALL, &b).leaves().filter(|path| path.0[0] == PathSegment::Field("spec".to_owned())) {
+            prop_assert!(owners_of(&owners, &path).contains(&"b"), "{path}");
         }
     }
 
@@ -326,8 +326,8 @@ proptest! {
                 read_managers(object).expect("readable").into_iter().find(|manager| manager.name == "a")
             };
             prop_assert_eq!(of_a(&object).map(|m| m.fields), of_a(&result.object).map(|m| m.fields));
-            let held = FieldSet::of(&SMALL, &a);
-            let values = |object: &Value| restrict(&SMALL, &bare(object), &held);
+            let held = FieldSet::from_value(&SMALL, &a);
+            let values = |object: &Value| restrict_to(&SMALL, &bare(object), &held);
             prop_assert_eq!(diff(&SMALL, &values(&object), &values(&result.object))
                 .into_iter()
                 // The order of items is whoever's who applied last.
@@ -338,18 +338,18 @@ proptest! {
 
     #[test]
     fn field_sets_survive_their_written_form(config in thing()) {
-        let set = FieldSet::of(&SMALL, &config);
+        let set = FieldSet::from_value(&SMALL, &config);
         prop_assert_eq!(FieldSet::from_fields_v1(&set.to_fields_v1()), Ok(set.clone()));
         prop_assert_eq!(FieldSet::from_paths(set.iter()), set.clone());
         prop_assert_eq!(set.len(), set.iter().count());
         for path in set.iter() {
-            prop_assert!(set.contains(&path) && set.touches(&path));
+            prop_assert!(set.contains(&path) && set.overlaps(&path));
         }
     }
 
     #[test]
     fn field_sets_are_sets(a in thing(), b in thing()) {
-        let (a, b) = (FieldSet::of(&SMALL, &a), FieldSet::of(&SMALL, &b));
+        let (a, b) = (FieldSet::from_value(&SMALL, &a), FieldSet::from_value(&SMALL, &b));
         prop_assert_eq!(a.union(&b), b.union(&a));
         prop_assert_eq!(a.intersection(&b), b.intersection(&a));
         prop_assert_eq!(a.difference(&b).union(&a.intersection(&b)), a.clone());
@@ -360,7 +360,7 @@ proptest! {
     fn a_diff_carried_out_gives_the_other_side(a in thing(), b in thing()) {
         prop_assert_eq!(diff(&SMALL, &a, &a), vec![]);
         let mut patched = a.clone();
-        for Difference { path, old, new } in diff(&SMALL, &a, &b) {
+        for FieldDifference { path, old, new } in diff(&SMALL, &a, &b) {
             prop_assert!(old != new);
             patch(&mut patched, &path.0, new.as_ref());
         }
@@ -370,28 +370,28 @@ proptest! {
 
     #[test]
     fn restricting_to_all_that_is_owned_keeps_all_values(config in thing()) {
-        let set = FieldSet::of(&SMALL, &config);
-        let kept = restrict(&SMALL, &config, &set);
+        let set = FieldSet::from_value(&SMALL, &config);
+        let kept = restrict_to(&SMALL, &config, &set);
         // Only what nobody can own goes: empty keyed lists, and what holds nothing else.
         prop_assert_eq!(diff(&SMALL, &filled(&config), &filled(&kept)), vec![]);
     }
 
     #[test]
     fn no_value_makes_the_room_panic(live in anything(), config in anything(), force in any::<bool>()) {
-        for schema in [&*SMALL, schema_of("nvidia.com/v1beta1", "DynamoGraphDeployment").expect("bundled")] {
+        for schema in [&*SMALL, bundled_schema("nvidia.com/v1beta1", "DynamoGraphDeployment").expect("bundled")] {
             for status in [false, true] {
                 let input = ApplyInput { schema, live: Some(&live), config: &config, manager: "a", force, status, now: NOW };
                 let _ = apply(&input);
                 let _ = update(schema, &live, config.clone(), "b", status, NOW);
             }
-            let _ = is_settled(schema, &live, &config, "a");
-            let set = FieldSet::of(schema, &live);
-            let _ = (validate(schema, &live, Some(&config)), undeclared(schema, &live), restrict(schema, &config, &set));
+            let _ = is_noop_apply(schema, &live, &config, "a");
+            let set = FieldSet::from_value(schema, &live);
+            let _ = (validate(schema, &live, Some(&config)), undeclared_fields(schema, &live), restrict_to(schema, &config, &set));
             let mut filled = live.clone();
-            default(schema, &mut filled);
+            apply_defaults(schema, &mut filled);
             let mut again = filled.clone();
-            default(schema, &mut again);
-            prop_assert!(same(&filled, &again), "defaults settle");
+            apply_defaults(schema, &mut again);
+            prop_assert!(values_equal(&filled, &again), "defaults settle");
             prop_assert_eq!(diff(schema, &live, &live), vec![]);
             let _ = FieldSet::from_fields_v1(&live);
             if let Ok(object) = Object::from_value(live.clone()) {
@@ -414,8 +414,8 @@ fn admitted_graphs() -> impl Iterator<Item = Value> {
 fn real_objects_apply_once_and_vanish_when_omitted() {
     for graph in admitted_graphs() {
         let text = |pointer: &str| graph.pointer(pointer).and_then(Value::as_str).expect("text").to_owned();
-        let schema = schema_of(&text("/apiVersion"), &text("/kind")).expect("bundled");
-        assert_eq!(typing_faults(schema, &graph), vec![]);
+        let schema = bundled_schema(&text("/apiVersion"), &text("/kind")).expect("bundled");
+        assert_eq!(typing_errors(schema, &graph), vec![]);
         let go = |live: Option<&Value>, config: &Value| {
             apply(&ApplyInput { schema, live, config, manager: "stator", force: false, status: false, now: NOW })
                 .expect("no conflict")
@@ -423,17 +423,17 @@ fn real_objects_apply_once_and_vanish_when_omitted() {
         let once = go(None, &graph).object;
         let twice = go(Some(&once), &graph);
         assert!(!twice.changed, "{}: {:?}", text("/metadata/name"), diff(schema, &once, &twice.object));
-        assert!(is_settled(schema, &once, &graph, "stator"), "{}", text("/metadata/name"));
+        assert!(is_noop_apply(schema, &once, &graph, "stator"), "{}", text("/metadata/name"));
         let owners = read_managers(&once).expect("readable owners");
         let mine = &owners.first().expect("an owner").fields;
         assert_eq!(FieldSet::from_fields_v1(&mine.to_fields_v1()).as_ref(), Ok(mine));
-        let held = restrict(schema, &once, mine);
-        for path in FieldSet::of(schema, &held).leaves() {
-            assert!(mine.touches(&path), "{path} is not owned");
+        let held = restrict_to(schema, &once, mine);
+        for path in FieldSet::from_value(schema, &held).leaves() {
+            assert!(mine.overlaps(&path), "{path} is not owned");
         }
         let emptied = json!({"apiVersion": text("/apiVersion"), "kind": text("/kind"), "metadata": graph["metadata"]});
         let rest = go(Some(&once), &emptied).object;
-        let left = FieldSet::of(schema, rest.get("spec").unwrap_or(&Value::Null));
+        let left = FieldSet::from_value(schema, rest.get("spec").unwrap_or(&Value::Null));
         let defaults_only = left.leaves().all(|path| path == FieldPath::root() || path.0.len() <= 2);
         assert!(defaults_only, "{}: {}", text("/metadata/name"), rest["spec"]);
     }

@@ -1,6 +1,6 @@
 //! What a real API server said of 296 objects on create, against what the bundled schemas say.
 
-use crate::fields::{default, schema_of, typing_faults, validate};
+use crate::fields::{apply_defaults, bundled_schema, typing_errors, validate};
 use serde_json::Value;
 
 struct Verdict {
@@ -17,11 +17,11 @@ fn verdicts() -> Vec<Verdict> {
             let line: Value = serde_json::from_str(line).expect("every line is JSON");
             let mut object = line["object"].clone();
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let schema = schema_of(&text(&object["apiVersion"]), &text(&object["kind"])).expect("a bundled kind");
+            let schema = bundled_schema(&text(&object["apiVersion"]), &text(&object["kind"])).expect("a bundled kind");
             let mut faults: Vec<String> =
-                typing_faults(schema, &object).iter().map(|fault| fault.message.clone()).collect();
+                typing_errors(schema, &object).iter().map(|fault| fault.message.clone()).collect();
             if faults.is_empty() {
-                default(schema, &mut object);
+                apply_defaults(schema, &mut object);
                 let found = validate(schema, &object, None);
                 faults.extend(found.into_iter().map(|(path, message)| match message.as_str() {
                     "Required value" => message,

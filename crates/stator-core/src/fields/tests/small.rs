@@ -1,11 +1,11 @@
 //! A small schema that has every way of merging once.
 
-use crate::fields::Schema;
+use crate::fields::StructuralSchema;
 use serde_json::json;
 use std::sync::LazyLock;
 
 /// The schema; kind `Thing`, version `v1`.
-pub(super) static SMALL: LazyLock<Schema> = LazyLock::new(|| {
+pub(super) static SMALL: LazyLock<StructuralSchema> = LazyLock::new(|| {
     let number = json!({"type": "number"});
     let text = json!({"type": "string"});
     let texts = json!({"type": "object", "additionalProperties": text});
@@ -48,5 +48,5 @@ pub(super) static SMALL: LazyLock<Schema> = LazyLock::new(|| {
             "free": {"x-kubernetes-preserve-unknown-fields": true},
         },
     });
-    Schema::new("v1", "Thing", &json!({"type": "object", "properties": {"spec": spec}}), false)
+    StructuralSchema::new("v1", "Thing", &json!({"type": "object", "properties": {"spec": spec}}), false)
 });

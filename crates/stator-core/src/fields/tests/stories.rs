@@ -1,6 +1,6 @@
 //! What happens to fields and their owners when people, an operator and stator write the same object.
 
-use crate::fields::{ApplyFault, ApplyInput, apply, diff, managers, owner_of, restrict, schema_of, update};
+use crate::fields::{ApplyError, ApplyInput, apply, bundled_schema, diff, managers, owners_of, restrict_to, update};
 use crate::object::{FieldPath, Object};
 use serde_json::{Value, json};
 
@@ -15,8 +15,8 @@ impl Scene {
         Self { live: None, minute: 0 }
     }
 
-    fn schema() -> &'static crate::fields::Schema {
-        schema_of("nvidia.com/v1beta1", "DynamoGraphDeployment").expect("bundled")
+    fn schema() -> &'static crate::fields::StructuralSchema {
+        bundled_schema("nvidia.com/v1beta1", "DynamoGraphDeployment").expect("bundled")
     }
 
     fn tick(&mut self) -> String {
@@ -149,14 +149,14 @@ fn an_edit_takes_an_atomic_list_as_a_whole() {
     let object = Object::from_value(scene.live.clone().expect("an object")).expect("an object");
     let owners = managers(&object).expect("readable owners");
     let mine = owners.iter().find(|manager| manager.name == "stator").expect("stator still owns the rest");
-    insta::assert_snapshot!(restrict(Scene::schema(), object.value(), &mine.fields), @r#"{"spec":{"components":[{"name":"decode","podTemplate":{"spec":{"containers":[{"name":"main"}]}}}]}}"#);
+    insta::assert_snapshot!(restrict_to(Scene::schema(), object.value(), &mine.fields), @r#"{"spec":{"components":[{"name":"decode","podTemplate":{"spec":{"containers":[{"name":"main"}]}}}]}}"#);
     let desired = graph(args(json!(["--tp", "8"])));
     let found = diff(Scene::schema(), &object.value()["spec"], &desired["spec"]);
     assert!(!found.is_empty());
     let found = diff(Scene::schema(), object.value(), &desired);
     let changed = found.iter().find(|difference| difference.path.last_field() == Some("args")).expect("the drift");
     insta::assert_snapshot!(changed.path, @"spec.components[name=decode].podTemplate.spec.containers[name=main].args");
-    assert_eq!(owner_of(&owners, &changed.path), ["kubectl-edit"]);
+    assert_eq!(owners_of(&owners, &changed.path), ["kubectl-edit"]);
     assert_eq!(changed.old, Some(json!(["--tp", "4"])));
 }
 
@@ -254,7 +254,7 @@ fn what_does_not_fit_the_schema_is_named_before_anything_is_merged() {
             status: true,
             now: "2026-01-01T00:00:00Z",
         }),
-        Err(ApplyFault::Absent)
+        Err(ApplyError::ObjectNotFound)
     ));
 }
 
@@ -271,5 +271,5 @@ fn a_new_order_is_a_difference_and_a_number_is_its_value() {
     assert_eq!(found(json!([a(), b()]), json!([b()])), "spec.components[name=a]");
     assert_eq!(found(json!([a()]), json!([{"name": "a", "replicas": 1.0}])), "");
     assert_eq!(found(json!([a()]), json!([{"name": "a", "replicas": 2}])), "spec.components[name=a].replicas");
-    assert!(owner_of(&[], &FieldPath::of(["spec"])).is_empty());
+    assert!(owners_of(&[], &FieldPath::from_fields(["spec"])).is_empty());
 }

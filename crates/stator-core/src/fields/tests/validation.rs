@@ -1,16 +1,16 @@
 //! Messages of the structural schema and its rules, as users read them.
 
-use crate::fields::bundle::bundled;
-use crate::fields::schema::Node;
-use crate::fields::{default, schema_of, typing_faults, validate};
+use crate::fields::bundled_schemas::bundled_kinds;
+use crate::fields::schema::SchemaNode;
+use crate::fields::{apply_defaults, bundled_schema, typing_errors, validate};
 use serde_json::{Value, json};
 
 fn judge(mut object: Value, mut old: Option<Value>) -> String {
     let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
-    let schema = schema_of(&text("apiVersion"), &text("kind")).expect("bundled");
-    default(schema, &mut object);
+    let schema = bundled_schema(&text("apiVersion"), &text("kind")).expect("bundled");
+    apply_defaults(schema, &mut object);
     if let Some(old) = &mut old {
-        default(schema, old);
+        apply_defaults(schema, old);
     }
     let faults = validate(schema, &object, old.as_ref());
     faults.iter().map(|(path, message)| format!("{path}: {message}")).collect::<Vec<_>>().join("\n")
@@ -91,7 +91,7 @@ fn an_old_fault_that_nobody_touched_is_let_pass() {
 
 #[test]
 fn every_bundled_schema_parses_and_every_rule_of_it_compiles() {
-    fn walk(node: &Node, rules: &mut Vec<String>, patterns: &mut usize) {
+    fn walk(node: &SchemaNode, rules: &mut Vec<String>, patterns: &mut usize) {
         rules.extend(node.rules.iter().map(|rule| rule.rule.clone()));
         if let Some(limits) = node.limits.as_deref() {
             if let Some(pattern) = &limits.pattern {
@@ -113,8 +113,8 @@ fn every_bundled_schema_parses_and_every_rule_of_it_compiles() {
             .for_each(|node| walk(node, rules, patterns));
     }
     let (mut rules, mut patterns) = (Vec::new(), 0);
-    for (api_version, kind) in bundled() {
-        let schema = schema_of(api_version, kind).unwrap_or_else(|| panic!("{kind} {api_version} parses"));
+    for (api_version, kind) in bundled_kinds() {
+        let schema = bundled_schema(api_version, kind).unwrap_or_else(|| panic!("{kind} {api_version} parses"));
         walk(&schema.root, &mut rules, &mut patterns);
     }
     assert!(patterns > 50 && rules.len() >= 8, "{patterns} patterns, {} rules", rules.len());
@@ -133,13 +133,15 @@ fn defaults_are_filled_in_and_stray_nulls_dropped() {
             {"name": "main", "ports": [{"containerPort": 80}]},
         ]}}}],
     }));
-    let schema = schema_of("nvidia.com/v1beta1", "DynamoGraphDeployment").expect("bundled");
-    assert_eq!(typing_faults(schema, &object), vec![]);
-    default(schema, &mut object);
+    let schema = bundled_schema("nvidia.com/v1beta1", "DynamoGraphDeployment").expect("bundled");
+    assert_eq!(typing_errors(schema, &object), vec![]);
+    apply_defaults(schema, &mut object);
     insta::assert_snapshot!(object["spec"], @r#"{"components":[{"multinode":{"nodeCount":2},"name":"a","podTemplate":{"spec":{"containers":[{"name":"main","ports":[{"containerPort":80,"protocol":"TCP"}]}]}}}],"restart":{"id":"1","strategy":{"type":"Sequential"}}}"#);
 }
 
 #[test]
 fn kinds_that_are_not_bundled_have_no_schema() {
-    assert!(schema_of("v1", "Secret").is_none() && schema_of("nvidia.com/v2", "DynamoGraphDeployment").is_none());
+    assert!(
+        bundled_schema("v1", "Secret").is_none() && bundled_schema("nvidia.com/v2", "DynamoGraphDeployment").is_none()
+    );
 }

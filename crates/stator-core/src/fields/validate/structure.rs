@@ -1,22 +1,22 @@
 //! The structural schema: types, lengths, ranges, patterns, required fields. Messages are those of apiextensions.
 
-use super::Fault;
-use crate::fields::schema::{JsonType, Limits, ListType, Node};
-use crate::fields::typed::{Type, same};
-use crate::object::{FieldPath, Segment};
+use super::ValidationIssue;
+use crate::fields::schema::{JsonType, ListType, SchemaNode, ValueValidation};
+use crate::fields::type_ref::{TypeRef, values_equal};
+use crate::object::{FieldPath, PathSegment};
 use serde_json::{Number, Value};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 /// Judges a value and everything in it.
-pub(super) fn check(node: &Node, value: &Value, path: &mut Vec<Segment>, faults: &mut Vec<Fault>) {
+pub(super) fn check(node: &SchemaNode, value: &Value, path: &mut Vec<PathSegment>, faults: &mut Vec<ValidationIssue>) {
     if value.is_null() && node.nullable {
         return;
     }
     if let Some(expected) = wrong_type(node, value) {
         let found = type_of(value);
-        let reason = format!("{} must be of type {expected}: \"{found}\"", place(path));
-        faults.push(Fault::plain(path, format!("Invalid value: \"{found}\": {reason}")).blocking());
+        let reason = format!("{} must be of type {expected}: \"{found}\"", format_path(path));
+        faults.push(ValidationIssue::new(path, format!("Invalid value: \"{found}\": {reason}")).into_blocking());
         return;
     }
     if let Some(limits) = node.limits.as_deref() {
@@ -26,7 +26,7 @@ pub(super) fn check(node: &Node, value: &Value, path: &mut Vec<Segment>, faults:
         Value::Object(map) => {
             for (name, value) in map {
                 if let Some(field) = node.properties.get(name).or(node.additional.as_deref()) {
-                    path.push(Segment::Field(name.clone()));
+                    path.push(PathSegment::Field(name.clone()));
                     check(field, value, path, faults);
                     path.pop();
                 }
@@ -35,7 +35,7 @@ pub(super) fn check(node: &Node, value: &Value, path: &mut Vec<Segment>, faults:
         Value::Array(items) => {
             if let Some(node) = node.items.as_deref() {
                 for (index, item) in items.iter().enumerate() {
-                    path.push(Segment::Index(index));
+                    path.push(PathSegment::Index(index));
                     check(node, item, path, faults);
                     path.pop();
                 }
@@ -46,44 +46,44 @@ pub(super) fn check(node: &Node, value: &Value, path: &mut Vec<Segment>, faults:
     }
 }
 
-fn check_duplicates(node: &Node, items: &[Value], path: &[Segment], faults: &mut Vec<Fault>) {
+fn check_duplicates(node: &SchemaNode, items: &[Value], path: &[PathSegment], faults: &mut Vec<ValidationIssue>) {
     if node.list_type == ListType::Atomic {
         return;
     }
     let mut seen = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
-        let Ok(identity) = Type::Declared(node).identify(item) else { continue };
+        let Ok(identity) = TypeRef::Declared(node).identify(item) else { continue };
         let shown = match &identity {
-            Segment::Key(keys) => {
+            PathSegment::Key(keys) => {
                 Value::Object(keys.iter().map(|(name, value)| (name.clone(), value.value())).collect())
             }
-            Segment::Item(value) => value.value(),
-            Segment::Field(_) | Segment::Index(_) => Value::Null,
+            PathSegment::Item(value) => value.value(),
+            PathSegment::Field(_) | PathSegment::Index(_) => Value::Null,
         };
         if !seen.insert(identity) {
-            let at = FieldPath(path.to_vec()).join(Segment::Index(index));
-            faults.push(Fault::plain(&at.0, format!("Duplicate value: {shown}")));
+            let at = FieldPath(path.to_vec()).join(PathSegment::Index(index));
+            faults.push(ValidationIssue::new(&at.0, format!("Duplicate value: {shown}")));
         }
     }
 }
 
 /// The type that was asked for, when the value has another.
-fn wrong_type(node: &Node, value: &Value) -> Option<&'static str> {
+fn wrong_type(node: &SchemaNode, value: &Value) -> Option<&'static str> {
     let fits = match node.kind {
-        JsonType::Any if node.int_or_string => value.is_string() || is_whole(value),
+        JsonType::Any if node.int_or_string => value.is_string() || is_integer(value),
         JsonType::Any => true,
         JsonType::Object => value.is_object(),
         JsonType::Array => value.is_array(),
         JsonType::String => value.is_string(),
-        JsonType::Integer => is_whole(value),
+        JsonType::Integer => is_integer(value),
         JsonType::Number => value.is_number(),
         JsonType::Boolean => value.is_boolean(),
     };
-    let expected = if node.int_or_string { "integer,string" } else { node.kind.name() };
+    let expected = if node.int_or_string { "integer,string" } else { node.kind.as_str() };
     (!fits).then_some(expected)
 }
 
-fn is_whole(value: &Value) -> bool {
+fn is_integer(value: &Value) -> bool {
     value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|float| float.is_finite() && float.fract() == 0.0)
 }
 
@@ -99,17 +99,24 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-fn place(path: &[Segment]) -> String {
+fn format_path(path: &[PathSegment]) -> String {
     format!("{} in body", FieldPath(path.to_vec()))
 }
 
-fn check_limits(limits: &Limits, value: &Value, path: &mut Vec<Segment>, faults: &mut Vec<Fault>) {
-    let invalid = |reason: String| Fault::invalid(path, value, &format!("{} {reason}", place(path)));
+fn check_limits(
+    limits: &ValueValidation,
+    value: &Value,
+    path: &mut Vec<PathSegment>,
+    faults: &mut Vec<ValidationIssue>,
+) {
+    let invalid = |reason: String| ValidationIssue::invalid(path, value, &format!("{} {reason}", format_path(path)));
     match value {
         Value::String(text) => {
             let chars = text.chars().count() as u64;
             if let Some(max) = limits.max_length.filter(|max| chars > *max) {
-                faults.push(Fault::plain(path, format!("Too long: may not be more than {max} bytes")).blocking());
+                faults.push(
+                    ValidationIssue::new(path, format!("Too long: may not be more than {max} bytes")).into_blocking(),
+                );
             }
             if let Some(min) = limits.min_length.filter(|min| chars < *min) {
                 faults.push(invalid(format!("should be at least {min} chars long")));
@@ -120,19 +127,23 @@ fn check_limits(limits: &Limits, value: &Value, path: &mut Vec<Segment>, faults:
                 faults.push(invalid(format!("should match '{}'", pattern.text)));
             }
             if limits.format.as_deref() == Some("date-time") && !is_date_time(text) {
-                faults.push(invalid(format!("must be of type date-time: {value}")).blocking());
+                faults.push(invalid(format!("must be of type date-time: {value}")).into_blocking());
             }
         }
         Value::Number(number) => check_number(limits, number, &invalid, faults),
         Value::Array(items) => {
             let count = items.len() as u64;
             if let Some(max) = limits.max_items.filter(|max| count > *max) {
-                faults.push(Fault::plain(path, format!("Too many: {count}: must have at most {max} items")).blocking());
+                faults.push(
+                    ValidationIssue::new(path, format!("Too many: {count}: must have at most {max} items"))
+                        .into_blocking(),
+                );
             }
             if let Some(min) = limits.min_items.filter(|min| count < *min) {
                 faults.push(invalid(format!("should have at least {min} items")));
             }
-            let twice = |(index, item): (usize, &Value)| items.iter().take(index).any(|other| same(other, item));
+            let twice =
+                |(index, item): (usize, &Value)| items.iter().take(index).any(|other| values_equal(other, item));
             if limits.unique_items && items.iter().enumerate().any(twice) {
                 faults.push(invalid("shouldn't contain duplicates".to_owned()));
             }
@@ -140,33 +151,42 @@ fn check_limits(limits: &Limits, value: &Value, path: &mut Vec<Segment>, faults:
         Value::Object(map) => {
             let count = map.len() as u64;
             if let Some(max) = limits.max_properties.filter(|max| count > *max) {
-                faults.push(Fault::plain(path, format!("Too many: {count}: must have at most {max} items")).blocking());
+                faults.push(
+                    ValidationIssue::new(path, format!("Too many: {count}: must have at most {max} items"))
+                        .into_blocking(),
+                );
             }
             if let Some(min) = limits.min_properties.filter(|min| count < *min) {
                 faults.push(invalid(format!("should have at least {min} properties")));
             }
             for name in limits.required.iter().filter(|name| !map.contains_key(*name)) {
                 let judged = FieldPath(path.clone());
-                let mut fault = Fault::plain(&judged.field(name).0, "Required value".to_owned()).blocking();
-                fault.judged = judged;
+                let mut fault =
+                    ValidationIssue::new(&judged.field(name).0, "Required value".to_owned()).into_blocking();
+                fault.checked_path = judged;
                 faults.push(fault);
             }
         }
         Value::Null | Value::Bool(_) => {}
     }
-    if !limits.one_of_values.is_empty() && !limits.one_of_values.iter().any(|allowed| same(allowed, value)) {
+    if !limits.one_of_values.is_empty() && !limits.one_of_values.iter().any(|allowed| values_equal(allowed, value)) {
         let allowed: Vec<String> = limits
             .one_of_values
             .iter()
             .map(|allowed| if allowed.is_string() { allowed.to_string() } else { format!("\"{allowed}\"") })
             .collect();
         let message = format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
-        faults.push(Fault::plain(path, message).blocking());
+        faults.push(ValidationIssue::new(path, message).into_blocking());
     }
     check_combinations(limits, value, path, faults);
 }
 
-fn check_number(limits: &Limits, number: &Number, invalid: &dyn Fn(String) -> Fault, faults: &mut Vec<Fault>) {
+fn check_number(
+    limits: &ValueValidation,
+    number: &Number,
+    invalid: &dyn Fn(String) -> ValidationIssue,
+    faults: &mut Vec<ValidationIssue>,
+) {
     let wide = |max: i64| number.as_i64().is_none_or(|value| value > max || value < -max - 1) && !number.is_f64();
     let format = limits.format.as_deref();
     if (format == Some("int32") && wide(i64::from(i32::MAX))) || (format == Some("int64") && wide(i64::MAX)) {
@@ -203,11 +223,16 @@ fn compare(a: &Number, b: &Number) -> Option<Ordering> {
     }
 }
 
-fn check_combinations(limits: &Limits, value: &Value, path: &mut Vec<Segment>, faults: &mut Vec<Fault>) {
+fn check_combinations(
+    limits: &ValueValidation,
+    value: &Value,
+    path: &mut Vec<PathSegment>,
+    faults: &mut Vec<ValidationIssue>,
+) {
     for part in &limits.all_of {
         check(part, value, path, faults);
     }
-    let mut passes = |node: &Node| {
+    let mut passes = |node: &SchemaNode| {
         let mut found = Vec::new();
         check(node, value, path, &mut found);
         found.is_empty()
@@ -218,15 +243,15 @@ fn check_combinations(limits: &Limits, value: &Value, path: &mut Vec<Segment>, f
     let name = FieldPath(path.clone());
     if !any {
         let reason = format!("\"{name}\" must validate at least one schema (anyOf)");
-        faults.push(Fault::invalid(path, value, &reason));
+        faults.push(ValidationIssue::invalid(path, value, &reason));
     }
     if !one {
         let reason = format!("\"{name}\" must validate one and only one schema (oneOf)");
-        faults.push(Fault::invalid(path, value, &reason));
+        faults.push(ValidationIssue::invalid(path, value, &reason));
     }
     if not {
         let reason = format!("\"{name}\" must not validate the schema (not)");
-        faults.push(Fault::invalid(path, value, &reason));
+        faults.push(ValidationIssue::invalid(path, value, &reason));
     }
 }
 

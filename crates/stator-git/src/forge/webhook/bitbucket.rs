@@ -1,87 +1,95 @@
 //! Payloads of Bitbucket: of the cloud, and of Data Center, which have little in common. One delivery may hold several
 //! changes of refs.
 
-use super::{Hint, Refusal, moved, parse};
+use super::{WebhookError, WebhookHint, parse_body, ref_hint};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-struct CloudPush {
-    push: CloudChanges,
+struct BitbucketCloudPushEvent {
+    push: BitbucketCloudChanges,
 }
 
 #[derive(Deserialize)]
-struct CloudChanges {
+struct BitbucketCloudChanges {
     #[serde(default)]
-    changes: Vec<CloudChange>,
+    changes: Vec<BitbucketCloudChange>,
 }
 
 #[derive(Deserialize)]
-struct CloudChange {
+struct BitbucketCloudChange {
     #[serde(default)]
-    old: Option<CloudRef>,
+    old: Option<BitbucketCloudRef>,
     #[serde(default)]
-    new: Option<CloudRef>,
+    new: Option<BitbucketCloudRef>,
 }
 
 #[derive(Deserialize)]
-struct CloudRef {
+struct BitbucketCloudRef {
     #[serde(rename = "type")]
     kind: String,
     name: String,
 }
 
 #[derive(Deserialize)]
-struct CloudPullRequest {
-    pullrequest: Numbered,
+struct BitbucketCloudPullRequestEvent {
+    pullrequest: PullRequestNumber,
 }
 
 #[derive(Deserialize)]
-struct CenterPush {
+struct DataCenterPushEvent {
     #[serde(default)]
-    changes: Vec<CenterChange>,
+    changes: Vec<DataCenterRefChange>,
 }
 
 #[derive(Deserialize)]
-struct CenterChange {
+struct DataCenterRefChange {
     #[serde(rename = "refId")]
     name: String,
 }
 
 #[derive(Deserialize)]
-struct CenterPullRequest {
+struct DataCenterPullRequestEvent {
     #[serde(rename = "pullRequest")]
-    pull_request: Numbered,
+    pull_request: PullRequestNumber,
 }
 
 #[derive(Deserialize)]
-struct Numbered {
+struct PullRequestNumber {
     id: u64,
 }
 
-pub(super) fn hints(event: Option<&str>, body: &[u8]) -> Result<Vec<Hint>, Refusal> {
+pub(super) fn parse_hints(event: Option<&str>, body: &[u8]) -> Result<Vec<WebhookHint>, WebhookError> {
     Ok(match event {
         Some("repo:push") => {
-            let changes = parse::<CloudPush>(body)?.push.changes;
+            let changes = parse_body::<BitbucketCloudPushEvent>(body)?.push.changes;
             // A deleted ref has no `new`, a created one no `old`.
-            changes.iter().filter_map(|change| change.new.as_ref().or(change.old.as_ref())).filter_map(cloud).collect()
+            changes
+                .iter()
+                .filter_map(|change| change.new.as_ref().or(change.old.as_ref()))
+                .filter_map(cloud_ref_hint)
+                .collect()
         }
-        Some("repo:refs_changed") => {
-            parse::<CenterPush>(body)?.changes.iter().filter_map(|change| moved(&change.name)).collect()
-        }
+        Some("repo:refs_changed") => parse_body::<DataCenterPushEvent>(body)?
+            .changes
+            .iter()
+            .filter_map(|change| ref_hint(&change.name))
+            .collect(),
         Some(event) if event.starts_with("pullrequest:") => {
-            vec![Hint::PullRequest { number: parse::<CloudPullRequest>(body)?.pullrequest.id }]
+            vec![WebhookHint::PullRequest {
+                number: parse_body::<BitbucketCloudPullRequestEvent>(body)?.pullrequest.id,
+            }]
         }
         Some(event) if event.starts_with("pr:") => {
-            vec![Hint::PullRequest { number: parse::<CenterPullRequest>(body)?.pull_request.id }]
+            vec![WebhookHint::PullRequest { number: parse_body::<DataCenterPullRequestEvent>(body)?.pull_request.id }]
         }
         Some(_) | None => Vec::new(),
     })
 }
 
-fn cloud(changed: &CloudRef) -> Option<Hint> {
+fn cloud_ref_hint(changed: &BitbucketCloudRef) -> Option<WebhookHint> {
     match changed.kind.as_str() {
-        "branch" | "named_branch" => moved(&format!("refs/heads/{}", changed.name)),
-        "tag" | "annotated_tag" => moved(&format!("refs/tags/{}", changed.name)),
+        "branch" | "named_branch" => ref_hint(&format!("refs/heads/{}", changed.name)),
+        "tag" | "annotated_tag" => ref_hint(&format!("refs/tags/{}", changed.name)),
         _ => None,
     }
 }

@@ -17,20 +17,20 @@ use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 
 /// The most bytes of a body that are read. GitHub sends up to 25 MB.
-pub const BODY_LIMIT: usize = 25 << 20;
+pub const MAX_BODY_BYTES: usize = 25 << 20;
 
 /// What a genuine delivery says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct WebhookDelivery {
     /// The host's own name for it, the same when it is sent again; `None` where the host gives none.
     pub id: Option<String>,
     /// What to look at. Empty for a ping and for events that stator does nothing about.
-    pub hints: Vec<Hint>,
+    pub hints: Vec<WebhookHint>,
 }
 
 /// Something worth a look.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hint {
+pub enum WebhookHint {
     /// A branch or tag moved, appeared or went.
     Ref {
         /// Its whole name: `refs/heads/main`.
@@ -45,7 +45,7 @@ pub enum Hint {
 
 /// Why a delivery is turned away. Nothing here goes into the answer: it would help whoever guesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum WebhookError {
     /// There is no secret to check it with, or only empty ones.
     #[error("the webhook's secret is missing or empty; put a `token` into the secret that `spec.webhook` names")]
     NoSecret,
@@ -58,7 +58,7 @@ pub enum Refusal {
     /// It was signed too long ago, or in the future.
     #[error("the delivery was signed at another time than now; compare this machine's clock with the git host's")]
     Stale,
-    /// Its body is larger than [`BODY_LIMIT`].
+    /// Its body is larger than [`MAX_BODY_BYTES`].
     #[error("the delivery's body is larger than 25 MiB; the next poll sees what it was about")]
     TooLarge,
     /// It is genuine, but no JSON of the shape that the host documents.
@@ -72,53 +72,58 @@ pub enum Refusal {
 /// the check would choose the weakest. Several secrets are for changing one without missing a delivery.
 ///
 /// # Errors
-/// See [`Refusal`]. All but [`Refusal::Unreadable`] say that the sender is not known to be the host.
+/// See [`WebhookError`]. All but [`WebhookError::Unreadable`] say that the sender is not known to be the host.
 pub fn receive(
     host: ForgeKind,
     secrets: &[SecretString],
     headers: &HeaderMap,
     body: &[u8],
     now: jiff::Timestamp,
-) -> Result<Delivery, Refusal> {
-    if body.len() > BODY_LIMIT {
-        return Err(Refusal::TooLarge);
+) -> Result<WebhookDelivery, WebhookError> {
+    if body.len() > MAX_BODY_BYTES {
+        return Err(WebhookError::TooLarge);
     }
-    signature::check(host, secrets, headers, body, now)?;
+    signature::verify_delivery(host, secrets, headers, body, now)?;
     let (id, mut hints) = match host {
-        ForgeKind::Github => {
-            (named(headers, "x-github-delivery"), github::hints(text(headers, "x-github-event"), body)?)
-        }
+        ForgeKind::Github => (
+            header_text_owned(headers, "x-github-delivery"),
+            github::parse_hints(header_text(headers, "x-github-event"), body)?,
+        ),
         // Gitea's payloads have GitHub's shape.
-        ForgeKind::Gitea => (named(headers, "x-gitea-delivery"), github::hints(text(headers, "x-gitea-event"), body)?),
+        ForgeKind::Gitea => (
+            header_text_owned(headers, "x-gitea-delivery"),
+            github::parse_hints(header_text(headers, "x-gitea-event"), body)?,
+        ),
         ForgeKind::Gitlab => {
             let ids = ["idempotency-key", "webhook-id", "x-gitlab-event-uuid"];
-            (ids.iter().find_map(|name| named(headers, name)), gitlab::hints(body)?)
+            (ids.iter().find_map(|name| header_text_owned(headers, name)), gitlab::parse_hints(body)?)
         }
         ForgeKind::Bitbucket => {
-            let id = named(headers, "x-request-uuid").or_else(|| named(headers, "x-request-id"));
-            (id, bitbucket::hints(text(headers, "x-event-key"), body)?)
+            let id =
+                header_text_owned(headers, "x-request-uuid").or_else(|| header_text_owned(headers, "x-request-id"));
+            (id, bitbucket::parse_hints(header_text(headers, "x-event-key"), body)?)
         }
-        ForgeKind::Azure => azure::delivery(body)?,
+        ForgeKind::Azure => azure::parse_delivery(body)?,
     };
     hints.sort();
     hints.dedup();
-    Ok(Delivery { id, hints })
+    Ok(WebhookDelivery { id, hints })
 }
 
-fn named(headers: &HeaderMap, name: &str) -> Option<String> {
-    text(headers, name).map(str::to_owned)
+fn header_text_owned(headers: &HeaderMap, name: &str) -> Option<String> {
+    header_text(headers, name).map(str::to_owned)
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body).map_err(|_| Refusal::Unreadable)
+fn parse_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, WebhookError> {
+    serde_json::from_slice(body).map_err(|_| WebhookError::Unreadable)
 }
 
 /// A ref's hint; nothing for a name that git would not take for a branch or tag.
-fn moved(name: &str) -> Option<Hint> {
+fn ref_hint(name: &str) -> Option<WebhookHint> {
     let is_ref = name.starts_with("refs/heads/") || name.starts_with("refs/tags/");
-    is_ref.then(|| Hint::Ref { name: name.to_owned() })
+    is_ref.then(|| WebhookHint::Ref { name: name.to_owned() })
 }

@@ -18,7 +18,7 @@ fn noon() -> jiff::Timestamp {
 }
 
 /// A body as the host signs and sends it.
-fn sent(host: ForgeKind, event: &str, body: &serde_json::Value) -> Result<Delivery, Refusal> {
+fn sent(host: ForgeKind, event: &str, body: &serde_json::Value) -> Result<WebhookDelivery, WebhookError> {
     let body = serde_json::to_vec(body).unwrap();
     let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, SECRET.as_bytes());
     let hex = hex::encode(aws_lc_rs::hmac::sign(&key, &body));
@@ -48,8 +48,8 @@ fn told(host: ForgeKind, event: &str, body: &serde_json::Value) -> String {
     let delivery = sent(host, event, body).unwrap();
     assert_eq!(delivery.id.as_deref(), Some("one"));
     let hints = delivery.hints.iter().map(|hint| match hint {
-        Hint::Ref { name } => name.clone(),
-        Hint::PullRequest { number } => format!("#{number}"),
+        WebhookHint::Ref { name } => name.clone(),
+        WebhookHint::PullRequest { number } => format!("#{number}"),
     });
     hints.collect::<Vec<_>>().join(" ")
 }
@@ -107,7 +107,7 @@ fn the_signature_is_what_github_documents() {
     let given = headers(&[("x-github-event", "ping"), ("x-hub-signature-256", signature)]);
     let verdict = |body: &[u8]| receive(ForgeKind::Github, &secrets(&[SECRET]), &given, body, noon());
     assert_eq!(verdict(b"Hello, World!").unwrap().hints, []);
-    assert_eq!(verdict(b"Hello, World?"), Err(Refusal::Forged));
+    assert_eq!(verdict(b"Hello, World?"), Err(WebhookError::Forged));
 }
 
 /// The example of the Standard Webhooks specification, which GitLab's signing tokens follow.
@@ -130,9 +130,9 @@ fn the_signed_time_counts_where_there_is_one() {
         receive(ForgeKind::Gitlab, &secrets(&["other", key]), &good, body, now).map(|delivery| delivery.id)
     };
     assert_eq!(at(0), Ok(Some("msg_p5jXN8AQM9LWM0D4loKWxJek".into())));
-    assert_eq!((at(299).is_ok(), at(301), at(-301)), (true, Err(Refusal::Stale), Err(Refusal::Stale)));
+    assert_eq!((at(299).is_ok(), at(301), at(-301)), (true, Err(WebhookError::Stale), Err(WebhookError::Stale)));
     let forged = given("v1,h0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
-    assert_eq!(receive(ForgeKind::Gitlab, &secrets(&[key]), &forged, body, noon()), Err(Refusal::Forged));
+    assert_eq!(receive(ForgeKind::Gitlab, &secrets(&[key]), &forged, body, noon()), Err(WebhookError::Forged));
 }
 
 #[test]
@@ -140,9 +140,9 @@ fn without_a_secret_nothing_is_believed() {
     let signed = headers(&[("x-gitea-event", "push"), ("x-gitea-signature", ""), ("x-gitlab-token", "")]);
     for host in [ForgeKind::Github, ForgeKind::Gitlab, ForgeKind::Gitea, ForgeKind::Bitbucket, ForgeKind::Azure] {
         for none in [secrets(&[]), secrets(&["", ""])] {
-            assert_eq!(receive(host, &none, &signed, b"{}", noon()), Err(Refusal::NoSecret), "{host:?}");
+            assert_eq!(receive(host, &none, &signed, b"{}", noon()), Err(WebhookError::NoSecret), "{host:?}");
         }
-        assert_eq!(receive(host, &secrets(&["s"]), &signed, b"{}", noon()), Err(Refusal::Unsigned), "{host:?}");
+        assert_eq!(receive(host, &secrets(&["s"]), &signed, b"{}", noon()), Err(WebhookError::Unsigned), "{host:?}");
     }
 }
 
@@ -153,8 +153,8 @@ fn another_hosts_signature_is_none() {
     let hex = hex::encode(aws_lc_rs::hmac::sign(&key, body));
     // Whoever knows that a plain token would be compared for GitLab gains nothing from sending one to GitHub.
     let given = headers(&[("x-gitlab-token", SECRET), ("x-gitea-signature", &hex), ("x-hub-signature", &hex)]);
-    assert_eq!(receive(ForgeKind::Github, &secrets(&[SECRET]), &given, body, noon()), Err(Refusal::Unsigned));
-    assert_eq!(receive(ForgeKind::Bitbucket, &secrets(&[SECRET]), &given, body, noon()), Err(Refusal::Unsigned));
+    assert_eq!(receive(ForgeKind::Github, &secrets(&[SECRET]), &given, body, noon()), Err(WebhookError::Unsigned));
+    assert_eq!(receive(ForgeKind::Bitbucket, &secrets(&[SECRET]), &given, body, noon()), Err(WebhookError::Unsigned));
 }
 
 #[test]
@@ -169,11 +169,11 @@ fn what_is_genuine_and_broken_is_told_apart_from_what_is_forged() {
         (ForgeKind::Azure, "", json!({"eventType": "git.push", "resource": {"refUpdates": [null]}})),
     ];
     for (host, event, body) in faulty {
-        assert_eq!(sent(host, event, &body), Err(Refusal::Unreadable), "{host:?} {body}");
+        assert_eq!(sent(host, event, &body), Err(WebhookError::Unreadable), "{host:?} {body}");
     }
-    let large = vec![b' '; BODY_LIMIT + 1];
+    let large = vec![b' '; MAX_BODY_BYTES + 1];
     let verdict = receive(ForgeKind::Github, &secrets(&[SECRET]), &HeaderMap::new(), &large, noon());
-    assert_eq!(verdict, Err(Refusal::TooLarge));
+    assert_eq!(verdict, Err(WebhookError::TooLarge));
 }
 
 fn any_host() -> impl Strategy<Value = ForgeKind> {
@@ -235,7 +235,7 @@ proptest! {
     fn no_body_is_too_strange(host in any_host(), event in "[a-z:_]{0,12}|push|pull_request|repo:push|pr:x", body in any_json()) {
         match sent(host, &event, &body) {
             Ok(delivery) => prop_assert!(delivery.hints.is_sorted()),
-            Err(refusal) => prop_assert_eq!(refusal, Refusal::Unreadable),
+            Err(refusal) => prop_assert_eq!(refusal, WebhookError::Unreadable),
         }
     }
 
@@ -248,6 +248,6 @@ proptest! {
             given.insert(name.unwrap(), value.unwrap());
         }
         let verdict = receive(host, &secrets(&[SECRET]), &given, &body, noon());
-        prop_assert!(matches!(verdict, Err(Refusal::Unsigned | Refusal::Forged)), "{:?}", verdict);
+        prop_assert!(matches!(verdict, Err(WebhookError::Unsigned | WebhookError::Forged)), "{:?}", verdict);
     }
 }

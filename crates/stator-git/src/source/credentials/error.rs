@@ -1,6 +1,6 @@
 //! What can be wrong with a secret for git. Nothing here ever holds a value.
 
-use super::super::url::{RepositoryUrl, Scheme};
+use super::super::url::{RepositoryUrl, UrlScheme};
 use std::fmt;
 
 /// Why a secret cannot be used for a repository: all of its faults, sorted by key.
@@ -25,7 +25,7 @@ pub enum CredentialFault {
     #[error("has none of the keys for {way}; add {add}")]
     Nothing {
         /// What the address is.
-        way: Way,
+        way: GitTransport,
         /// Which keys to add.
         add: &'static str,
     },
@@ -55,7 +55,7 @@ pub enum CredentialFault {
         /// The key.
         key: &'static str,
         /// What the address is.
-        way: Way,
+        way: GitTransport,
         /// What to do.
         fix: &'static str,
     },
@@ -122,7 +122,7 @@ pub enum CredentialFault {
 
 /// How the address reaches a repository, as faults say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum GitTransport {
     /// `https://` or `http://`.
     Http,
     /// SSH.
@@ -151,17 +151,17 @@ impl CredentialFault {
     }
 }
 
-impl Way {
-    pub(super) fn of(url: &RepositoryUrl) -> Self {
+impl GitTransport {
+    pub(super) fn for_url(url: &RepositoryUrl) -> Self {
         match url.scheme() {
-            Scheme::Https | Scheme::Http => Self::Http,
-            Scheme::Ssh => Self::Ssh,
-            Scheme::Local => Self::Local,
+            UrlScheme::Https | UrlScheme::Http => Self::Http,
+            UrlScheme::Ssh => Self::Ssh,
+            UrlScheme::Local => Self::Local,
         }
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for GitTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Http => "an `https://` address",

@@ -12,27 +12,27 @@ mod tests;
 pub use error::{CredentialError, CredentialFault};
 
 use super::secret::SecretValues;
-use super::transport::ssh::identity::Identity;
+use super::transport::ssh::identity::SshPrivateKey;
 use super::transport::ssh::known_hosts::KnownHosts;
 use super::url::RepositoryUrl;
 use secrecy::{SecretSlice, SecretString};
 
 /// All that a secret says about how a repository is reached.
 #[derive(Clone, Debug)]
-pub struct Credentials {
+pub struct GitCredentials {
     /// Who to log in as.
-    pub login: Login,
+    pub login: GitLogin,
     /// Certificates to trust in place of the public ones, as PEM; empty for the public ones.
     pub roots: Vec<u8>,
     /// What to show a server that asks for a certificate.
     pub client: Option<ClientCertificate>,
     /// What to go through.
-    pub proxy: Option<Proxy>,
+    pub proxy: Option<ProxySettings>,
 }
 
 /// Who to log in as.
 #[derive(Clone, Debug)]
-pub enum Login {
+pub enum GitLogin {
     /// Nobody.
     Anonymous,
     /// A user and a password or token, by HTTP's basic scheme.
@@ -61,7 +61,7 @@ pub struct ClientCertificate {
 
 /// A proxy for HTTPS.
 #[derive(Clone, Debug)]
-pub struct Proxy {
+pub struct ProxySettings {
     /// Its address without a login: `http`, `https`, `socks5` or `socks5h`.
     pub url: String,
     /// The user and the password that it asks for.
@@ -76,7 +76,7 @@ pub struct GithubApp {
     /// Its id or client id: who its claims are from.
     pub id: String,
     /// Which installation to act for.
-    pub installation: Installation,
+    pub installation: AppInstallation,
     /// Its private key, as PEM.
     pub key: SecretString,
     /// The API of an enterprise server: `https://HOST/api/v3`. `None` for the one that goes with the repository's host.
@@ -85,7 +85,7 @@ pub struct GithubApp {
 
 /// Which installation of a GitHub App to act for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Installation {
+pub enum AppInstallation {
     /// By its number.
     Id(u64),
     /// By the organisation or user that installed it.
@@ -95,12 +95,12 @@ pub enum Installation {
 /// A key for SSH and the hosts that it may be shown to.
 #[derive(Clone, Debug)]
 pub struct SshIdentity {
-    pub(in crate::source) key: Identity,
+    pub(in crate::source) key: SshPrivateKey,
     pub(in crate::source) known_hosts: KnownHosts,
 }
 
 /// Where the token of a [`GithubApp`] comes from: kept until shortly before it ends, then asked for anew.
-pub trait Tokens: Send + Sync {
+pub trait TokenProvider: Send + Sync {
     /// A token that holds for some minutes yet. Blocks for a request when there is none; call it on a thread that may
     /// wait.
     ///
@@ -109,7 +109,7 @@ pub trait Tokens: Send + Sync {
     fn token(&self) -> Result<SecretString, String>;
 }
 
-impl Credentials {
+impl GitCredentials {
     /// What the secret gives for that address; without a secret, nobody's login.
     ///
     /// | Keys | Give |

@@ -1,21 +1,21 @@
 //! From keys and values to credentials, or to every reason why not.
 
 use super::super::secret::SecretValues;
-use super::super::transport::ssh::identity::{Identity, IdentityFault};
+use super::super::transport::ssh::identity::{SshKeyError, SshPrivateKey};
 use super::super::transport::ssh::known_hosts::KnownHosts;
 use super::super::url::RepositoryUrl;
-use super::error::Way;
+use super::error::GitTransport;
 use super::{
-    ClientCertificate, CredentialError, CredentialFault as Fault, Credentials, GithubApp, Installation, Login, Proxy,
-    SshIdentity,
+    AppInstallation, ClientCertificate, CredentialError, CredentialFault as Fault, GitCredentials, GitLogin, GithubApp,
+    ProxySettings, SshIdentity,
 };
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
-use stator_core::finding::nearest;
+use stator_core::finding::closest_match;
 
 /// Every key that means something here.
-const KEYS: [&str; 23] = [
+const KNOWN_KEYS: [&str; 23] = [
     "bearerToken",
     "ca.crt",
     "caFile",
@@ -42,7 +42,7 @@ const KEYS: [&str; 23] = [
 ];
 
 /// Keys that both tools' secrets carry for other readers, so that no misspelling is seen in them.
-const OTHERS: [&str; 12] = [
+const IGNORED_KEYS: [&str; 12] = [
     "address",
     "enableLfs",
     "forceHttpBasicAuth",
@@ -58,18 +58,18 @@ const OTHERS: [&str; 12] = [
 ];
 
 /// Keys of Argo CD for what stator does not do.
-const UNSUPPORTED: [(&str, &str); 7] = [
-    ("azureActiveDirectoryEndpoint", AZURE),
-    ("azureServicePrincipalClientID", AZURE),
-    ("azureServicePrincipalClientId", AZURE),
-    ("azureServicePrincipalClientSecret", AZURE),
-    ("azureServicePrincipalTenantId", AZURE),
+const UNSUPPORTED_KEYS: [(&str, &str); 7] = [
+    ("azureActiveDirectoryEndpoint", AZURE_TOKEN_HINT),
+    ("azureServicePrincipalClientID", AZURE_TOKEN_HINT),
+    ("azureServicePrincipalClientId", AZURE_TOKEN_HINT),
+    ("azureServicePrincipalClientSecret", AZURE_TOKEN_HINT),
+    ("azureServicePrincipalTenantId", AZURE_TOKEN_HINT),
     ("gcpServiceAccountKey", "write `username` and `password` with a token of the repository"),
-    ("useAzureWorkloadIdentity", AZURE),
+    ("useAzureWorkloadIdentity", AZURE_TOKEN_HINT),
 ];
-const AZURE: &str = "write a personal access token as `password`, with any `username`";
+const AZURE_TOKEN_HINT: &str = "write a personal access token as `password`, with any `username`";
 
-const LOGIN: &str = "how to log in";
+const LOGIN_QUESTION: &str = "how to log in";
 const HTTP_KEYS: [&str; 13] = [
     "bearerToken",
     "ca.crt",
@@ -88,50 +88,53 @@ const HTTP_KEYS: [&str; 13] = [
 const PROXY_KEYS: [&str; 2] = ["noProxy", "proxy"];
 const SSH_KEYS: [&str; 4] = ["identity", "known_hosts", "sshPrivateKey", "ssh_known_hosts"];
 
-pub(super) fn credentials(secret: Option<&SecretValues>, url: &RepositoryUrl) -> Result<Credentials, CredentialError> {
-    let way = Way::of(url);
+pub(super) fn credentials(
+    secret: Option<&SecretValues>,
+    url: &RepositoryUrl,
+) -> Result<GitCredentials, CredentialError> {
+    let way = GitTransport::for_url(url);
     let Some(secret) = secret else {
         return match way {
-            Way::Http | Way::Local => Ok(anonymous()),
-            Way::Ssh => Err(CredentialError { secret: None, faults: vec![Fault::NoSecret] }),
+            GitTransport::Http | GitTransport::Local => Ok(anonymous()),
+            GitTransport::Ssh => Err(CredentialError { secret: None, faults: vec![Fault::NoSecret] }),
         };
     };
-    let mut reader = Reader { secret, faults: Vec::new() };
-    reader.names();
-    reader.host(url);
+    let mut reader = CredentialReader { secret, faults: Vec::new() };
+    reader.check_key_names();
+    reader.check_repository_host(url);
     let read = match way {
-        Way::Http => reader.http(),
-        Way::Ssh => reader.ssh(url),
-        Way::Local => {
+        GitTransport::Http => reader.read_http(),
+        GitTransport::Ssh => reader.read_ssh(url),
+        GitTransport::Local => {
             let fix = "it is read as this process' user may read it: take `secretRef` out of the source";
-            reader.unfit(&KEYS, way, fix);
+            reader.reject_unfit_keys(&KNOWN_KEYS, way, fix);
             Some(anonymous())
         }
     };
-    reader.end(read)
+    reader.finish(read)
 }
 
 pub(super) fn app(secret: &SecretValues) -> Result<Option<GithubApp>, CredentialError> {
-    let mut reader = Reader { secret, faults: Vec::new() };
+    let mut reader = CredentialReader { secret, faults: Vec::new() };
     if !HTTP_KEYS.iter().any(|key| key.starts_with("githubApp") && reader.has(key)) {
         return Ok(None);
     }
-    reader.names();
-    let read = reader.app();
-    reader.end(read).map(Some)
+    reader.check_key_names();
+    let read = reader.read_app_keys();
+    reader.finish(read).map(Some)
 }
 
-fn anonymous() -> Credentials {
-    Credentials { login: Login::Anonymous, roots: Vec::new(), client: None, proxy: None }
+fn anonymous() -> GitCredentials {
+    GitCredentials { login: GitLogin::Anonymous, roots: Vec::new(), client: None, proxy: None }
 }
 
-struct Reader<'a> {
+struct CredentialReader<'a> {
     secret: &'a SecretValues,
     faults: Vec<Fault>,
 }
 
-impl Reader<'_> {
-    fn end<T>(mut self, read: Option<T>) -> Result<T, CredentialError> {
+impl CredentialReader<'_> {
+    fn finish<T>(mut self, read: Option<T>) -> Result<T, CredentialError> {
         self.faults.sort_by(|a, b| (a.key(), a).cmp(&(b.key(), b)));
         self.faults.dedup();
         match read {
@@ -145,7 +148,7 @@ impl Reader<'_> {
     }
 
     /// The first of the keys that is there. Both with different values is a question only a person can answer.
-    fn either(&mut self, one: &'static str, other: &'static str, question: &'static str) -> Option<&'static str> {
+    fn one_of_keys(&mut self, one: &'static str, other: &'static str, question: &'static str) -> Option<&'static str> {
         match (self.secret.get(one), self.secret.get(other)) {
             (Some(a), Some(b)) if a != b => {
                 self.faults.push(Fault::Ambiguous { one, other, question });
@@ -158,12 +161,12 @@ impl Reader<'_> {
     }
 
     /// Keys that nobody reads because of how they are spelt, and keys for what is not done.
-    fn names(&mut self) {
+    fn check_key_names(&mut self) {
         for found in self.secret.keys() {
-            if KEYS.contains(&found) || OTHERS.contains(&found) {
+            if KNOWN_KEYS.contains(&found) || IGNORED_KEYS.contains(&found) {
                 continue;
             }
-            if let Some((key, fix)) = UNSUPPORTED.iter().find(|(key, _)| *key == found) {
+            if let Some((key, fix)) = UNSUPPORTED_KEYS.iter().find(|(key, _)| *key == found) {
                 self.faults.push(Fault::Unsupported { key, fix });
                 continue;
             }
@@ -171,7 +174,7 @@ impl Reader<'_> {
             let same = |key: &&&str| {
                 key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().eq_ignore_ascii_case(&plain)
             };
-            let meant = KEYS.iter().find(same).copied().or_else(|| nearest(found, KEYS));
+            let meant = KNOWN_KEYS.iter().find(same).copied().or_else(|| closest_match(found, KNOWN_KEYS));
             if let Some(meant) = meant.filter(|meant| !self.has(meant)) {
                 self.faults.push(Fault::Misspelled { key: found.to_owned(), meant });
             }
@@ -186,7 +189,7 @@ impl Reader<'_> {
     }
 
     /// Argo CD's secrets say which repositories they are for.
-    fn host(&mut self, url: &RepositoryUrl) {
+    fn check_repository_host(&mut self, url: &RepositoryUrl) {
         let Some(text) = self.secret.get("url").and_then(|bytes| std::str::from_utf8(bytes).ok()) else { return };
         let text = text.trim();
         let host = match ::url::Url::parse(text) {
@@ -203,7 +206,7 @@ impl Reader<'_> {
         }
     }
 
-    fn unfit(&mut self, keys: &[&'static str], way: Way, fix: &'static str) {
+    fn reject_unfit_keys(&mut self, keys: &[&'static str], way: GitTransport, fix: &'static str) {
         for key in keys.iter().copied().filter(|key| *key != "url" && *key != "identity.pub") {
             if self.has(key) {
                 self.faults.push(Fault::Unfit { key, way, fix });
@@ -211,10 +214,10 @@ impl Reader<'_> {
         }
     }
 
-    fn http(&mut self) -> Option<Credentials> {
-        self.unfit(
+    fn read_http(&mut self) -> Option<GitCredentials> {
+        self.reject_unfit_keys(
             &SSH_KEYS,
-            Way::Http,
+            GitTransport::Http,
             "write the `ssh://` address in the source, or `username` and `password` in the secret",
         );
         let basic = ["username", "password"].into_iter().find(|key| self.has(key));
@@ -223,29 +226,29 @@ impl Reader<'_> {
         let ways: Vec<&'static str> = [basic, bearer, app].into_iter().flatten().collect();
         for pair in ways.windows(2) {
             if let [one, other] = pair {
-                self.faults.push(Fault::Ambiguous { one, other, question: LOGIN });
+                self.faults.push(Fault::Ambiguous { one, other, question: LOGIN_QUESTION });
             }
         }
-        let basic = basic.and_then(|_| self.basic());
-        let bearer = bearer.and_then(|key| self.line(key)).map(Login::Bearer);
-        let app = app.and_then(|_| self.app()).map(Login::App);
+        let basic = basic.and_then(|_| self.read_basic_login());
+        let bearer = bearer.and_then(|key| self.read_line(key)).map(GitLogin::Bearer);
+        let app = app.and_then(|_| self.read_app_keys()).map(GitLogin::App);
         let login = basic.or(bearer).or(app);
-        let roots = self.roots();
-        let client = self.client();
-        let proxy = self.proxy();
+        let roots = self.read_root_certificates();
+        let client = self.read_client_certificate();
+        let proxy = self.read_proxy();
         if ways.is_empty() && roots.is_none() && client.is_none() && proxy.is_none() && self.faults.is_empty() {
             let add = match self.has("token") {
                 true => "`username` and `password` (`token` is read for the forge's API, not for git)",
                 false => "`username` and `password`, `bearerToken`, the keys of a GitHub App, or `caFile`",
             };
-            self.faults.push(Fault::Nothing { way: Way::Http, add });
+            self.faults.push(Fault::Nothing { way: GitTransport::Http, add });
         }
-        let login = login.or_else(|| ways.is_empty().then_some(Login::Anonymous))?;
-        Some(Credentials { login, roots: roots.unwrap_or_default(), client, proxy })
+        let login = login.or_else(|| ways.is_empty().then_some(GitLogin::Anonymous))?;
+        Some(GitCredentials { login, roots: roots.unwrap_or_default(), client, proxy })
     }
 
-    fn basic(&mut self) -> Option<Login> {
-        let (username, password) = (self.line("username"), self.line("password"));
+    fn read_basic_login(&mut self) -> Option<GitLogin> {
+        let (username, password) = (self.read_line("username"), self.read_line("password"));
         if !self.has("username") {
             let fix = "most hosts take any name with a token: `git`; Bitbucket wants `x-token-auth`, GitLab's deploy \
                        tokens their own name";
@@ -255,10 +258,10 @@ impl Reader<'_> {
             let fix = "put the password or token there";
             self.faults.push(Fault::Missing { have: "username", want: "`password`", fix });
         }
-        Some(Login::Basic { username: username?, password: password? })
+        Some(GitLogin::Basic { username: username?, password: password? })
     }
 
-    fn app(&mut self) -> Option<GithubApp> {
+    fn read_app_keys(&mut self) -> Option<GithubApp> {
         let parts = [
             ("githubAppID", "`githubAppID`", "it is the number on the App's page"),
             ("githubAppPrivateKey", "`githubAppPrivateKey`", "put the `.pem` file there that the App's page makes"),
@@ -274,7 +277,7 @@ impl Reader<'_> {
             let fix = "the number stands at the end of the installation's address, the owner is who installed it";
             self.faults.push(Fault::Missing { have, want, fix });
         }
-        let id = self.checked("githubAppID", "the id of a GitHub App", "copy it from the App's page", |text| {
+        let id = self.read_checked("githubAppID", "the id of a GitHub App", "copy it from the App's page", |text| {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
             (text.len() <= 64 && text.chars().all(plain)).then(|| text.to_owned())
         });
@@ -283,56 +286,62 @@ impl Reader<'_> {
             self.faults.push(Fault::Ambiguous { one: number, other: owner, question: "which installation" });
             None
         } else if self.has(number) {
-            self.checked(number, "a number", "it stands at the end of the installation's address", |text| {
-                text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit())).map(Installation::Id)
+            self.read_checked(number, "a number", "it stands at the end of the installation's address", |text| {
+                text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit())).map(AppInstallation::Id)
             })
         } else {
-            self.checked(owner, "the name of an organisation or a user", "copy it from its address", |text| {
+            self.read_checked(owner, "the name of an organisation or a user", "copy it from its address", |text| {
                 let plain =
                     text.len() <= 100 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-                plain.then(|| Installation::Owner(text.to_owned()))
+                plain.then(|| AppInstallation::Owner(text.to_owned()))
             })
         };
-        let key = self.pem_key("githubAppPrivateKey");
+        let key = self.read_pem_key("githubAppPrivateKey");
         let key = key.and_then(|_| self.secret.text("githubAppPrivateKey"));
-        let api = self.either("githubAppBaseURL", "githubAppEnterpriseBaseUrl", "where GitHub's API is");
+        let api = self.one_of_keys("githubAppBaseURL", "githubAppEnterpriseBaseUrl", "where GitHub's API is");
         let api = match api {
             None => None,
-            Some(key) => Some(self.checked(key, "an `https://` address", "write `https://HOST/api/v3`", |text| {
-                let url = ::url::Url::parse(text).ok()?;
-                let sound = matches!(url.scheme(), "https" | "http") && url.host_str().is_some();
-                let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none();
-                (sound && plain).then(|| text.trim_end_matches('/').to_owned())
-            })?),
+            Some(key) => {
+                Some(self.read_checked(key, "an `https://` address", "write `https://HOST/api/v3`", |text| {
+                    let url = ::url::Url::parse(text).ok()?;
+                    let sound = matches!(url.scheme(), "https" | "http") && url.host_str().is_some();
+                    let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none();
+                    (sound && plain).then(|| text.trim_end_matches('/').to_owned())
+                })?)
+            }
         };
         Some(GithubApp { id: id?, installation: installation?, key: key?, api })
     }
 
-    fn ssh(&mut self, url: &RepositoryUrl) -> Option<Credentials> {
-        self.unfit(&HTTP_KEYS, Way::Ssh, "write the `https://` address in the source, or take the key out");
-        self.unfit(
+    fn read_ssh(&mut self, url: &RepositoryUrl) -> Option<GitCredentials> {
+        self.reject_unfit_keys(
+            &HTTP_KEYS,
+            GitTransport::Ssh,
+            "write the `https://` address in the source, or take the key out",
+        );
+        self.reject_unfit_keys(
             &PROXY_KEYS,
-            Way::Ssh,
+            GitTransport::Ssh,
             "SSH goes to the host directly: write the `https://` address, or take it out",
         );
-        self.unfit(
+        self.reject_unfit_keys(
             &["username"],
-            Way::Ssh,
+            GitTransport::Ssh,
             "the user stands in the address: `ssh://USER@HOST/PATH`; for a token write the `https://` address",
         );
-        let key = self.either("identity", "sshPrivateKey", "which key to show");
-        let hosts = self.either("known_hosts", "ssh_known_hosts", "which keys the host may have");
+        let key = self.one_of_keys("identity", "sshPrivateKey", "which key to show");
+        let hosts = self.one_of_keys("known_hosts", "ssh_known_hosts", "which keys the host may have");
         if !self.has("identity") && !self.has("sshPrivateKey") {
             let fix = "put the private key there, as `ssh-keygen` writes it";
             self.faults.push(match hosts {
                 Some(have) => Fault::Missing { have, want: "`identity`", fix },
-                None => Fault::Nothing { way: Way::Ssh, add: "`identity`, a private key, and `known_hosts`" },
+                None => Fault::Nothing { way: GitTransport::Ssh, add: "`identity`, a private key, and `known_hosts`" },
             });
         }
         let known_hosts = match hosts {
-            Some(key) => self.known_hosts(key),
+            Some(key) => self.read_known_hosts(key),
             None => {
-                let published = KnownHosts::published(url.host(), url.port());
+                let published = KnownHosts::published_for(url.host(), url.port());
                 if let (None, Some(have)) = (&published, key) {
                     let fix = "put the lines there that `ssh-keyscan HOST` prints, after comparing their fingerprints \
                                with those that the host's owner publishes";
@@ -341,13 +350,13 @@ impl Reader<'_> {
                 published
             }
         };
-        let passphrase = if self.has("password") { self.line("password") } else { None };
+        let passphrase = if self.has("password") { self.read_line("password") } else { None };
         let key = key.and_then(|key| {
-            let text = self.whole(key)?;
-            match Identity::read(&text, passphrase.as_ref()) {
+            let text = self.read_text(key)?;
+            match SshPrivateKey::read(&text, passphrase.as_ref()) {
                 Ok(identity) => Some(identity),
                 // Told as a fault of the passphrase already.
-                Err(IdentityFault::Encrypted) if self.has("password") => None,
+                Err(SshKeyError::Encrypted) if self.has("password") => None,
                 Err(fault) => {
                     self.faults.push(Fault::Malformed { key, what: fault.to_string(), fix: fault.fix() });
                     None
@@ -355,11 +364,11 @@ impl Reader<'_> {
             }
         });
         let identity = SshIdentity { key: key?, known_hosts: known_hosts? };
-        Some(Credentials { login: Login::Ssh(identity), ..anonymous() })
+        Some(GitCredentials { login: GitLogin::Ssh(identity), ..anonymous() })
     }
 
-    fn known_hosts(&mut self, key: &'static str) -> Option<KnownHosts> {
-        let text = self.whole(key)?;
+    fn read_known_hosts(&mut self, key: &'static str) -> Option<KnownHosts> {
+        let text = self.read_text(key)?;
         match KnownHosts::read(text.expose_secret()) {
             Ok(known) => return Some(known),
             Err(faults) => self.faults.extend(faults.into_iter().map(|(line, reason)| Fault::Malformed {
@@ -371,14 +380,14 @@ impl Reader<'_> {
         None
     }
 
-    fn roots(&mut self) -> Option<Vec<u8>> {
+    fn read_root_certificates(&mut self) -> Option<Vec<u8>> {
         let key = if self.has("ca.crt") { "ca.crt" } else { "caFile" };
-        self.certificates(key)
+        self.read_certificates(key)
     }
 
-    fn client(&mut self) -> Option<ClientCertificate> {
-        let certificate = self.either("tls.crt", "tlsClientCertData", "which certificate to show");
-        let key = self.either("tls.key", "tlsClientCertKey", "which key the certificate has");
+    fn read_client_certificate(&mut self) -> Option<ClientCertificate> {
+        let certificate = self.one_of_keys("tls.crt", "tlsClientCertData", "which certificate to show");
+        let key = self.one_of_keys("tls.key", "tlsClientCertKey", "which key the certificate has");
         match (certificate, key) {
             (Some(have), None) => {
                 let fix = "put the certificate's private key there, as PEM";
@@ -390,13 +399,13 @@ impl Reader<'_> {
             }
             (Some(_), Some(_)) | (None, None) => {}
         }
-        let certificate = certificate.and_then(|key| self.certificates(key));
-        let key = key.and_then(|key| self.pem_key(key));
+        let certificate = certificate.and_then(|key| self.read_certificates(key));
+        let key = key.and_then(|key| self.read_pem_key(key));
         Some(ClientCertificate { certificate: certificate?, key: key? })
     }
 
-    fn proxy(&mut self) -> Option<Proxy> {
-        let bypass = if self.has("noProxy") { self.line("noProxy") } else { None };
+    fn read_proxy(&mut self) -> Option<ProxySettings> {
+        let bypass = if self.has("noProxy") { self.read_line("noProxy") } else { None };
         if !self.has("proxy") {
             if self.has("noProxy") {
                 let fix = "write the proxy's address there, or take `noProxy` out";
@@ -405,7 +414,7 @@ impl Reader<'_> {
             return None;
         }
         let fix = "write `http://HOST:PORT`, `https://HOST:PORT` or `socks5://HOST:PORT`";
-        let (url, login) = self.checked("proxy", "a proxy's address", fix, |text| {
+        let (url, login) = self.read_checked("proxy", "a proxy's address", fix, |text| {
             let mut url = ::url::Url::parse(text).ok()?;
             let sound = matches!(url.scheme(), "http" | "https" | "socks5" | "socks5h") && url.host_str().is_some();
             let decoded = |part: &str| {
@@ -420,11 +429,11 @@ impl Reader<'_> {
             url.set_password(None).ok()?;
             sound.then(|| (url.as_str().trim_end_matches('/').to_owned(), login))
         })?;
-        Some(Proxy { url, login, bypass: bypass.map(|text| text.expose_secret().to_owned()) })
+        Some(ProxySettings { url, login, bypass: bypass.map(|text| text.expose_secret().to_owned()) })
     }
 
     /// A text of any number of lines.
-    fn whole(&mut self, key: &'static str) -> Option<SecretString> {
+    fn read_text(&mut self, key: &'static str) -> Option<SecretString> {
         let bytes = self.secret.get(key)?;
         match std::str::from_utf8(bytes) {
             Ok(text) if text.trim().is_empty() => self.faults.push(Fault::Empty { key }),
@@ -435,8 +444,8 @@ impl Reader<'_> {
     }
 
     /// A text of one line that is sent as it is.
-    fn line(&mut self, key: &'static str) -> Option<SecretString> {
-        let text = self.whole(key)?;
+    fn read_line(&mut self, key: &'static str) -> Option<SecretString> {
+        let text = self.read_text(key)?;
         let shown = text.expose_secret();
         if shown.trim_end_matches(['\r', '\n']).chars().any(char::is_control) {
             self.faults.push(Fault::Control { key });
@@ -449,14 +458,14 @@ impl Reader<'_> {
     }
 
     /// A text of one line that says something of its own. A line break at its end is nothing there.
-    fn checked<T>(
+    fn read_checked<T>(
         &mut self,
         key: &'static str,
         what: &str,
         fix: &'static str,
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
-        let text = self.whole(key)?;
+        let text = self.read_text(key)?;
         let value = read(text.expose_secret().trim());
         if value.is_none() {
             self.faults.push(Fault::Malformed { key, what: what.to_owned(), fix });
@@ -464,8 +473,8 @@ impl Reader<'_> {
         value
     }
 
-    fn certificates(&mut self, key: &'static str) -> Option<Vec<u8>> {
-        self.whole(key)?;
+    fn read_certificates(&mut self, key: &'static str) -> Option<Vec<u8>> {
+        self.read_text(key)?;
         let bytes = self.secret.get(key)?;
         let mut count = 0_usize;
         let sound = CertificateDer::pem_slice_iter(bytes).all(|read| {
@@ -481,8 +490,8 @@ impl Reader<'_> {
         None
     }
 
-    fn pem_key(&mut self, key: &'static str) -> Option<SecretSlice<u8>> {
-        self.whole(key)?;
+    fn read_pem_key(&mut self, key: &'static str) -> Option<SecretSlice<u8>> {
+        self.read_text(key)?;
         let bytes = self.secret.get(key)?;
         if PrivateKeyDer::from_pem_slice(bytes).is_ok() {
             return Some(SecretSlice::from(bytes.to_vec()));

@@ -1,4 +1,4 @@
-use super::super::url::Allowed;
+use super::super::url::AllowedSchemes;
 use super::*;
 use proptest::prelude::*;
 use secrecy::ExposeSecret as _;
@@ -9,15 +9,15 @@ const KNOWN: &str =
     "git.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n";
 
 fn address(text: &str) -> RepositoryUrl {
-    RepositoryUrl::parse(text, Allowed { insecure: true, local: true }).unwrap()
+    RepositoryUrl::parse(text, AllowedSchemes { insecure: true, local: true }).unwrap()
 }
 
 fn secret(values: &[(&str, &str)]) -> SecretValues {
     SecretValues::new("git", values.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())))
 }
 
-fn read(url: &str, values: &[(&str, &str)]) -> Result<Credentials, CredentialError> {
-    Credentials::read(Some(&secret(values)), &address(url))
+fn read(url: &str, values: &[(&str, &str)]) -> Result<GitCredentials, CredentialError> {
+    GitCredentials::read(Some(&secret(values)), &address(url))
 }
 
 /// What a user is told; shows `nothing` where a fault was expected.
@@ -74,13 +74,13 @@ fn secrets_of_flux_and_of_argo_cd_log_in() {
         .map(|(url, values)| {
             let read = read(url, values).unwrap();
             let login = match &read.login {
-                Login::Anonymous => "nobody".to_owned(),
-                Login::Basic { username, password } => {
+                GitLogin::Anonymous => "nobody".to_owned(),
+                GitLogin::Basic { username, password } => {
                     format!("basic {} {}", username.expose_secret(), password.expose_secret())
                 }
-                Login::Bearer(token) => format!("bearer {}", token.expose_secret()),
-                Login::App(app) => format!("app {} {:?} {:?}", app.id, app.installation, app.api),
-                Login::Ssh(_) => "ssh".to_owned(),
+                GitLogin::Bearer(token) => format!("bearer {}", token.expose_secret()),
+                GitLogin::App(app) => format!("app {} {:?} {:?}", app.id, app.installation, app.api),
+                GitLogin::Ssh(_) => "ssh".to_owned(),
             };
             let proxy = read.proxy.map(|proxy| {
                 let (user, password) = proxy.login.unwrap();
@@ -170,7 +170,7 @@ fn what_cannot_be_right_is_told_at_once() {
 
 #[test]
 fn ssh_needs_a_key_and_the_keys_of_its_host() {
-    insta::assert_snapshot!(Credentials::read(None, &address(SSH)).unwrap_err(), @"an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address");
+    insta::assert_snapshot!(GitCredentials::read(None, &address(SSH)).unwrap_err(), @"an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address");
     insta::assert_snapshot!(told(SSH, &[("identity", "canary")]), @r"
     secret `git`: 2 faults
       `identity` is of no use without `known_hosts`; put the lines there that `ssh-keyscan HOST` prints, after comparing their fingerprints with those that the host's owner publishes
@@ -214,8 +214,8 @@ fn a_key_that_cannot_be_used_is_told_with_the_way_out() {
 
 #[test]
 fn a_path_of_this_machine_needs_none() {
-    assert!(matches!(Credentials::read(None, &address("/srv/models.git")).unwrap().login, Login::Anonymous));
-    assert!(matches!(Credentials::read(None, &address(HTTPS)).unwrap().login, Login::Anonymous));
+    assert!(matches!(GitCredentials::read(None, &address("/srv/models.git")).unwrap().login, GitLogin::Anonymous));
+    assert!(matches!(GitCredentials::read(None, &address(HTTPS)).unwrap().login, GitLogin::Anonymous));
     insta::assert_snapshot!(told("/srv/models.git", &[("password", "canary")]), @"secret `git`: `password` does nothing for a path of this machine; it is read as this process' user may read it: take `secretRef` out of the source");
 }
 
@@ -227,7 +227,7 @@ fn a_forge_secret_gives_its_app() {
         ("githubAppInstallationOwner", "team"),
         ("githubAppPrivateKey", private_key()),
     ]));
-    assert_eq!(app.unwrap().unwrap().installation, Installation::Owner("team".to_owned()));
+    assert_eq!(app.unwrap().unwrap().installation, AppInstallation::Owner("team".to_owned()));
     insta::assert_snapshot!(GithubApp::read(&secret(&[("githubAppID", "1")])).unwrap_err(), @r"
     secret `git`: 2 faults
       `githubAppID` is of no use without `githubAppInstallationID` or `githubAppInstallationOwner`; the number stands at the end of the installation's address, the owner is who installed it
@@ -238,7 +238,7 @@ fn a_forge_secret_gives_its_app() {
 #[test]
 fn text_in_another_encoding_is_told_as_such() {
     let values = ["password", "username", "caFile"].map(|key| (key.to_owned(), vec![0xff, 0xfe, b'x']));
-    insta::assert_snapshot!(Credentials::read(Some(&SecretValues::new("git", values)), &address(HTTPS)).unwrap_err(), @r"
+    insta::assert_snapshot!(GitCredentials::read(Some(&SecretValues::new("git", values)), &address(HTTPS)).unwrap_err(), @r"
     secret `git`: 3 faults
       `caFile` is not text (not UTF-8); was it encoded as base64 twice, or made from a binary file?
       `password` is not text (not UTF-8); was it encoded as base64 twice, or made from a binary file?
@@ -258,13 +258,13 @@ proptest! {
         let value = format!("{}{CANARY}{}", frame.0, frame.1);
         let values: Vec<(&str, &str)> = keys.iter().map(|key| (key.as_str(), value.as_str())).collect();
         let secret = secret(&values);
-        let read = Credentials::read(Some(&secret), &address(url));
+        let read = GitCredentials::read(Some(&secret), &address(url));
         // An App's id and owner, a proxy's host and the keys of hosts are no secrets.
         let shown = match &read {
             Ok(credentials) => format!("{:?}", credentials.login),
             Err(error) => format!("{error} {error:?}"),
         };
-        let public = matches!(&read, Ok(Credentials { login: Login::App(_) | Login::Ssh(_), .. }));
+        let public = matches!(&read, Ok(GitCredentials { login: GitLogin::App(_) | GitLogin::Ssh(_), .. }));
         prop_assert!(public || !shown.contains(CANARY), "{}", shown);
         let debug = format!("{secret:?}");
         prop_assert!(!debug.contains(CANARY));

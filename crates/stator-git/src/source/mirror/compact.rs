@@ -1,18 +1,18 @@
 //! Every fetch leaves a pack behind; many small ones make every look-up slow. Now and then they become one.
 
 use super::{Mirror, MirrorError};
-use crate::source::url::Scheme;
+use crate::source::url::UrlScheme;
 use std::path::PathBuf;
 
 impl Mirror {
     /// Puts all packs into one when there are more than the limit. Objects that nothing leads to any more stay.
-    pub(super) fn compact(&self) -> Result<(), MirrorError> {
-        if self.remote.url.scheme() == Scheme::Local {
+    pub(super) fn compact_packs(&self) -> Result<(), MirrorError> {
+        if self.remote.url.scheme() == UrlScheme::Local {
             return Ok(());
         }
         let folder = self.store.repository().path().join("objects").join("pack");
-        let old = packs(&folder).map_err(|error| self.store.failed(&error.to_string()))?;
-        if old.len() <= self.remote.limits.packs {
+        let old = pack_files(&folder).map_err(|error| self.store.write_error(&error.to_string()))?;
+        if old.len() <= self.remote.limits.max_packs {
             return Ok(());
         }
         let failed = |error: git2::Error| MirrorError::Damaged { reason: error.message().to_owned() };
@@ -37,14 +37,14 @@ impl Mirror {
             }
             for extension in ["idx", "pack"] {
                 fs_err::remove_file(pack.with_extension(extension))
-                    .map_err(|error| self.store.failed(&error.to_string()))?;
+                    .map_err(|error| self.store.write_error(&error.to_string()))?;
             }
         }
         odb.refresh().map_err(failed)
     }
 }
 
-fn packs(folder: &std::path::Path) -> std::io::Result<Vec<PathBuf>> {
+fn pack_files(folder: &std::path::Path) -> std::io::Result<Vec<PathBuf>> {
     let mut packs = Vec::new();
     for entry in fs_err::read_dir(folder)? {
         let path = entry?.path();

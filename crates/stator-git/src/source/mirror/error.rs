@@ -24,7 +24,7 @@ pub enum MirrorError {
     #[error("the repository is empty")]
     Empty,
     /// There is no such branch.
-    #[error("there is no branch `{branch}`{}", default_is(.default.as_deref()))]
+    #[error("there is no branch `{branch}`{}", default_branch_note(.default.as_deref()))]
     NoBranch {
         /// The branch.
         branch: String,
@@ -44,7 +44,7 @@ pub enum MirrorError {
         name: String,
     },
     /// No tag is in the range.
-    #[error("none of {tags} tags is a version in `{range}`{}", newest_is(.newest.as_deref()))]
+    #[error("none of {tags} tags is a version in `{range}`{}", newest_version_note(.newest.as_deref()))]
     NoVersion {
         /// The range.
         range: String,
@@ -129,9 +129,9 @@ pub enum MirrorError {
 impl MirrorError {
     /// Whether the same call may work in a moment, and how long the host asks to be left alone before. A ref that is
     /// not there may be pushed again, and so may a repository's first commit.
-    pub fn may_pass(&self) -> Option<Duration> {
+    pub fn retry_delay(&self) -> Option<Duration> {
         match self {
-            Self::Transport(error) => error.may_pass(),
+            Self::Transport(error) => error.retry_delay(),
             Self::Empty
             | Self::NoBranch { .. }
             | Self::NoTag { .. }
@@ -192,10 +192,10 @@ impl MirrorError {
     }
 }
 
-fn default_is(default: Option<&str>) -> String {
+fn default_branch_note(default: Option<&str>) -> String {
     default.map_or_else(String::new, |default| format!("; the repository's default branch is `{default}`"))
 }
 
-fn newest_is(newest: Option<&str>) -> String {
+fn newest_version_note(newest: Option<&str>) -> String {
     newest.map_or_else(String::new, |newest| format!("; the highest is {newest}"))
 }

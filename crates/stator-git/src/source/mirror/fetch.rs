@@ -1,33 +1,33 @@
 //! Bringing commits in.
 
-use super::{Fetched, Mirror, MirrorError, Tip, history, reference};
+use super::{FetchOutcome, Mirror, MirrorError, ResolvedRef, history, reference};
 use crate::source::transport::TransportError;
 use git2::{ObjectType, Oid};
 
 /// Tags that lead to tags: more than one is odd already.
-const TAGS: usize = 5;
+const MAX_TAG_DEPTH: usize = 5;
 
 impl Mirror {
     /// Brings in what a tip leads to, unless it is here, and says how it stands to what the same ref led to before.
     ///
     /// # Errors
     /// When it cannot be had. What was fetched before stays as it was.
-    pub fn fetch(&mut self, tip: &Tip) -> Result<Fetched, MirrorError> {
-        let commit = reference::full(&tip.commit)?;
+    pub fn fetch(&mut self, tip: &ResolvedRef) -> Result<FetchOutcome, MirrorError> {
+        let commit = reference::parse_full_commit(&tip.commit)?;
         let start = match &tip.tag {
-            Some(tag) => reference::full(tag)?,
+            Some(tag) => reference::parse_full_commit(tag)?,
             None => commit,
         };
         let before = self.traffic().received;
-        self.mending(&[start], |mirror| {
-            mirror.bring(&[start], 1)?;
-            mirror.leads_to(&tip.name, start, commit)
+        self.with_repair(&[start], |mirror| {
+            mirror.fetch_objects(&[start], 1)?;
+            mirror.check_leads_to(&tip.name, start, commit)
         })?;
         let name = if tip.name.is_empty() { "commit" } else { &tip.name };
-        let previous = self.store.seen(name);
+        let previous = self.store.last_fetched(name);
         let forced = match previous {
             Some(previous) if previous != commit && !tip.name.is_empty() => {
-                match self.descends(previous, commit, start) {
+                match self.is_ancestor(previous, commit, start) {
                     Ok(descends) => !descends,
                     // A history that is too long to look through cannot be shown to lead here.
                     Err(MirrorError::Transport(TransportError::TooMuch { .. }) | MirrorError::TooMany { .. }) => true,
@@ -37,9 +37,9 @@ impl Mirror {
             Some(_) | None => false,
         };
         let parent = self.parents(commit)?.and_then(|parents| parents.first().map(Oid::to_string));
-        self.store.remember(name, commit)?;
-        self.compact()?;
-        Ok(Fetched {
+        self.store.record_tip(name, commit)?;
+        self.compact_packs()?;
+        Ok(FetchOutcome {
             commit: commit.to_string(),
             previous: previous.map(|previous| previous.to_string()),
             parent,
@@ -53,9 +53,9 @@ impl Mirror {
     /// # Errors
     /// When there is no such ref, or it cannot be had.
     pub fn fetch_ref(&mut self, name: &str) -> Result<String, MirrorError> {
-        let name = reference::ref_name("", name, "ref")?;
-        let advert = self.advert()?;
-        let tip = reference::tip(&name, &advert).ok_or(MirrorError::NoRef { name })?;
+        let name = reference::full_ref_name("", name, "ref")?;
+        let advert = self.list_refs()?;
+        let tip = reference::find_ref(&name, &advert).ok_or(MirrorError::NoRef { name })?;
         Ok(self.fetch(&tip)?.commit)
     }
 
@@ -63,26 +63,26 @@ impl Mirror {
     ///
     /// # Errors
     /// When the mirror's folder cannot be written.
-    pub fn forget(&mut self, name: &str) -> Result<(), MirrorError> {
-        self.store.forget(name)
+    pub fn forget_ref(&mut self, name: &str) -> Result<(), MirrorError> {
+        self.store.remove_tip(name)
     }
 
     /// Whether following the object that a ref names ends at that commit, with everything on the way here.
-    fn leads_to(&self, name: &str, start: Oid, commit: Oid) -> Result<(), MirrorError> {
+    fn check_leads_to(&self, name: &str, start: Oid, commit: Oid) -> Result<(), MirrorError> {
         let mut at = start;
         let not = |kind: &str| MirrorError::NotACommit { name: name.to_owned(), kind: kind.to_owned() };
-        for _ in 0..TAGS {
+        for _ in 0..MAX_TAG_DEPTH {
             let odb = self.odb()?;
-            let (_, kind) = odb.read_header(at).map_err(|error| gone(at, &error))?;
+            let (_, kind) = odb.read_header(at).map_err(|error| missing_object_error(at, &error))?;
             match kind {
                 ObjectType::Commit if at == commit => {
-                    let object = self.object(&at.to_string(), ObjectType::Commit)?;
+                    let object = self.read_object(&at.to_string(), ObjectType::Commit)?;
                     let tree = history::tree_of(&object).ok_or_else(|| not("commit without a tree"))?;
-                    return odb.read_header(tree).map(drop).map_err(|error| gone(tree, &error));
+                    return odb.read_header(tree).map(drop).map_err(|error| missing_object_error(tree, &error));
                 }
                 ObjectType::Commit => return Err(not("commit that the host did not name")),
                 ObjectType::Tag => {
-                    let object = self.object(&at.to_string(), ObjectType::Tag)?;
+                    let object = self.read_object(&at.to_string(), ObjectType::Tag)?;
                     at = history::target_of(&object).ok_or_else(|| not("tag of nothing"))?.1;
                 }
                 ObjectType::Tree => return Err(not("tree")),
@@ -94,6 +94,6 @@ impl Mirror {
     }
 }
 
-fn gone(oid: Oid, error: &git2::Error) -> MirrorError {
+fn missing_object_error(oid: Oid, error: &git2::Error) -> MirrorError {
     MirrorError::Damaged { reason: format!("object {oid}: {}", error.message()) }
 }

@@ -9,23 +9,23 @@ use git2::{ObjectType, Oid};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
 /// How far histories are fetched when what is there does not answer: the last is all.
-const DEPTHS: [i32; 2] = [100, i32::MAX];
+const FETCH_DEPTHS: [i32; 2] = [100, i32::MAX];
 /// Commits that are looked at for one answer.
-const COMMITS: usize = 1_000_000;
+const MAX_COMMITS: usize = 1_000_000;
 
 /// What the commits at hand say.
-enum Known<T> {
+enum HistoryLookup<T> {
     /// This, whatever else there is.
-    For(T),
+    Found(T),
     /// History that is not here decides.
-    Cut,
+    Truncated,
 }
 
 impl Mirror {
     /// When a commit that is here was committed, in seconds since 1970, by its own account. Anybody may write anything there.
-    pub fn committed(&self, commit: &str) -> Option<i64> {
-        let commit = self.object(commit, ObjectType::Commit).ok()?;
-        committed_at(&commit)
+    pub fn commit_time(&self, commit: &str) -> Option<i64> {
+        let commit = self.read_object(commit, ObjectType::Commit).ok()?;
+        parse_commit_time(&commit)
     }
 
     /// The newest commit that both descend from: what a pull request is compared with. `None` when they share none. Of
@@ -34,11 +34,11 @@ impl Mirror {
     /// # Errors
     /// When a commit is not in the mirror, or its history cannot be fetched.
     pub fn merge_base(&mut self, a: &str, b: &str) -> Result<Option<String>, MirrorError> {
-        let (a, b) = (super::reference::full(a)?, super::reference::full(b)?);
+        let (a, b) = (super::reference::parse_full_commit(a)?, super::reference::parse_full_commit(b)?);
         for commit in [a, b] {
-            self.object(&commit.to_string(), ObjectType::Commit)?;
+            self.read_object(&commit.to_string(), ObjectType::Commit)?;
         }
-        let base = self.deepening(&[a, b], |mirror| mirror.known_base(a, b))?;
+        let base = self.with_deepening(&[a, b], |mirror| mirror.local_merge_base(a, b))?;
         Ok(base.map(|base| base.to_string()))
     }
 
@@ -47,66 +47,66 @@ impl Mirror {
     ///
     /// # Errors
     /// When the commit is not in the mirror, or its history cannot be fetched.
-    pub fn lineage(&mut self, commit: &str, most: u16) -> Result<Vec<String>, MirrorError> {
-        let start = super::reference::full(commit)?;
-        self.object(commit, ObjectType::Commit)?;
-        let mut known = self.known_lineage(start, most)?;
-        if let Known::Cut = known.1 {
-            self.bring(&[start], i32::from(most))?;
-            known = self.known_lineage(start, most)?;
+    pub fn first_parent_history(&mut self, commit: &str, most: u16) -> Result<Vec<String>, MirrorError> {
+        let start = super::reference::parse_full_commit(commit)?;
+        self.read_object(commit, ObjectType::Commit)?;
+        let mut known = self.local_first_parents(start, most)?;
+        if let HistoryLookup::Truncated = known.1 {
+            self.fetch_objects(&[start], i32::from(most))?;
+            known = self.local_first_parents(start, most)?;
         }
         Ok(known.0.iter().map(Oid::to_string).collect())
     }
 
-    fn known_lineage(&self, start: Oid, most: u16) -> Result<(Vec<Oid>, Known<()>), MirrorError> {
+    fn local_first_parents(&self, start: Oid, most: u16) -> Result<(Vec<Oid>, HistoryLookup<()>), MirrorError> {
         let (mut line, mut next) = (Vec::new(), Some(start));
         while let Some(commit) = next.filter(|_| line.len() < usize::from(most)) {
-            let Some(parents) = self.parents(commit)? else { return Ok((line, Known::Cut)) };
+            let Some(parents) = self.parents(commit)? else { return Ok((line, HistoryLookup::Truncated)) };
             line.push(commit);
             next = parents.first().copied();
         }
-        Ok((line, Known::For(())))
+        Ok((line, HistoryLookup::Found(())))
     }
 
     /// Whether one commit is an ancestor of another, or the same.
     /// `start` is what the host gives out for `new`: the commit, or a tag of it.
-    pub(super) fn descends(&mut self, old: Oid, new: Oid, start: Oid) -> Result<bool, MirrorError> {
-        self.deepening(&[start], |mirror| mirror.known_ancestor(old, new))
+    pub(super) fn is_ancestor(&mut self, old: Oid, new: Oid, start: Oid) -> Result<bool, MirrorError> {
+        self.with_deepening(&[start], |mirror| mirror.is_local_ancestor(old, new))
     }
 
-    fn deepening<T>(
+    fn with_deepening<T>(
         &mut self,
         tips: &[Oid],
-        ask: impl Fn(&Self) -> Result<Known<T>, MirrorError>,
+        ask: impl Fn(&Self) -> Result<HistoryLookup<T>, MirrorError>,
     ) -> Result<T, MirrorError> {
-        if let Known::For(answer) = ask(self)? {
+        if let HistoryLookup::Found(answer) = ask(self)? {
             return Ok(answer);
         }
-        for depth in DEPTHS {
-            self.bring(tips, depth)?;
-            if let Known::For(answer) = ask(self)? {
+        for depth in FETCH_DEPTHS {
+            self.fetch_objects(tips, depth)?;
+            if let HistoryLookup::Found(answer) = ask(self)? {
                 return Ok(answer);
             }
         }
         Err(MirrorError::Damaged { reason: "the history has holes, although all of it was fetched".to_owned() })
     }
 
-    fn known_ancestor(&self, old: Oid, new: Oid) -> Result<Known<bool>, MirrorError> {
+    fn is_local_ancestor(&self, old: Oid, new: Oid) -> Result<HistoryLookup<bool>, MirrorError> {
         let (mut seen, mut open, mut cut) = (HashSet::from([new]), VecDeque::from([new]), false);
         while let Some(commit) = open.pop_front() {
             if commit == old {
-                return Ok(Known::For(true));
+                return Ok(HistoryLookup::Found(true));
             }
-            bounded(new, seen.len())?;
+            check_commit_count(new, seen.len())?;
             match self.parents(commit)? {
                 Some(parents) => open.extend(parents.into_iter().filter(|parent| seen.insert(*parent))),
                 None => cut = true,
             }
         }
-        Ok(if cut { Known::Cut } else { Known::For(false) })
+        Ok(if cut { HistoryLookup::Truncated } else { HistoryLookup::Found(false) })
     }
 
-    fn known_base(&self, a: Oid, b: Oid) -> Result<Known<Option<Oid>>, MirrorError> {
+    fn local_merge_base(&self, a: Oid, b: Oid) -> Result<HistoryLookup<Option<Oid>>, MirrorError> {
         let (ancestors, a_cut) = self.ancestors(a)?;
         // From `b` down to where its history meets that of `a`.
         let (mut seen, mut open) = (HashSet::from([b]), VecDeque::from([b]));
@@ -116,16 +116,16 @@ impl Mirror {
                 meets.insert(commit);
                 continue;
             }
-            bounded(b, seen.len())?;
+            check_commit_count(b, seen.len())?;
             match self.parents(commit)? {
                 Some(parents) if parents.is_empty() => ends = true,
                 Some(parents) => open.extend(parents.into_iter().filter(|parent| seen.insert(*parent))),
-                None => return Ok(Known::Cut),
+                None => return Ok(HistoryLookup::Truncated),
             }
         }
         // A line of `b` that ends in a first commit without meeting `a` may yet meet it in what is not here.
         if ends && a_cut {
-            return Ok(Known::Cut);
+            return Ok(HistoryLookup::Truncated);
         }
         // Of those that meet, one that another descends from is not the newest.
         let mut below = HashSet::new();
@@ -134,12 +134,12 @@ impl Mirror {
             open.extend(self.parents(*commit)?.unwrap_or_default());
         }
         while let Some(commit) = open.pop() {
-            bounded(b, below.len())?;
+            check_commit_count(b, below.len())?;
             if below.insert(commit) {
                 open.extend(self.parents(commit)?.unwrap_or_default());
             }
         }
-        Ok(Known::For(meets.into_iter().find(|commit| !below.contains(commit))))
+        Ok(HistoryLookup::Found(meets.into_iter().find(|commit| !below.contains(commit))))
     }
 
     /// All ancestors that are here, the commit included, and whether any are not. A commit that is not here is an
@@ -147,7 +147,7 @@ impl Mirror {
     fn ancestors(&self, commit: Oid) -> Result<(HashSet<Oid>, bool), MirrorError> {
         let (mut seen, mut open, mut cut) = (HashSet::from([commit]), VecDeque::from([commit]), false);
         while let Some(next) = open.pop_front() {
-            bounded(commit, seen.len())?;
+            check_commit_count(commit, seen.len())?;
             match self.parents(next)? {
                 Some(parents) => open.extend(parents.into_iter().filter(|parent| seen.insert(*parent))),
                 None => cut = true,
@@ -162,51 +162,55 @@ impl Mirror {
         if !odb.exists(commit) {
             return Ok(None);
         }
-        Ok(Some(parents_of(&self.object(&commit.to_string(), ObjectType::Commit)?)))
+        Ok(Some(parents_of(&self.read_object(&commit.to_string(), ObjectType::Commit)?)))
     }
 }
 
-fn bounded(commit: Oid, count: usize) -> Result<(), MirrorError> {
-    if count > COMMITS {
-        return Err(MirrorError::TooMany { commit: commit.to_string(), limit: COMMITS, what: "commits of history" });
+fn check_commit_count(commit: Oid, count: usize) -> Result<(), MirrorError> {
+    if count > MAX_COMMITS {
+        return Err(MirrorError::TooMany {
+            commit: commit.to_string(),
+            limit: MAX_COMMITS,
+            what: "commits of history",
+        });
     }
     Ok(())
 }
 
 /// The header lines of a commit or tag that begin with a word, in order.
-fn headers<'a>(object: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+fn header_values<'a>(object: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     object
         .split(|byte| *byte == b'\n')
         .take_while(|line| !line.is_empty())
         .filter_map(move |line| line.strip_prefix(word)?.strip_prefix(b" "))
 }
 
-fn oid(text: &[u8]) -> Option<Oid> {
+fn parse_oid(text: &[u8]) -> Option<Oid> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 40)?;
     Oid::from_str(text).ok()
 }
 
 fn parents_of(commit: &[u8]) -> Vec<Oid> {
-    headers(commit, b"parent").filter_map(oid).collect()
+    header_values(commit, b"parent").filter_map(parse_oid).collect()
 }
 
 /// The tree that a commit names.
 pub(super) fn tree_of(commit: &[u8]) -> Option<Oid> {
-    headers(commit, b"tree").next().and_then(oid)
+    header_values(commit, b"tree").next().and_then(parse_oid)
 }
 
 /// When a commit was committed: `committer NAME <MAIL> SECONDS ZONE`, where anything may be in the name.
-fn committed_at(commit: &[u8]) -> Option<i64> {
-    let committer = headers(commit, b"committer").next()?;
+fn parse_commit_time(commit: &[u8]) -> Option<i64> {
+    let committer = header_values(commit, b"committer").next()?;
     let seconds = committer.rsplit(|byte| *byte == b' ').nth(1)?;
     std::str::from_utf8(seconds).ok()?.parse().ok()
 }
 
 /// What a tag object leads to: its kind and its name.
 pub(super) fn target_of(tag: &[u8]) -> Option<(String, Oid)> {
-    let target = headers(tag, b"object").next().and_then(oid)?;
-    let kind = headers(tag, b"type").next()?;
-    Some((crate::source::transport::http::plain(kind, 20), target))
+    let target = header_values(tag, b"object").next().and_then(parse_oid)?;
+    let kind = header_values(tag, b"type").next()?;
+    Some((crate::source::transport::http::sanitize_text(kind, 20), target))
 }
 
 #[cfg(test)]
@@ -224,8 +228,9 @@ mod tests {
 
     #[test]
     fn when_a_commit_was_made_is_read_behind_any_name() {
-        let at =
-            |line: &str| committed_at(format!("author A <a@b> 1 +0000\n{line}\n\ncommitter x 5 +0000\n").as_bytes());
+        let at = |line: &str| {
+            parse_commit_time(format!("author A <a@b> 1 +0000\n{line}\n\ncommitter x 5 +0000\n").as_bytes())
+        };
         assert_eq!(at("committer A > 7 <a@b> 1700000000 +0100"), Some(1_700_000_000));
         assert_eq!([at("committer"), at("committer A <a@b> soon +0000"), at("")], [None; 3]);
     }
@@ -237,7 +242,7 @@ mod tests {
                 tree_of(object);
                 parents_of(object);
                 target_of(object);
-                committed_at(object);
+                parse_commit_time(object);
             }
         }
     }

@@ -6,7 +6,6 @@
 //!
 //! Everything here blocks: call it on a thread that may wait.
 
-mod advert;
 mod compact;
 mod error;
 mod fetch;
@@ -15,6 +14,7 @@ mod network;
 mod range;
 mod reference;
 mod remote;
+mod remote_refs;
 mod signed;
 mod store;
 mod trees;
@@ -23,37 +23,37 @@ mod trees;
 mod tests;
 
 pub use error::MirrorError;
-pub use network::Traffic;
-pub use remote::{Limits, Remote};
+pub use network::MirrorTraffic;
+pub use remote::{FetchLimits, RemoteRepository};
 
-use crate::source::credentials::{Credentials, Tokens};
+use crate::source::credentials::{GitCredentials, TokenProvider};
 use crate::source::model_source::Reference;
-use advert::Advert;
 use git2::{ObjectType, Oid};
+use remote_refs::RemoteRefs;
 use std::path::Path;
 use std::sync::Arc;
-use store::Store;
+use store::MirrorStore;
 use tokio_util::sync::CancellationToken;
 
 /// Why a range of versions, as `spec.ref.semver` has it, is none. `None` when it is one.
-pub fn fault_of_range(text: &str) -> Option<String> {
-    range::Range::parse(text).err()
+pub fn version_range_error(text: &str) -> Option<String> {
+    range::VersionRange::parse(text).err()
 }
 
 /// Bytes of a commit or a tag, message and signatures included.
-const OBJECT: usize = 8 << 20;
+const MAX_OBJECT_BYTES: usize = 8 << 20;
 
 /// A bare copy of a repository. One a source; no two processes share one.
 pub struct Mirror {
-    store: Store,
-    remote: Remote,
-    cache: trees::Cache,
-    host: network::Host,
+    store: MirrorStore,
+    remote: RemoteRepository,
+    cache: trees::GitObjectCache,
+    host: network::RemoteHost,
 }
 
 /// Where a reference leads at the moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tip {
+pub struct ResolvedRef {
     /// The whole name of the ref: `refs/heads/main`, `refs/tags/v1.2.0`. Empty where the source names a commit.
     pub name: String,
     /// The commit, in full.
@@ -64,7 +64,7 @@ pub struct Tip {
 
 /// What a fetch brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetched {
+pub struct FetchOutcome {
     /// The commit, in full.
     pub commit: String,
     /// The commit that the same ref led to when it was fetched before; `None` the first time.
@@ -83,44 +83,49 @@ impl Mirror {
     ///
     /// # Errors
     /// When the folder cannot be written or another process uses it, or a local path leads to no repository.
-    pub fn open(folder: &Path, remote: Remote) -> Result<Self, MirrorError> {
-        let store = Store::open(folder, &remote.url)?;
-        Ok(Self { store, remote, cache: trees::Cache::default(), host: network::Host::default() })
+    pub fn open(folder: &Path, remote: RemoteRepository) -> Result<Self, MirrorError> {
+        let store = MirrorStore::open(folder, &remote.url)?;
+        Ok(Self { store, remote, cache: trees::GitObjectCache::default(), host: network::RemoteHost::default() })
     }
 
     /// Goes on with what the secret says by now, and with another switch to stop it by: a switch that was used stays off.
-    pub fn renew(&mut self, credentials: Credentials, tokens: Option<Arc<dyn Tokens>>, cancel: CancellationToken) {
-        self.remote = Remote { credentials, tokens, cancel, ..self.remote.clone() };
-        self.host = network::Host::after(&self.host);
+    pub fn renew_credentials(
+        &mut self,
+        credentials: GitCredentials,
+        tokens: Option<Arc<dyn TokenProvider>>,
+        cancel: CancellationToken,
+    ) {
+        self.remote = RemoteRepository { credentials, tokens, cancel, ..self.remote.clone() };
+        self.host = network::RemoteHost::renewed_from(&self.host);
     }
 
     /// Where a reference leads at the moment. Asks the host once; for a commit that is here already, not at all.
     ///
     /// # Errors
     /// When the host cannot be asked, or the reference leads nowhere. That is never a reason to prune.
-    pub fn poll(&mut self, reference: &Reference) -> Result<Tip, MirrorError> {
+    pub fn poll(&mut self, reference: &Reference) -> Result<ResolvedRef, MirrorError> {
         if let Reference::Commit(_) = reference {
-            return reference::resolve(reference, &Advert::default());
+            return reference::resolve_reference(reference, &RemoteRefs::default());
         }
-        let advert = self.advert()?;
-        reference::resolve(reference, &advert)
+        let advert = self.list_refs()?;
+        reference::resolve_reference(reference, &advert)
     }
 
     /// How many git objects were read since the mirror was opened: what a second look at the same files does not raise.
     pub fn objects_read(&self) -> u64 {
-        self.cache.read()
+        self.cache.objects_read()
     }
 
     /// Does something with what is here. When that turns out to be damaged, the mirror is made anew, once, with the given
     /// commits; when one of those is not here, it is asked for, once.
-    fn mending<T>(
+    fn with_repair<T>(
         &mut self,
         commits: &[Oid],
         work: impl Fn(&mut Self) -> Result<T, MirrorError>,
     ) -> Result<T, MirrorError> {
         let reason = match work(self) {
             Err(MirrorError::Damaged { reason }) => reason,
-            Err(MirrorError::NoCommit { commit }) => match self.bring(commits, 1) {
+            Err(MirrorError::NoCommit { commit }) => match self.fetch_objects(commits, 1) {
                 Ok(()) => return work(self),
                 Err(MirrorError::Folder { reason, .. } | MirrorError::Damaged { reason }) => reason,
                 Err(MirrorError::Transport(error)) => return Err(error.into()),
@@ -129,9 +134,9 @@ impl Mirror {
             done => return done,
         };
         tracing::warn!(url = %self.remote.url, reason, "the mirror is damaged and is made anew");
-        self.cache = trees::Cache::default();
+        self.cache = trees::GitObjectCache::default();
         self.store.rebuild()?;
-        self.bring(commits, 1)?;
+        self.fetch_objects(commits, 1)?;
         work(self)
     }
 
@@ -140,8 +145,8 @@ impl Mirror {
     }
 
     /// The bytes of an object that is here.
-    fn object(&self, id: &str, kind: ObjectType) -> Result<Vec<u8>, MirrorError> {
-        let oid = reference::full(id)?;
+    fn read_object(&self, id: &str, kind: ObjectType) -> Result<Vec<u8>, MirrorError> {
+        let oid = reference::parse_full_commit(id)?;
         let odb = self.odb()?;
         let failed = |error: git2::Error| {
             if error.code() == git2::ErrorCode::NotFound {
@@ -150,9 +155,9 @@ impl Mirror {
                 MirrorError::Damaged { reason: format!("object {id}: {}", error.message()) }
             }
         };
-        if odb.read_header(oid).map_err(failed)?.0 > OBJECT {
+        if odb.read_header(oid).map_err(failed)?.0 > MAX_OBJECT_BYTES {
             let commit = id.to_owned();
-            return Err(MirrorError::TooMany { commit, limit: OBJECT, what: "bytes of its own" });
+            return Err(MirrorError::TooMany { commit, limit: MAX_OBJECT_BYTES, what: "bytes of its own" });
         }
         let object = odb.read(oid).map_err(failed)?;
         if object.kind() != kind {

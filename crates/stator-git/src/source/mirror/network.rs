@@ -1,15 +1,17 @@
 //! What a mirror asks its host: what refs there are, and objects.
 
-use super::{Advert, Mirror, MirrorError, store};
-use crate::source::transport::{self, Session, Step, TransportError, Wanted, client, http::Http};
-use crate::source::url::Scheme;
+use super::{Mirror, MirrorError, RemoteRefs, store};
+use crate::source::transport::{
+    self, FetchRequest, GitOperation, GitSession, TransportError, http::HttpClient, http_client,
+};
+use crate::source::url::UrlScheme;
 use git2::{AutotagOption, ErrorClass, FetchOptions, Oid, RemoteCallbacks};
 use std::path::Path;
 use std::sync::Arc;
 
 /// How often a mirror has asked its host, and how much came back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub struct MirrorTraffic {
     /// Requests sent.
     pub requests: u64,
     /// Bytes received, headers not counted.
@@ -18,57 +20,57 @@ pub struct Traffic {
 
 /// What a mirror knows of its host from one call to the next.
 #[derive(Default)]
-pub(super) struct Host {
+pub(super) struct RemoteHost {
     /// Kept for its connections.
-    http: Option<Http>,
+    http: Option<HttpClient>,
     /// What the host's git can do, from its last list of refs.
     capabilities: Option<String>,
     /// Where the host's list of refs was found when it had moved.
     base: Option<url::Url>,
-    traffic: Traffic,
+    traffic: MirrorTraffic,
 }
 
-impl Host {
+impl RemoteHost {
     /// The host after its login has changed: connections and what it said before are not taken over.
-    pub(super) fn after(before: &Self) -> Self {
+    pub(super) fn renewed_from(before: &Self) -> Self {
         Self { traffic: before.traffic, ..Self::default() }
     }
 }
 
 impl Mirror {
     /// How often the host was asked since the mirror was opened.
-    pub fn traffic(&self) -> Traffic {
+    pub fn traffic(&self) -> MirrorTraffic {
         self.host.traffic
     }
 
     /// The refs of the repository at the moment. One request.
-    pub(super) fn advert(&mut self) -> Result<Advert, MirrorError> {
+    pub(super) fn list_refs(&mut self) -> Result<RemoteRefs, MirrorError> {
         match self.remote.url.scheme() {
-            Scheme::Local => {
-                let repository = store::local(Path::new(self.remote.url.path()))?;
-                return Advert::of(&repository, self.remote.limits.refs);
+            UrlScheme::Local => {
+                let repository = store::open_local(Path::new(self.remote.url.path()))?;
+                return RemoteRefs::from_repository(&repository, self.remote.limits.max_refs);
             }
-            Scheme::Https | Scheme::Http | Scheme::Ssh => {}
+            UrlScheme::Https | UrlScheme::Http | UrlScheme::Ssh => {}
         }
         // A host that has moved back must be found as well.
         self.host.base = None;
-        let session = self.session()?;
-        let listed =
-            transport::open(&session, Step::List).and_then(|mut stream| transport::read_advert(&mut stream, &session));
-        self.account(&session);
+        let session = self.open_session()?;
+        let listed = transport::open_stream(&session, GitOperation::ListRefs)
+            .and_then(|mut stream| transport::read_advert(&mut stream, &session));
+        self.record_traffic(&session);
         let advertised = listed?;
-        if advertised.value("object-format").is_some_and(|format| format != "sha1") {
+        if advertised.capability_value("object-format").is_some_and(|format| format != "sha1") {
             return Err(MirrorError::Sha256);
         }
         self.host.base = session.base();
         self.host.capabilities = Some(advertised.capabilities.clone());
-        Ok(Advert::from_host(&advertised))
+        Ok(RemoteRefs::from_host(&advertised))
     }
 
     /// Brings objects in, with that many commits of history; `i32::MAX` for all of it. With one commit, nothing is asked
     /// for what is here already.
-    pub(super) fn bring(&mut self, wants: &[Oid], depth: i32) -> Result<(), MirrorError> {
-        let is_local = self.remote.url.scheme() == Scheme::Local;
+    pub(super) fn fetch_objects(&mut self, wants: &[Oid], depth: i32) -> Result<(), MirrorError> {
+        let is_local = self.remote.url.scheme() == UrlScheme::Local;
         let missing = {
             let odb = self.odb()?;
             // A repository of this machine may have new packs.
@@ -81,13 +83,13 @@ impl Mirror {
             Some(_) | None => {}
         }
         if self.host.capabilities.is_none() {
-            self.advert()?;
+            self.list_refs()?;
         }
-        let session = self.session()?;
+        let session = self.open_session()?;
         let capabilities = self.host.capabilities.clone().unwrap_or_default();
-        let wanted = Wanted { session: Arc::clone(&session), capabilities, objects: wants.to_vec() };
+        let wanted = FetchRequest { session: Arc::clone(&session), capabilities, objects: wants.to_vec() };
         let done = self.download(&wanted, depth);
-        self.account(&session);
+        self.record_traffic(&session);
         if done.is_err() {
             // Whatever was known of the host may be what went wrong.
             self.host.capabilities = None;
@@ -100,41 +102,42 @@ impl Mirror {
         }
     }
 
-    fn download(&self, wanted: &Wanted, depth: i32) -> Result<(), MirrorError> {
+    fn download(&self, wanted: &FetchRequest, depth: i32) -> Result<(), MirrorError> {
         let session = &wanted.session;
-        let entered = transport::enter(wanted.clone())?;
+        let entered = transport::register_fetch(wanted.clone())?;
         let limits = session.limits();
         let mut callbacks = RemoteCallbacks::new();
         callbacks.transfer_progress(|progress| {
-            let many = TransportError::TooMuch { host: session.host(), limit: limits.objects as u64, what: "objects" };
-            let going = if progress.total_objects() > limits.objects { Err(many) } else { session.goes_on() };
-            going.map_err(|error| session.fail(error)).is_ok()
+            let many =
+                TransportError::TooMuch { host: session.host(), limit: limits.max_objects as u64, what: "objects" };
+            let going = if progress.total_objects() > limits.max_objects { Err(many) } else { session.check_running() };
+            going.map_err(|error| session.record_failure(error)).is_ok()
         });
         let can_cut = wanted.capabilities.split(' ').any(|capability| capability == "shallow");
         let mut options = FetchOptions::new();
         options.remote_callbacks(callbacks).download_tags(AutotagOption::None).update_fetchhead(false);
         options.depth(if can_cut { depth } else { 0 });
-        let names: Vec<String> = wanted.names().iter().map(|name| format!("+{name}:{name}")).collect();
+        let names: Vec<String> = wanted.ref_names().iter().map(|name| format!("+{name}:{name}")).collect();
         let repository = self.store.repository();
         let fetched = repository
             .remote_anonymous(&entered.address())
             .and_then(|mut remote| remote.download(&names, Some(&mut options)));
-        fetched.map_err(|error| match session.failure() {
-            Some(TransportError::Remote { message, .. }) => refused(session, &wanted.objects, message),
+        fetched.map_err(|error| match session.take_failure() {
+            Some(TransportError::Remote { message, .. }) => remote_error(session, &wanted.objects, message),
             Some(failure) => MirrorError::Transport(failure),
-            None => self.given_up(session, &wanted.objects, &error),
+            None => self.fetch_error(session, &wanted.objects, &error),
         })
     }
 
     /// Why libgit2 gave up on what the host sent.
-    fn given_up(&self, session: &Session, wants: &[Oid], error: &git2::Error) -> MirrorError {
-        let message = session.quote(error.message().as_bytes());
+    fn fetch_error(&self, session: &GitSession, wants: &[Oid], error: &git2::Error) -> MirrorError {
+        let message = session.redacted_text(error.message().as_bytes());
         if let Some(said) = message.strip_prefix("remote error: ") {
-            return refused(session, wants, said.to_owned());
+            return remote_error(session, wants, said.to_owned());
         }
         let class = error.class();
         if matches!(class, ErrorClass::Os | ErrorClass::Filesystem) {
-            return self.store.failed(&message);
+            return self.store.write_error(&message);
         }
         // What is told to the host is read out of the mirror, and what a commit in it says of its author may be none.
         let ours =
@@ -145,16 +148,16 @@ impl Mirror {
         MirrorError::Transport(TransportError::Protocol { host: session.host(), reason: message })
     }
 
-    fn session(&mut self) -> Result<Arc<Session>, MirrorError> {
+    fn open_session(&mut self) -> Result<Arc<GitSession>, MirrorError> {
         let http = match (self.remote.url.scheme(), &self.host.http) {
-            (Scheme::Https | Scheme::Http, None) => Some(client(&self.remote)?),
+            (UrlScheme::Https | UrlScheme::Http, None) => Some(http_client(&self.remote)?),
             (_, http) => http.clone(),
         };
         self.host.http.clone_from(&http);
-        Ok(Arc::new(Session::new(self.remote.clone(), http, self.host.base.clone())))
+        Ok(Arc::new(GitSession::new(self.remote.clone(), http, self.host.base.clone())))
     }
 
-    fn account(&mut self, session: &Session) {
+    fn record_traffic(&mut self, session: &GitSession) {
         let (requests, received) = session.traffic();
         self.host.traffic.requests += requests;
         self.host.traffic.received += received;
@@ -162,7 +165,7 @@ impl Mirror {
 }
 
 /// What git on the host says instead of giving out objects.
-fn refused(session: &Session, wants: &[Oid], message: String) -> MirrorError {
+fn remote_error(session: &GitSession, wants: &[Oid], message: String) -> MirrorError {
     match wants {
         [want, ..] if message.contains("not our ref") || message.contains("unadvertised object") => {
             MirrorError::NoCommit { commit: want.to_string() }

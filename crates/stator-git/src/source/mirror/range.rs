@@ -6,31 +6,31 @@
 use semver::{Prerelease, Version};
 
 /// Characters of a range that are read.
-const LENGTH: usize = 256;
+const MAX_RANGE_LENGTH: usize = 256;
 
 /// A range of versions.
 #[derive(Debug)]
-pub(super) struct Range {
-    any: Vec<Vec<Comparator>>,
+pub(super) struct VersionRange {
+    any: Vec<Vec<VersionComparator>>,
 }
 
 #[derive(Debug)]
-struct Comparator {
-    test: Test,
+struct VersionComparator {
+    test: VersionTest,
     prerelease: bool,
 }
 
 #[derive(Debug)]
-enum Test {
+enum VersionTest {
     /// From the first to below the second.
-    In(Bound, Bound),
+    In(VersionBound, VersionBound),
     /// All but from the first to below the second.
-    NotIn(Bound, Bound),
+    NotIn(VersionBound, VersionBound),
 }
 
 /// An end of a range.
 #[derive(Debug)]
-enum Bound {
+enum VersionBound {
     Open,
     /// At it, or above.
     From(Version),
@@ -39,34 +39,34 @@ enum Bound {
     /// Up to it, without it.
     Below(Version),
     /// Up to it, and it.
-    To(Version),
+    UpTo(Version),
 }
 
-impl Bound {
-    fn holds(&self, version: &Version) -> bool {
+impl VersionBound {
+    fn admits(&self, version: &Version) -> bool {
         match self {
             Self::Open => true,
             Self::From(bound) => version.cmp_precedence(bound).is_ge(),
             Self::Above(bound) => version.cmp_precedence(bound).is_gt(),
             Self::Below(bound) => version.cmp_precedence(bound).is_lt(),
-            Self::To(bound) => version.cmp_precedence(bound).is_le(),
+            Self::UpTo(bound) => version.cmp_precedence(bound).is_le(),
         }
     }
 }
 
 /// A version with parts left out.
-struct Partial {
+struct PartialVersion {
     version: Version,
     /// How many parts are given: 0 for `*`.
     parts: u8,
 }
 
-impl Range {
+impl VersionRange {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        if text.len() > LENGTH {
-            return Err(format!("it is longer than {LENGTH} characters"));
+        if text.len() > MAX_RANGE_LENGTH {
+            return Err(format!("it is longer than {MAX_RANGE_LENGTH} characters"));
         }
-        let any: Result<Vec<_>, _> = text.split("||").map(all_of).collect();
+        let any: Result<Vec<_>, _> = text.split("||").map(parse_comparators).collect();
         Ok(Self { any: any? })
     }
 
@@ -76,14 +76,14 @@ impl Range {
             let prerelease = version.pre.is_empty() || all.iter().any(|comparator| comparator.prerelease);
             prerelease
                 && all.iter().all(|comparator| match &comparator.test {
-                    Test::In(from, to) => from.holds(version) && to.holds(version),
-                    Test::NotIn(from, to) => !(from.holds(version) && to.holds(version)),
+                    VersionTest::In(from, to) => from.admits(version) && to.admits(version),
+                    VersionTest::NotIn(from, to) => !(from.admits(version) && to.admits(version)),
                 })
         })
     }
 }
 
-fn all_of(text: &str) -> Result<Vec<Comparator>, String> {
+fn parse_comparators(text: &str) -> Result<Vec<VersionComparator>, String> {
     let mut words = text.split([' ', ',', '\t']).filter(|word| !word.is_empty()).peekable();
     let mut all = Vec::new();
     while let Some(word) = words.next() {
@@ -97,50 +97,53 @@ fn all_of(text: &str) -> Result<Vec<Comparator>, String> {
         if operator.is_empty() && words.peek() == Some(&"-") {
             words.next();
             let upper = words.next().ok_or("no version stands after `-`")?;
-            let (lower, upper) = (partial(version)?, partial(upper)?);
+            let (lower, upper) = (parse_partial_version(version)?, parse_partial_version(upper)?);
             let prerelease = !lower.version.pre.is_empty() || !upper.version.pre.is_empty();
-            all.push(Comparator { test: Test::In(Bound::From(lower.version.clone()), up_to(&upper)), prerelease });
+            all.push(VersionComparator {
+                test: VersionTest::In(VersionBound::From(lower.version.clone()), upper_bound(&upper)),
+                prerelease,
+            });
             continue;
         }
-        all.push(comparator(operator, &partial(version)?)?);
+        all.push(build_comparator(operator, &parse_partial_version(version)?)?);
     }
     if all.is_empty() { Err("there is no version in it".to_owned()) } else { Ok(all) }
 }
 
-fn comparator(operator: &str, given: &Partial) -> Result<Comparator, String> {
+fn build_comparator(operator: &str, given: &PartialVersion) -> Result<VersionComparator, String> {
     let version = || given.version.clone();
     let test = match operator {
-        "" | "=" | "==" => Test::In(Bound::From(version()), up_to(given)),
-        "!=" => Test::NotIn(Bound::From(version()), up_to(given)),
-        ">" if given.parts == 3 => Test::In(Bound::Above(version()), Bound::Open),
-        ">" => Test::NotIn(Bound::Open, up_to(given)),
-        ">=" | "=>" => Test::In(Bound::From(version()), Bound::Open),
-        "<" => Test::In(Bound::Open, Bound::Below(version())),
-        "<=" | "=<" => Test::In(Bound::Open, up_to(given)),
-        "~" | "~>" => Test::In(Bound::From(version()), before(given, given.parts.min(2))),
+        "" | "=" | "==" => VersionTest::In(VersionBound::From(version()), upper_bound(given)),
+        "!=" => VersionTest::NotIn(VersionBound::From(version()), upper_bound(given)),
+        ">" if given.parts == 3 => VersionTest::In(VersionBound::Above(version()), VersionBound::Open),
+        ">" => VersionTest::NotIn(VersionBound::Open, upper_bound(given)),
+        ">=" | "=>" => VersionTest::In(VersionBound::From(version()), VersionBound::Open),
+        "<" => VersionTest::In(VersionBound::Open, VersionBound::Below(version())),
+        "<=" | "=<" => VersionTest::In(VersionBound::Open, upper_bound(given)),
+        "~" | "~>" => VersionTest::In(VersionBound::From(version()), bound_before_next(given, given.parts.min(2))),
         "^" => {
             let leading = match (version().major, version().minor) {
                 (1.., _) => 1,
                 (0, 1..) => 2,
                 (0, 0) => 3,
             };
-            Test::In(Bound::From(version()), before(given, given.parts.min(leading)))
+            VersionTest::In(VersionBound::From(version()), bound_before_next(given, given.parts.min(leading)))
         }
         _ => return Err(format!("`{operator}` is no operator")),
     };
-    Ok(Comparator { test, prerelease: !given.version.pre.is_empty() })
+    Ok(VersionComparator { test, prerelease: !given.version.pre.is_empty() })
 }
 
 /// The end of all versions that begin as the given one does.
-fn up_to(given: &Partial) -> Bound {
-    if given.parts == 3 { Bound::To(given.version.clone()) } else { before(given, given.parts) }
+fn upper_bound(given: &PartialVersion) -> VersionBound {
+    if given.parts == 3 { VersionBound::UpTo(given.version.clone()) } else { bound_before_next(given, given.parts) }
 }
 
 /// Below the next version that differs in the given number of parts; prereleases of that next one are beyond it.
-fn before(given: &Partial, parts: u8) -> Bound {
+fn bound_before_next(given: &PartialVersion, parts: u8) -> VersionBound {
     let Version { major, minor, patch, .. } = given.version;
     let mut next = match parts {
-        0 => return Bound::Open,
+        0 => return VersionBound::Open,
         1 => Version::new(major.saturating_add(1), 0, 0),
         2 => Version::new(major, minor.saturating_add(1), 0),
         _ => Version::new(major, minor, patch.saturating_add(1)),
@@ -148,10 +151,10 @@ fn before(given: &Partial, parts: u8) -> Bound {
     if let Ok(lowest) = Prerelease::new("0") {
         next.pre = lowest;
     }
-    Bound::Below(next)
+    VersionBound::Below(next)
 }
 
-fn partial(text: &str) -> Result<Partial, String> {
+fn parse_partial_version(text: &str) -> Result<PartialVersion, String> {
     let odd = || format!("`{text}` is no version");
     let bare = text.strip_prefix(['v', 'V']).unwrap_or(text);
     let (numbers, rest) = bare.split_at(bare.find(['-', '+']).unwrap_or(bare.len()));
@@ -172,7 +175,7 @@ fn partial(text: &str) -> Result<Partial, String> {
     let count = parts.len();
     parts.resize(3, "0");
     let version = Version::parse(&format!("{}{rest}", parts.join("."))).map_err(|_| odd())?;
-    Ok(Partial { version, parts: u8::try_from(count).unwrap_or(3) })
+    Ok(PartialVersion { version, parts: u8::try_from(count).unwrap_or(3) })
 }
 
 #[cfg(test)]
@@ -198,7 +201,7 @@ mod tests {
     ];
 
     fn of(range: &str) -> String {
-        let parsed = match Range::parse(range) {
+        let parsed = match VersionRange::parse(range) {
             Ok(parsed) => parsed,
             Err(reason) => return format!("{range:16} {reason}"),
         };
@@ -303,13 +306,13 @@ mod tests {
         ^99999999999999999999 `99999999999999999999` is no version
         ||               there is no version in it
         ");
-        assert!(Range::parse(&"1 ".repeat(1000)).is_err());
+        assert!(VersionRange::parse(&"1 ".repeat(1000)).is_err());
     }
 
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in "[-0-9xv.*<>=!~^|, a-c+]{0,30}") {
-            if let Ok(range) = Range::parse(&text) {
+            if let Ok(range) = VersionRange::parse(&text) {
                 for version in VERSIONS {
                     range.matches(&Version::parse(version).unwrap());
                 }
@@ -318,7 +321,7 @@ mod tests {
 
         #[test]
         fn a_caret_lies_between_its_own_version_and_the_next_major(major in 1_u64..9, minor in 0_u64..9, patch in 0_u64..9, other in (0_u64..12, 0_u64..12, 0_u64..12)) {
-            let range = Range::parse(&format!("^{major}.{minor}.{patch}")).unwrap();
+            let range = VersionRange::parse(&format!("^{major}.{minor}.{patch}")).unwrap();
             let version = Version::new(other.0, other.1, other.2);
             prop_assert_eq!(range.matches(&version), version.major == major && version >= Version::new(major, minor, patch));
         }

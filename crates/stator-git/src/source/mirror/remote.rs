@@ -1,6 +1,6 @@
 //! What a mirror is a mirror of.
 
-use crate::source::credentials::{Credentials, Tokens};
+use crate::source::credentials::{GitCredentials, TokenProvider};
 use crate::source::url::RepositoryUrl;
 use std::fmt;
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use tokio_util::sync::CancellationToken;
 
 /// A repository to mirror, and how far to go for it.
 #[derive(Clone)]
-pub struct Remote {
+pub struct RemoteRepository {
     /// Where it is.
     pub url: RepositoryUrl,
     /// What to log in with, what to trust and what to go through.
-    pub credentials: Credentials,
+    pub credentials: GitCredentials,
     /// Where the token comes from when the login is a GitHub App's.
-    pub tokens: Option<Arc<dyn Tokens>>,
+    pub tokens: Option<Arc<dyn TokenProvider>>,
     /// How much is taken of it.
-    pub limits: Limits,
+    pub limits: FetchLimits,
     /// Ends whatever is under way.
     pub cancel: CancellationToken,
 }
 
-impl Remote {
+impl RemoteRepository {
     /// A repository, with the limits that hold unless told otherwise.
-    pub fn new(url: RepositoryUrl, credentials: Credentials) -> Self {
-        Self { url, credentials, tokens: None, limits: Limits::default(), cancel: CancellationToken::new() }
+    pub fn new(url: RepositoryUrl, credentials: GitCredentials) -> Self {
+        Self { url, credentials, tokens: None, limits: FetchLimits::default(), cancel: CancellationToken::new() }
     }
 }
 
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteRepository {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remote").field("url", &self.url).field("limits", &self.limits).finish_non_exhaustive()
     }
@@ -37,49 +37,49 @@ impl fmt::Debug for Remote {
 
 /// How much is taken of a repository, and how long is waited for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct FetchLimits {
     /// To get a connection.
-    pub connect: Duration,
+    pub connect_timeout: Duration,
     /// For one conversation, from the first byte asked to the last answered.
-    pub whole: Duration,
-    /// Bytes a second that must come, over each [`Limits::window`].
-    pub floor: u64,
+    pub total_timeout: Duration,
+    /// Bytes a second that must come, over each [`FetchLimits::rate_window`].
+    pub min_bytes_per_second: u64,
     /// What the floor is measured over.
-    pub window: Duration,
+    pub rate_window: Duration,
     /// Bytes of one answer.
-    pub pack: u64,
+    pub max_pack_bytes: u64,
     /// Objects of one answer.
-    pub objects: usize,
+    pub max_objects: usize,
     /// Packs that lie beside one another before they are made one.
-    pub packs: usize,
+    pub max_packs: usize,
     /// Branches, tags and other refs that a repository may have.
-    pub refs: usize,
+    pub max_refs: usize,
     /// Files of ours in one commit.
-    pub files: usize,
+    pub max_files: usize,
     /// Entries of git trees that are looked at for one commit. Trees may share subtrees, so a few kilobytes can spell
     /// out billions of paths.
-    pub entries: usize,
+    pub max_tree_entries: usize,
     /// Bytes of all files of ours in one commit.
-    pub bytes: usize,
+    pub max_total_bytes: usize,
     /// Bytes of files that are remembered from one commit to the next.
-    pub cache: usize,
+    pub cache_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for FetchLimits {
     fn default() -> Self {
         Self {
-            connect: Duration::from_secs(10),
-            whole: Duration::from_secs(300),
-            floor: 1024,
-            window: Duration::from_secs(60),
-            pack: 256 << 20,
-            objects: 1_000_000,
-            packs: 50,
-            refs: 50_000,
-            files: 100_000,
-            entries: 2_000_000,
-            bytes: 512 << 20,
-            cache: 64 << 20,
+            connect_timeout: Duration::from_secs(10),
+            total_timeout: Duration::from_secs(300),
+            min_bytes_per_second: 1024,
+            rate_window: Duration::from_secs(60),
+            max_pack_bytes: 256 << 20,
+            max_objects: 1_000_000,
+            max_packs: 50,
+            max_refs: 50_000,
+            max_files: 100_000,
+            max_tree_entries: 2_000_000,
+            max_total_bytes: 512 << 20,
+            cache_bytes: 64 << 20,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the signatures of a revision are judged on.
 
-use super::{Mirror, MirrorError, Tip};
-use crate::source::signature::{Signed, SignedObject, SignedTag};
+use super::{Mirror, MirrorError, ResolvedRef};
+use crate::source::signature::{SignedObject, SignedRevision, SignedTag};
 use git2::ObjectType;
 
 impl Mirror {
@@ -10,9 +10,9 @@ impl Mirror {
     ///
     /// # Errors
     /// When the mirror does not hold the commit or the tag.
-    pub fn signed(&self, tip: &Tip) -> Result<Signed, MirrorError> {
+    pub fn signed_revision(&self, tip: &ResolvedRef) -> Result<SignedRevision, MirrorError> {
         let object = |id: &str, kind: ObjectType| {
-            Ok::<_, MirrorError>(SignedObject { id: id.to_owned(), raw: self.object(id, kind)? })
+            Ok::<_, MirrorError>(SignedObject { id: id.to_owned(), raw: self.read_object(id, kind)? })
         };
         let tag = match &tip.tag {
             Some(id) => {
@@ -22,6 +22,6 @@ impl Mirror {
             }
             None => None,
         };
-        Ok(Signed { commit: object(&tip.commit, ObjectType::Commit)?, tag, ancestors: Vec::new() })
+        Ok(SignedRevision { commit: object(&tip.commit, ObjectType::Commit)?, tag, ancestors: Vec::new() })
     }
 }

@@ -10,7 +10,7 @@
 //! All of it can be had again from the host, so whatever is damaged is thrown away.
 
 use super::MirrorError;
-use crate::source::url::{RepositoryUrl, Scheme};
+use crate::source::url::{RepositoryUrl, UrlScheme};
 use fs_err::{File, OpenOptions};
 use git2::{Oid, Repository, RepositoryInitOptions};
 use std::collections::BTreeMap;
@@ -18,26 +18,26 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The mirror's whole configuration. What a fetched repository says about itself never gets here.
-const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n\tsymlinks = false\n[gc]\n\tauto = 0\n";
+const GIT_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n\tsymlinks = false\n[gc]\n\tauto = 0\n";
 /// A branch that nothing ever writes.
-const HEAD: &str = "ref: refs/heads/none\n";
+const UNUSED_HEAD: &str = "ref: refs/heads/none\n";
 /// Where the mirror's own refs are, each by the hash of the name that it has on the host: such names can be longer than a
 /// file may be called, and one can be a folder of another.
-const TIPS: &str = "refs/stator/";
+const TIP_REF_PREFIX: &str = "refs/stator/";
 
-pub(super) struct Store {
+pub(super) struct MirrorStore {
     folder: PathBuf,
-    seen: BTreeMap<String, Oid>,
+    tips: BTreeMap<String, Oid>,
     repository: Repository,
     /// A repository on this machine, which is read in place.
     local: Option<PathBuf>,
     lock: File,
 }
 
-impl Store {
+impl MirrorStore {
     /// Opens the mirror of a repository, anew when it is damaged or of another repository.
     pub(super) fn open(folder: &Path, url: &RepositoryUrl) -> Result<Self, MirrorError> {
-        let failed = |error: std::io::Error| unkept(folder, &error);
+        let failed = |error: std::io::Error| folder_error(folder, &error);
         fs_err::create_dir_all(folder).map_err(failed)?;
         let lock =
             OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock")).map_err(failed)?;
@@ -47,28 +47,28 @@ impl Store {
             Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
         }
         let local = match url.scheme() {
-            Scheme::Local => Some(objects_of(Path::new(url.path()))?),
-            Scheme::Https | Scheme::Http | Scheme::Ssh => None,
+            UrlScheme::Local => Some(objects_folder(Path::new(url.path()))?),
+            UrlScheme::Https | UrlScheme::Http | UrlScheme::Ssh => None,
         };
         let address = format!("{url}\n");
         let same = fs_err::read_to_string(folder.join("origin")).is_ok_and(|origin| origin == address);
         let bare = folder.join("mirror.git");
-        let kept = if same && bare.is_dir() { reopen(&bare, local.as_deref()).ok() } else { None };
+        let kept = if same && bare.is_dir() { open_existing(&bare, local.as_deref()).ok() } else { None };
         let repository = match kept {
             Some(repository) => repository,
             None => {
                 tracing::info!(folder = %folder.display(), "the mirror is new, of another repository or damaged: it is made anew");
                 if !same {
-                    remove(&folder.join("seen")).map_err(failed)?;
+                    remove_path(&folder.join("seen")).map_err(failed)?;
                 }
-                let repository = make(&bare).map_err(|error| lost(folder, &error))?;
+                let repository = create_bare(&bare).map_err(|error| repository_error(folder, &error))?;
                 fs_err::write(folder.join("origin"), address).map_err(failed)?;
-                attach(&repository, local.as_deref()).map_err(|error| lost(folder, &error))?;
+                attach_alternates(&repository, local.as_deref()).map_err(|error| repository_error(folder, &error))?;
                 repository
             }
         };
-        let seen = read_seen(&folder.join("seen"));
-        Ok(Self { folder: folder.to_owned(), seen, repository, local, lock })
+        let seen = load_tips(&folder.join("seen"));
+        Ok(Self { folder: folder.to_owned(), tips: seen, repository, local, lock })
     }
 
     pub(super) fn repository(&self) -> &Repository {
@@ -77,48 +77,50 @@ impl Store {
 
     /// Throws all objects away and starts anew. What was seen stays.
     pub(super) fn rebuild(&mut self) -> Result<(), MirrorError> {
-        self.repository = make(&self.folder.join("mirror.git")).map_err(|error| lost(&self.folder, &error))?;
-        attach(&self.repository, self.local.as_deref()).map_err(|error| lost(&self.folder, &error))
+        self.repository =
+            create_bare(&self.folder.join("mirror.git")).map_err(|error| repository_error(&self.folder, &error))?;
+        attach_alternates(&self.repository, self.local.as_deref())
+            .map_err(|error| repository_error(&self.folder, &error))
     }
 
     /// That the folder could not be written, in the words of who tried.
-    pub(super) fn failed(&self, reason: &str) -> MirrorError {
+    pub(super) fn write_error(&self, reason: &str) -> MirrorError {
         MirrorError::Folder { path: self.folder.clone(), reason: reason.to_owned() }
     }
 
     /// The commit that a ref led to when it was fetched last.
-    pub(super) fn seen(&self, name: &str) -> Option<Oid> {
-        self.seen.get(name).copied()
+    pub(super) fn last_fetched(&self, name: &str) -> Option<Oid> {
+        self.tips.get(name).copied()
     }
 
     /// Keeps where a ref leads. The objects below are what a later fetch builds on.
-    pub(super) fn remember(&mut self, name: &str, commit: Oid) -> Result<(), MirrorError> {
-        let reference = self.repository.reference(&tip_of(name), commit, true, "");
-        reference.map(drop).map_err(|error| lost(&self.folder, &error))?;
-        if self.seen.insert(name.to_owned(), commit) == Some(commit) {
+    pub(super) fn record_tip(&mut self, name: &str, commit: Oid) -> Result<(), MirrorError> {
+        let reference = self.repository.reference(&tip_ref_name(name), commit, true, "");
+        reference.map(drop).map_err(|error| repository_error(&self.folder, &error))?;
+        if self.tips.insert(name.to_owned(), commit) == Some(commit) {
             return Ok(());
         }
-        self.write_seen()
+        self.save_tips()
     }
 
     /// Lets go of a ref that nobody asks for any more.
-    pub(super) fn forget(&mut self, name: &str) -> Result<(), MirrorError> {
-        if let Ok(mut reference) = self.repository.find_reference(&tip_of(name)) {
-            reference.delete().map_err(|error| lost(&self.folder, &error))?;
+    pub(super) fn remove_tip(&mut self, name: &str) -> Result<(), MirrorError> {
+        if let Ok(mut reference) = self.repository.find_reference(&tip_ref_name(name)) {
+            reference.delete().map_err(|error| repository_error(&self.folder, &error))?;
         }
-        if self.seen.remove(name).is_some() { self.write_seen() } else { Ok(()) }
+        if self.tips.remove(name).is_some() { self.save_tips() } else { Ok(()) }
     }
 
-    fn write_seen(&self) -> Result<(), MirrorError> {
-        let lines: String = self.seen.iter().map(|(name, commit)| format!("{commit} {name}\n")).collect();
+    fn save_tips(&self) -> Result<(), MirrorError> {
+        let lines: String = self.tips.iter().map(|(name, commit)| format!("{commit} {name}\n")).collect();
         let new = self.folder.join("seen.new");
         fs_err::write(&new, lines)
             .and_then(|()| fs_err::rename(&new, self.folder.join("seen")))
-            .map_err(|error| unkept(&self.folder, &error))
+            .map_err(|error| folder_error(&self.folder, &error))
     }
 }
 
-impl Drop for Store {
+impl Drop for MirrorStore {
     fn drop(&mut self) {
         // Closing is not enough: a program that is just being started elsewhere in this process holds the file as well.
         if let Err(error) = self.lock.file().unlock() {
@@ -128,16 +130,16 @@ impl Drop for Store {
 }
 
 /// What is kept under the ref's name: a ref of the mirror, whose name is the hash of the other.
-fn tip_of(name: &str) -> String {
+fn tip_ref_name(name: &str) -> String {
     match Oid::hash_object(git2::ObjectType::Blob, name.as_bytes()) {
-        Ok(hash) => format!("{TIPS}{hash}"),
+        Ok(hash) => format!("{TIP_REF_PREFIX}{hash}"),
         // Hashing fails for want of memory alone.
-        Err(_) => format!("{TIPS}other"),
+        Err(_) => format!("{TIP_REF_PREFIX}other"),
     }
 }
 
 /// What an earlier process saw; a line that cannot be read counts as not seen.
-fn read_seen(path: &Path) -> BTreeMap<String, Oid> {
+fn load_tips(path: &Path) -> BTreeMap<String, Oid> {
     let text = fs_err::read_to_string(path).unwrap_or_default();
     let line = |line: &str| {
         let (commit, name) = line.split_once(' ')?;
@@ -147,7 +149,7 @@ fn read_seen(path: &Path) -> BTreeMap<String, Oid> {
 }
 
 /// Removes a file or a folder with all that is in it, if there is one.
-fn remove(path: &Path) -> std::io::Result<()> {
+fn remove_path(path: &Path) -> std::io::Result<()> {
     match fs_err::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => fs_err::remove_dir_all(path),
         Ok(_) => fs_err::remove_file(path),
@@ -157,28 +159,28 @@ fn remove(path: &Path) -> std::io::Result<()> {
 }
 
 /// A new bare repository in the place of whatever is there.
-fn make(bare: &Path) -> Result<Repository, git2::Error> {
+fn create_bare(bare: &Path) -> Result<Repository, git2::Error> {
     let io = |error: std::io::Error| git2::Error::from_str(&error.to_string());
-    remove(bare).map_err(io)?;
+    remove_path(bare).map_err(io)?;
     let mut options = RepositoryInitOptions::new();
     options.bare(true).external_template(false).no_reinit(true).mkpath(true).initial_head("none");
     drop(Repository::init_opts(bare, &options)?);
-    fs_err::write(bare.join("config"), CONFIG).map_err(io)?;
-    fs_err::write(bare.join("HEAD"), HEAD).map_err(io)?;
+    fs_err::write(bare.join("config"), GIT_CONFIG).map_err(io)?;
+    fs_err::write(bare.join("HEAD"), UNUSED_HEAD).map_err(io)?;
     Repository::open_bare(bare)
 }
 
 /// A mirror that an earlier process left, or why it cannot be used.
-fn reopen(bare: &Path, local: Option<&Path>) -> Result<Repository, String> {
+fn open_existing(bare: &Path, local: Option<&Path>) -> Result<Repository, String> {
     let io = |error: std::io::Error| error.to_string();
     let git = |error: git2::Error| error.message().to_owned();
-    for (file, text) in [("config", CONFIG), ("HEAD", HEAD)] {
+    for (file, text) in [("config", GIT_CONFIG), ("HEAD", UNUSED_HEAD)] {
         if fs_err::read(bare.join(file)).map_err(io)? != text.as_bytes() {
             return Err(format!("{file} is not as it was written"));
         }
     }
     // The lock is held, so whoever left these is gone.
-    sweep(bare).map_err(io)?;
+    remove_leftovers(bare).map_err(io)?;
     for name in ["objects/info/alternates", "commondir"] {
         if bare.join(name).exists() {
             return Err(format!("{name} is none of stator's"));
@@ -189,9 +191,9 @@ fn reopen(bare: &Path, local: Option<&Path>) -> Result<Repository, String> {
     {
         return Err("the list of cut histories is damaged".to_owned());
     }
-    packs_are_whole(&bare.join("objects/pack")).map_err(io)?;
+    check_packs(&bare.join("objects/pack")).map_err(io)?;
     let repository = Repository::open_bare(bare).map_err(git)?;
-    attach(&repository, local).map_err(git)?;
+    attach_alternates(&repository, local).map_err(git)?;
     {
         let odb = repository.odb().map_err(git)?;
         for reference in repository.references().map_err(git)? {
@@ -203,7 +205,7 @@ fn reopen(bare: &Path, local: Option<&Path>) -> Result<Repository, String> {
 }
 
 /// Removes what a killed process leaves: locks and half-written packs.
-fn sweep(bare: &Path) -> std::io::Result<()> {
+fn remove_leftovers(bare: &Path) -> std::io::Result<()> {
     let mut open = vec![bare.to_owned()];
     while let Some(folder) = open.pop() {
         for entry in fs_err::read_dir(&folder)? {
@@ -222,7 +224,7 @@ fn sweep(bare: &Path) -> std::io::Result<()> {
 
 /// Whether every pack is as long as its index says: the index ends in the pack's checksum, which the pack ends in too.
 /// A flipped bit inside shows when the object is read, whose name is its hash.
-fn packs_are_whole(folder: &Path) -> std::io::Result<()> {
+fn check_packs(folder: &Path) -> std::io::Result<()> {
     let damaged = |path: &Path| std::io::Error::other(format!("{} is cut short", path.display()));
     for entry in fs_err::read_dir(folder)? {
         let pack = entry?.path();
@@ -250,14 +252,14 @@ fn is_hex(text: &[u8]) -> bool {
 }
 
 /// Reads a repository of this machine in place: nothing of it is copied.
-fn attach(repository: &Repository, local: Option<&Path>) -> Result<(), git2::Error> {
+fn attach_alternates(repository: &Repository, local: Option<&Path>) -> Result<(), git2::Error> {
     let Some(objects) = local else { return Ok(()) };
     let path = objects.to_str().ok_or_else(|| git2::Error::from_str("its path is not UTF-8"))?;
     repository.odb()?.add_disk_alternate(path)
 }
 
 /// The repository at a local path.
-pub(super) fn local(path: &Path) -> Result<Repository, MirrorError> {
+pub(super) fn open_local(path: &Path) -> Result<Repository, MirrorError> {
     Repository::open(path).map_err(|error| MirrorError::NoRepository {
         path: path.to_owned(),
         reason: if error.code() == git2::ErrorCode::Owner {
@@ -268,16 +270,16 @@ pub(super) fn local(path: &Path) -> Result<Repository, MirrorError> {
     })
 }
 
-fn objects_of(path: &Path) -> Result<PathBuf, MirrorError> {
-    let objects = local(path)?.commondir().join("objects");
+fn objects_folder(path: &Path) -> Result<PathBuf, MirrorError> {
+    let objects = open_local(path)?.commondir().join("objects");
     fs_err::canonicalize(&objects)
         .map_err(|error| MirrorError::NoRepository { path: path.to_owned(), reason: error.to_string() })
 }
 
-fn unkept(folder: &Path, error: &std::io::Error) -> MirrorError {
+fn folder_error(folder: &Path, error: &std::io::Error) -> MirrorError {
     MirrorError::Folder { path: folder.to_owned(), reason: error.to_string() }
 }
 
-fn lost(folder: &Path, error: &git2::Error) -> MirrorError {
+fn repository_error(folder: &Path, error: &git2::Error) -> MirrorError {
     MirrorError::Folder { path: folder.to_owned(), reason: error.message().to_owned() }
 }

@@ -1,8 +1,8 @@
 //! Mirrors of a repository on this machine: what needs no host.
 
 use super::*;
-use crate::source::credentials::Credentials;
-use crate::source::url::{Allowed, RepositoryUrl};
+use crate::source::credentials::GitCredentials;
+use crate::source::url::{AllowedSchemes, RepositoryUrl};
 use git2::{Repository, Signature};
 use proptest::prelude::*;
 use std::path::PathBuf;
@@ -27,10 +27,10 @@ impl Place {
     }
 
     fn open(&self) -> Result<Mirror, MirrorError> {
-        let allowed = Allowed { local: true, insecure: false };
+        let allowed = AllowedSchemes { local: true, insecure: false };
         let path = self.folder.path().join("origin.git");
         let url = RepositoryUrl::parse(path.to_str().unwrap(), allowed).unwrap();
-        let remote = Remote::new(url.clone(), Credentials::read(None, &url).unwrap());
+        let remote = RemoteRepository::new(url.clone(), GitCredentials::read(None, &url).unwrap());
         Mirror::open(&self.data(), remote)
     }
 
@@ -90,7 +90,7 @@ fn a_branch_is_followed_and_a_rewritten_one_is_told() {
     let first = place.commit("main", &[("a/model.yaml", "a: 1"), ("README.md", "x")]);
     let mut mirror = place.open().unwrap();
     let tip = mirror.poll(&branch("main")).unwrap();
-    assert_eq!(tip, Tip { name: "refs/heads/main".to_owned(), commit: first.clone(), tag: None });
+    assert_eq!(tip, ResolvedRef { name: "refs/heads/main".to_owned(), commit: first.clone(), tag: None });
     let fetched = mirror.fetch(&tip).unwrap();
     assert_eq!((fetched.previous, fetched.forced), (None, false));
     let tree = mirror.tree(&first, ".").unwrap();
@@ -101,7 +101,10 @@ fn a_branch_is_followed_and_a_rewritten_one_is_told() {
     let tip = mirror.poll(&branch("main")).unwrap();
     let fetched = mirror.fetch(&tip).unwrap();
     assert_eq!((fetched.previous, fetched.forced), (Some(first.clone()), false));
-    assert_eq!(mirror.changed(&first, &third).unwrap(), ["a/model.yaml", "b/model.yaml"].map(str::to_owned).into());
+    assert_eq!(
+        mirror.changed_paths(&first, &third).unwrap(),
+        ["a/model.yaml", "b/model.yaml"].map(str::to_owned).into()
+    );
 
     let rewritten = place.commit_on("refs/heads/main", None, &[("a/model.yaml", "a: 3")]);
     let tip = mirror.poll(&branch("main")).unwrap();
@@ -178,7 +181,7 @@ fn the_highest_version_in_a_range_is_taken() {
     let annotated = at("*");
     assert_eq!((annotated.commit.as_str(), annotated.tag.as_deref()), (first.as_str(), Some(tag.to_string().as_str())));
     assert_eq!(mirror.fetch(&annotated).unwrap().commit, first);
-    assert_eq!(mirror.signed(&annotated).unwrap().tag.unwrap().name, "v2.0.0");
+    assert_eq!(mirror.signed_revision(&annotated).unwrap().tag.unwrap().name, "v2.0.0");
 }
 
 #[test]
@@ -241,7 +244,7 @@ proptest! {
                     None => prop_assert!(bases.is_empty(), "{bases:?}"),
                 }
                 let below = a == b || place.origin.graph_descendant_of(*b, *a).unwrap();
-                prop_assert_eq!(mirror.descends(*a, *b, *b).unwrap(), below);
+                prop_assert_eq!(mirror.is_ancestor(*a, *b, *b).unwrap(), below);
             }
         }
     }

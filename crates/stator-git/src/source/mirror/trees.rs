@@ -1,35 +1,35 @@
 //! The files of a commit, and what differs between two, reading only what is not known yet.
 
-use super::{Limits, Mirror, MirrorError};
-use crate::source::git::{self, Listing, NOT_PLAIN, PATH_LIMIT, TreeFile};
+use super::{FetchLimits, Mirror, MirrorError};
+use crate::source::git::{self, MAX_PATH_LENGTH, TreeFile, TreeListing, UNSAFE_PATH_REASON};
 use git2::{ObjectType, Oid};
 use stator_model::intent::{SourceFile, SourceTree};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Bytes of one git tree: more than a million entries.
-const TREE: usize = 64 << 20;
+const MAX_TREE_BYTES: usize = 64 << 20;
 
 /// What is remembered from one commit to the next: git names trees and blobs by their content, so nothing that is
 /// remembered can be stale. Bounded in bytes; what was not used for longest goes first.
 #[derive(Default)]
-pub(super) struct Cache {
-    listings: HashMap<Oid, Kept<Listing>>,
-    blobs: HashMap<Oid, Kept<Result<Vec<u8>, String>>>,
+pub(super) struct GitObjectCache {
+    listings: HashMap<Oid, CachedGitObject<TreeListing>>,
+    blobs: HashMap<Oid, CachedGitObject<Result<Vec<u8>, String>>>,
     bytes: usize,
     round: u64,
     read: u64,
 }
 
-struct Kept<T> {
+struct CachedGitObject<T> {
     value: Arc<T>,
     bytes: usize,
     round: u64,
 }
 
-impl Cache {
+impl GitObjectCache {
     /// How many objects were read out of the object database since the mirror was opened.
-    pub(super) fn read(&self) -> u64 {
+    pub(super) fn objects_read(&self) -> u64 {
         self.read
     }
 
@@ -58,11 +58,11 @@ impl Mirror {
     /// call has read are not read again.
     ///
     /// # Errors
-    /// When the commit is not in the mirror, does not have the folder, or holds more than [`Limits`] let in. A single
+    /// When the commit is not in the mirror, does not have the folder, or holds more than [`FetchLimits`] let in. A single
     /// file that cannot be read is an entry with its reason.
     pub fn tree(&mut self, commit: &str, folder: &str) -> Result<SourceTree, MirrorError> {
-        let oid = super::reference::full(commit)?;
-        self.mending(&[oid], |mirror| mirror.files(oid, folder))
+        let oid = super::reference::parse_full_commit(commit)?;
+        self.with_repair(&[oid], |mirror| mirror.files_in_folder(oid, folder))
     }
 
     /// The files of ours that differ between two commits, by their paths from the repository's root. Folders that are
@@ -70,12 +70,12 @@ impl Mirror {
     ///
     /// # Errors
     /// As for [`Mirror::tree`].
-    pub fn changed(&mut self, from: &str, to: &str) -> Result<BTreeSet<String>, MirrorError> {
-        let (from, to) = (super::reference::full(from)?, super::reference::full(to)?);
-        self.mending(&[from, to], |mirror| mirror.differing(from, to))
+    pub fn changed_paths(&mut self, from: &str, to: &str) -> Result<BTreeSet<String>, MirrorError> {
+        let (from, to) = (super::reference::parse_full_commit(from)?, super::reference::parse_full_commit(to)?);
+        self.with_repair(&[from, to], |mirror| mirror.differing_paths(from, to))
     }
 
-    fn files(&mut self, commit: Oid, folder: &str) -> Result<SourceTree, MirrorError> {
+    fn files_in_folder(&mut self, commit: Oid, folder: &str) -> Result<SourceTree, MirrorError> {
         let limits = self.remote.limits;
         let mut top = self.root(commit)?;
         for part in folder.split('/').filter(|part| !part.is_empty() && *part != ".") {
@@ -84,40 +84,45 @@ impl Mirror {
             let missing = || MirrorError::NoFolder { commit: commit.to_string(), folder: folder.to_owned() };
             top = inside.ok_or_else(missing)?.oid;
         }
-        let found = self.walk(commit, top, &limits)?;
+        let found = self.walk_tree(commit, top, &limits)?;
         let (mut files, mut bytes) = (Vec::with_capacity(found.len()), 0_usize);
         for (path, file) in found {
             let content = self.content(file)?;
             bytes = bytes.saturating_add(content.as_ref().as_ref().map_or(0, Vec::len));
             // One blob can stand at a hundred thousand paths.
-            if bytes > limits.bytes {
+            if bytes > limits.max_total_bytes {
                 return Err(MirrorError::TooMany {
                     commit: commit.to_string(),
-                    limit: limits.bytes,
+                    limit: limits.max_total_bytes,
                     what: "bytes of files to read",
                 });
             }
             files.push(SourceFile { path, content: content.as_ref().clone() });
         }
-        self.cache.end_round(limits.cache);
+        self.cache.end_round(limits.cache_bytes);
         Ok(SourceTree { files })
     }
 
     /// Every file of ours below a tree.
-    fn walk(&mut self, commit: Oid, top: Oid, limits: &Limits) -> Result<BTreeMap<String, TreeFile>, MirrorError> {
+    fn walk_tree(
+        &mut self,
+        commit: Oid,
+        top: Oid,
+        limits: &FetchLimits,
+    ) -> Result<BTreeMap<String, TreeFile>, MirrorError> {
         let mut found = BTreeMap::new();
         let mut looked_at = 0_usize;
         let mut open = vec![(String::new(), top, true)];
         while let Some((prefix, oid, plain)) = open.pop() {
             let listing = self.listing(oid)?;
             looked_at = looked_at.saturating_add(1 + listing.entries);
-            check(commit, looked_at, limits.entries, "entries")?;
-            check(commit, prefix.len(), PATH_LIMIT, "bytes in one path")?;
+            check_limit(commit, looked_at, limits.max_tree_entries, "entries")?;
+            check_limit(commit, prefix.len(), MAX_PATH_LENGTH, "bytes in one path")?;
             for (name, file) in &listing.files {
-                let file = if plain { *file } else { TreeFile::Refused(NOT_PLAIN) };
-                git::put(&mut found, format!("{prefix}{name}"), file);
+                let file = if plain { *file } else { TreeFile::Refused(UNSAFE_PATH_REASON) };
+                git::insert_file(&mut found, format!("{prefix}{name}"), file);
             }
-            check(commit, found.len(), limits.files, "files to read")?;
+            check_limit(commit, found.len(), limits.max_files, "files to read")?;
             open.extend(
                 listing
                     .folders
@@ -128,7 +133,7 @@ impl Mirror {
         Ok(found)
     }
 
-    fn differing(&mut self, from: Oid, to: Oid) -> Result<BTreeSet<String>, MirrorError> {
+    fn differing_paths(&mut self, from: Oid, to: Oid) -> Result<BTreeSet<String>, MirrorError> {
         let limits = self.remote.limits;
         let mut differing = BTreeSet::new();
         let mut looked_at = 0_usize;
@@ -137,17 +142,18 @@ impl Mirror {
             if old == new {
                 continue;
             }
-            check(to, prefix.len(), PATH_LIMIT, "bytes in one path")?;
+            check_limit(to, prefix.len(), MAX_PATH_LENGTH, "bytes in one path")?;
             let mut side = |oid: Option<Oid>| oid.map_or_else(|| Ok(Arc::default()), |oid| self.listing(oid));
             let (old, new) = (side(old)?, side(new)?);
             looked_at = looked_at.saturating_add(2 + old.entries + new.entries);
-            check(to, looked_at, limits.entries, "entries")?;
-            let files = |listing: &Listing| -> BTreeSet<(String, TreeFile)> { listing.files.iter().cloned().collect() };
+            check_limit(to, looked_at, limits.max_tree_entries, "entries")?;
+            let files =
+                |listing: &TreeListing| -> BTreeSet<(String, TreeFile)> { listing.files.iter().cloned().collect() };
             for (name, _) in files(&old).symmetric_difference(&files(&new)) {
                 differing.insert(format!("{prefix}{name}"));
             }
-            check(to, differing.len(), limits.files, "files to read")?;
-            let folders = |listing: &Listing| -> BTreeMap<String, Oid> {
+            check_limit(to, differing.len(), limits.max_files, "files to read")?;
+            let folders = |listing: &TreeListing| -> BTreeMap<String, Oid> {
                 listing.folders.iter().map(|folder| (folder.name.clone(), folder.oid)).collect()
             };
             let (old, new) = (folders(&old), folders(&new));
@@ -158,28 +164,28 @@ impl Mirror {
                     .map(|name| (format!("{prefix}{name}/"), old.get(name).copied(), new.get(name).copied())),
             );
         }
-        self.cache.end_round(limits.cache);
+        self.cache.end_round(limits.cache_bytes);
         Ok(differing)
     }
 
     /// The tree of a commit.
     fn root(&self, commit: Oid) -> Result<Oid, MirrorError> {
-        let object = self.object(&commit.to_string(), ObjectType::Commit)?;
+        let object = self.read_object(&commit.to_string(), ObjectType::Commit)?;
         super::history::tree_of(&object)
             .ok_or_else(|| MirrorError::Damaged { reason: format!("commit {commit} names no tree") })
     }
 
-    fn listing(&mut self, oid: Oid) -> Result<Arc<Listing>, MirrorError> {
+    fn listing(&mut self, oid: Oid) -> Result<Arc<TreeListing>, MirrorError> {
         let round = self.cache.round;
         if let Some(kept) = self.cache.listings.get_mut(&oid) {
             kept.round = round;
             return Ok(Arc::clone(&kept.value));
         }
-        let odb = self.store.repository().odb().map_err(|error| damaged(oid, &error))?;
-        let (size, _) = odb.read_header(oid).map_err(|error| damaged(oid, &error))?;
-        check(oid, size, TREE, "bytes in one folder")?;
-        let tree = self.store.repository().find_tree(oid).map_err(|error| damaged(oid, &error))?;
-        let listing = git::list(&tree);
+        let odb = self.store.repository().odb().map_err(|error| damaged_object_error(oid, &error))?;
+        let (size, _) = odb.read_header(oid).map_err(|error| damaged_object_error(oid, &error))?;
+        check_limit(oid, size, MAX_TREE_BYTES, "bytes in one folder")?;
+        let tree = self.store.repository().find_tree(oid).map_err(|error| damaged_object_error(oid, &error))?;
+        let listing = git::list_tree(&tree);
         let names = listing
             .files
             .iter()
@@ -189,7 +195,7 @@ impl Mirror {
         let value = Arc::new(listing);
         self.cache.read += 1;
         self.cache.bytes += bytes;
-        self.cache.listings.insert(oid, Kept { value: Arc::clone(&value), bytes, round });
+        self.cache.listings.insert(oid, CachedGitObject { value: Arc::clone(&value), bytes, round });
         Ok(value)
     }
 
@@ -203,27 +209,27 @@ impl Mirror {
             kept.round = round;
             return Ok(Arc::clone(&kept.value));
         }
-        let odb = self.store.repository().odb().map_err(|error| damaged(oid, &error))?;
+        let odb = self.store.repository().odb().map_err(|error| damaged_object_error(oid, &error))?;
         // A blob that is missing or does not unpack is the mirror's fault and never the file's: it must not look like one
         // bad file among good ones.
-        let (size, kind) = odb.read_header(oid).map_err(|error| damaged(oid, &error))?;
-        let content = git::blob(&odb, &file);
-        if content.is_err() && kind == ObjectType::Blob && size <= git::BLOB_LIMIT {
+        let (size, kind) = odb.read_header(oid).map_err(|error| damaged_object_error(oid, &error))?;
+        let content = git::read_blob(&odb, &file);
+        if content.is_err() && kind == ObjectType::Blob && size <= git::MAX_BLOB_BYTES {
             return Err(MirrorError::Damaged { reason: format!("object {oid} does not unpack") });
         }
         let bytes = 128 + content.as_ref().map_or_else(String::len, Vec::len);
         let value = Arc::new(content);
         self.cache.read += 1;
         self.cache.bytes += bytes;
-        self.cache.blobs.insert(oid, Kept { value: Arc::clone(&value), bytes, round });
+        self.cache.blobs.insert(oid, CachedGitObject { value: Arc::clone(&value), bytes, round });
         Ok(value)
     }
 }
 
-fn check(commit: Oid, count: usize, limit: usize, what: &'static str) -> Result<(), MirrorError> {
+fn check_limit(commit: Oid, count: usize, limit: usize, what: &'static str) -> Result<(), MirrorError> {
     if count > limit { Err(MirrorError::TooMany { commit: commit.to_string(), limit, what }) } else { Ok(()) }
 }
 
-fn damaged(oid: Oid, error: &git2::Error) -> MirrorError {
+fn damaged_object_error(oid: Oid, error: &git2::Error) -> MirrorError {
     MirrorError::Damaged { reason: format!("object {oid}: {}", error.message()) }
 }

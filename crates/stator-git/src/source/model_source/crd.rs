@@ -7,7 +7,7 @@
 use super::ModelSourceSpec;
 use super::status::ModelSourceStatus;
 use serde_json::{Value, json};
-use stator_model::intent::structural::{column, rule, structural};
+use stator_model::intent::structural::{add_validation_rule, printer_column, structural_schema};
 
 /// The group of stator's own kinds.
 pub const GROUP: &str = "stator.dev";
@@ -40,16 +40,16 @@ pub fn custom_resource_definition() -> Value {
                 "storage": true,
                 "subresources": {"status": {}},
                 "additionalPrinterColumns": [
-                    column("URL", "string", ".spec.url", true),
-                    column("Ref", "string", ".spec.ref.*", false),
-                    column("Environment", "string", ".status.environment", true),
-                    column("Revision", "string", ".status.commit", false),
-                    column("Models", "string", ".status.models.ready", false),
-                    column("GPUs", "integer", ".status.plan.gpus.after", true),
-                    column("Suspended", "boolean", ".spec.suspend", true),
-                    column("Ready", "string", &condition("Ready", "status"), false),
-                    column("Status", "string", &condition("Ready", "message"), false),
-                    column("Age", "date", ".metadata.creationTimestamp", false),
+                    printer_column("URL", "string", ".spec.url", true),
+                    printer_column("Ref", "string", ".spec.ref.*", false),
+                    printer_column("Environment", "string", ".status.environment", true),
+                    printer_column("Revision", "string", ".status.commit", false),
+                    printer_column("Models", "string", ".status.models.ready", false),
+                    printer_column("GPUs", "integer", ".status.plan.gpus.after", true),
+                    printer_column("Suspended", "boolean", ".spec.suspend", true),
+                    printer_column("Ready", "string", &condition("Ready", "status"), false),
+                    printer_column("Status", "string", &condition("Ready", "message"), false),
+                    printer_column("Age", "date", ".metadata.creationTimestamp", false),
                 ],
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
@@ -59,8 +59,8 @@ pub fn custom_resource_definition() -> Value {
                         "apiVersion": {"type": "string"},
                         "kind": {"type": "string"},
                         "metadata": {"type": "object"},
-                        "spec": spec(),
-                        "status": structural::<ModelSourceStatus>(),
+                        "spec": spec_schema(),
+                        "status": structural_schema::<ModelSourceStatus>(),
                     },
                 }},
             }],
@@ -69,7 +69,7 @@ pub fn custom_resource_definition() -> Value {
 }
 
 /// A rule: the field that it is about, the expression that must be true, and what to tell whoever breaks it.
-struct Rule {
+struct ValidationRule {
     field: &'static str,
     expression: String,
     message: &'static str,
@@ -78,10 +78,11 @@ struct Rule {
 /// Addresses may have credentials in them by mistake, and an API server quotes a value that breaks a rule of its own: so
 /// their rules stand at what they are in. The characters of a host, a port and a path are those that
 /// [`crate::source::url::RepositoryUrl`] takes.
-fn rules() -> Vec<Rule> {
+fn validation_rules() -> Vec<ValidationRule> {
     let mut rules = Vec::new();
-    let mut rule =
-        |field, expression: &str, message| rules.push(Rule { field, expression: expression.to_owned(), message });
+    let mut rule = |field, expression: &str, message| {
+        rules.push(ValidationRule { field, expression: expression.to_owned(), message })
+    };
     rule(
         "",
         "!has(self.allowLocal) || !self.allowLocal",
@@ -97,9 +98,9 @@ fn rules() -> Vec<Rule> {
         "",
         &format!(
             "(self.url.matches({}) || self.url.matches({})) && !self.url.matches({})",
-            text(&format!("^{SCHEME}")),
-            text("^([^/:]+@)?[^/:@]+:(/?[^:/]|$)"),
-            text("^(https?|ssh|git|file):($|[^/]|/[^/])"),
+            cel_string(&format!("^{SCHEME_PATTERN}")),
+            cel_string("^([^/:]+@)?[^/:@]+:(/?[^:/]|$)"),
+            cel_string("^(https?|ssh|git|file):($|[^/]|/[^/])"),
         ),
         "`url`: write `https://HOST/PATH`, `ssh://USER@HOST/PATH` or `USER@HOST:PATH`",
     );
@@ -107,8 +108,8 @@ fn rules() -> Vec<Rule> {
         "",
         &format!(
             "!self.url.matches({}) && !self.url.matches({})",
-            text("^https?://[^/]*@"),
-            text("^(ssh|git[+]ssh|ssh[+]git)://[^/@:]*:[^/@]*@"),
+            cel_string("^https?://[^/]*@"),
+            cel_string("^(ssh|git[+]ssh|ssh[+]git)://[^/@:]*:[^/@]*@"),
         ),
         "`url`: credentials do not belong into the address; put them into the secret that `secretRef` names",
     );
@@ -116,8 +117,10 @@ fn rules() -> Vec<Rule> {
         "",
         &format!(
             "self.url.matches({}) || self.url.matches({})",
-            text(&format!("^{SCHEME}({USER}@)?({HOST}|\\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\\])(:{PORT})?/[^/]")),
-            text(&format!("^({USER}@)?{HOST}:/?[^:/]")),
+            cel_string(&format!(
+                "^{SCHEME_PATTERN}({USER_PATTERN}@)?({HOST_PATTERN}|\\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\\])(:{PORT_PATTERN})?/[^/]"
+            )),
+            cel_string(&format!("^({USER_PATTERN}@)?{HOST_PATTERN}:/?[^:/]")),
         ),
         "`url`: there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`",
     );
@@ -125,14 +128,14 @@ fn rules() -> Vec<Rule> {
         "",
         &format!(
             "self.url.matches({}) && !self.url.matches({})",
-            text("^[!-~]+$"),
-            text("[?#%\\\\]|[:/][.][.]?(/|$)|[^:/]//+[^/]|[:/]-"),
+            cel_string("^[!-~]+$"),
+            cel_string("[?#%\\\\]|[:/][.][.]?(/|$)|[^:/]//+[^/]|[:/]-"),
         ),
         "`url`: the address has no path to a repository, or one with a space, `..`, `?`, `#`, `%` or an empty part in it",
     );
     rule(
         "",
-        &format!("self.url.matches({}) || has(self.secretRef)", text("^https?://")),
+        &format!("self.url.matches({}) || has(self.secretRef)", cel_string("^https?://")),
         "an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository \
          write the `https://` address",
     );
@@ -144,19 +147,19 @@ fn rules() -> Vec<Rule> {
     // What `git check-ref-format` takes, as far as a name below `refs/heads/` goes, and no option.
     let name = format!(
         "!self.matches({}) && !self.matches({})",
-        text("[\\x00-\\x20\\x7f~^:?*\\[\\\\]"),
-        text("[.][.]|@\\{|//|^[-/]|[/.]$|(^|/)[.]|[.]lock(/|$)"),
+        cel_string("[\\x00-\\x20\\x7f~^:?*\\[\\\\]"),
+        cel_string("[.][.]|@\\{|//|^[-/]|[/.]$|(^|/)[.]|[.]lock(/|$)"),
     );
     rule("ref.branch", &name, "it is no name of a branch: write it as `git branch` does");
     rule("ref.tag", &name, "it is no name of a tag: write it as `git tag` does");
     rule(
         "ref.commit",
-        &format!("self.matches({})", text("^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$")),
+        &format!("self.matches({})", cel_string("^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$")),
         "it is no commit: write all 40 hexadecimal digits",
     );
     rule(
         "path",
-        &format!("!self.matches({})", text("^/|[\\p{Cc}\\\\]|(^|/)([.][.]|[.][gG][iI][tT])(/|$)")),
+        &format!("!self.matches({})", cel_string("^/|[\\p{Cc}\\\\]|(^|/)([.][.]|[.][gG][iI][tT])(/|$)")),
         "`path` leads out of the repository, or where git keeps its own; write a folder from its root, as `clusters/prod`",
     );
     for field in ["interval", "timeout", "windows[].duration"] {
@@ -164,7 +167,7 @@ fn rules() -> Vec<Rule> {
             field,
             &format!(
                 "size(self) > 1 && self.matches({}) && duration(self) >= duration('1s') && duration(self) <= duration('8784h')",
-                text(super::DURATION)
+                cel_string(super::DURATION_PATTERN)
             ),
             "write a duration from one second to a year, as `30s`, `5m` or `1h30m`",
         );
@@ -174,7 +177,7 @@ fn rules() -> Vec<Rule> {
     for field in ["schedule", "windows[].schedule"] {
         rule(
             field,
-            &format!("self.matches({})", text(&format!("^[\\s\\pZ]*({words}|{fields})[\\s\\pZ]*$"))),
+            &format!("self.matches({})", cel_string(&format!("^[\\s\\pZ]*({words}|{fields})[\\s\\pZ]*$"))),
             "a schedule has five fields: minute, hour, day of the month, month, day of the week; `*/5 * * * *` is every \
              five minutes",
         );
@@ -182,7 +185,7 @@ fn rules() -> Vec<Rule> {
     for field in ["timeZone", "windows[].timeZone"] {
         rule(
             field,
-            &format!("self.matches({})", text("^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$")),
+            &format!("self.matches({})", cel_string("^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$")),
             "it is no time zone: write its IANA name, such as `Europe/Zurich` or `UTC`",
         );
     }
@@ -212,14 +215,14 @@ fn rules() -> Vec<Rule> {
         &format!(
             "!has(self.forge) || !has(self.forge.url) || self.forge.url.matches({}) || (has(self.allowInsecure) && \
              self.allowInsecure && self.forge.url.matches({}))",
-            text(&format!("^(?i)https://{web}")),
-            text(&format!("^(?i)http://{web}")),
+            cel_string(&format!("^(?i)https://{web}")),
+            cel_string(&format!("^(?i)http://{web}")),
         ),
         "`forge.url` is no `https://` address, or has credentials in it; `http://` needs `allowInsecure: true`",
     );
     rule(
         "forge",
-        &format!("!has(self.targetUrl) || self.targetUrl.matches({})", text(&format!("^(?i)https?://{web}"))),
+        &format!("!has(self.targetUrl) || self.targetUrl.matches({})", cel_string(&format!("^(?i)https?://{web}"))),
         "`forge.targetUrl` is no `https://` or `http://` address, or has credentials in it",
     );
     rule(
@@ -230,24 +233,24 @@ fn rules() -> Vec<Rule> {
     rules
 }
 
-const SCHEME: &str = "(https?|ssh|git[+]ssh|ssh[+]git)://";
-const USER: &str = "[0-9A-Za-z._][0-9A-Za-z._-]*";
+const SCHEME_PATTERN: &str = "(https?|ssh|git[+]ssh|ssh[+]git)://";
+const USER_PATTERN: &str = "[0-9A-Za-z._][0-9A-Za-z._-]*";
 /// Labels of at most 63 characters, and a dot at the end for those who write one.
-const HOST: &str =
+const HOST_PATTERN: &str =
     "[0-9A-Za-z_]([0-9A-Za-z_-]{0,61}[0-9A-Za-z_])?([.][0-9A-Za-z_]([0-9A-Za-z_-]{0,61}[0-9A-Za-z_])?)*[.]?";
 /// 1 to 65535.
-const PORT: &str = "0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
+const PORT_PATTERN: &str = "0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
 
 /// A text of CEL, as it stands.
-fn text(pattern: &str) -> String {
+fn cel_string(pattern: &str) -> String {
     debug_assert!(!pattern.contains('\''), "{pattern}");
     format!("r'{pattern}'")
 }
 
-fn spec() -> Value {
-    let mut schema = structural::<ModelSourceSpec>();
-    for Rule { field, expression, message } in rules() {
-        let placed = rule(&mut schema, field, &expression, message);
+fn spec_schema() -> Value {
+    let mut schema = structural_schema::<ModelSourceSpec>();
+    for ValidationRule { field, expression, message } in validation_rules() {
+        let placed = add_validation_rule(&mut schema, field, &expression, message);
         debug_assert!(placed, "{field}");
     }
     schema
@@ -255,6 +258,6 @@ fn spec() -> Value {
 
 /// Where the rules are that the definition should have, and what they tell.
 #[cfg(test)]
-pub(super) fn told() -> Vec<(&'static str, &'static str)> {
-    rules().into_iter().map(|rule| (rule.field, rule.message)).collect()
+pub(super) fn rule_messages() -> Vec<(&'static str, &'static str)> {
+    validation_rules().into_iter().map(|rule| (rule.field, rule.message)).collect()
 }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The most characters of a message.
-pub const LONGEST_MESSAGE: usize = 1024;
+pub const MAX_MESSAGE_LENGTH: usize = 1024;
 /// The most conditions.
-pub const MOST_CONDITIONS: usize = 8;
+pub const MAX_CONDITIONS: usize = 8;
 /// The most commit statuses that are named.
-pub const MOST_STATUSES: usize = 10;
+pub const MAX_POSTED_STATUSES: usize = 10;
 /// The most guards that are named.
-pub const MOST_GUARDS: usize = 8;
+pub const MAX_HELD_GUARDS: usize = 8;
 
 /// The condition that tells whether the cluster is as the newest commit says, and healthy.
 pub const READY: &str = "Ready";
@@ -33,7 +33,7 @@ pub struct ModelSourceStatus {
     /// `Ready`, `Reconciling` and `Stalled`. Never are the last two true at once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<SourceCondition>,
     /// The value of the annotation `stator.dev/requestedAt` (or Flux's) that was last carried out, well or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
@@ -61,7 +61,7 @@ pub struct ModelSourceStatus {
     pub plan: Option<PlanCounts>,
     /// What a guard holds back, until somebody lets it go.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub held: Option<Held>,
+    pub held: Option<HeldRevision>,
     /// What the git host shows of the newest commit, models left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
@@ -75,7 +75,7 @@ pub struct ModelSourceStatus {
 /// One condition, as Kubernetes has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Condition {
+pub struct SourceCondition {
     /// `Ready`, `Reconciling` or `Stalled`.
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 64))]
@@ -195,7 +195,7 @@ pub struct GpuCounts {
 /// What guards hold back, until somebody lets it go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Held {
+pub struct HeldRevision {
     /// The commit that it is about: what is let go is let go for that one.
     #[schemars(length(max = 64))]
     pub revision: String,
@@ -245,12 +245,12 @@ impl ModelSourceStatus {
     }
 
     /// The condition of a type.
-    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+    pub fn condition(&self, kind: &str) -> Option<&SourceCondition> {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
 
     /// Whether a condition is there and true.
-    pub fn is(&self, kind: &str) -> bool {
+    pub fn is_condition_true(&self, kind: &str) -> bool {
         self.condition(kind).is_some_and(|condition| condition.status == ConditionStatus::True)
     }
 }
@@ -264,7 +264,7 @@ impl Revisions {
 
 impl ConditionStatus {
     /// The word for it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
             Self::False => "False",
@@ -274,12 +274,12 @@ impl ConditionStatus {
 }
 
 /// A message for a status: one line without control characters, cut to what the definition takes.
-pub fn bounded(message: &str) -> String {
-    cut(message, LONGEST_MESSAGE)
+pub fn bound_message(message: &str) -> String {
+    truncate_line(message, MAX_MESSAGE_LENGTH)
 }
 
 /// One line of at most `most` characters.
-pub fn cut(text: &str, most: usize) -> String {
+pub fn truncate_line(text: &str, most: usize) -> String {
     let mut line = String::with_capacity(text.len().min(most.saturating_mul(4)));
     let mut length = 0;
     let mut gap = false;

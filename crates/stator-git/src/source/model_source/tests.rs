@@ -1,5 +1,5 @@
-use super::crd::{custom_resource_definition, told};
-use super::status::{LONGEST_MESSAGE, ModelSourceStatus, bounded};
+use super::crd::{custom_resource_definition, rule_messages};
+use super::status::{MAX_MESSAGE_LENGTH, ModelSourceStatus, bound_message};
 use super::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ fn every_text_and_list_is_bounded() {
 fn every_rule_is_where_it_belongs() {
     let mut all = Vec::new();
     fields(&schema(), "", &mut all);
-    for (field, message) in told() {
+    for (field, message) in rule_messages() {
         let path = if field.is_empty() { ".spec".to_owned() } else { format!(".spec.{field}") };
         let (_, field) = all.iter().find(|(known, _)| *known == path).unwrap();
         let rules = field["x-kubernetes-validations"].as_array().unwrap();
@@ -128,9 +128,9 @@ fn a_status_of_another_version_is_read() {
 proptest! {
     #[test]
     fn messages_are_one_short_line(text in "\\PC{0,40}|(.|\n|\r|\u{1b}|\u{202e}){0,1500}") {
-        let message = bounded(&text);
-        prop_assert!(message.chars().count() <= LONGEST_MESSAGE);
+        let message = bound_message(&text);
+        prop_assert!(message.chars().count() <= MAX_MESSAGE_LENGTH);
         prop_assert!(!message.chars().any(char::is_control), "{:?}", message);
-        prop_assert_eq!(bounded(&message), message);
+        prop_assert_eq!(bound_message(&message), message);
     }
 }

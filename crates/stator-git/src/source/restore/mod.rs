@@ -6,30 +6,30 @@
 mod error;
 pub use error::RestoreError;
 
-use super::{FILE_LIMIT, git};
+use super::{MAX_FILE_BYTES, git};
 use git2::build::TreeUpdateBuilder;
 use git2::{BranchType, Commit, ErrorCode, FileMode, ObjectType, Oid, Repository, Sort};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// How many commits are looked at for a model's newest change.
-const DEPTH: usize = 100_000;
+const MAX_HISTORY_DEPTH: usize = 100_000;
 /// How many of the commits that a rollback undoes are named.
-const NAMED: usize = 20;
+const MAX_LISTED_COMMITS: usize = 20;
 
 /// The files of a model in one commit, by their names in its folder: `model.yaml`, overlays, locks.
-pub type Files = BTreeMap<String, Blob>;
+pub type CommittedFiles = BTreeMap<String, CommittedFile>;
 
 /// One file of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blob {
+pub struct CommittedFile {
     oid: Oid,
     executable: bool,
 }
 
 /// A commit that changed a model's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ModelCommit {
     /// The commit, in full.
     pub commit: String,
     /// Its first line.
@@ -38,16 +38,16 @@ pub struct Step {
 
 /// What a rollback undoes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Undone {
+pub struct UndoneCommits {
     /// The commits, newest first; no more than twenty.
-    pub steps: Vec<Step>,
+    pub commits: Vec<ModelCommit>,
     /// How many more there are.
-    pub further: usize,
+    pub omitted: usize,
 }
 
 /// Where a branch is pushed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remote {
+pub struct PushRemote {
     /// Its name: `origin`.
     pub name: String,
     /// Its address, as git's configuration has it.
@@ -57,7 +57,7 @@ pub struct Remote {
 }
 
 /// A repository that a rollback is made in.
-pub struct Restorer {
+pub struct RollbackRepository {
     repository: Repository,
     /// stator's root, from git's.
     folder: String,
@@ -65,7 +65,7 @@ pub struct Restorer {
     branch: String,
 }
 
-impl Restorer {
+impl RollbackRepository {
     /// Opens the git repository around `root`, which is stator's root.
     ///
     /// # Errors
@@ -116,12 +116,12 @@ impl Restorer {
     ///
     /// # Errors
     /// When one of them is a link or a submodule, which stator does not read either.
-    pub fn files(&self, commit: &str, folder: &str) -> Result<Files, RestoreError> {
+    pub fn files(&self, commit: &str, folder: &str) -> Result<CommittedFiles, RestoreError> {
         let commit = self.repository.find_commit(Oid::from_str(commit)?)?;
         self.files_of(&commit, folder)
     }
 
-    fn files_of(&self, commit: &Commit<'_>, folder: &str) -> Result<Files, RestoreError> {
+    fn files_of(&self, commit: &Commit<'_>, folder: &str) -> Result<CommittedFiles, RestoreError> {
         let root = commit.tree()?;
         let path = self.path(folder, "");
         let path = path.trim_matches('/');
@@ -130,12 +130,12 @@ impl Restorer {
         } else {
             match root.get_path(Path::new(path)) {
                 Ok(entry) if entry.kind() == Some(ObjectType::Tree) => self.repository.find_tree(entry.id())?,
-                Ok(_) => return Ok(Files::new()),
-                Err(error) if error.code() == ErrorCode::NotFound => return Ok(Files::new()),
+                Ok(_) => return Ok(CommittedFiles::new()),
+                Err(error) if error.code() == ErrorCode::NotFound => return Ok(CommittedFiles::new()),
                 Err(error) => return Err(error.into()),
             }
         };
-        let mut files = Files::new();
+        let mut files = CommittedFiles::new();
         for entry in &tree {
             let Ok(name) = std::str::from_utf8(entry.name_bytes()) else { continue };
             if !is_of_model(name) {
@@ -147,11 +147,11 @@ impl Restorer {
                 _ => {
                     return Err(RestoreError::NoFile {
                         path: git::printable(self.path(folder, name).as_bytes()),
-                        commit: short(&commit.id().to_string()),
+                        commit: short_commit(&commit.id().to_string()),
                     });
                 }
             };
-            files.insert(name.to_owned(), Blob { oid: entry.id(), executable });
+            files.insert(name.to_owned(), CommittedFile { oid: entry.id(), executable });
         }
         Ok(files)
     }
@@ -160,9 +160,9 @@ impl Restorer {
     ///
     /// # Errors
     /// When git has lost it, or it is larger than any file of a model.
-    pub fn read(&self, blob: &Blob) -> Result<Vec<u8>, RestoreError> {
+    pub fn read(&self, blob: &CommittedFile) -> Result<Vec<u8>, RestoreError> {
         let (size, _) = self.repository.odb()?.read_header(blob.oid)?;
-        if size > FILE_LIMIT {
+        if size > MAX_FILE_BYTES {
             return Err(RestoreError::TooLarge { size });
         }
         Ok(self.repository.find_blob(blob.oid)?.content().to_vec())
@@ -173,19 +173,19 @@ impl Restorer {
     ///
     /// # Errors
     /// When history cannot be read, or ends before the change: a shallow clone.
-    pub fn newest_change(&self, folder: &str) -> Result<Option<(Step, Option<String>)>, RestoreError> {
+    pub fn newest_change(&self, folder: &str) -> Result<Option<(ModelCommit, Option<String>)>, RestoreError> {
         let mut commit = self.repository.find_commit(self.head)?;
         let mut here = self.files_of(&commit, folder)?;
-        for _ in 0..DEPTH {
+        for _ in 0..MAX_HISTORY_DEPTH {
             let parent = match commit.parent(0) {
                 Ok(parent) => parent,
                 Err(_) if commit.parent_count() > 0 => return Err(RestoreError::Shallow),
                 Err(_) if self.repository.is_shallow() => return Err(RestoreError::Shallow),
-                Err(_) => return Ok((!here.is_empty()).then(|| (step(&commit), None))),
+                Err(_) => return Ok((!here.is_empty()).then(|| (model_commit(&commit), None))),
             };
             let before = self.files_of(&parent, folder)?;
             if before != here {
-                return Ok(Some((step(&commit), (!before.is_empty()).then(|| parent.id().to_string()))));
+                return Ok(Some((model_commit(&commit), (!before.is_empty()).then(|| parent.id().to_string()))));
             }
             here = before;
             commit = parent;
@@ -197,26 +197,26 @@ impl Restorer {
     ///
     /// # Errors
     /// When history cannot be read.
-    pub fn undone(&self, since: &str, folder: &str) -> Result<Undone, RestoreError> {
+    pub fn undone_commits(&self, since: &str, folder: &str) -> Result<UndoneCommits, RestoreError> {
         let mut walk = self.repository.revwalk()?;
         walk.push(self.head)?;
         walk.hide(Oid::from_str(since)?)?;
         walk.simplify_first_parent()?;
         walk.set_sorting(Sort::TOPOLOGICAL)?;
-        let mut undone = Undone::default();
-        for oid in walk.take(DEPTH) {
+        let mut undone = UndoneCommits::default();
+        for oid in walk.take(MAX_HISTORY_DEPTH) {
             let commit = self.repository.find_commit(oid?)?;
             let before = match commit.parent(0) {
                 Ok(parent) => self.files_of(&parent, folder)?,
-                Err(_) => Files::new(),
+                Err(_) => CommittedFiles::new(),
             };
             if before == self.files_of(&commit, folder)? {
                 continue;
             }
-            if undone.steps.len() < NAMED {
-                undone.steps.push(step(&commit));
+            if undone.commits.len() < MAX_LISTED_COMMITS {
+                undone.commits.push(model_commit(&commit));
             } else {
-                undone.further += 1;
+                undone.omitted += 1;
             }
         }
         Ok(undone)
@@ -226,7 +226,7 @@ impl Restorer {
     ///
     /// # Errors
     /// When the commit or the folder cannot be read.
-    pub fn uncommitted(&self, folder: &str) -> Result<Vec<String>, RestoreError> {
+    pub fn uncommitted_files(&self, folder: &str) -> Result<Vec<String>, RestoreError> {
         let Some(workdir) = self.repository.workdir() else { return Ok(Vec::new()) };
         let place = workdir.join(self.path(folder, ""));
         let mut committed = self.files(&self.head.to_string(), folder)?;
@@ -257,7 +257,12 @@ impl Restorer {
     ///
     /// # Errors
     /// For a name that git does not take, or of another branch.
-    pub fn is_made(&self, branch: &str, folder: &str, files: &Files) -> Result<Option<String>, RestoreError> {
+    pub fn find_rollback_branch(
+        &self,
+        branch: &str,
+        folder: &str,
+        files: &CommittedFiles,
+    ) -> Result<Option<String>, RestoreError> {
         let invalid = || RestoreError::BranchName { branch: git::printable(branch.as_bytes()) };
         if branch.starts_with('-') || !git2::Branch::name_is_valid(branch).map_err(|_| invalid())? {
             return Err(invalid());
@@ -268,14 +273,14 @@ impl Restorer {
             Err(error) => return Err(error.into()),
         };
         let on_top = there.parent_count() == 1 && there.parent_id(0)? == self.head;
-        if on_top && there.tree_id() == self.tree(folder, files)? {
+        if on_top && there.tree_id() == self.write_tree(folder, files)? {
             return Ok(Some(there.id().to_string()));
         }
         Err(RestoreError::BranchExists { branch: branch.to_owned() })
     }
 
     /// The tree of the commit that is checked out with these files in the model's folder, and no other of the model's.
-    fn tree(&self, folder: &str, files: &Files) -> Result<Oid, RestoreError> {
+    fn write_tree(&self, folder: &str, files: &CommittedFiles) -> Result<Oid, RestoreError> {
         let base = self.repository.find_commit(self.head)?;
         let mut update = TreeUpdateBuilder::new();
         for name in self.files_of(&base, folder)?.keys().filter(|name| !files.contains_key(*name)) {
@@ -293,10 +298,16 @@ impl Restorer {
     ///
     /// # Errors
     /// When git does not know who commits, or cannot write.
-    pub fn commit(&self, branch: &str, folder: &str, files: &Files, message: &str) -> Result<String, RestoreError> {
+    pub fn commit_branch(
+        &self,
+        branch: &str,
+        folder: &str,
+        files: &CommittedFiles,
+        message: &str,
+    ) -> Result<String, RestoreError> {
         let who = self.repository.signature().map_err(|_| RestoreError::Nobody)?;
         let base = self.repository.find_commit(self.head)?;
-        let tree = self.repository.find_tree(self.tree(folder, files)?)?;
+        let tree = self.repository.find_tree(self.write_tree(folder, files)?)?;
         let commit = self.repository.commit(None, &who, &who, message, &tree, &[&base])?;
         let name = format!("refs/heads/{branch}");
         match self.repository.reference(&name, commit, false, "stator rollback") {
@@ -309,12 +320,12 @@ impl Restorer {
     }
 
     /// Whether commits are signed here, which a rollback's is not.
-    pub fn signs(&self) -> bool {
+    pub fn signs_commits(&self) -> bool {
         self.repository.config().and_then(|config| config.get_bool("commit.gpgsign")).unwrap_or(false)
     }
 
     /// Where the branch that is checked out is pushed to: its own remote, or `origin`, or the only one.
-    pub fn remote(&self) -> Option<Remote> {
+    pub fn remote(&self) -> Option<PushRemote> {
         let upstream = self.repository.branch_upstream_remote(&format!("refs/heads/{}", self.branch)).ok();
         let upstream = upstream.and_then(|name| name.as_str().ok().map(str::to_owned));
         let names = self.repository.remotes().ok()?;
@@ -327,7 +338,7 @@ impl Restorer {
         let merge =
             self.repository.config().and_then(|config| config.get_string(&format!("branch.{}.merge", self.branch)));
         let branch = merge.ok().and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned));
-        Some(Remote { name: name.to_owned(), url, branch: branch.unwrap_or_else(|| self.branch.clone()) })
+        Some(PushRemote { name: name.to_owned(), url, branch: branch.unwrap_or_else(|| self.branch.clone()) })
     }
 
     /// A path from git's root, for one from stator's.
@@ -345,8 +356,8 @@ fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() || name.is_empty() { format!("{folder}{name}") } else { format!("{folder}/{name}") }
 }
 
-fn step(commit: &Commit<'_>) -> Step {
-    Step { commit: commit.id().to_string(), summary: summary(commit) }
+fn model_commit(commit: &Commit<'_>) -> ModelCommit {
+    ModelCommit { commit: commit.id().to_string(), summary: summary(commit) }
 }
 
 /// A commit's first line, safe to print.
@@ -355,6 +366,6 @@ fn summary(commit: &Commit<'_>) -> String {
     git::printable(first).chars().take(100).collect()
 }
 
-fn short(commit: &str) -> String {
+fn short_commit(commit: &str) -> String {
     commit.get(..7).unwrap_or(commit).to_owned()
 }

@@ -21,22 +21,22 @@ mod ssh;
 mod tests;
 
 pub use error::{KeyFault, SignatureError};
-pub use object::{Signed, SignedObject, SignedTag};
+pub use object::{SignedObject, SignedRevision, SignedTag};
 
 use super::model_source::VerifyMode;
 use super::secret::SecretValues;
 use jiff::Timestamp;
-use object::{Format, Parts};
+use object::{SignatureFormat, SignedParts};
 
 /// The most bytes of keys that are looked at in one secret. An API server holds no larger one.
-const KEYS_LIMIT: usize = 1 << 20;
+const MAX_KEYS_BYTES: usize = 1 << 20;
 
 /// How far ahead of this machine's clock a signer's may be.
-const CLOCK_SKEW: i64 = 60 * 60;
+const MAX_CLOCK_SKEW_SECONDS: i64 = 60 * 60;
 
 /// Who vouches for an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Signer {
+pub struct TrustedSigner {
     /// What was signed: `commit 4b825dc642cb`, `tag v1.2.0`.
     pub object: String,
     /// The key by its fingerprint: `SHA256:…` for SSH, hexadecimal for OpenPGP.
@@ -47,17 +47,17 @@ pub struct Signer {
 
 /// Judges a revision: every object that the mode asks for must be signed by a key of the secret that holds at `now`.
 ///
-/// `Head` asks for the commit and for all of [`Signed::ancestors`], `Tag` for the tag, `TagAndHead` for both.
+/// `Head` asks for the commit and for all of [`SignedRevision::ancestors`], `Tag` for the tag, `TagAndHead` for both.
 ///
 /// # Errors
 /// The first object that does not pass, and why. See [`SignatureError`].
-pub fn verify(
+pub fn verify_revision(
     mode: VerifyMode,
-    signed: &Signed,
+    signed: &SignedRevision,
     keys: &SecretValues,
     now: Timestamp,
-) -> Result<Vec<Signer>, SignatureError> {
-    let keys = Keys::read(keys)?;
+) -> Result<Vec<TrustedSigner>, SignatureError> {
+    let keys = TrustedKeys::read(keys)?;
     let mut signers = Vec::new();
     let (tag, head) = match mode {
         VerifyMode::Head => (false, true),
@@ -66,11 +66,11 @@ pub fn verify(
     };
     if tag {
         let tag = signed.tag.as_ref().ok_or(SignatureError::NoTag)?;
-        signers.push(keys.judge(&tag.parts(&signed.commit)?, now)?);
+        signers.push(keys.verify_signature(&tag.parts(&signed.commit)?, now)?);
     }
     if head {
         for commit in std::iter::once(&signed.commit).chain(&signed.ancestors) {
-            signers.push(keys.judge(&commit.parts()?, now)?);
+            signers.push(keys.verify_signature(&commit.parts()?, now)?);
         }
     }
     Ok(signers)
@@ -79,31 +79,31 @@ pub fn verify(
 /// Whether the public keys of a secret can be read, before there is anything to judge by them.
 ///
 /// # Errors
-/// [`SignatureError::NoKeys`] and [`SignatureError::Keys`], as [`verify`] would give them.
-pub fn check(keys: &SecretValues) -> Result<(), SignatureError> {
-    Keys::read(keys).map(drop)
+/// [`SignatureError::NoKeys`] and [`SignatureError::TrustedKeys`], as [`verify_revision`] would give them.
+pub fn check_keys(keys: &SecretValues) -> Result<(), SignatureError> {
+    TrustedKeys::read(keys).map(drop)
 }
 
-struct Keys {
-    openpgp: openpgp::Ring,
-    ssh: ssh::Signers,
+struct TrustedKeys {
+    openpgp: openpgp::OpenPgpKeyring,
+    ssh: ssh::AllowedSigners,
 }
 
-impl Keys {
+impl TrustedKeys {
     /// All keys of the secret, or everything that is wrong with them: a revocation that cannot be read would let pass
     /// what it was made against.
     fn read(secret: &SecretValues) -> Result<Self, SignatureError> {
         let size: usize = secret.keys().filter_map(|key| secret.get(key)).map(<[u8]>::len).sum();
         let mut faults = Vec::new();
-        if size > KEYS_LIMIT {
+        if size > MAX_KEYS_BYTES {
             faults.push(KeyFault {
                 key: String::new(),
                 line: 0,
-                reason: format!("holds more than {KEYS_LIMIT} bytes"),
+                reason: format!("holds more than {MAX_KEYS_BYTES} bytes"),
             });
             return Err(SignatureError::Keys { secret: secret.name().to_owned(), faults });
         }
-        let (mut openpgp, mut ssh) = (openpgp::Ring::default(), ssh::Signers::default());
+        let (mut openpgp, mut ssh) = (openpgp::OpenPgpKeyring::default(), ssh::AllowedSigners::default());
         for key in secret.keys() {
             let Some(bytes) = secret.get(key) else { continue };
             let found = if key.ends_with(".asc") {
@@ -128,14 +128,14 @@ impl Keys {
         Ok(Self { openpgp, ssh })
     }
 
-    fn judge(&self, parts: &Parts<'_>, now: Timestamp) -> Result<Signer, SignatureError> {
+    fn verify_signature(&self, parts: &SignedParts<'_>, now: Timestamp) -> Result<TrustedSigner, SignatureError> {
         let Some(signature) = &parts.signature else {
             return Err(SignatureError::Unsigned { object: parts.name.clone() });
         };
-        match Format::of(signature) {
-            Some(Format::Ssh) => self.ssh.judge(parts, signature, now),
-            Some(Format::OpenPgp) => self.openpgp.judge(parts, signature, now),
-            Some(Format::X509) => Err(SignatureError::Unsupported {
+        match SignatureFormat::detect(signature) {
+            Some(SignatureFormat::Ssh) => self.ssh.verify_signature(parts, signature, now),
+            Some(SignatureFormat::OpenPgp) => self.openpgp.verify_signature(parts, signature, now),
+            Some(SignatureFormat::X509) => Err(SignatureError::Unsupported {
                 object: parts.name.clone(),
                 what: "it is of the kind X.509".to_owned(),
             }),

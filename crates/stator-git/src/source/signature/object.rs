@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use std::borrow::Cow;
 
 /// A signature longer than this is none: the longest of those that people make have some kilobytes.
-const SIGNATURE_LIMIT: usize = 64 << 10;
+const MAX_SIGNATURE_BYTES: usize = 64 << 10;
 
 /// A revision with all that a signature could be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signed {
+pub struct SignedRevision {
     /// The commit.
     pub commit: SignedObject,
     /// The annotated tag that was followed to it.
@@ -41,7 +41,7 @@ pub struct SignedTag {
 }
 
 /// What is signed and what signs it.
-pub(super) struct Parts<'a> {
+pub(super) struct SignedParts<'a> {
     /// How it is called in errors.
     pub(super) name: String,
     /// What the signature is over.
@@ -54,15 +54,15 @@ pub(super) struct Parts<'a> {
 
 /// The kinds of signatures that git makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum SignatureFormat {
     OpenPgp,
     Ssh,
     X509,
 }
 
-impl Format {
+impl SignatureFormat {
     /// By the first line.
-    pub(super) fn of(signature: &[u8]) -> Option<Self> {
+    pub(super) fn detect(signature: &[u8]) -> Option<Self> {
         let begins = |armour: &str| signature.starts_with(armour.as_bytes());
         if begins("-----BEGIN PGP SIGNATURE-----") || begins("-----BEGIN PGP MESSAGE-----") {
             Some(Self::OpenPgp)
@@ -78,7 +78,7 @@ impl Format {
 
 impl SignedObject {
     /// A commit, taken apart.
-    pub(super) fn parts(&self) -> Result<Parts<'_>, SignatureError> {
+    pub(super) fn parts(&self) -> Result<SignedParts<'_>, SignatureError> {
         let name = format!("commit {}", self.id.get(..12).unwrap_or(&self.id));
         let malformed = |reason: &str| SignatureError::Malformed { object: name.clone(), reason: reason.to_owned() };
         // A repository of one algorithm may carry the signature of the other form of the same commit.
@@ -87,12 +87,12 @@ impl SignedObject {
         let mut signature: Option<Vec<u8>> = None;
         let mut at = None;
         // Which header a line that begins with a space goes on with.
-        enum Inside {
+        enum CommitSection {
             Payload,
             Signature,
             Other,
         }
-        let mut inside = Inside::Payload;
+        let mut inside = CommitSection::Payload;
         let mut rest = self.raw.as_slice();
         while !rest.is_empty() {
             let end = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at.saturating_add(1));
@@ -104,36 +104,36 @@ impl SignedObject {
             rest = after;
             if let Some(more) = line.strip_prefix(b" ") {
                 match inside {
-                    Inside::Payload => payload.extend_from_slice(line),
-                    Inside::Signature => signature.get_or_insert_default().extend_from_slice(more),
-                    Inside::Other => {}
+                    CommitSection::Payload => payload.extend_from_slice(line),
+                    CommitSection::Signature => signature.get_or_insert_default().extend_from_slice(more),
+                    CommitSection::Other => {}
                 }
             } else if let Some(first) = line.strip_prefix(ours) {
                 if signature.is_some() {
                     return Err(malformed("the commit has more than one"));
                 }
                 signature = Some(first.to_vec());
-                inside = Inside::Signature;
+                inside = CommitSection::Signature;
             } else if line.starts_with(b"gpgsig") {
-                inside = Inside::Other;
+                inside = CommitSection::Other;
             } else {
                 if let Some(committer) = line.strip_prefix(b"committer ") {
-                    at = at.or_else(|| time_of(committer));
+                    at = at.or_else(|| parse_signature_time(committer));
                 }
                 payload.extend_from_slice(line);
-                inside = Inside::Payload;
+                inside = CommitSection::Payload;
             }
-            if signature.as_ref().is_some_and(|bytes| bytes.len() > SIGNATURE_LIMIT) {
+            if signature.as_ref().is_some_and(|bytes| bytes.len() > MAX_SIGNATURE_BYTES) {
                 return Err(malformed("it is longer than 64 KiB"));
             }
         }
-        Ok(Parts { name, payload: Cow::Owned(payload), signature, at })
+        Ok(SignedParts { name, payload: Cow::Owned(payload), signature, at })
     }
 }
 
 impl SignedTag {
     /// A tag, taken apart, once it is sure that it is the tag of this name on this commit.
-    pub(super) fn parts(&self, commit: &SignedObject) -> Result<Parts<'_>, SignatureError> {
+    pub(super) fn parts(&self, commit: &SignedObject) -> Result<SignedParts<'_>, SignatureError> {
         let raw = self.object.raw.as_slice();
         let shown: String = self.name.chars().flat_map(char::escape_debug).take(100).collect();
         let elsewhere = |reason: String| SignatureError::TagElsewhere { name: shown.clone(), reason };
@@ -148,7 +148,7 @@ impl SignedTag {
             } else if let Some(value) = line.strip_prefix(b"tag ") {
                 header.2 = header.2.or(Some(value));
             } else if let Some(value) = line.strip_prefix(b"tagger ") {
-                header.3 = header.3.or_else(|| time_of(value));
+                header.3 = header.3.or_else(|| parse_signature_time(value));
             }
         }
         let (object, kind, name, at) = header;
@@ -165,7 +165,7 @@ impl SignedTag {
         let mut begin = None;
         let mut at_byte = 0_usize;
         for line in raw.split_inclusive(|byte| *byte == b'\n') {
-            if Format::of(line).is_some() {
+            if SignatureFormat::detect(line).is_some() {
                 begin = Some(at_byte);
             }
             at_byte = at_byte.saturating_add(line.len());
@@ -175,15 +175,15 @@ impl SignedTag {
             Some((payload, signature)) => (payload, Some(signature.to_vec())),
             None => (raw, None),
         };
-        if signature.as_ref().is_some_and(|bytes| bytes.len() > SIGNATURE_LIMIT) {
+        if signature.as_ref().is_some_and(|bytes| bytes.len() > MAX_SIGNATURE_BYTES) {
             return Err(SignatureError::Malformed { object, reason: "it is longer than 64 KiB".to_owned() });
         }
-        Ok(Parts { name: object, payload: Cow::Borrowed(payload), signature, at })
+        Ok(SignedParts { name: object, payload: Cow::Borrowed(payload), signature, at })
     }
 }
 
 /// The time of `Name <address> 1700000000 +0100`.
-fn time_of(line: &[u8]) -> Option<Timestamp> {
+fn parse_signature_time(line: &[u8]) -> Option<Timestamp> {
     let text = line.rsplit(|byte| *byte == b'>').next()?;
     let seconds = std::str::from_utf8(text).ok()?.split_whitespace().next()?;
     Timestamp::from_second(seconds.parse().ok()?).ok()

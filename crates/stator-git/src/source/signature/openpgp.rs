@@ -1,7 +1,7 @@
 //! OpenPGP signatures (RFC 9580), by certificates as GnuPG exports them.
 
-use super::object::Parts;
-use super::{CLOCK_SKEW, SignatureError, Signer};
+use super::object::SignedParts;
+use super::{MAX_CLOCK_SKEW_SECONDS, SignatureError, TrustedSigner};
 use jiff::Timestamp;
 use pgp::armor::{BlockType, Dearmor};
 use pgp::composed::{Deserializable as _, DetachedSignature, SignedPublicKey, SignedPublicSubKey};
@@ -12,26 +12,26 @@ use std::io::Read as _;
 
 /// The certificates of a secret.
 #[derive(Default)]
-pub(super) struct Ring {
+pub(super) struct OpenPgpKeyring {
     certificates: Vec<SignedPublicKey>,
 }
 
 /// What is wrong, and in which line the block begins.
-type Fault = (usize, String);
+type ArmorFault = (usize, String);
 
-impl Ring {
+impl OpenPgpKeyring {
     pub(super) fn is_empty(&self) -> bool {
         self.certificates.is_empty()
     }
 
     /// Adds every certificate of a file: of each block in armour, or of the bytes as they are.
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Vec<Fault> {
+    pub(super) fn add(&mut self, bytes: &[u8]) -> Vec<ArmorFault> {
         let read: Vec<(usize, Result<Vec<SignedPublicKey>, String>)> = match std::str::from_utf8(bytes) {
-            Ok(text) if text.contains("-----BEGIN ") => blocks(text)
+            Ok(text) if text.contains("-----BEGIN ") => armored_blocks(text)
                 .into_iter()
-                .map(|(line, block)| (line, dearmored(block).and_then(|bytes| certificates(&bytes))))
+                .map(|(line, block)| (line, decode_armor(block).and_then(|bytes| parse_certificates(&bytes))))
                 .collect(),
-            Ok(_) | Err(_) => vec![(0, certificates(bytes))],
+            Ok(_) | Err(_) => vec![(0, parse_certificates(bytes))],
         };
         let mut faults = Vec::new();
         for (line, found) in read {
@@ -43,7 +43,12 @@ impl Ring {
         faults
     }
 
-    pub(super) fn judge(&self, parts: &Parts<'_>, armour: &[u8], now: Timestamp) -> Result<Signer, SignatureError> {
+    pub(super) fn verify_signature(
+        &self,
+        parts: &SignedParts<'_>,
+        armour: &[u8],
+        now: Timestamp,
+    ) -> Result<TrustedSigner, SignatureError> {
         let object = parts.name.clone();
         let malformed = |reason: String| SignatureError::Malformed { object: object.clone(), reason };
         let unsupported = |what: String| SignatureError::Unsupported { object: object.clone(), what };
@@ -69,21 +74,23 @@ impl Ring {
             Some(other) => return Err(unsupported(format!("it is by {other}, which proves nothing any more"))),
             None => return Err(unsupported("it is of an unknown version".to_owned())),
         }
-        if let Some(what) = unknown_and_critical(&signature) {
+        if let Some(what) = unknown_critical_subpacket(&signature) {
             return Err(unsupported(what));
         }
-        let candidates: Vec<(&SignedPublicKey, Component<'_>)> = self
+        let candidates: Vec<(&SignedPublicKey, KeyComponent<'_>)> = self
             .certificates
             .iter()
-            .flat_map(|certificate| components(certificate).map(move |component| (certificate, component)))
-            .filter(|(_, component)| component.issued(&signature))
+            .flat_map(|certificate| key_components(certificate).map(move |component| (certificate, component)))
+            .filter(|(_, component)| component.is_issuer_of(&signature))
             .collect();
         if candidates.is_empty() {
-            return Err(SignatureError::Unknown { object, key: issuer(&signature) });
+            return Err(SignatureError::Unknown { object, key: issuer_name(&signature) });
         }
-        let mut judged: Vec<Result<Signer, SignatureError>> = candidates
+        let mut judged: Vec<Result<TrustedSigner, SignatureError>> = candidates
             .into_iter()
-            .map(|(certificate, component)| judge(&object, parts, &signature, certificate, &component, now))
+            .map(|(certificate, component)| {
+                verify_with_certificate(&object, parts, &signature, certificate, &component, now)
+            })
             .collect();
         // One certificate may be there twice, once without its revocation: the one that knows more is right. Without an
         // issuer every key is tried, and one that matches is enough.
@@ -93,19 +100,20 @@ impl Ring {
         if let Some(at) = judged.iter().position(Result::is_ok) {
             return judged.swap_remove(at);
         }
-        let mismatched = |one: &Result<Signer, SignatureError>| matches!(one, Err(SignatureError::Mismatched { .. }));
+        let mismatched =
+            |one: &Result<TrustedSigner, SignatureError>| matches!(one, Err(SignatureError::Mismatched { .. }));
         let at = judged.iter().position(|one| !mismatched(one)).unwrap_or_default();
         if at < judged.len() { judged.swap_remove(at) } else { Err(malformed("nobody made it".to_owned())) }
     }
 }
 
 /// The primary key of a certificate or one of its subkeys.
-enum Component<'a> {
+enum KeyComponent<'a> {
     Primary(&'a SignedPublicKey),
     Sub(&'a SignedPublicSubKey),
 }
 
-impl Component<'_> {
+impl KeyComponent<'_> {
     fn details(&self) -> &dyn KeyDetails {
         match self {
             Self::Primary(key) => &key.primary_key,
@@ -118,13 +126,13 @@ impl Component<'_> {
     }
 
     /// Whether the signature says that this key made it, or does not say which did.
-    fn issued(&self, signature: &Signature) -> bool {
+    fn is_issuer_of(&self, signature: &Signature) -> bool {
         let (ids, prints) = (signature.issuer_key_id(), signature.issuer_fingerprint());
         let (id, print) = (self.details().legacy_key_id(), self.details().fingerprint());
         (ids.is_empty() && prints.is_empty()) || ids.contains(&&id) || prints.contains(&&print)
     }
 
-    fn made(&self, signature: &Signature, payload: &[u8]) -> bool {
+    fn verifies(&self, signature: &Signature, payload: &[u8]) -> bool {
         match self {
             Self::Primary(key) => signature.verify(&key.primary_key, payload),
             Self::Sub(key) => signature.verify(&key.key, payload),
@@ -133,28 +141,28 @@ impl Component<'_> {
     }
 }
 
-fn components(certificate: &SignedPublicKey) -> impl Iterator<Item = Component<'_>> {
-    std::iter::once(Component::Primary(certificate)).chain(certificate.public_subkeys.iter().map(Component::Sub))
+fn key_components(certificate: &SignedPublicKey) -> impl Iterator<Item = KeyComponent<'_>> {
+    std::iter::once(KeyComponent::Primary(certificate)).chain(certificate.public_subkeys.iter().map(KeyComponent::Sub))
 }
 
-fn judge(
+fn verify_with_certificate(
     object: &str,
-    parts: &Parts<'_>,
+    parts: &SignedParts<'_>,
     signature: &Signature,
     certificate: &SignedPublicKey,
-    component: &Component<'_>,
+    component: &KeyComponent<'_>,
     now: Timestamp,
-) -> Result<Signer, SignatureError> {
+) -> Result<TrustedSigner, SignatureError> {
     let (object, key) = (object.to_owned(), component.fingerprint());
-    if !component.made(signature, &parts.payload) {
+    if !component.verifies(signature, &parts.payload) {
         return Err(SignatureError::Mismatched { object, key });
     }
     let primary = &certificate.primary_key;
     // Revocations count whoever they are from and whatever they are by: nobody adds one to a secret for nothing.
     let revocations = certificate.details.revocation_signatures.iter();
     let revoked = match component {
-        Component::Primary(_) => None,
-        Component::Sub(sub) => sub.signatures.iter().find(|one| one.typ() == Some(SignatureType::SubkeyRevocation)),
+        KeyComponent::Primary(_) => None,
+        KeyComponent::Sub(sub) => sub.signatures.iter().find(|one| one.typ() == Some(SignatureType::SubkeyRevocation)),
     };
     if let Some(revocation) = revocations.chain(revoked).next() {
         let why = revocation.revocation_reason_string().map(|text| String::from_utf8_lossy(text).into_owned());
@@ -176,20 +184,21 @@ fn judge(
             .filter(|one| one.verify_certification(primary, Tag::UserId, &user.id).is_ok())
     });
     let direct = certificate.details.direct_signatures.iter().filter(|one| one.verify_key(primary).is_ok());
-    let own = newest(own.chain(direct)).ok_or_else(|| not_for_this("nothing says of it that it is its owner's"))?;
+    let own =
+        newest_signature(own.chain(direct)).ok_or_else(|| not_for_this("nothing says of it that it is its owner's"))?;
     let statement = match component {
-        Component::Primary(_) => own,
-        Component::Sub(sub) => {
+        KeyComponent::Primary(_) => own,
+        KeyComponent::Sub(sub) => {
             let bindings = sub.signatures.iter().filter(|one| {
                 one.typ() == Some(SignatureType::SubkeyBinding) && one.verify_subkey_binding(primary, &sub.key).is_ok()
             });
-            newest(bindings).ok_or_else(|| not_for_this("nothing binds to its owner's key"))?
+            newest_signature(bindings).ok_or_else(|| not_for_this("nothing binds to its owner's key"))?
         }
     };
     for (days, expiring) in [(own, primary as &dyn KeyDetails), (statement, component.details())] {
         let seconds = days.key_expiration_time().map_or(0, pgp::types::Duration::as_secs);
         if seconds > 0 {
-            let at = moment(expiring.created_at().as_secs().into(), seconds.into());
+            let at = timestamp_after(expiring.created_at().as_secs().into(), seconds.into());
             if now >= at {
                 return Err(SignatureError::KeyExpired { object, key, at });
             }
@@ -198,7 +207,7 @@ fn judge(
     if !statement.key_flags().sign() && statement_has_flags(statement) {
         return Err(not_for_this("its owner did not make for signing"));
     }
-    if let Component::Sub(sub) = component {
+    if let KeyComponent::Sub(sub) = component {
         // Else a key of somebody else's could be claimed by binding it to one's own.
         let back = statement.embedded_signature();
         let agreed = back.is_some_and(|back| {
@@ -211,26 +220,26 @@ fn judge(
     let Some(made) = signature.created() else {
         return Err(SignatureError::Malformed { object, reason: "it does not say when it was made".to_owned() });
     };
-    let at = moment(made.as_secs().into(), 0);
+    let at = timestamp_after(made.as_secs().into(), 0);
     if made < component.details().created_at() {
         return Err(SignatureError::Time { object, key, at, reason: "the key did not exist yet" });
     }
-    if at.as_second() > now.as_second().saturating_add(CLOCK_SKEW) {
+    if at.as_second() > now.as_second().saturating_add(MAX_CLOCK_SKEW_SECONDS) {
         return Err(SignatureError::Time { object, key, at, reason: "by this machine's clock it is not yet" });
     }
     let seconds = signature.signature_expiration_time().map_or(0, pgp::types::Duration::as_secs);
     if seconds > 0 {
-        let at = moment(made.as_secs().into(), seconds.into());
+        let at = timestamp_after(made.as_secs().into(), seconds.into());
         if now >= at {
             return Err(SignatureError::SignatureExpired { object, key, at });
         }
     }
     let name = certificate.details.users.first().map(|user| String::from_utf8_lossy(user.id.id()).into_owned());
     let name = name.unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect();
-    Ok(Signer { object, key, name })
+    Ok(TrustedSigner { object, key, name })
 }
 
-fn newest<'a>(signatures: impl Iterator<Item = &'a Signature>) -> Option<&'a Signature> {
+fn newest_signature<'a>(signatures: impl Iterator<Item = &'a Signature>) -> Option<&'a Signature> {
     signatures.max_by_key(|one| one.created())
 }
 
@@ -239,12 +248,12 @@ fn statement_has_flags(statement: &Signature) -> bool {
     statement.config().is_some_and(|config| config.hashed_subpackets().any(|packet| flags(&packet.data)))
 }
 
-fn moment(from: i64, seconds: i64) -> Timestamp {
+fn timestamp_after(from: i64, seconds: i64) -> Timestamp {
     Timestamp::from_second(from.saturating_add(seconds)).unwrap_or(Timestamp::MAX)
 }
 
 /// What a signature marks as not to be passed over, and is not understood here (RFC 9580, 5.2.3.7).
-fn unknown_and_critical(signature: &Signature) -> Option<String> {
+fn unknown_critical_subpacket(signature: &Signature) -> Option<String> {
     let config = signature.config()?;
     config.hashed_subpackets().filter(|packet| packet.is_critical).find_map(|packet| {
         if let SubpacketData::Experimental(kind, _) | SubpacketData::Other(kind, _) = &packet.data {
@@ -254,14 +263,14 @@ fn unknown_and_critical(signature: &Signature) -> Option<String> {
     })
 }
 
-fn issuer(signature: &Signature) -> String {
+fn issuer_name(signature: &Signature) -> String {
     let print = signature.issuer_fingerprint().first().map(|print| print.to_string());
     let id = signature.issuer_key_id().first().map(|id| id.to_string());
     print.or(id).map_or_else(|| "that it does not name".to_owned(), |key| key.to_uppercase())
 }
 
 /// The blocks in armour of a text, with the line each begins in.
-fn blocks(text: &str) -> Vec<(usize, &str)> {
+fn armored_blocks(text: &str) -> Vec<(usize, &str)> {
     let mut found: Vec<(usize, &str)> = Vec::new();
     let mut begin: Option<(usize, usize)> = None;
     let mut at = 0_usize;
@@ -285,7 +294,7 @@ fn blocks(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-fn dearmored(block: &str) -> Result<Vec<u8>, String> {
+fn decode_armor(block: &str) -> Result<Vec<u8>, String> {
     let mut reader = Dearmor::new(block.as_bytes());
     let wrong = || "is no public key of OpenPGP; export it with `gpg --armor --export KEY`".to_owned();
     reader.read_header().map_err(|_| wrong())?;
@@ -316,7 +325,7 @@ fn crc24(bytes: &[u8]) -> u32 {
     })
 }
 
-fn certificates(bytes: &[u8]) -> Result<Vec<SignedPublicKey>, String> {
+fn parse_certificates(bytes: &[u8]) -> Result<Vec<SignedPublicKey>, String> {
     let damaged = |error: &pgp::errors::Error| {
         format!("is damaged, or no key; export it with `gpg --armor --export KEY` ({})", first_line(error))
     };

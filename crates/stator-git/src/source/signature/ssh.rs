@@ -1,7 +1,7 @@
 //! SSH signatures, as OpenSSH's `PROTOCOL.sshsig` and git's `gpg.format=ssh` have them.
 
-use super::object::Parts;
-use super::{CLOCK_SKEW, SignatureError, Signer};
+use super::object::SignedParts;
+use super::{MAX_CLOCK_SKEW_SECONDS, SignatureError, TrustedSigner};
 use crate::source::pattern;
 use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA512, RsaPublicKeyComponents};
 use jiff::{Timestamp, civil, tz::TimeZone};
@@ -9,16 +9,16 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::ssh_key::{Algorithm, HashAlg, PublicKey, SshSig};
 
 /// What git signs objects under, so that no signature of another purpose passes for one.
-const NAMESPACE: &str = "git";
+const GIT_NAMESPACE: &str = "git";
 
 /// The keys that may sign, and those that may not.
 #[derive(Default)]
-pub(super) struct Signers {
-    allowed: Vec<Allowed>,
+pub(super) struct AllowedSigners {
+    allowed: Vec<AllowedSigner>,
     revoked: Vec<KeyData>,
 }
 
-struct Allowed {
+struct AllowedSigner {
     key: KeyData,
     name: String,
     /// Patterns, any of which must match; `None` for every namespace.
@@ -28,17 +28,17 @@ struct Allowed {
 }
 
 /// What is wrong with a line, and which.
-type Fault = (usize, String);
+type SignerLineFault = (usize, String);
 
-impl Signers {
+impl AllowedSigners {
     pub(super) fn is_empty(&self) -> bool {
         self.allowed.is_empty()
     }
 
     /// Adds the lines of an `authorized_keys` file, which have no options.
-    pub(super) fn add_keys(&mut self, bytes: &[u8]) -> Vec<Fault> {
-        let (keys, faults) = keys(bytes);
-        self.allowed.extend(keys.into_iter().map(|key| Allowed {
+    pub(super) fn add_keys(&mut self, bytes: &[u8]) -> Vec<SignerLineFault> {
+        let (keys, faults) = parse_keys(bytes);
+        self.allowed.extend(keys.into_iter().map(|key| AllowedSigner {
             name: key.comment().to_string(),
             key: key.key_data().clone(),
             namespaces: None,
@@ -49,20 +49,20 @@ impl Signers {
     }
 
     /// Adds the lines of keys that were revoked.
-    pub(super) fn add_revoked(&mut self, bytes: &[u8]) -> Vec<Fault> {
+    pub(super) fn add_revoked(&mut self, bytes: &[u8]) -> Vec<SignerLineFault> {
         if bytes.starts_with(b"SSHKRL") {
             return vec![(0, "a binary revocation list is not read; write the public keys, a line each".to_owned())];
         }
-        let (keys, faults) = keys(bytes);
+        let (keys, faults) = parse_keys(bytes);
         self.revoked.extend(keys.into_iter().map(|key| key.key_data().clone()));
         faults
     }
 
     /// Adds the lines of an `allowed_signers` file.
-    pub(super) fn add_allowed(&mut self, bytes: &[u8]) -> Vec<Fault> {
+    pub(super) fn add_allowed(&mut self, bytes: &[u8]) -> Vec<SignerLineFault> {
         let mut faults = Vec::new();
-        for (number, line) in lines(bytes, &mut faults) {
-            match allowed(line) {
+        for (number, line) in numbered_lines(bytes, &mut faults) {
+            match parse_allowed_signer(line) {
                 Ok(allowed) => self.allowed.push(allowed),
                 Err(reason) => faults.push((number, reason)),
             }
@@ -70,7 +70,12 @@ impl Signers {
         faults
     }
 
-    pub(super) fn judge(&self, parts: &Parts<'_>, signature: &[u8], now: Timestamp) -> Result<Signer, SignatureError> {
+    pub(super) fn verify_signature(
+        &self,
+        parts: &SignedParts<'_>,
+        signature: &[u8],
+        now: Timestamp,
+    ) -> Result<TrustedSigner, SignatureError> {
         let object = parts.name.clone();
         let signature = match SshSig::from_pem(signature.trim_ascii_end()) {
             Ok(signature) => signature,
@@ -78,9 +83,9 @@ impl Signers {
         };
         let signed_by = signature.public_key();
         let key = signed_by.fingerprint(HashAlg::Sha256).to_string();
-        if signature.namespace() != NAMESPACE {
+        if signature.namespace() != GIT_NAMESPACE {
             let found: String = signature.namespace().chars().flat_map(char::escape_debug).take(60).collect();
-            let reason = format!("signed it as `{found}` and not as `{NAMESPACE}`");
+            let reason = format!("signed it as `{found}` and not as `{GIT_NAMESPACE}`");
             return Err(SignatureError::NotForThis { object, key, reason });
         }
         if self.revoked.contains(signed_by) {
@@ -90,7 +95,7 @@ impl Signers {
         if entries.peek().is_none() {
             return Err(SignatureError::Unknown { object, key });
         }
-        match sound(&signature, &parts.payload) {
+        match is_signature_sound(&signature, &parts.payload) {
             Ok(true) => {}
             Ok(false) => return Err(SignatureError::Mismatched { object, key }),
             Err(what) => return Err(SignatureError::Unsupported { object, what }),
@@ -98,8 +103,8 @@ impl Signers {
         // A key may stand there more than once, as when its time was extended: any entry will do.
         let mut refused = SignatureError::Unknown { object: object.clone(), key: key.clone() };
         for entry in entries {
-            match entry.holds(&object, &key, parts.at, now) {
-                Ok(()) => return Ok(Signer { object, key, name: entry.name.clone() }),
+            match entry.check_constraints(&object, &key, parts.at, now) {
+                Ok(()) => return Ok(TrustedSigner { object, key, name: entry.name.clone() }),
                 Err(error) => refused = error,
             }
         }
@@ -107,11 +112,17 @@ impl Signers {
     }
 }
 
-impl Allowed {
-    fn holds(&self, object: &str, key: &str, at: Option<Timestamp>, now: Timestamp) -> Result<(), SignatureError> {
+impl AllowedSigner {
+    fn check_constraints(
+        &self,
+        object: &str,
+        key: &str,
+        at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), SignatureError> {
         let (object, key) = (object.to_owned(), key.to_owned());
-        if self.namespaces.as_ref().is_some_and(|patterns| !pattern::list(patterns, NAMESPACE)) {
-            let reason = format!("may not sign in the namespace `{NAMESPACE}`");
+        if self.namespaces.as_ref().is_some_and(|patterns| !pattern::matches_any(patterns, GIT_NAMESPACE)) {
+            let reason = format!("may not sign in the namespace `{GIT_NAMESPACE}`");
             return Err(SignatureError::NotForThis { object, key, reason });
         }
         // What an object says of its own time is the signer's word: the key must hold now as well.
@@ -125,7 +136,7 @@ impl Allowed {
                 Err(SignatureError::Malformed { object, reason: "the object does not say when it was made".to_owned() })
             };
         };
-        if at.as_second() > now.as_second().saturating_add(CLOCK_SKEW) {
+        if at.as_second() > now.as_second().saturating_add(MAX_CLOCK_SKEW_SECONDS) {
             return Err(SignatureError::Time { object, key, at, reason: "by this machine's clock it is not yet" });
         }
         if self.after.is_some_and(|after| at < after || now < after) {
@@ -139,7 +150,7 @@ impl Allowed {
 }
 
 /// Whether the signature is one of these bytes.
-fn sound(signature: &SshSig, payload: &[u8]) -> Result<bool, String> {
+fn is_signature_sound(signature: &SshSig, payload: &[u8]) -> Result<bool, String> {
     let raw = signature.signature();
     match signature.public_key() {
         KeyData::Rsa(key) => {
@@ -157,7 +168,7 @@ fn sound(signature: &SshSig, payload: &[u8]) -> Result<bool, String> {
             if key.key_size() < 2048 || key.key_size() > 8192 {
                 return Err(format!("the RSA key has {} bits; 2048 to 8192 are accepted", key.key_size()));
             }
-            let Ok(data) = SshSig::signed_data(NAMESPACE, signature.hash_alg(), payload) else { return Ok(false) };
+            let Ok(data) = SshSig::signed_data(GIT_NAMESPACE, signature.hash_alg(), payload) else { return Ok(false) };
             Ok(RsaPublicKeyComponents { n, e }.verify(parameters, &data, raw.as_bytes()).is_ok())
         }
         KeyData::SkEd25519(_) | KeyData::SkEcdsaSha2NistP256(_) => {
@@ -166,10 +177,10 @@ fn sound(signature: &SshSig, payload: &[u8]) -> Result<bool, String> {
             if flags & 1 == 0 {
                 return Err("the security key was not touched for it".to_owned());
             }
-            Ok(PublicKey::from(signature.public_key().clone()).verify(NAMESPACE, payload, signature).is_ok())
+            Ok(PublicKey::from(signature.public_key().clone()).verify(GIT_NAMESPACE, payload, signature).is_ok())
         }
         KeyData::Ed25519(_) | KeyData::Ecdsa(_) => {
-            Ok(PublicKey::from(signature.public_key().clone()).verify(NAMESPACE, payload, signature).is_ok())
+            Ok(PublicKey::from(signature.public_key().clone()).verify(GIT_NAMESPACE, payload, signature).is_ok())
         }
         KeyData::Dsa(_) | KeyData::Certificate(_) | KeyData::Other(_) | _ => {
             Err(format!("keys of the kind {} are not read", signature.public_key().algorithm()))
@@ -178,10 +189,10 @@ fn sound(signature: &SshSig, payload: &[u8]) -> Result<bool, String> {
 }
 
 /// Public keys, a line each.
-fn keys(bytes: &[u8]) -> (Vec<PublicKey>, Vec<Fault>) {
+fn parse_keys(bytes: &[u8]) -> (Vec<PublicKey>, Vec<SignerLineFault>) {
     let (mut keys, mut faults) = (Vec::new(), Vec::new());
-    for (number, line) in lines(bytes, &mut faults) {
-        match key(line) {
+    for (number, line) in numbered_lines(bytes, &mut faults) {
+        match parse_key(line) {
             Ok(key) => keys.push(key),
             Err(reason) => faults.push((number, reason)),
         }
@@ -189,8 +200,8 @@ fn keys(bytes: &[u8]) -> (Vec<PublicKey>, Vec<Fault>) {
     (keys, faults)
 }
 
-fn key(line: &str) -> Result<PublicKey, String> {
-    if !line.split_whitespace().next().is_some_and(is_kind) {
+fn parse_key(line: &str) -> Result<PublicKey, String> {
+    if !line.split_whitespace().next().is_some_and(is_key_kind) {
         return Err(
             "is no public key; write `ssh-ed25519 AAAA… COMMENT`, and options into `allowed_signers`".to_owned()
         );
@@ -199,7 +210,7 @@ fn key(line: &str) -> Result<PublicKey, String> {
 }
 
 /// The lines that say something, numbered from 1.
-fn lines<'a>(bytes: &'a [u8], faults: &mut Vec<Fault>) -> Vec<(usize, &'a str)> {
+fn numbered_lines<'a>(bytes: &'a [u8], faults: &mut Vec<SignerLineFault>) -> Vec<(usize, &'a str)> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         faults.push((0, "is not text (not UTF-8)".to_owned()));
         return Vec::new();
@@ -208,32 +219,32 @@ fn lines<'a>(bytes: &'a [u8], faults: &mut Vec<Fault>) -> Vec<(usize, &'a str)> 
     numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).collect()
 }
 
-fn is_kind(word: &str) -> bool {
+fn is_key_kind(word: &str) -> bool {
     ["ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-"].iter().any(|kind| word.starts_with(kind))
 }
 
 /// `principal[,…] [option[,…]] kind key [comment]`
-fn allowed(line: &str) -> Result<Allowed, String> {
-    let (principals, rest) = word(line)?;
-    let (second, after) = word(rest)?;
-    let (options, rest) = if is_kind(second) { ("", rest) } else { (second, after) };
+fn parse_allowed_signer(line: &str) -> Result<AllowedSigner, String> {
+    let (principals, rest) = next_word(line)?;
+    let (second, after) = next_word(rest)?;
+    let (options, rest) = if is_key_kind(second) { ("", rest) } else { (second, after) };
     if rest.is_empty() {
         return Err("has no key; write `PRINCIPAL ssh-ed25519 AAAA…`".to_owned());
     }
-    let mut allowed = Allowed {
-        key: key(rest)?.key_data().clone(),
+    let mut allowed = AllowedSigner {
+        key: parse_key(rest)?.key_data().clone(),
         name: principals.trim_matches('"').to_owned(),
         namespaces: None,
         after: None,
         before: None,
     };
-    for option in options_of(options) {
+    for option in split_options(options) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let value = value.trim_matches('"');
         match name.to_ascii_lowercase().as_str() {
             "namespaces" => allowed.namespaces = Some(value.split(',').map(str::to_owned).collect()),
-            "valid-after" => allowed.after = Some(time(value)?),
-            "valid-before" => allowed.before = Some(time(value)?),
+            "valid-after" => allowed.after = Some(parse_signer_time(value)?),
+            "valid-before" => allowed.before = Some(parse_signer_time(value)?),
             "cert-authority" => {
                 return Err("`cert-authority` is not supported; list the public keys of the signers".to_owned());
             }
@@ -254,7 +265,7 @@ fn allowed(line: &str) -> Result<Allowed, String> {
 }
 
 /// The first word, in which quotes may hold spaces, and what follows it.
-fn word(text: &str) -> Result<(&str, &str), String> {
+fn next_word(text: &str) -> Result<(&str, &str), String> {
     let mut quoted = false;
     for (at, c) in text.char_indices() {
         match c {
@@ -270,7 +281,7 @@ fn word(text: &str) -> Result<(&str, &str), String> {
 }
 
 /// Options by commas, but for those within quotes.
-fn options_of(text: &str) -> impl Iterator<Item = &str> {
+fn split_options(text: &str) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     text.split(move |c| {
         if c == '"' {
@@ -282,7 +293,7 @@ fn options_of(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// `YYYYMMDD` or `YYYYMMDDHHMM[SS]`, with or without `Z`: always UTC, so that it means the same wherever it is read.
-fn time(text: &str) -> Result<Timestamp, String> {
+fn parse_signer_time(text: &str) -> Result<Timestamp, String> {
     let wrong = || "has a time that is none; write `YYYYMMDD` or `YYYYMMDDHHMMSS`, in UTC".to_owned();
     let digits = text.strip_suffix(['Z', 'z']).unwrap_or(text);
     let format = match digits.len() {

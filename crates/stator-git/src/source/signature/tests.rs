@@ -16,8 +16,8 @@ fn tag(name: &str, raw: Vec<u8>) -> SignedTag {
     SignedTag { name: name.to_owned(), object: SignedObject { id, raw } }
 }
 
-fn head(raw: Vec<u8>) -> Signed {
-    Signed { commit: commit(raw), tag: None, ancestors: Vec::new() }
+fn head(raw: Vec<u8>) -> SignedRevision {
+    SignedRevision { commit: commit(raw), tag: None, ancestors: Vec::new() }
 }
 
 fn keys(files: &[&str]) -> SecretValues {
@@ -38,10 +38,10 @@ fn later() -> Timestamp {
 }
 
 /// What comes of it, without what differs between two makings of the fixtures.
-fn told(result: Result<Vec<Signer>, SignatureError>) -> String {
+fn told(result: Result<Vec<TrustedSigner>, SignatureError>) -> String {
     let text = match result {
         Ok(signers) => {
-            let one = |signer: &Signer| format!("{} by {} ({})", signer.object, signer.key, signer.name);
+            let one = |signer: &TrustedSigner| format!("{} by {} ({})", signer.object, signer.key, signer.name);
             signers.iter().map(one).collect::<Vec<_>>().join("\n")
         }
         Err(error) => error.to_string(),
@@ -52,7 +52,7 @@ fn told(result: Result<Vec<Signer>, SignatureError>) -> String {
 }
 
 fn judged(file: &str, secret: &SecretValues, now: Timestamp) -> String {
-    told(verify(VerifyMode::Head, &head(data(file)), secret, now))
+    told(verify_revision(VerifyMode::Head, &head(data(file)), secret, now))
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_was_changed_or_copied_does_not_pass() {
     let changed = |file: &str, from: &str, to: &str| {
         let text = String::from_utf8(data(file)).unwrap();
         assert!(text.contains(from), "{file} has no {from}");
-        told(verify(VerifyMode::Head, &head(text.replace(from, to).into_bytes()), &all, later()))
+        told(verify_revision(VerifyMode::Head, &head(text.replace(from, to).into_bytes()), &all, later()))
     };
     insta::assert_snapshot!(changed("commit-openpgp-ed", "author Ada", "author Eve"), @"commit ID does not match its signature by PRINT");
     insta::assert_snapshot!(changed("commit-ssh-ed25519", "author Ada", "author Eve"), @"commit ID does not match its signature by SHA256:…");
@@ -127,7 +127,7 @@ fn what_was_changed_or_copied_does_not_pass() {
     let of_file = String::from_utf8(data("signature-of-file")).unwrap();
     let mut text = String::from_utf8(data("commit-unsigned")).unwrap();
     text = text.replacen("\n\n", &format!("\ngpgsig {}\n\n", of_file.trim().replace('\n', "\n ")), 1);
-    insta::assert_snapshot!(told(verify(VerifyMode::Head, &head(text.into_bytes()), &all, later())), @"commit ID is signed with the key SHA256:…, which signed it as `file` and not as `git`");
+    insta::assert_snapshot!(told(verify_revision(VerifyMode::Head, &head(text.into_bytes()), &all, later())), @"commit ID is signed with the key SHA256:…, which signed it as `file` and not as `git`");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn tags_pass_for_their_own_name_and_commit_only() {
     let mut signed = head(data("commit-ssh-ecdsa"));
     let mut judged = |mode: VerifyMode, found: Option<SignedTag>| {
         signed.tag = found;
-        told(verify(mode, &signed, &all, later()))
+        told(verify_revision(mode, &signed, &all, later()))
     };
     insta::assert_snapshot!(judged(VerifyMode::Tag, Some(tag("v1.0.0", data("tag-openpgp")))), @"tag v1.0.0 by PRINT (Ed25519 <ed@example.com>)");
     insta::assert_snapshot!(judged(VerifyMode::TagAndHead, Some(tag("v1.1.0", data("tag-ssh")))), @r"
@@ -152,7 +152,7 @@ fn tags_pass_for_their_own_name_and_commit_only() {
     insta::assert_snapshot!(judged(VerifyMode::Tag, Some(tag("v1.1.0", changed.into_bytes()))), @"tag v1.1.0 does not match its signature by SHA256:…");
     signed.commit = commit(data("commit-ssh-rsa"));
     signed.tag = Some(tag("v1.1.0", data("tag-ssh")));
-    insta::assert_snapshot!(told(verify(VerifyMode::Tag, &signed, &all, later())), @"tag v1.1.0 is signed for something else: it is on another commit");
+    insta::assert_snapshot!(told(verify_revision(VerifyMode::Tag, &signed, &all, later())), @"tag v1.1.0 is signed for something else: it is on another commit");
 }
 
 #[test]
@@ -160,9 +160,9 @@ fn an_unsigned_ancestor_does_not_ride_along() {
     let mut signed = head(data("commit-ssh-ed25519"));
     let secret = keys(&["ssh-ed25519.sshpub", "openpgp-ed.asc"]);
     signed.ancestors = vec![commit(data("commit-openpgp-ed"))];
-    assert_eq!(verify(VerifyMode::Head, &signed, &secret, later()).unwrap().len(), 2);
+    assert_eq!(verify_revision(VerifyMode::Head, &signed, &secret, later()).unwrap().len(), 2);
     signed.ancestors.push(commit(data("commit-unsigned")));
-    insta::assert_snapshot!(told(verify(VerifyMode::Head, &signed, &secret, later())), @"commit ID is not signed");
+    insta::assert_snapshot!(told(verify_revision(VerifyMode::Head, &signed, &secret, later())), @"commit ID is not signed");
 }
 
 #[test]
@@ -245,15 +245,15 @@ fn rings_of_many_keys_are_read_whole() {
     both.extend_from_slice(&data("openpgp-ed.asc"));
     let secret = SecretValues::new("keys", [("all.asc".to_owned(), both)]);
     for file in ["commit-openpgp-rsa", "commit-openpgp-ed"] {
-        assert!(verify(VerifyMode::Head, &head(data(file)), &secret, later()).is_ok(), "{file}");
+        assert!(verify_revision(VerifyMode::Head, &head(data(file)), &secret, later()).is_ok(), "{file}");
     }
 }
 
 /// Every error says what to do.
 #[test]
 fn help_is_given() {
-    let error =
-        verify(VerifyMode::Tag, &head(data("commit-unsigned")), &keys(&["openpgp-ed.asc"]), later()).unwrap_err();
+    let error = verify_revision(VerifyMode::Tag, &head(data("commit-unsigned")), &keys(&["openpgp-ed.asc"]), later())
+        .unwrap_err();
     assert!(error.help().contains("git tag -s"));
 }
 
@@ -269,7 +269,7 @@ proptest! {
             *byte ^= 1 << bit;
         }
         let same = signed.commit.parts().is_ok_and(|parts| *parts.payload == *before);
-        prop_assert!(same || verify(VerifyMode::Head, &signed, &secret, later()).is_err());
+        prop_assert!(same || verify_revision(VerifyMode::Head, &signed, &secret, later()).is_err());
     }
 
     /// No bytes at all bring it down.
@@ -288,13 +288,13 @@ proptest! {
         let armoured = |kind: &str| format!("tree x\ngpgsig -----BEGIN {kind} SIGNATURE-----\n \n {encoded}\n -----END {kind} SIGNATURE-----\n\nx").into_bytes();
         let known = keys(&["openpgp-ed.asc", "ssh-ed25519.sshpub"]);
         for raw in [raw, armoured("PGP"), armoured("SSH")] {
-            let signed = Signed { commit: commit(raw.clone()), tag: Some(tag("v1", raw)), ancestors: Vec::new() };
+            let signed = SignedRevision { commit: commit(raw.clone()), tag: Some(tag("v1", raw)), ancestors: Vec::new() };
             for mode in [VerifyMode::Head, VerifyMode::Tag, VerifyMode::TagAndHead] {
-                prop_assert!(verify(mode, &signed, &known, later()).is_err());
+                prop_assert!(verify_revision(mode, &signed, &known, later()).is_err());
             }
         }
         let mine = SecretValues::new("keys", [("a.asc".to_owned(), ring), ("allowed_signers".to_owned(), text.into_bytes())]);
-        let _ = verify(VerifyMode::Head, &head(data("commit-openpgp-ed")), &mine, later());
+        let _ = verify_revision(VerifyMode::Head, &head(data("commit-openpgp-ed")), &mine, later());
     }
 
     /// A signature that was damaged anywhere is told as one, or is still the same signature.
@@ -307,8 +307,8 @@ proptest! {
                 *byte = to;
             }
             let secret = SecretValues::new("keys", [(file.to_owned(), bytes)]);
-            let _ = verify(VerifyMode::Head, &head(data("commit-openpgp-owner")), &secret, later());
-            prop_assert!(verify(VerifyMode::Head, &head(data("commit-openpgp-lost")), &secret, later()).is_err());
+            let _ = verify_revision(VerifyMode::Head, &head(data("commit-openpgp-owner")), &secret, later());
+            prop_assert!(verify_revision(VerifyMode::Head, &head(data("commit-openpgp-lost")), &secret, later()).is_err());
         }
     }
 }

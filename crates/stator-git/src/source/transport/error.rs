@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     /// The login is missing, wrong or expired (401).
-    #[error("{host} does not accept the login{}", said(.message))]
+    #[error("{host} does not accept the login{}", message_suffix(.message))]
     Unauthorized {
         /// Who answered.
         host: String,
@@ -15,7 +15,7 @@ pub enum TransportError {
         message: String,
     },
     /// The login may not read the repository (403).
-    #[error("{host} forbids reading the repository{}", said(.message))]
+    #[error("{host} forbids reading the repository{}", message_suffix(.message))]
     Forbidden {
         /// Who answered.
         host: String,
@@ -87,7 +87,7 @@ pub enum TransportError {
         host: String,
     },
     /// The time for the whole conversation is over.
-    #[error("{host} took longer than {}", seconds(.limit))]
+    #[error("{host} took longer than {}", format_seconds(.limit))]
     TimedOut {
         /// Who was asked.
         host: String,
@@ -165,7 +165,7 @@ pub enum TransportError {
 
 impl TransportError {
     /// Whether the same call may work in a moment, and how long the host asks to be left alone before.
-    pub fn may_pass(&self) -> Option<Duration> {
+    pub fn retry_delay(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { after, .. } => Some(after.unwrap_or(Duration::from_secs(60))),
             Self::Unavailable { after, .. } => Some(after.unwrap_or_default()),
@@ -233,11 +233,11 @@ impl TransportError {
     }
 }
 
-fn said(message: &str) -> String {
+fn message_suffix(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {message}") }
 }
 
-fn seconds(limit: &Duration) -> String {
+fn format_seconds(limit: &Duration) -> String {
     match limit.as_secs() {
         0 => format!("{} ms", limit.as_millis()),
         1 => "1 second".to_owned(),

@@ -1,4 +1,4 @@
-//! The one way out over HTTP: git hosts and their APIs are both reached through [`Http`].
+//! The one way out over HTTP: git hosts and their APIs are both reached through [`HttpClient`].
 
 use super::TransportError;
 use bytes::{Bytes, BytesMut};
@@ -17,11 +17,11 @@ pub struct HttpSettings {
     /// What to go through; without one, what `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
     pub proxy: Option<HttpProxy>,
     /// To get a connection.
-    pub connect: Duration,
+    pub connect_timeout: Duration,
     /// From the request to the end of the answer. `None` where the caller counts the time itself.
-    pub whole: Option<Duration>,
-    /// Bytes of an answer that [`Http::send`] reads.
-    pub body: usize,
+    pub total_timeout: Option<Duration>,
+    /// Bytes of an answer that [`HttpClient::send`] reads.
+    pub max_body_bytes: usize,
 }
 
 /// A proxy.
@@ -41,9 +41,9 @@ impl Default for HttpSettings {
             roots: Vec::new(),
             client: None,
             proxy: None,
-            connect: Duration::from_secs(10),
-            whole: Some(Duration::from_secs(30)),
-            body: 8 << 20,
+            connect_timeout: Duration::from_secs(10),
+            total_timeout: Some(Duration::from_secs(30)),
+            max_body_bytes: 8 << 20,
         }
     }
 }
@@ -51,15 +51,15 @@ impl Default for HttpSettings {
 /// A client with roots, proxy, deadlines and a body limit. It follows no redirect: credentials go where they were meant
 /// to go, and a host that has moved is named.
 #[derive(Clone, Debug)]
-pub struct Http {
+pub struct HttpClient {
     client: Client,
-    body: usize,
-    whole: Duration,
+    max_body_bytes: usize,
+    total_timeout: Duration,
 }
 
 /// What came back, whatever its status.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
@@ -68,7 +68,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Http {
+impl HttpClient {
     /// A client.
     ///
     /// # Errors
@@ -79,9 +79,9 @@ impl Http {
             .user_agent(USER_AGENT)
             .redirect(redirect::Policy::none())
             .referer(false)
-            .connect_timeout(settings.connect)
+            .connect_timeout(settings.connect_timeout)
             .tcp_keepalive(Duration::from_secs(30));
-        if let Some(whole) = settings.whole {
+        if let Some(whole) = settings.total_timeout {
             builder = builder.timeout(whole);
         }
         if !settings.roots.is_empty() {
@@ -108,12 +108,16 @@ impl Http {
         }
         let client = builder.build().map_err(|error| TransportError::Credentials {
             host: host.to_owned(),
-            reason: format!("no TLS with them: {}", why(&error)),
+            reason: format!("no TLS with them: {}", root_cause(&error)),
         })?;
-        Ok(Self { client, body: settings.body, whole: settings.whole.unwrap_or(settings.connect) })
+        Ok(Self {
+            client,
+            max_body_bytes: settings.max_body_bytes,
+            total_timeout: settings.total_timeout.unwrap_or(settings.connect_timeout),
+        })
     }
 
-    /// For building requests, which [`Http::send`] then sends.
+    /// For building requests, which [`HttpClient::send`] then sends.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -122,23 +126,24 @@ impl Http {
     ///
     /// # Errors
     /// When no whole answer comes in time, or a larger one than is read.
-    pub async fn send(&self, request: reqwest::Request) -> Result<Answer, TransportError> {
+    pub async fn send(&self, request: reqwest::Request) -> Result<HttpResponse, TransportError> {
         let host = authority(request.url());
-        let limit = self.whole;
-        let mut response = self.client.execute(request).await.map_err(|error| unreached(&host, &error, limit))?;
+        let limit = self.total_timeout;
+        let mut response = self.client.execute(request).await.map_err(|error| request_error(&host, &error, limit))?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let too_much = || TransportError::TooMuch { host: host.clone(), limit: self.body as u64, what: "bytes" };
-        if response.content_length().is_some_and(|length| length > self.body as u64) {
+        let too_much =
+            || TransportError::TooMuch { host: host.clone(), limit: self.max_body_bytes as u64, what: "bytes" };
+        if response.content_length().is_some_and(|length| length > self.max_body_bytes as u64) {
             return Err(too_much());
         }
         let mut body = BytesMut::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| unreached(&host, &error, limit))? {
-            if body.len() + chunk.len() > self.body {
+        while let Some(chunk) = response.chunk().await.map_err(|error| request_error(&host, &error, limit))? {
+            if body.len() + chunk.len() > self.max_body_bytes {
                 return Err(too_much());
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer { status, headers, body: body.freeze() })
+        Ok(HttpResponse { status, headers, body: body.freeze() })
     }
 }
 
@@ -152,9 +157,9 @@ pub fn authority(url: &url::Url) -> String {
 }
 
 /// Why a request has no answer. `limit` is what a request may take.
-pub(super) fn unreached(host: &str, error: &reqwest::Error, limit: Duration) -> TransportError {
+pub(super) fn request_error(host: &str, error: &reqwest::Error, limit: Duration) -> TransportError {
     let host = host.to_owned();
-    let reason = why(error);
+    let reason = root_cause(error);
     let lower = reason.to_ascii_lowercase();
     // What the server says of the certificate that it was shown, or was not.
     if lower.contains("alert") && lower.contains("certificate") {
@@ -178,16 +183,20 @@ pub(super) fn unreached(host: &str, error: &reqwest::Error, limit: Duration) -> 
 }
 
 /// The innermost cause: the layers above it repeat the URL and one another.
-fn why(error: &reqwest::Error) -> String {
+fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    if cause.is::<reqwest::Error>() { "no connection".to_owned() } else { plain(cause.to_string().as_bytes(), 200) }
+    if cause.is::<reqwest::Error>() {
+        "no connection".to_owned()
+    } else {
+        sanitize_text(cause.to_string().as_bytes(), 200)
+    }
 }
 
 /// Text from outside for a message: one line, without what steers a terminal, cut short.
-pub fn plain(text: &[u8], most: usize) -> String {
+pub fn sanitize_text(text: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(text.get(..most.saturating_mul(4)).unwrap_or(text)).into_owned();
     let words: Vec<&str> =
         text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|w| !w.is_empty()).collect();
@@ -235,27 +244,27 @@ mod tests {
 
     #[test]
     fn text_from_outside_is_one_short_line() {
-        assert_eq!(plain(b"a\x1b[31m\r\n  b\xff", 20), "a [31m b\u{fffd}");
-        assert_eq!(plain("\u{e9}".repeat(50).as_bytes(), 10), format!("{}...", "\u{e9}".repeat(7)));
-        assert_eq!(plain(b"", 10), "");
+        assert_eq!(sanitize_text(b"a\x1b[31m\r\n  b\xff", 20), "a [31m b\u{fffd}");
+        assert_eq!(sanitize_text("\u{e9}".repeat(50).as_bytes(), 10), format!("{}...", "\u{e9}".repeat(7)));
+        assert_eq!(sanitize_text(b"", 10), "");
     }
 
     #[test]
     fn keys_that_cannot_be_read_are_named_and_not_shown() {
         let broken = HttpSettings { roots: b"canary".to_vec(), ..HttpSettings::default() };
-        let refused = Http::new("git.example.com", &broken).unwrap_err();
+        let refused = HttpClient::new("git.example.com", &broken).unwrap_err();
         insta::assert_snapshot!(refused, @"the credentials for git.example.com cannot be used: the CA certificates are not PEM");
         let broken = HttpSettings {
             client: Some((b"canary".to_vec(), SecretSlice::from(b"canary".to_vec()))),
             ..HttpSettings::default()
         };
-        let refused = Http::new("git.example.com", &broken).unwrap_err();
+        let refused = HttpClient::new("git.example.com", &broken).unwrap_err();
         insta::assert_snapshot!(refused, @"the credentials for git.example.com cannot be used: the client certificate or its key is not PEM");
         let broken = HttpSettings {
             proxy: Some(HttpProxy { url: "::canary".to_owned(), login: None, bypass: None }),
             ..HttpSettings::default()
         };
-        let refused = Http::new("git.example.com", &broken).unwrap_err();
+        let refused = HttpClient::new("git.example.com", &broken).unwrap_err();
         insta::assert_snapshot!(refused, @"the credentials for git.example.com cannot be used: the proxy's address is not a URL");
     }
 }

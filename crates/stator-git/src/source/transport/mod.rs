@@ -2,55 +2,58 @@
 //!
 //! libgit2 speaks git's protocol and knows nothing of the network here: it reads and writes a stream that this room opens,
 //! over HTTP or SSH. What belongs to one conversation (the address, the login, the deadline, what stops it) is a
-//! `Session`, which libgit2 knows by a number alone: no credential is ever global, and none is in an address.
+//! `GitSession`, which libgit2 knows by a number alone: no credential is ever global, and none is in an address.
 //!
-//! Everything here blocks. Waiting is done by `Session::wait`, which ends at the deadline and when somebody asks to
+//! Everything here blocks. Waiting is done by `GitSession::wait`, which ends at the deadline and when somebody asks to
 //! stop, whatever the other side does.
 
-mod advert;
 mod error;
 pub mod http;
-mod https;
-mod register;
+mod libgit2_registration;
+mod ref_advertisement;
 mod session;
+mod smart_http;
 pub(in crate::source) mod ssh;
-mod wire;
+mod subtransport;
 
-pub(in crate::source) use advert::{Advertised, read as read_advert};
 pub use error::TransportError;
-pub(in crate::source) use session::{Session, client};
-pub(in crate::source) use wire::{Wanted, enter};
+pub(in crate::source) use ref_advertisement::{RefAdvertisement, read_advertisement as read_advert};
+pub(in crate::source) use session::{GitSession, http_client};
+pub(in crate::source) use subtransport::{FetchRequest, register_fetch};
 
-use crate::source::url::Scheme;
+use crate::source::url::UrlScheme;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
 /// Bytes to and from `git-upload-pack` on the host.
-pub(in crate::source) trait Stream: Read + Write + Send + 'static {}
-impl<T: Read + Write + Send + 'static> Stream for T {}
+pub(in crate::source) trait GitStream: Read + Write + Send + 'static {}
+impl<T: Read + Write + Send + 'static> GitStream for T {}
 
 /// What a stream is opened for. Over SSH one stream serves both, over HTTP each is a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::source) enum Step {
+pub(in crate::source) enum GitOperation {
     /// The refs.
-    List,
+    ListRefs,
     /// Objects.
     Fetch,
 }
 
 /// Whether every request stands for itself, as over HTTP.
-fn is_stateless(scheme: Scheme) -> bool {
+fn is_stateless(scheme: UrlScheme) -> bool {
     match scheme {
-        Scheme::Https | Scheme::Http => true,
-        Scheme::Ssh | Scheme::Local => false,
+        UrlScheme::Https | UrlScheme::Http => true,
+        UrlScheme::Ssh | UrlScheme::Local => false,
     }
 }
 
 /// Opens a stream to the host of a session.
-pub(in crate::source) fn open(session: &Arc<Session>, step: Step) -> Result<Box<dyn Stream>, TransportError> {
+pub(in crate::source) fn open_stream(
+    session: &Arc<GitSession>,
+    step: GitOperation,
+) -> Result<Box<dyn GitStream>, TransportError> {
     match session.url().scheme() {
-        Scheme::Https | Scheme::Http => https::open(session, step),
-        Scheme::Ssh => ssh::open(session),
-        Scheme::Local => Err(TransportError::Local { reason: "a path of this machine is read in place".to_owned() }),
+        UrlScheme::Https | UrlScheme::Http => smart_http::open_exchange(session, step),
+        UrlScheme::Ssh => ssh::open_channel(session),
+        UrlScheme::Local => Err(TransportError::Local { reason: "a path of this machine is read in place".to_owned() }),
     }
 }

@@ -1,9 +1,9 @@
 //! One conversation with a git host: who, how long, how much, and what went wrong.
 
 use super::TransportError;
-use super::http::{Http, HttpProxy, HttpSettings, plain};
-use crate::source::credentials::Login;
-use crate::source::mirror::{Limits, Remote};
+use super::http::{HttpClient, HttpProxy, HttpSettings, sanitize_text};
+use crate::source::credentials::GitLogin;
+use crate::source::mirror::{FetchLimits, RemoteRepository};
 use crate::source::url::RepositoryUrl;
 use base64::Engine as _;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -13,30 +13,30 @@ use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 /// One conversation with a git host.
-pub(in crate::source) struct Session {
-    remote: Remote,
-    http: Option<Http>,
+pub(in crate::source) struct GitSession {
+    remote: RemoteRepository,
+    http: Option<HttpClient>,
     /// Where the host has redirected to, for the requests that follow.
     base: Mutex<Option<url::Url>>,
     deadline: Instant,
     requests: AtomicU64,
     received: AtomicU64,
-    meter: Mutex<Meter>,
+    meter: Mutex<TransferMeter>,
     failure: Mutex<Option<TransportError>>,
     /// The token that was asked for, to keep it out of messages.
     token: OnceLock<SecretString>,
 }
 
-struct Meter {
+struct TransferMeter {
     since: Instant,
     bytes: u64,
 }
 
-impl Session {
+impl GitSession {
     /// A conversation that begins now.
-    pub(in crate::source) fn new(remote: Remote, http: Option<Http>, base: Option<url::Url>) -> Self {
+    pub(in crate::source) fn new(remote: RemoteRepository, http: Option<HttpClient>, base: Option<url::Url>) -> Self {
         let now = Instant::now();
-        let deadline = now + remote.limits.whole;
+        let deadline = now + remote.limits.total_timeout;
         Self {
             remote,
             http,
@@ -44,7 +44,7 @@ impl Session {
             deadline,
             requests: AtomicU64::new(0),
             received: AtomicU64::new(0),
-            meter: Mutex::new(Meter { since: now, bytes: 0 }),
+            meter: Mutex::new(TransferMeter { since: now, bytes: 0 }),
             failure: Mutex::new(None),
             token: OnceLock::new(),
         }
@@ -56,19 +56,19 @@ impl Session {
 
     /// The host, with its port where that is not the scheme's own, for messages.
     pub(in crate::source) fn host(&self) -> String {
-        host_of(&self.remote.url)
+        host_name(&self.remote.url)
     }
 
-    pub(in crate::source) fn limits(&self) -> &Limits {
+    pub(in crate::source) fn limits(&self) -> &FetchLimits {
         &self.remote.limits
     }
 
     /// Who to log in as.
-    pub(super) fn login(&self) -> &Login {
+    pub(super) fn login(&self) -> &GitLogin {
         &self.remote.credentials.login
     }
 
-    pub(super) fn http(&self) -> Result<&Http, TransportError> {
+    pub(super) fn http(&self) -> Result<&HttpClient, TransportError> {
         self.http.as_ref().ok_or_else(|| TransportError::Local { reason: "there is no HTTP client".to_owned() })
     }
 
@@ -77,17 +77,17 @@ impl Session {
         self.base.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn moved(&self, base: url::Url) {
+    pub(super) fn set_base(&self, base: url::Url) {
         *self.base.lock().unwrap_or_else(PoisonError::into_inner) = Some(base);
     }
 
     /// Waits for something that the other side does: until it is done, the deadline, or somebody asks to stop.
-    pub(in crate::source) fn wait<T>(
+    pub(in crate::source) fn wait_for<T>(
         &self,
         work: impl Future<Output = Result<T, TransportError>>,
     ) -> Result<T, TransportError> {
-        let late = || TransportError::TimedOut { host: self.host(), limit: self.remote.limits.whole };
-        runtime()?.block_on(async {
+        let late = || TransportError::TimedOut { host: self.host(), limit: self.remote.limits.total_timeout };
+        io_runtime()?.block_on(async {
             tokio::select! {
                 biased;
                 () = self.remote.cancel.cancelled() => Err(TransportError::Cancelled),
@@ -97,45 +97,50 @@ impl Session {
     }
 
     /// Waits for the next bytes of an answer, and counts them. No bytes are the end.
-    pub(in crate::source) fn next<B: AsRef<[u8]>>(
+    pub(in crate::source) fn next_chunk<B: AsRef<[u8]>>(
         &self,
         work: impl Future<Output = Result<Option<B>, TransportError>>,
     ) -> Result<Option<B>, TransportError> {
-        let window = self.remote.limits.window;
-        let slow = || TransportError::TooSlow { host: self.host(), floor: self.remote.limits.floor };
-        let bytes = self.wait(async { tokio::time::timeout(window, work).await.unwrap_or_else(|_| Err(slow())) })?;
+        let window = self.remote.limits.rate_window;
+        let slow = || TransportError::TooSlow { host: self.host(), floor: self.remote.limits.min_bytes_per_second };
+        let bytes =
+            self.wait_for(async { tokio::time::timeout(window, work).await.unwrap_or_else(|_| Err(slow())) })?;
         let count = bytes.as_ref().map_or(0, |bytes| bytes.as_ref().len() as u64);
         let total = self.received.fetch_add(count, Ordering::Relaxed).saturating_add(count);
-        if total > self.remote.limits.pack {
-            return Err(TransportError::TooMuch { host: self.host(), limit: self.remote.limits.pack, what: "bytes" });
+        if total > self.remote.limits.max_pack_bytes {
+            return Err(TransportError::TooMuch {
+                host: self.host(),
+                limit: self.remote.limits.max_pack_bytes,
+                what: "bytes",
+            });
         }
         let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
         meter.bytes = meter.bytes.saturating_add(count);
         if meter.since.elapsed() >= window {
-            let least = self.remote.limits.floor.saturating_mul(window.as_millis() as u64) / 1000;
+            let least = self.remote.limits.min_bytes_per_second.saturating_mul(window.as_millis() as u64) / 1000;
             if bytes.is_some() && meter.bytes < least {
                 return Err(slow());
             }
-            *meter = Meter { since: Instant::now(), bytes: 0 };
+            *meter = TransferMeter { since: Instant::now(), bytes: 0 };
         }
         Ok(bytes)
     }
 
     /// Whether work that does not wait should go on.
-    pub(in crate::source) fn goes_on(&self) -> Result<(), TransportError> {
+    pub(in crate::source) fn check_running(&self) -> Result<(), TransportError> {
         if self.remote.cancel.is_cancelled() {
             return Err(TransportError::Cancelled);
         }
         if Instant::now() > self.deadline {
-            return Err(TransportError::TimedOut { host: self.host(), limit: self.remote.limits.whole });
+            return Err(TransportError::TimedOut { host: self.host(), limit: self.remote.limits.total_timeout });
         }
         Ok(())
     }
 
     /// A request is about to be sent. The time for an answer to come counts from here.
-    pub(in crate::source) fn asks(&self) {
+    pub(in crate::source) fn record_request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        *self.meter.lock().unwrap_or_else(PoisonError::into_inner) = Meter { since: Instant::now(), bytes: 0 };
+        *self.meter.lock().unwrap_or_else(PoisonError::into_inner) = TransferMeter { since: Instant::now(), bytes: 0 };
     }
 
     /// Requests sent and bytes received.
@@ -144,12 +149,12 @@ impl Session {
     }
 
     /// Keeps why a stream broke: libgit2 passes on a text at most. The first reason counts.
-    pub(in crate::source) fn fail(&self, error: TransportError) {
+    pub(in crate::source) fn record_failure(&self, error: TransportError) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
     /// Why a stream broke.
-    pub(in crate::source) fn failure(&self) -> Option<TransportError> {
+    pub(in crate::source) fn take_failure(&self) -> Option<TransportError> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -160,10 +165,10 @@ impl Session {
             format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}")))
         };
         let text = match &self.remote.credentials.login {
-            Login::Anonymous => return Ok(None),
-            Login::Basic { username, password } => basic(username.expose_secret(), password.expose_secret()),
-            Login::Bearer(token) => format!("Bearer {}", token.expose_secret()),
-            Login::App(_) => {
+            GitLogin::Anonymous => return Ok(None),
+            GitLogin::Basic { username, password } => basic(username.expose_secret(), password.expose_secret()),
+            GitLogin::Bearer(token) => format!("Bearer {}", token.expose_secret()),
+            GitLogin::App(_) => {
                 let tokens = self.remote.tokens.as_ref().ok_or_else(|| TransportError::Token {
                     host: self.host(),
                     reason: "nothing mints tokens for the GitHub App".to_owned(),
@@ -171,7 +176,7 @@ impl Session {
                 let token = tokens.token().map_err(|reason| TransportError::Token { host: self.host(), reason })?;
                 basic("x-access-token", self.token.get_or_init(|| token).expose_secret())
             }
-            Login::Ssh(_) => return Err(unusable("a key for SSH is no login for HTTP")),
+            GitLogin::Ssh(_) => return Err(unusable("a key for SSH is no login for HTTP")),
         };
         let mut value = ::http::HeaderValue::try_from(text)
             .map_err(|_| unusable("there is a line break or another control character in it"))?;
@@ -181,28 +186,28 @@ impl Session {
 
     /// Text that the other side sent, for a message: one line, cut short, and without a credential that it may have sent
     /// back.
-    pub(in crate::source) fn quote(&self, text: &[u8]) -> String {
-        let mut text = plain(text, 2000);
+    pub(in crate::source) fn redacted_text(&self, text: &[u8]) -> String {
+        let mut text = sanitize_text(text, 2000);
         let mut secrets: Vec<String> =
             self.token.get().map(|token| token.expose_secret().to_owned()).into_iter().collect();
         match &self.remote.credentials.login {
-            Login::Basic { username, password } => {
+            GitLogin::Basic { username, password } => {
                 secrets.push(password.expose_secret().to_owned());
                 let both = format!("{}:{}", username.expose_secret(), password.expose_secret());
                 secrets.push(base64::engine::general_purpose::STANDARD.encode(both));
             }
-            Login::Bearer(token) => secrets.push(token.expose_secret().to_owned()),
-            Login::Anonymous | Login::App(_) | Login::Ssh(_) => {}
+            GitLogin::Bearer(token) => secrets.push(token.expose_secret().to_owned()),
+            GitLogin::Anonymous | GitLogin::App(_) | GitLogin::Ssh(_) => {}
         }
         for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
             text = text.replace(secret.as_str(), "[hidden]");
         }
-        plain(text.as_bytes(), 200)
+        sanitize_text(text.as_bytes(), 200)
     }
 }
 
 /// A client for a repository's host, with what its secret says about reaching it.
-pub(in crate::source) fn client(remote: &Remote) -> Result<Http, TransportError> {
+pub(in crate::source) fn http_client(remote: &RemoteRepository) -> Result<HttpClient, TransportError> {
     let credentials = &remote.credentials;
     let settings = HttpSettings {
         roots: credentials.roots.clone(),
@@ -212,15 +217,15 @@ pub(in crate::source) fn client(remote: &Remote) -> Result<Http, TransportError>
             login: proxy.login.clone(),
             bypass: proxy.bypass.clone(),
         }),
-        connect: remote.limits.connect,
+        connect_timeout: remote.limits.connect_timeout,
         // A session counts the time itself, over all of its requests.
-        whole: None,
+        total_timeout: None,
         ..HttpSettings::default()
     };
-    Http::new(&host_of(&remote.url), &settings)
+    HttpClient::new(&host_name(&remote.url), &settings)
 }
 
-fn host_of(url: &RepositoryUrl) -> String {
+fn host_name(url: &RepositoryUrl) -> String {
     let shown = url.to_string();
     // As in the address: with a port where one is given.
     let authority = shown.split_once("://").map_or("", |(_, rest)| rest).split('/').next().unwrap_or_default();
@@ -228,7 +233,7 @@ fn host_of(url: &RepositoryUrl) -> String {
 }
 
 /// The threads that sockets are served on: two for all conversations, as they only move bytes.
-fn runtime() -> Result<&'static Runtime, TransportError> {
+fn io_runtime() -> Result<&'static Runtime, TransportError> {
     static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {
         let mut builder = tokio::runtime::Builder::new_multi_thread();

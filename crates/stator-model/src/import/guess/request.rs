@@ -1,7 +1,7 @@
 //! A request (DGDR) as `sla`.
 
-use super::bare;
-use super::parts::runtime_of;
+use super::component::runtime_version_of;
+use super::empty_spec;
 use crate::intent::model::{
     ApiVersion, Cache, Engine, Hardware, Metadata, Model, ModelKind, ModelSpec, Optimize, Search, Secrets, Sla,
     Workload,
@@ -23,7 +23,7 @@ pub fn request(name: ModelName, spec: &Map<String, Value>) -> Model {
         Some(_) | None => Engine::Auto,
     };
     let image: Option<ImageReference> = text("image").and_then(|image| image.parse().ok());
-    let runtime = image.as_ref().and_then(|image| runtime_of(image, PLANNER_IMAGE));
+    let runtime = image.as_ref().and_then(|image| runtime_version_of(image, PLANNER_IMAGE));
     let model = text("model").unwrap_or_default().to_owned();
     let spec_of_model = ModelSpec {
         model: if model.is_empty() { name.to_string() } else { model },
@@ -33,7 +33,7 @@ pub fn request(name: ModelName, spec: &Map<String, Value>) -> Model {
         cache: part("modelCache").and_then(cache),
         secrets: part("overrides").and_then(|overrides| secrets(overrides.get("profilingJob")?)),
         sla: Some(sla(spec)),
-        ..bare(engine)
+        ..empty_spec(engine)
     };
     Model {
         api_version: ApiVersion::default(),
@@ -44,7 +44,7 @@ pub fn request(name: ModelName, spec: &Map<String, Value>) -> Model {
 }
 
 /// A field as the intent's own type reads it.
-fn read<T: DeserializeOwned>(map: Option<&Map<String, Value>>, field: &str) -> Option<T> {
+fn read_field<T: DeserializeOwned>(map: Option<&Map<String, Value>>, field: &str) -> Option<T> {
     serde_json::from_value(map?.get(field)?.clone()).ok()
 }
 
@@ -62,14 +62,14 @@ fn sla(spec: &Map<String, Value>) -> Sla {
         ttft: millis("ttft"),
         itl: millis("itl"),
         e2e: millis("e2eLatency"),
-        optimize: read::<Optimize>(targets, "optimizationType"),
+        optimize: read_field::<Optimize>(targets, "optimizationType"),
         workload: part("workload").map(|_| Workload {
-            isl: read(part("workload"), "isl"),
-            osl: read(part("workload"), "osl"),
-            concurrency: read(part("workload"), "concurrency"),
-            request_rate: read(part("workload"), "requestRate"),
+            isl: read_field(part("workload"), "isl"),
+            osl: read_field(part("workload"), "osl"),
+            concurrency: read_field(part("workload"), "concurrency"),
+            request_rate: read_field(part("workload"), "requestRate"),
         }),
-        search: read::<Search>(Some(spec), "searchStrategy"),
+        search: read_field::<Search>(Some(spec), "searchStrategy"),
         // Dynamo applies its result unless it is told not to; stator does not unless it is told to.
         auto_apply: Some(spec.get("autoApply").and_then(Value::as_bool).unwrap_or(true)).filter(|applies| *applies),
         planner: features.and_then(|features| features.get("planner")?.as_object().cloned()),
@@ -84,12 +84,12 @@ fn sla(spec: &Map<String, Value>) -> Sla {
 fn hardware(map: &Map<String, Value>) -> Hardware {
     let map = Some(map);
     Hardware {
-        gpu: read(map, "gpuSku"),
-        gpus_per_node: read(map, "numGpusPerNode"),
-        total_gpus: read(map, "totalGpus"),
-        vram_mib: read(map, "vramMb"),
-        interconnect: read(map, "interconnect"),
-        rdma: read(map, "rdma"),
+        gpu: read_field(map, "gpuSku"),
+        gpus_per_node: read_field(map, "numGpusPerNode"),
+        total_gpus: read_field(map, "totalGpus"),
+        vram_mib: read_field(map, "vramMb"),
+        interconnect: read_field(map, "interconnect"),
+        rdma: read_field(map, "rdma"),
         node_selector: None,
         tolerations: Vec::new(),
     }
@@ -97,14 +97,14 @@ fn hardware(map: &Map<String, Value>) -> Hardware {
 
 fn cache(map: &Map<String, Value>) -> Option<Cache> {
     Some(Cache {
-        claim: read(Some(map), "pvcName")?,
+        claim: read_field(Some(map), "pvcName")?,
         size: None,
         storage_class: None,
         access_mode: None,
-        mount_path: read(Some(map), "pvcMountPath"),
+        mount_path: read_field(Some(map), "pvcMountPath"),
         volume: None,
         hf_home: None,
-        model_path: read(Some(map), "pvcModelPath"),
+        model_path: read_field(Some(map), "pvcModelPath"),
         prune: None,
     })
 }
@@ -117,5 +117,5 @@ fn secrets(job: &Value) -> Option<Secrets> {
         "imagePullSecrets": pod.get("imagePullSecrets").cloned().unwrap_or(Value::Null),
         "containers": [{"name": "main", "envFrom": main.get("envFrom").cloned().unwrap_or(Value::Null)}],
     }}});
-    super::Target(component.as_object()?).secrets().filter(|secrets| *secrets != Secrets::default())
+    super::ComponentManifest(component.as_object()?).secrets().filter(|secrets| *secrets != Secrets::default())
 }

@@ -1,31 +1,31 @@
 //! What components have in common, lifted to where a person writes it once.
 
-use super::parts::{Target, most_common, runtime_of};
-use super::shape::Shape;
-use super::{field, no_secrets};
+use super::component::{ComponentManifest, most_common, runtime_version_of};
+use super::roles::ComponentRoles;
+use super::{no_secrets, worker_field};
 use crate::intent::model::{
     Cache, ComponentType, CountOrPercent, EnvValue, ExternalScaling, GpuSku, Hardware, ModelSpec, Rollout,
     RolloutStrategy, Scaling, Secrets,
 };
 use crate::intent::scalar::{EnvName, ImageReference};
-use crate::render::engine::Table;
+use crate::render::engine::EngineTable;
 use crate::render::hardware::gpu_products;
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, annotation, env as names, label};
 use std::collections::BTreeMap;
 
 /// Where caches are mounted when an intent does not say.
-const CACHE_MOUNT: &str = "/opt/model-cache";
+const DEFAULT_CACHE_MOUNT: &str = "/opt/model-cache";
 /// What stator calls the volume of the weights when an intent does not say.
-const CACHE_VOLUME: &str = "model-cache";
+const DEFAULT_CACHE_VOLUME: &str = "model-cache";
 
 /// Something else decides about replicas where there is a scaling adapter.
-pub fn scaling(target: Target<'_>) -> Option<Scaling> {
+pub fn scaling(target: ComponentManifest<'_>) -> Option<Scaling> {
     target.0.get("scalingAdapter").map(|_| Scaling::External(ExternalScaling::External))
 }
 
 /// How pods are replaced, by the annotations that the operator reads.
-pub fn rollout(target: Target<'_>) -> Option<Rollout> {
+pub fn rollout(target: ComponentManifest<'_>) -> Option<Rollout> {
     let annotations = target.0.get("podTemplate")?.get("metadata")?.get("annotations")?;
     let text = |name: &str| annotations.get(name).and_then(Value::as_str);
     if text(annotation::STRATEGY) == Some("Recreate") {
@@ -44,15 +44,15 @@ pub fn rollout(target: Target<'_>) -> Option<Rollout> {
 }
 
 /// The image that most workers have, as a runtime version where it is NVIDIA's.
-pub fn images(spec: &mut ModelSpec, shape: &Shape<'_>, table: &Table) {
+pub fn lift_images(spec: &mut ModelSpec, shape: &ComponentRoles<'_>, table: &EngineTable) {
     let of_workers: Vec<ImageReference> = shape.workers.iter().filter_map(|(_, target)| target.image()).collect();
-    let of_others = || shape.further.iter().filter_map(|target| target.image()).collect::<Vec<_>>();
+    let of_others = || shape.extra.iter().filter_map(|target| target.image()).collect::<Vec<_>>();
     let image = most_common(&of_workers).or_else(|| most_common(&of_others()));
-    spec.runtime = image.as_ref().and_then(|image| runtime_of(image, table.image));
+    spec.runtime = image.as_ref().and_then(|image| runtime_version_of(image, table.image));
     if spec.runtime.is_none() {
         spec.image.clone_from(&image);
     }
-    let own = |target: Target<'_>, default: Option<String>| {
+    let own = |target: ComponentManifest<'_>, default: Option<String>| {
         target.image().filter(|image| Some(image.as_str()) != default.as_deref())
     };
     let engine = image.map(|image| image.to_string());
@@ -62,13 +62,13 @@ pub fn images(spec: &mut ModelSpec, shape: &Shape<'_>, table: &Table) {
             frontend.image = own(target, engine.clone());
         }
         for (role, target) in &shape.workers {
-            if let Some(worker) = field(serving, *role) {
+            if let Some(worker) = worker_field(serving, *role) {
                 worker.image = own(*target, engine.clone());
             }
         }
     }
-    for target in &shape.further {
-        let of_runtime = |name| runtime.as_ref().map(|version| registry::image(name, version.as_str()));
+    for target in &shape.extra {
+        let of_runtime = |name| runtime.as_ref().map(|version| registry::image_reference(name, version.as_str()));
         let Some((_, component)) = spec.components.iter_mut().find(|(name, _)| name.as_str() == target.name()) else {
             continue;
         };
@@ -87,24 +87,24 @@ pub fn images(spec: &mut ModelSpec, shape: &Shape<'_>, table: &Table) {
 }
 
 /// The secrets that most workers have; components that have others name their own.
-pub fn secrets(spec: &mut ModelSpec, shape: &Shape<'_>) {
-    let of = |target: Target<'_>| target.secrets().unwrap_or_else(no_secrets);
+pub fn lift_secrets(spec: &mut ModelSpec, shape: &ComponentRoles<'_>) {
+    let of = |target: ComponentManifest<'_>| target.secrets().unwrap_or_else(no_secrets);
     let of_workers: Vec<Secrets> = shape.workers.iter().map(|(_, target)| of(*target)).collect();
-    let of_others = || shape.further.iter().map(|target| of(*target)).collect::<Vec<_>>();
+    let of_others = || shape.extra.iter().map(|target| of(*target)).collect::<Vec<_>>();
     let common = most_common(&of_workers).or_else(|| most_common(&of_others())).unwrap_or_default();
     let only_pull = Secrets { image_pull: common.image_pull.clone(), ..Secrets::default() };
-    let own = |target: Target<'_>, default: &Secrets| Some(of(target)).filter(|own| own != default);
+    let own = |target: ComponentManifest<'_>, default: &Secrets| Some(of(target)).filter(|own| own != default);
     if let Some(serving) = &mut spec.serving {
         if let (Some(target), Some(frontend)) = (shape.frontend, &mut serving.frontend) {
             frontend.secrets = own(target, &only_pull);
         }
         for (role, target) in &shape.workers {
-            if let Some(worker) = field(serving, *role) {
+            if let Some(worker) = worker_field(serving, *role) {
                 worker.secrets = own(*target, &common);
             }
         }
     }
-    for target in &shape.further {
+    for target in &shape.extra {
         if let Some((_, component)) = spec.components.iter_mut().find(|(name, _)| name.as_str() == target.name()) {
             let default = match component.component_type {
                 Some(ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode | ComponentType::Epp) => {
@@ -119,15 +119,15 @@ pub fn secrets(spec: &mut ModelSpec, shape: &Shape<'_>) {
 }
 
 /// The claim that every worker mounts at one path is the cache.
-pub fn cache(spec: &mut ModelSpec, shape: &Shape<'_>) {
-    let mounted: Vec<Option<(Cache, bool)>> = shape.workers.iter().map(|(_, target)| claim(*target)).collect();
+pub fn lift_cache(spec: &mut ModelSpec, shape: &ComponentRoles<'_>) {
+    let mounted: Vec<Option<(Cache, bool)>> = shape.workers.iter().map(|(_, target)| cache_claim(*target)).collect();
     let Some(Some((cache, home))) = mounted.first().cloned() else { return };
     if !mounted.iter().all(|other| other.as_ref() == Some(&(cache.clone(), home))) {
         return;
     }
     if home && let Some(serving) = &mut spec.serving {
         for (role, _) in &shape.workers {
-            if let Some(worker) = field(serving, *role) {
+            if let Some(worker) = worker_field(serving, *role) {
                 worker.env.retain(|name, _| name.as_str() != names::HF_HOME);
             }
         }
@@ -136,9 +136,9 @@ pub fn cache(spec: &mut ModelSpec, shape: &Shape<'_>) {
 }
 
 /// A claim that `main` mounts whole, and whether `HF_HOME` points there.
-fn claim(target: Target<'_>) -> Option<(Cache, bool)> {
-    let volumes = target.pod()?.get("volumes")?.as_array()?;
-    let mounts = target.of_main("volumeMounts")?.as_array()?;
+fn cache_claim(target: ComponentManifest<'_>) -> Option<(Cache, bool)> {
+    let volumes = target.pod_spec()?.get("volumes")?.as_array()?;
+    let mounts = target.main_field("volumeMounts")?.as_array()?;
     volumes.iter().find_map(|volume| {
         let name = volume.get("name")?.as_str()?;
         let claim = volume.get("persistentVolumeClaim")?.get("claimName")?.as_str()?;
@@ -150,14 +150,14 @@ fn claim(target: Target<'_>) -> Option<(Cache, bool)> {
         if !mounts.contains(&json!({"name": name, "mountPath": path})) {
             return None;
         }
-        let home = target.literals().get(names::HF_HOME).is_some_and(|home| home == path);
+        let home = target.literal_env().get(names::HF_HOME).is_some_and(|home| home == path);
         let cache = Cache {
             claim: claim.parse().ok()?,
             size: None,
             storage_class: None,
             access_mode: None,
-            mount_path: Some(path.to_owned()).filter(|path| path != CACHE_MOUNT),
-            volume: if name == CACHE_VOLUME { None } else { Some(name.parse().ok()?) },
+            mount_path: Some(path.to_owned()).filter(|path| path != DEFAULT_CACHE_MOUNT),
+            volume: if name == DEFAULT_CACHE_VOLUME { None } else { Some(name.parse().ok()?) },
             hf_home: (!home).then_some(false),
             model_path: None,
             prune: None,
@@ -168,17 +168,18 @@ fn claim(target: Target<'_>) -> Option<(Cache, bool)> {
 
 /// The nodes that every worker runs on: those it selects, and those whose taints it tolerates. Further components with
 /// GPUs run there, too.
-pub fn nodes(spec: &mut ModelSpec, shape: &Shape<'_>) {
-    let with_gpus = shape.further.iter().filter(|target| target.gpus(super::worker::GPU).is_some());
-    let targets: Vec<Target<'_>> = shape.workers.iter().map(|(_, target)| *target).chain(with_gpus.copied()).collect();
+pub fn lift_node_selection(spec: &mut ModelSpec, shape: &ComponentRoles<'_>) {
+    let with_gpus = shape.extra.iter().filter(|target| target.gpus(super::worker::GPU_RESOURCE).is_some());
+    let targets: Vec<ComponentManifest<'_>> =
+        shape.workers.iter().map(|(_, target)| *target).chain(with_gpus.copied()).collect();
     let Some(first) = targets.first() else { return };
-    let of = |target: &Target<'_>, field: &str| target.pod().and_then(|pod| pod.get(field)).cloned();
+    let of = |target: &ComponentManifest<'_>, field: &str| target.pod_spec().and_then(|pod| pod.get(field)).cloned();
     let alike = |field: &str| {
         let value = of(first, field);
         value.filter(|value| targets.iter().all(|target| of(target, field).as_ref() == Some(value)))
     };
     let selected = match alike("nodeSelector") {
-        Some(Value::Object(selector)) => selection(&selector, &targets),
+        Some(Value::Object(selector)) => selected_hardware(&selector, &targets),
         Some(_) | None => None,
     };
     let tolerations: Option<Vec<Map<String, Value>>> = match alike("tolerations") {
@@ -190,23 +191,23 @@ pub fn nodes(spec: &mut ModelSpec, shape: &Shape<'_>) {
 }
 
 /// Nodes by their GPU where one label says it, else by labels.
-fn selection(selector: &Map<String, Value>, targets: &[Target<'_>]) -> Option<Hardware> {
+fn selected_hardware(selector: &Map<String, Value>, targets: &[ComponentManifest<'_>]) -> Option<Hardware> {
     let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
     let labels = selector.iter().map(text).collect::<Option<BTreeMap<_, _>>>()?;
-    let has_gpus = targets.iter().all(|target| target.gpus(super::worker::GPU).is_some());
-    Some(match sku(selector).filter(|_| has_gpus) {
+    let has_gpus = targets.iter().all(|target| target.gpus(super::worker::GPU_RESOURCE).is_some());
+    Some(match selected_sku(selector).filter(|_| has_gpus) {
         Some(gpu) => Hardware { gpu: Some(gpu), ..Hardware::default() },
         None => Hardware { node_selector: Some(labels), ..Hardware::default() },
     })
 }
 
-fn sku(selector: &Map<String, Value>) -> Option<GpuSku> {
+fn selected_sku(selector: &Map<String, Value>) -> Option<GpuSku> {
     let product = selector.get(label::GPU_PRODUCT).filter(|_| selector.len() == 1)?.as_str()?;
     crate::intent::model::GpuSku::ALL.into_iter().find(|sku| gpu_products(*sku) == [product])
 }
 
 /// Variables that every worker and further component has are the model's.
-pub fn environment(spec: &mut ModelSpec) {
+pub fn lift_environment(spec: &mut ModelSpec) {
     let mut all: Vec<&mut BTreeMap<EnvName, EnvValue>> = Vec::new();
     if let Some(serving) = &mut spec.serving {
         let workers = [&mut serving.worker, &mut serving.prefill, &mut serving.decode];

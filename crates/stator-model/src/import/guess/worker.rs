@@ -1,18 +1,18 @@
 //! Workers: parallel sizes and lengths off the command line, GPUs off the limits.
 
-use super::parts::Target;
-use crate::import::line::{CommandLine, Found};
+use super::component::ComponentManifest;
+use crate::import::command_line::{CommandLine, FoundSetting};
 use crate::intent::model::{Engine, Worker};
-use crate::render::engine::{Setting, Table};
+use crate::render::engine::{EngineSetting, EngineTable};
 use std::collections::BTreeMap;
 
 /// What the whole graph has said, against which a worker's own words are read.
 #[derive(Clone, Copy, Debug)]
-pub struct Common<'a> {
+pub struct GraphSettings<'a> {
     /// The engine.
     pub engine: Engine,
     /// Its table.
-    pub table: &'static Table,
+    pub table: &'static EngineTable,
     /// `spec.model`.
     pub model: &'a str,
     /// `spec.servedName`.
@@ -20,40 +20,41 @@ pub struct Common<'a> {
 }
 
 /// The resource that GPUs are counted by where no SKU says otherwise.
-pub const GPU: &str = "nvidia.com/gpu";
+pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
 
 /// A worker with everything but its command line, and the settings that its command line gives.
-pub fn plain(target: Target<'_>, common: Common<'_>) -> (Worker, Vec<Found>) {
+pub fn base_worker(target: ComponentManifest<'_>, common: GraphSettings<'_>) -> (Worker, Vec<FoundSetting>) {
     let mut worker = Worker {
         replicas: target.replicas(),
         nodes: target.nodes(),
         shared_memory: target.shared_memory(),
-        resources: target.resources(target.gpus(GPU).map(|_| GPU)),
+        resources: target.resources(target.gpus(GPU_RESOURCE).map(|_| GPU_RESOURCE)),
         env: target.env(),
         probes: target.probes(),
         ..Worker::default()
     };
-    let found = settings(target, common, &mut worker);
+    let found = apply_settings(target, common, &mut worker);
     (worker, found)
 }
 
 /// Takes over the settings that can be named; a name must stand for exactly what the command line says.
-fn settings(target: Target<'_>, common: Common<'_>, worker: &mut Worker) -> Vec<Found> {
+fn apply_settings(target: ComponentManifest<'_>, common: GraphSettings<'_>, worker: &mut Worker) -> Vec<FoundSetting> {
     let line = target.command_line().unwrap_or_default();
     let program = line.program().filter(|program| program.module == common.table.module);
-    let all = program.map(|program| program.settings(common.table, &target.literals())).unwrap_or_default();
-    let mut once: BTreeMap<Setting, Option<Found>> = BTreeMap::new();
+    let all = program.map(|program| program.settings(common.table, &target.literal_env())).unwrap_or_default();
+    let mut once: BTreeMap<EngineSetting, Option<FoundSetting>> = BTreeMap::new();
     for found in all {
         // The engine takes the last of a flag that is given twice; which one was meant is not for us to say.
         once.entry(found.setting).and_modify(|seen| *seen = None).or_insert(Some(found));
     }
-    let mut named: Vec<Found> = once.into_values().flatten().filter(|found| take(found, common, worker)).collect();
-    gpus(target, common.engine, worker, &mut named);
+    let mut named: Vec<FoundSetting> =
+        once.into_values().flatten().filter(|found| apply_setting(found, common, worker)).collect();
+    infer_gpus(target, common.engine, worker, &mut named);
     named
 }
 
 /// Sets the field, when its text would be rendered as it stands.
-fn take(found: &Found, common: Common<'_>, worker: &mut Worker) -> bool {
+fn apply_setting(found: &FoundSetting, common: GraphSettings<'_>, worker: &mut Worker) -> bool {
     let text = found.value.as_str();
     let whole = || text.parse::<u32>().ok().filter(|number| *number > 0 && number.to_string() == text);
     let size = || whole().filter(|size| *size <= 1024);
@@ -62,37 +63,38 @@ fn take(found: &Found, common: Common<'_>, worker: &mut Worker) -> bool {
         return false;
     }
     let (field, value) = match found.setting {
-        Setting::Model => return text == common.model,
-        Setting::ServedName => return Some(text) == common.served_name,
-        Setting::DisaggregationMode | Setting::AdapterRank => return false,
-        Setting::Dtype => {
+        EngineSetting::Model => return text == common.model,
+        EngineSetting::ServedName => return Some(text) == common.served_name,
+        EngineSetting::DisaggregationMode | EngineSetting::AdapterRank => return false,
+        EngineSetting::Dtype => {
             worker.dtype = Some(text.to_owned()).filter(|text| !text.is_empty());
             return worker.dtype.is_some();
         }
-        Setting::MemoryFraction => {
+        EngineSetting::MemoryFraction => {
             let share = text.parse::<f64>().ok().filter(|share| (0.01..=1.0).contains(share));
-            worker.memory_fraction = share.filter(|share| crate::render::engine::argument(&(*share).into()) == text);
+            worker.memory_fraction =
+                share.filter(|share| crate::render::engine::format_argument(&(*share).into()) == text);
             return worker.memory_fraction.is_some();
         }
-        Setting::TensorParallel => (&mut worker.tensor_parallel, size()),
-        Setting::PipelineParallel => (&mut worker.pipeline_parallel, size()),
-        Setting::DataParallel => (&mut worker.data_parallel, size()),
-        Setting::ExpertParallel => (&mut worker.expert_parallel, size()),
-        Setting::MaxSequences => (&mut worker.max_sequences, whole()),
-        Setting::MaxLength => (&mut worker.max_length, whole()),
-        Setting::BlockSize => (&mut worker.block_size, whole()),
+        EngineSetting::TensorParallel => (&mut worker.tensor_parallel, size()),
+        EngineSetting::PipelineParallel => (&mut worker.pipeline_parallel, size()),
+        EngineSetting::DataParallel => (&mut worker.data_parallel, size()),
+        EngineSetting::ExpertParallel => (&mut worker.expert_parallel, size()),
+        EngineSetting::MaxSequences => (&mut worker.max_sequences, whole()),
+        EngineSetting::MaxLength => (&mut worker.max_length, whole()),
+        EngineSetting::BlockSize => (&mut worker.block_size, whole()),
     };
     *field = value;
     value.is_some()
 }
 
 /// The most GPUs that an intent gives one replica.
-pub const MOST_GPUS: u32 = 1024;
+pub const MAX_GPUS_PER_REPLICA: u32 = 1024;
 
 /// GPUs of one replica, where they do not follow from the parallel sizes. Sizes that contradict the limits are left on
 /// the command line: they are the writer's own business.
-fn gpus(target: Target<'_>, engine: Engine, worker: &mut Worker, named: &mut Vec<Found>) {
-    let pod = target.gpus(GPU).unwrap_or(0);
+fn infer_gpus(target: ComponentManifest<'_>, engine: Engine, worker: &mut Worker, named: &mut Vec<FoundSetting>) {
+    let pod = target.gpus(GPU_RESOURCE).unwrap_or(0);
     let all = pod.saturating_mul(worker.nodes.unwrap_or(1));
     let size = worker.parallel_size(engine);
     let data = worker.data_parallel.unwrap_or(1).max(1);
@@ -102,10 +104,10 @@ fn gpus(target: Target<'_>, engine: Engine, worker: &mut Worker, named: &mut Vec
     if sized && !(agrees && experts) {
         (worker.tensor_parallel, worker.pipeline_parallel) = (None, None);
         (worker.data_parallel, worker.expert_parallel) = (None, None);
-        named.retain(|found| !found.setting.counts_gpus() && found.setting != Setting::ExpertParallel);
+        named.retain(|found| !found.setting.counts_gpus() && found.setting != EngineSetting::ExpertParallel);
     }
     let follows = if engine.runs_on_gpus() { worker.parallel_size(engine) } else { 0 };
-    if all > MOST_GPUS {
+    if all > MAX_GPUS_PER_REPLICA {
         // More than a field takes: both halves of the product stay as the manifest has them.
         (worker.gpus, worker.nodes) = (None, None);
     } else {
@@ -114,16 +116,21 @@ fn gpus(target: Target<'_>, engine: Engine, worker: &mut Worker, named: &mut Vec
 }
 
 /// The worker with a command line of its own, in which names stand for the settings that were found.
-pub fn with_own_line(mut worker: Worker, line: &CommandLine, named: &[Found], working_dir: Option<String>) -> Worker {
+pub fn with_own_command_line(
+    mut worker: Worker,
+    line: &CommandLine,
+    named: &[FoundSetting],
+    working_dir: Option<String>,
+) -> Worker {
     worker.working_dir = working_dir;
-    if line.holds_names() {
+    if line.has_placeholders() {
         // Filled in it would be another line. In a template nothing is filled in.
         (worker.command, worker.args) = (Some(Vec::new()), Vec::new());
         (worker.dtype, worker.memory_fraction, worker.expert_parallel) = (None, None, None);
         (worker.max_sequences, worker.max_length, worker.block_size) = (None, None, None);
         return worker;
     }
-    let line = line.with_names(&named.iter().collect::<Vec<_>>());
+    let line = line.with_placeholders(&named.iter().collect::<Vec<_>>());
     worker.command = Some(line.command.unwrap_or_default());
     worker.args = line.args;
     worker

@@ -1,15 +1,15 @@
 //! Input that nobody wrote for stator: hostile, cut, enormous, odd.
 
-use crate::import::{Import, Input, import};
+use crate::import::{ImportResult, ManifestFile, import};
 use insta::assert_snapshot;
 use stator_core::finding::Finding;
 
-fn of(text: impl Into<Vec<u8>>) -> Import {
-    import(&[Input { file: "x.yaml".into(), content: text.into() }])
+fn of(text: impl Into<Vec<u8>>) -> ImportResult {
+    import(&[ManifestFile { file: "x.yaml".into(), content: text.into() }])
 }
 
 /// What is said, a line each.
-fn said(import: &Import) -> String {
+fn said(import: &ImportResult) -> String {
     let line = |finding: &Finding| {
         let at = &finding.location;
         format!("{}:{} {} {}\n    {}\n", at.line, at.column, finding.rule.id, finding.message, finding.help)
@@ -39,7 +39,7 @@ fn an_alias_is_followed_as_kubectl_follows_it() {
     ) + "    - name: Other\n      podTemplate: *pod\n";
     let import = of(text);
     assert_eq!(said(&import), "");
-    assert!(import.models[0].proven && import.models[0].text.contains("Other:"), "{}", import.models[0].text);
+    assert!(import.models[0].round_trips && import.models[0].text.contains("Other:"), "{}", import.models[0].text);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn ten_megabytes_are_read_and_each_document_told_of() {
     let text: String = (0..50).map(|n| format!("---\n{padding}{}", one.replace("NUMBER", &n.to_string()))).collect();
     assert!(text.len() > 10_000_000);
     let import = of(text + "---\nkind: [\n");
-    assert_eq!(import.models.iter().filter(|model| model.proven).count(), 50);
+    assert_eq!(import.models.iter().filter(|model| model.round_trips).count(), 50);
     assert_eq!(import.findings.len(), 1);
 }
 
@@ -90,7 +90,7 @@ fn a_list_of_all_that_a_large_cluster_has_is_read() {
     let graph: serde_json::Value = serde_saphyr::from_str(GRAPH).unwrap();
     let import = of(format!("{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[{map},{graph}]}}"));
     assert_eq!(import.models.len(), 1, "{}", said(&import));
-    assert!(import.models[0].proven);
+    assert!(import.models[0].round_trips);
 }
 
 #[test]

@@ -1,18 +1,18 @@
 //! Laws that hold for every manifest, and the manifests that once broke one.
 
 use super::{inputs, rendered};
-use crate::import::{Import, Input, import};
+use crate::import::{ImportResult, ManifestFile, import};
 use crate::render::tests::{of_model, strategy, target};
-use crate::render::{Desired, emit, render};
+use crate::render::{RenderedObject, emit, render};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
-use stator_core::dynamo::admission::{self, Platform, Weight};
+use stator_core::dynamo::admission::{self, AdmissionOutcome, Platform};
 use stator_core::dynamo::{equivalence, kinds};
 use stator_core::object::Object;
 
-fn manifest(text: impl Into<Vec<u8>>) -> Input {
-    Input { file: "manifest.yaml".into(), content: text.into() }
+fn manifest(text: impl Into<Vec<u8>>) -> ManifestFile {
+    ManifestFile { file: "manifest.yaml".into(), content: text.into() }
 }
 
 /// The graph, request or other object of a kind that has the name of another; requests are named after what they ask for.
@@ -23,7 +23,7 @@ fn like<'a>(objects: &'a [Object], wanted: &Object) -> Option<&'a Object> {
 
 /// One way in which another person's manifest differs from an example.
 #[derive(Clone, Debug)]
-enum Change {
+enum ManifestChange {
     RenameComponent(Index, String),
     ReverseComponents,
     Image(Index, String),
@@ -40,7 +40,7 @@ enum Change {
     Shell(Index),
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = ManifestChange> {
     let word = || "[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?";
     let field = select(vec![
         ("dnsPolicy", json!("Default")),
@@ -106,51 +106,54 @@ fn change() -> impl Strategy<Value = Change> {
         ("podTemplate", json!({"spec": {"containers": [{"name": "other", "image": "a/b:1"}]}})),
     ]);
     prop_oneof![
-        (any::<Index>(), of_main).prop_map(|(at, (name, value))| Change::MainField(at, name, value)),
-        (any::<Index>(), of_component).prop_map(|(at, (name, value))| Change::ComponentField(at, name, value)),
-        (any::<Index>(), any::<Index>()).prop_map(|(at, field)| Change::Drop(at, field)),
-        any::<Index>().prop_map(Change::Shell),
+        (any::<Index>(), of_main).prop_map(|(at, (name, value))| ManifestChange::MainField(at, name, value)),
+        (any::<Index>(), of_component).prop_map(|(at, (name, value))| ManifestChange::ComponentField(at, name, value)),
+        (any::<Index>(), any::<Index>()).prop_map(|(at, field)| ManifestChange::Drop(at, field)),
+        any::<Index>().prop_map(ManifestChange::Shell),
         (any::<Index>(), "[A-Za-z0-9]([-A-Za-z0-9]{0,10}[A-Za-z0-9])?")
-            .prop_map(|(at, name)| Change::RenameComponent(at, name)),
-        Just(Change::ReverseComponents),
+            .prop_map(|(at, name)| ManifestChange::RenameComponent(at, name)),
+        Just(ManifestChange::ReverseComponents),
         (any::<Index>(), "registry\\.example/[a-z]{1,6}:[a-z0-9]{1,6}")
-            .prop_map(|(at, image)| Change::Image(at, image)),
+            .prop_map(|(at, image)| ManifestChange::Image(at, image)),
         (any::<Index>(), "[A-Z][A-Z_]{0,8}", "\\PC{0,9}")
-            .prop_map(|(at, name, value)| Change::Variable(at, name, value)),
-        (any::<Index>(), word()).prop_map(|(at, name)| Change::Volume(at, name)),
-        (any::<Index>(), word()).prop_map(|(at, name)| Change::Sidecar(at, name)),
-        (word(), word()).prop_map(|(key, value)| Change::Label(key, value)),
-        (any::<Index>(), 0_u32..9).prop_map(|(at, replicas)| Change::Replicas(at, replicas)),
-        (any::<Index>(), "(--)?[-a-z0-9=$(){} ']{1,12}").prop_map(|(at, argument)| Change::Argument(at, argument)),
-        (any::<Index>(), field).prop_map(|(at, (name, value))| Change::PodField(at, name, value)),
+            .prop_map(|(at, name, value)| ManifestChange::Variable(at, name, value)),
+        (any::<Index>(), word()).prop_map(|(at, name)| ManifestChange::Volume(at, name)),
+        (any::<Index>(), word()).prop_map(|(at, name)| ManifestChange::Sidecar(at, name)),
+        (word(), word()).prop_map(|(key, value)| ManifestChange::Label(key, value)),
+        (any::<Index>(), 0_u32..9).prop_map(|(at, replicas)| ManifestChange::Replicas(at, replicas)),
+        (any::<Index>(), "(--)?[-a-z0-9=$(){} ']{1,12}")
+            .prop_map(|(at, argument)| ManifestChange::Argument(at, argument)),
+        (any::<Index>(), field).prop_map(|(at, (name, value))| ManifestChange::PodField(at, name, value)),
     ]
 }
 
 /// Makes a change; one that the manifest has no place for is none.
-fn make(graph: &mut Value, change: &Change) {
+fn make(graph: &mut Value, change: &ManifestChange) {
     let components = graph["spec"]["components"].as_array_mut().unwrap();
     let names: Vec<Value> = components.iter().map(|component| component["name"].clone()).collect();
     match change {
-        Change::ReverseComponents => components.reverse(),
-        Change::Label(key, value) => graph["metadata"]["labels"][key] = value.as_str().into(),
-        Change::RenameComponent(at, name) => {
+        ManifestChange::ReverseComponents => components.reverse(),
+        ManifestChange::Label(key, value) => graph["metadata"]["labels"][key] = value.as_str().into(),
+        ManifestChange::RenameComponent(at, name) => {
             let taken = names.iter().any(|taken| taken.as_str().unwrap().eq_ignore_ascii_case(name));
             if !taken {
                 at.get_mut(components)["name"] = name.as_str().into();
             }
         }
-        Change::Replicas(at, replicas) => at.get_mut(components)["replicas"] = (*replicas).into(),
-        Change::PodField(at, name, value) => at.get_mut(components)["podTemplate"]["spec"][name] = value.clone(),
-        Change::MainField(at, name, value) => main(pod(at.get_mut(components)))[name] = value.clone(),
-        Change::ComponentField(at, name, value) => at.get_mut(components)[name] = value.clone(),
-        Change::Drop(at, field) => {
+        ManifestChange::Replicas(at, replicas) => at.get_mut(components)["replicas"] = (*replicas).into(),
+        ManifestChange::PodField(at, name, value) => {
+            at.get_mut(components)["podTemplate"]["spec"][name] = value.clone()
+        }
+        ManifestChange::MainField(at, name, value) => main(pod(at.get_mut(components)))[name] = value.clone(),
+        ManifestChange::ComponentField(at, name, value) => at.get_mut(components)[name] = value.clone(),
+        ManifestChange::Drop(at, field) => {
             let component = at.get_mut(components).as_object_mut().unwrap();
             let names: Vec<String> = component.keys().filter(|name| *name != "name").cloned().collect();
             if !names.is_empty() {
                 component.remove(field.get(&names));
             }
         }
-        Change::Shell(at) => {
+        ManifestChange::Shell(at) => {
             let main = main(pod(at.get_mut(components)));
             let words = |field: &str| main.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
             let line: Vec<String> = words("command")
@@ -161,23 +164,23 @@ fn make(graph: &mut Value, change: &Change) {
             main["command"] = json!(["bash", "-ec"]);
             main["args"] = json!([format!("export X=1 && exec {} \\\n  --x 'y'", line.join(" "))]);
         }
-        Change::Volume(at, name) => {
+        ManifestChange::Volume(at, name) => {
             let pod = pod(at.get_mut(components));
             if add(pod, "volumes", json!({"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}})) {
                 let mount = json!({"name": name, "mountPath": format!("/mnt/{name}"), "subPath": "a"});
                 add(main(pod), "volumeMounts", mount);
             }
         }
-        Change::Sidecar(at, name) => {
+        ManifestChange::Sidecar(at, name) => {
             let pod = pod(at.get_mut(components));
             main(pod);
             add(pod, "containers", json!({"name": name, "image": "registry.example/sidecar:1", "args": ["--x", "y"]}));
         }
-        Change::Image(at, image) => main(pod(at.get_mut(components)))["image"] = image.as_str().into(),
-        Change::Variable(at, name, value) => {
+        ManifestChange::Image(at, image) => main(pod(at.get_mut(components)))["image"] = image.as_str().into(),
+        ManifestChange::Variable(at, name, value) => {
             add(main(pod(at.get_mut(components))), "env", json!({"name": name, "value": value}));
         }
-        Change::Argument(at, argument) => {
+        ManifestChange::Argument(at, argument) => {
             let main = main(pod(at.get_mut(components)));
             if let Some(args) = main.get_mut("args").and_then(Value::as_array_mut) {
                 args.push(argument.as_str().into());
@@ -210,7 +213,7 @@ fn add(place: &mut Value, list: &str, item: Value) -> bool {
 }
 
 /// What was not carried, for a person who reads a failure.
-fn errors(import: &Import) -> String {
+fn errors(import: &ImportResult) -> String {
     let errors = import.findings.iter().filter(|finding| finding.is_error());
     errors.map(|finding| format!("{}\n", finding.message)).collect()
 }
@@ -221,9 +224,9 @@ fn works(graph: &Value) -> bool {
     let mut graph = graph.clone();
     graph["metadata"]["namespace"] = json!("default");
     let object = Object::from_value(graph).unwrap();
-    admission::check(&object, &Platform::default())
+    admission::check_object(&object, &Platform::default())
         .iter()
-        .all(|refusal| refusal.weight != Weight::Refused && refusal.rule != admission::rules::IMAGE_MISSING)
+        .all(|refusal| refusal.outcome != AdmissionOutcome::Denied && refusal.rule != admission::rules::IMAGE_MISSING)
 }
 
 /// Upstream's graphs as its operator has them.
@@ -253,8 +256,8 @@ proptest! {
 
     #[test]
     fn what_is_rendered_is_imported_and_rendered_the_same(model in strategy::valid()) {
-        let objects: Vec<Object> = render(&of_model(model), &target()).objects.iter().map(Desired::seeded).collect();
-        let text: Vec<String> = objects.iter().map(|object| emit::yaml(object).unwrap()).collect();
+        let objects: Vec<Object> = render(&of_model(model), &target()).objects.iter().map(RenderedObject::with_initial_replicas).collect();
+        let text: Vec<String> = objects.iter().map(|object| emit::object_yaml(object).unwrap()).collect();
         let import = import(&[manifest(text.join("---\n"))]);
         let errors = errors(&import);
         prop_assert!(errors.is_empty(), "{errors}\n{}\n{:#?}", text.join("---\n"), import.models);
@@ -278,7 +281,7 @@ proptest! {
         }
         prop_assume!(works(&graph));
         let import = import(&[manifest(graph.to_string())]);
-        prop_assert!(import.models[0].proven, "{}\n{graph}\n{}", errors(&import), import.models[0].text);
+        prop_assert!(import.models[0].round_trips, "{}\n{graph}\n{}", errors(&import), import.models[0].text);
         let differing: Vec<_> = rendered(&import.models[0].text)
             .iter()
             .filter(|object| object.kind() == kinds::GRAPH.kind)
@@ -342,7 +345,7 @@ fn more_gpus_than_a_field_takes_stay_as_the_manifest_has_them() {
         main(pod(component))["resources"] = json!({"limits": {"nvidia.com/gpu": "16"}});
     }
     let import = import(&[manifest(graph.to_string())]);
-    assert!(import.models[0].proven, "{:#?}\n{}", import.findings, import.models[0].text);
+    assert!(import.models[0].round_trips, "{:#?}\n{}", import.findings, import.models[0].text);
 }
 
 #[test]
@@ -355,7 +358,7 @@ fn a_claim_that_only_some_workers_mount_is_the_caches_all_the_same() {
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "weights"},
         "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}});
     let import = import(&[manifest(format!("{graph}\n---\n{claim}"))]);
-    assert!(import.models[0].proven, "{:#?}\n{}", import.findings, import.models[0].text);
+    assert!(import.models[0].round_trips, "{:#?}\n{}", import.findings, import.models[0].text);
     assert!(import.findings.iter().all(|finding| !finding.is_error()), "{:#?}", import.findings);
 }
 
@@ -375,7 +378,7 @@ fn with_line(command: &[&str], args: &[&str]) -> Value {
 fn a_text_that_looks_like_the_name_of_a_setting_stays_a_text() {
     let graph = with_line(&["python3", "-m", "dynamo.vllm"], &["--model", "<model>", "--note", "<tensorParallel>"]);
     let import = import(&[manifest(graph.to_string())]);
-    assert!(import.models[0].proven, "{}\n{}", errors(&import), import.models[0].text);
+    assert!(import.models[0].round_trips, "{}\n{}", errors(&import), import.models[0].text);
 }
 
 #[test]
@@ -383,7 +386,7 @@ fn a_value_in_quotes_is_named_and_one_of_a_variable_stays_one() {
     let line = "python3 -m dynamo.vllm --model 'a/b' --max-model-len \"4096\" --max-num-seqs $SEQS --dtype=\"bf$X\" --served-model-name $NAME";
     let graph = with_line(&["bash", "-c"], &[line]);
     let import = import(&[manifest(graph.to_string())]);
-    assert!(import.models[0].proven, "{}\n{}", errors(&import), import.models[0].text);
+    assert!(import.models[0].round_trips, "{}\n{}", errors(&import), import.models[0].text);
     let text = &import.models[0].text;
     let line = "--model '<model>' --max-model-len \"<maxLength>\" --max-num-seqs $SEQS --dtype=\"bf$X\" --served-model-name $NAME";
     assert!(text.contains(line), "{text}");
@@ -403,7 +406,7 @@ fn labels_of_the_graph_are_not_the_claims_and_the_adapters() {
     let adapter = json!({"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoModel", "metadata": {"name": "sql"},
         "spec": {"modelName": "sql", "baseModelName": "a/b", "modelType": "lora", "source": {"uri": "s3://x/sql"}}});
     let import = import(&[manifest(format!("{graph}\n---\n{claim}\n---\n{adapter}"))]);
-    assert!(import.models[0].proven, "{}\n{}", errors(&import), import.models[0].text);
+    assert!(import.models[0].round_trips, "{}\n{}", errors(&import), import.models[0].text);
     assert_eq!(errors(&import), "");
 }
 
@@ -415,7 +418,7 @@ fn a_field_that_an_api_server_fills_in_is_not_taken_out() {
         pod(component)["priorityClassName"] = json!("high");
     }
     let import = import(&[manifest(graph.to_string())]);
-    assert!(import.models[0].proven, "{}\n{}", errors(&import), import.models[0].text);
+    assert!(import.models[0].round_trips, "{}\n{}", errors(&import), import.models[0].text);
     assert!(!import.models[0].text.contains("overrides"), "{}", import.models[0].text);
 }
 
@@ -424,7 +427,7 @@ fn a_program_that_is_none_of_dynamos_may_name_its_model_all_the_same() {
     let graph = with_line(&["python", "serve.py"], &["--model=BAAI/bge-m3"]);
     let import = import(&[manifest(graph.to_string())]);
     assert!(
-        import.models[0].proven && import.models[0].text.contains("model: BAAI/bge-m3"),
+        import.models[0].round_trips && import.models[0].text.contains("model: BAAI/bge-m3"),
         "{}",
         import.models[0].text
     );

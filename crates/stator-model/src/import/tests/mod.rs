@@ -4,11 +4,11 @@ mod hostile;
 mod laws;
 mod round_trip;
 
-use super::Input;
+use super::ManifestFile;
 use round_trip::{data, oracle, rendered};
 
 /// Upstream's files.
-fn inputs() -> Vec<Input> {
-    let read = |file: String| Input { content: fs_err::read(data().join(&file)).unwrap(), file };
+fn inputs() -> Vec<ManifestFile> {
+    let read = |file: String| ManifestFile { content: fs_err::read(data().join(&file)).unwrap(), file };
     oracle().into_keys().map(read).collect()
 }

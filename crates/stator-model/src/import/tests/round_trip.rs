@@ -1,9 +1,9 @@
 //! Upstream's manifests, imported and rendered, against what Dynamo's own operator makes of them.
 
-use crate::import::table::{self, Row};
-use crate::import::{Import, Input, import};
+use crate::import::coverage::{self, CoverageRow};
+use crate::import::{ImportResult, ManifestFile, import};
 use crate::intent::{SourceFile, SourceTree, Workspace};
-use crate::render::{Target, render};
+use crate::render::{RenderTarget, render};
 use rayon::prelude::*;
 use serde_json::Value;
 use stator_core::dynamo::admission::Platform;
@@ -27,32 +27,32 @@ pub(super) fn oracle() -> BTreeMap<String, Vec<Value>> {
 }
 
 /// Each file by itself, imported once for all tests.
-static IMPORTED: LazyLock<BTreeMap<String, Import>> = LazyLock::new(|| {
+static IMPORTED: LazyLock<BTreeMap<String, ImportResult>> = LazyLock::new(|| {
     let files: Vec<String> = oracle().into_keys().collect();
     let import_file = |file: &String| {
         let content = fs_err::read(data().join(file)).unwrap();
-        (file.clone(), import(&[Input { file: file.clone(), content }]))
+        (file.clone(), import(&[ManifestFile { file: file.clone(), content }]))
     };
     files.par_iter().map(import_file).collect()
 });
 
-fn imported(file: &str) -> &'static Import {
+fn imported(file: &str) -> &'static ImportResult {
     &IMPORTED[file]
 }
 
 /// The objects that a model's text renders to, as a user gets them.
 pub(super) fn rendered(text: &str) -> Vec<Object> {
     let file = SourceFile { path: "model.yaml".into(), content: Ok(text.as_bytes().to_vec()) };
-    let selection = Workspace::parse(&SourceTree { files: vec![file] }).environment(None).unwrap();
+    let selection = Workspace::parse(&SourceTree { files: vec![file] }).resolve_environment(None).unwrap();
     let [intent] = selection.intents.as_slice() else { panic!("{:#?}\n{text}", selection.findings) };
-    let target = Target {
+    let target = RenderTarget {
         repository: "r".into(),
         environment: "e".into(),
         namespace: "n".into(),
         platform: Platform::default(),
     };
     let rendered = render(intent, &target);
-    rendered.objects.iter().map(crate::render::Desired::seeded).collect()
+    rendered.objects.iter().map(crate::render::RenderedObject::with_initial_replicas).collect()
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn every_graph_and_request_that_the_operator_admits_comes_back_as_the_operator_h
             for difference in stator_core::dynamo::equivalence::differences(&row["v1beta1"], object.value()) {
                 missing.push(format!("{file} {name}: {difference:?}"));
             }
-            if !model.proven {
+            if !model.round_trips {
                 missing.push(format!("{file} {name}: is not proven: {:#?}", import.findings));
             }
         }
@@ -83,7 +83,7 @@ fn every_graph_and_request_that_the_operator_admits_comes_back_as_the_operator_h
 #[test]
 fn more_than_nine_leaves_in_ten_have_a_field_of_their_own() {
     let files: Vec<String> = oracle().into_keys().collect();
-    let rows: Vec<Row> = files.iter().flat_map(|file| &imported(file).models).map(table::row).collect();
-    let total = table::total(&rows);
+    let rows: Vec<CoverageRow> = files.iter().flat_map(|file| &imported(file).models).map(coverage::row).collect();
+    let total = coverage::total(&rows);
     assert!(total.named() * 10 > total.leaves * 9, "{total:?}");
 }

@@ -8,16 +8,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 /// A shape by its number.
-pub(super) type Id = usize;
+pub(super) type ShapeId = usize;
 
 /// What a value may be.
-pub(super) enum Shape {
+pub(super) enum SchemaShape {
     Any,
     Map(MapShape),
-    List(Id),
+    List(ShapeId),
     Text(TextShape),
     /// One of some words.
-    Words(Vec<String>),
+    Enum(Vec<String>),
     Integer {
         min: i128,
         max: i128,
@@ -28,24 +28,24 @@ pub(super) enum Shape {
     },
     Bool,
     /// One of several shapes.
-    Choice(Vec<Id>, Option<String>),
+    Choice(Vec<ShapeId>, Option<String>),
 }
 
 #[derive(Default)]
 pub(super) struct MapShape {
-    pub(super) fields: BTreeMap<String, Id>,
+    pub(super) fields: BTreeMap<String, ShapeId>,
     pub(super) required: Vec<String>,
-    pub(super) rest: Rest,
+    pub(super) extra_keys: ExtraKeys,
 }
 
 /// What keys a map may have besides its fields.
 #[derive(Default)]
-pub(super) enum Rest {
+pub(super) enum ExtraKeys {
     #[default]
     None,
-    Any(Id),
+    Any(ShapeId),
     /// Keys of a form, and that form in words.
-    Form(Regex, String, Id),
+    Pattern(Regex, String, ShapeId),
 }
 
 pub(super) struct TextShape {
@@ -56,23 +56,27 @@ pub(super) struct TextShape {
 }
 
 /// A compiled schema.
-pub(super) struct Shapes {
-    pub(super) root: Id,
-    shapes: Vec<Shape>,
+pub(super) struct ShapeTable {
+    pub(super) root: ShapeId,
+    shapes: Vec<SchemaShape>,
 }
 
-impl Shapes {
-    pub(super) fn get(&self, id: Id) -> &Shape {
-        self.shapes.get(id).unwrap_or(&Shape::Any)
+impl ShapeTable {
+    pub(super) fn get(&self, id: ShapeId) -> &SchemaShape {
+        self.shapes.get(id).unwrap_or(&SchemaShape::Any)
     }
 }
 
-pub(super) fn shapes(kind: SchemaKind) -> &'static Shapes {
-    static INTENT: LazyLock<Shapes> = LazyLock::new(|| compile(&schema::schema(SchemaKind::Intent)));
-    static OVERLAY: LazyLock<Shapes> = LazyLock::new(|| compile(&schema::schema(SchemaKind::Overlay)));
-    static REPOSITORY: LazyLock<Shapes> = LazyLock::new(|| compile(&schema::schema(SchemaKind::Repository)));
-    static DEFAULTS: LazyLock<Shapes> = LazyLock::new(|| compile(&schema::schema(SchemaKind::Defaults)));
-    static LOCK: LazyLock<Shapes> = LazyLock::new(|| compile(&schema::schema(SchemaKind::Lock)));
+pub(super) fn shapes_of_kind(kind: SchemaKind) -> &'static ShapeTable {
+    static INTENT: LazyLock<ShapeTable> =
+        LazyLock::new(|| compile_schema(&schema::document_schema(SchemaKind::Intent)));
+    static OVERLAY: LazyLock<ShapeTable> =
+        LazyLock::new(|| compile_schema(&schema::document_schema(SchemaKind::Overlay)));
+    static REPOSITORY: LazyLock<ShapeTable> =
+        LazyLock::new(|| compile_schema(&schema::document_schema(SchemaKind::Repository)));
+    static DEFAULTS: LazyLock<ShapeTable> =
+        LazyLock::new(|| compile_schema(&schema::document_schema(SchemaKind::Defaults)));
+    static LOCK: LazyLock<ShapeTable> = LazyLock::new(|| compile_schema(&schema::document_schema(SchemaKind::Lock)));
     match kind {
         SchemaKind::Intent => &INTENT,
         SchemaKind::Overlay => &OVERLAY,
@@ -83,34 +87,34 @@ pub(super) fn shapes(kind: SchemaKind) -> &'static Shapes {
 }
 
 /// The shapes of a merged model.
-pub(super) fn merged() -> &'static Shapes {
-    static MERGED: LazyLock<Shapes> = LazyLock::new(|| compile(&schema::merged()));
+pub(super) fn merged_model_shapes() -> &'static ShapeTable {
+    static MERGED: LazyLock<ShapeTable> = LazyLock::new(|| compile_schema(&schema::merged_model_schema()));
     &MERGED
 }
 
-pub(super) fn compile(schema: &Value) -> Shapes {
-    let mut compiler = Compiler { schema, shapes: Vec::new(), named: HashMap::new() };
-    let root = compiler.add(schema);
-    Shapes { root, shapes: compiler.shapes }
+pub(super) fn compile_schema(schema: &Value) -> ShapeTable {
+    let mut compiler = ShapeCompiler { schema, shapes: Vec::new(), named: HashMap::new() };
+    let root = compiler.add_schema(schema);
+    ShapeTable { root, shapes: compiler.shapes }
 }
 
-struct Compiler<'a> {
+struct ShapeCompiler<'a> {
     schema: &'a Value,
-    shapes: Vec<Shape>,
-    named: HashMap<&'a str, Id>,
+    shapes: Vec<SchemaShape>,
+    named: HashMap<&'a str, ShapeId>,
 }
 
-impl<'a> Compiler<'a> {
-    fn add(&mut self, schema: &'a Value) -> Id {
+impl<'a> ShapeCompiler<'a> {
+    fn add_schema(&mut self, schema: &'a Value) -> ShapeId {
         let only = |word: &str| match schema.get(word).and_then(Value::as_array).map(Vec::as_slice) {
             Some([only]) => only.get("$ref"),
             Some(_) | None => None,
         };
         if let Some(target) = schema.get("$ref").or_else(|| only("allOf")).and_then(Value::as_str) {
-            return self.reference(target);
+            return self.resolve_reference(target);
         }
         let id = self.shapes.len();
-        self.shapes.push(Shape::Any);
+        self.shapes.push(SchemaShape::Any);
         let shape = self.shape(schema);
         if let Some(place) = self.shapes.get_mut(id) {
             *place = shape;
@@ -118,37 +122,37 @@ impl<'a> Compiler<'a> {
         id
     }
 
-    fn reference(&mut self, target: &'a str) -> Id {
+    fn resolve_reference(&mut self, target: &'a str) -> ShapeId {
         if let Some(id) = self.named.get(target) {
             return *id;
         }
         let Some(schema) = target.strip_prefix('#').and_then(|pointer| self.schema.pointer(pointer)) else {
-            self.shapes.push(Shape::Any);
+            self.shapes.push(SchemaShape::Any);
             return self.shapes.len() - 1;
         };
         // `add` takes the next number; a definition that refers to itself must find it.
         self.named.insert(target, self.shapes.len());
-        self.add(schema)
+        self.add_schema(schema)
     }
 
-    fn shape(&mut self, schema: &'a Value) -> Shape {
+    fn shape(&mut self, schema: &'a Value) -> SchemaShape {
         let expected = || schema.get("x-stator-expected").and_then(Value::as_str).map(str::to_owned);
-        if let Some(words) = words(schema) {
-            return Shape::Words(words);
+        if let Some(words) = enum_words(schema) {
+            return SchemaShape::Enum(words);
         }
         if let Some(options) = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array) {
-            let options = options.iter().map(|option| self.add(option)).collect();
-            return Shape::Choice(options, expected());
+            let options = options.iter().map(|option| self.add_schema(option)).collect();
+            return SchemaShape::Choice(options, expected());
         }
         match schema.get("type").and_then(Value::as_str) {
-            Some("object") => Shape::Map(self.map(schema)),
+            Some("object") => SchemaShape::Map(self.map(schema)),
             Some("array") => match schema.get("items") {
-                Some(items) => Shape::List(self.add(items)),
-                None => Shape::Any,
+                Some(items) => SchemaShape::List(self.add_schema(items)),
+                None => SchemaShape::Any,
             },
             Some("string") => {
                 let size = |word: &str| schema.get(word).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
-                Shape::Text(TextShape {
+                SchemaShape::Text(TextShape {
                     pattern: schema.get("pattern").and_then(Value::as_str).and_then(|text| Regex::new(text).ok()),
                     min: size("minLength").unwrap_or(0),
                     max: size("maxLength").unwrap_or(usize::MAX),
@@ -163,44 +167,44 @@ impl<'a> Compiler<'a> {
                 };
                 #[expect(clippy::cast_possible_truncation, reason = "bounds in our own schema are small whole numbers")]
                 let whole = |bound: f64| bound as i128;
-                Shape::Integer {
+                SchemaShape::Integer {
                     min: bound("minimum").map_or(i128::from(i64::MIN), whole),
                     max: bound("maximum").map_or(widest, whole),
                 }
             }
-            Some("number") => Shape::Number {
+            Some("number") => SchemaShape::Number {
                 min: schema.get("minimum").and_then(Value::as_f64).unwrap_or(f64::NEG_INFINITY),
                 max: schema.get("maximum").and_then(Value::as_f64).unwrap_or(f64::INFINITY),
             },
-            Some("boolean") => Shape::Bool,
-            Some(_) | None => Shape::Any,
+            Some("boolean") => SchemaShape::Bool,
+            Some(_) | None => SchemaShape::Any,
         }
     }
 
     fn map(&mut self, schema: &'a Value) -> MapShape {
         let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-        let fields = fields.map(|(name, field)| (name.clone(), self.add(field))).collect();
+        let fields = fields.map(|(name, field)| (name.clone(), self.add_schema(field))).collect();
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
         let required = required.filter_map(Value::as_str).map(str::to_owned).collect();
         let form = schema.get("patternProperties").and_then(Value::as_object).and_then(|forms| forms.iter().next());
         let rest = match (form, schema.get("additionalProperties")) {
             (Some((pattern, value)), _) => match Regex::new(pattern) {
-                Ok(regex) => Rest::Form(regex, in_words(pattern), self.add(value)),
-                Err(_) => Rest::Any(self.add(value)),
+                Ok(regex) => ExtraKeys::Pattern(regex, describe_pattern(pattern), self.add_schema(value)),
+                Err(_) => ExtraKeys::Any(self.add_schema(value)),
             },
-            (None, Some(Value::Bool(false))) => Rest::None,
-            (None, Some(value @ Value::Object(_))) => Rest::Any(self.add(value)),
+            (None, Some(Value::Bool(false))) => ExtraKeys::None,
+            (None, Some(value @ Value::Object(_))) => ExtraKeys::Any(self.add_schema(value)),
             (None, _) => {
-                self.shapes.push(Shape::Any);
-                Rest::Any(self.shapes.len() - 1)
+                self.shapes.push(SchemaShape::Any);
+                ExtraKeys::Any(self.shapes.len() - 1)
             }
         };
-        MapShape { fields, required, rest }
+        MapShape { fields, required, extra_keys: rest }
     }
 }
 
 /// The words of an `enum`, or of a choice that has only constants.
-fn words(schema: &Value) -> Option<Vec<String>> {
+fn enum_words(schema: &Value) -> Option<Vec<String>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         return words.iter().map(text).collect();
@@ -209,11 +213,11 @@ fn words(schema: &Value) -> Option<Vec<String>> {
         return text(word).map(|word| vec![word]);
     }
     let options = schema.get("oneOf").and_then(Value::as_array)?;
-    let lists: Option<Vec<Vec<String>>> = options.iter().map(words).collect();
+    let lists: Option<Vec<Vec<String>>> = options.iter().map(enum_words).collect();
     lists.map(|lists| lists.concat())
 }
 
-fn in_words(pattern: &str) -> String {
+fn describe_pattern(pattern: &str) -> String {
     for (known, words) in [
         (ModelName::PATTERN, ModelName::EXPECTED),
         (ComponentName::PATTERN, ComponentName::EXPECTED),

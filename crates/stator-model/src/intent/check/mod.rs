@@ -1,39 +1,39 @@
 //! A document against its schema: every fault, with what was found, what is allowed, and the fix.
 
 mod compile;
-mod words;
+mod describe;
 
 use super::rules;
 use super::schema::SchemaKind;
-use super::yaml::{Content, Entry, FileId, Node, Span};
-use compile::{Id, MapShape, Rest, Shape, Shapes, TextShape};
-use stator_core::finding::{Finding, Rule, nearest};
+use super::yaml::{FileId, YamlEntry, YamlNode, YamlSpan, YamlValue};
+use compile::{ExtraKeys, MapShape, SchemaShape, ShapeId, ShapeTable, TextShape};
+use describe::{describe_shape, describe_value, join_quoted, truncate_text};
+use stator_core::finding::{Finding, Rule, closest_match};
 use std::fmt;
-use words::{expected, found, list, shown};
 
 /// Holds a document against the schema of its kind and adds every fault.
-pub fn check(kind: SchemaKind, root: &Node, path: &str, findings: &mut Vec<Finding>) {
+pub fn check_document(kind: SchemaKind, root: &YamlNode, path: &str, findings: &mut Vec<Finding>) {
     let file_name = |_: FileId| path.to_owned();
-    let shapes = compile::shapes(kind);
-    let mut checker = Checker { shapes, file_name: &file_name, findings, only_missing: false };
-    checker.value(shapes.root, root, root.span, &Path::Root);
+    let shapes = compile::shapes_of_kind(kind);
+    let mut checker = SchemaChecker { shapes, file_name: &file_name, findings, only_missing: false };
+    checker.check_value(shapes.root, root, root.span, &DocumentPath::Root);
 }
 
 /// Adds a fault for every required field that a merged model lacks; all else was checked file by file.
-pub(super) fn check_merged(root: &Node, file_name: &dyn Fn(FileId) -> String, findings: &mut Vec<Finding>) {
-    let shapes = compile::merged();
-    let mut checker = Checker { shapes, file_name, findings, only_missing: true };
-    checker.value(shapes.root, root, root.span, &Path::Root);
+pub(super) fn check_merged(root: &YamlNode, file_name: &dyn Fn(FileId) -> String, findings: &mut Vec<Finding>) {
+    let shapes = compile::merged_model_shapes();
+    let mut checker = SchemaChecker { shapes, file_name, findings, only_missing: true };
+    checker.check_value(shapes.root, root, root.span, &DocumentPath::Root);
 }
 
 /// The path of a value, put into words only for a finding.
-enum Path<'a> {
+enum DocumentPath<'a> {
     Root,
-    Field(&'a Path<'a>, &'a str),
-    Item(&'a Path<'a>, usize),
+    Field(&'a DocumentPath<'a>, &'a str),
+    Item(&'a DocumentPath<'a>, usize),
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for DocumentPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => f.write_str("the document"),
@@ -44,7 +44,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-impl Path<'_> {
+impl DocumentPath<'_> {
     fn quoted(&self) -> String {
         match self {
             Self::Root => self.to_string(),
@@ -54,105 +54,109 @@ impl Path<'_> {
 }
 
 /// The schema of a document that no [`SchemaKind`] names, made ready for checking.
-pub struct Form(Shapes);
+pub struct DocumentSchema(ShapeTable);
 
-impl Form {
+impl DocumentSchema {
     /// Of a type's schema, as [`super::schema::strict`] gives it.
     pub fn new(schema: &serde_json::Value) -> Self {
-        Self(compile::compile(schema))
+        Self(compile::compile_schema(schema))
     }
 
     /// Holds a document against it and adds every fault.
-    pub fn check(&self, root: &Node, path: &str, findings: &mut Vec<Finding>) {
+    pub fn check(&self, root: &YamlNode, path: &str, findings: &mut Vec<Finding>) {
         let file_name = |_: FileId| path.to_owned();
-        let mut checker = Checker { shapes: &self.0, file_name: &file_name, findings, only_missing: false };
-        checker.value(self.0.root, root, root.span, &Path::Root);
+        let mut checker = SchemaChecker { shapes: &self.0, file_name: &file_name, findings, only_missing: false };
+        checker.check_value(self.0.root, root, root.span, &DocumentPath::Root);
     }
 }
 
-impl fmt::Debug for Form {
+impl fmt::Debug for DocumentSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Form")
     }
 }
 
-struct Checker<'a> {
-    shapes: &'a Shapes,
+struct SchemaChecker<'a> {
+    shapes: &'a ShapeTable,
     file_name: &'a dyn Fn(FileId) -> String,
     findings: &'a mut Vec<Finding>,
     only_missing: bool,
 }
 
-impl Checker<'_> {
-    fn error(&mut self, rule: Rule, span: Span, message: String, help: impl Into<String>) {
+impl SchemaChecker<'_> {
+    fn error(&mut self, rule: Rule, span: YamlSpan, message: String, help: impl Into<String>) {
         let location = span.location(&(self.file_name)(span.file));
         self.findings.push(Finding::error(rule, location, message, help));
     }
 
     /// `place` is where to point for the value as a whole: its key, for a map or list.
-    fn value(&mut self, id: Id, node: &Node, place: Span, path: &Path<'_>) {
+    fn check_value(&mut self, id: ShapeId, node: &YamlNode, place: YamlSpan, path: &DocumentPath<'_>) {
         let shape = self.shapes.get(id);
         match (shape, &node.value) {
-            (Shape::Any, _) | (_, Content::Refused) => {}
-            (Shape::Map(shape), Content::Map(entries)) => self.map(shape, entries, place, path),
-            (Shape::List(item), Content::List(items)) => {
+            (SchemaShape::Any, _) | (_, YamlValue::Invalid) => {}
+            (SchemaShape::Map(shape), YamlValue::Map(entries)) => self.check_map(shape, entries, place, path),
+            (SchemaShape::List(item), YamlValue::List(items)) => {
                 for (index, node) in items.iter().enumerate() {
-                    self.value(*item, node, node.span, &Path::Item(path, index));
+                    self.check_value(*item, node, node.span, &DocumentPath::Item(path, index));
                 }
             }
-            (Shape::Choice(options, words), _) => self.choice(options, words.as_deref(), node, place, path),
+            (SchemaShape::Choice(options, words), _) => self.check_choice(options, words.as_deref(), node, place, path),
             (_, _) if self.only_missing => {}
-            (Shape::Text(shape), Content::Text(text)) => self.text(shape, text, node.span, path),
-            (Shape::Words(words), Content::Text(text)) => self.word(words, text, node.span, path),
-            (Shape::Bool, Content::Bool(_)) => {}
-            (Shape::Integer { min, max }, Content::Number(number)) => match whole(number) {
+            (SchemaShape::Text(shape), YamlValue::Text(text)) => self.check_text(shape, text, node.span, path),
+            (SchemaShape::Enum(words), YamlValue::Text(text)) => self.check_enum_word(words, text, node.span, path),
+            (SchemaShape::Bool, YamlValue::Bool(_)) => {}
+            (SchemaShape::Integer { min, max }, YamlValue::Number(number)) => match as_whole_number(number) {
                 Some(number) if (*min..=*max).contains(&number) => {}
-                Some(number) => self.range(&number.to_string(), id, node.span, path),
-                None => self.wrong_type(id, node, place, path),
+                Some(number) => self.report_range(&number.to_string(), id, node.span, path),
+                None => self.report_wrong_type(id, node, place, path),
             },
-            (Shape::Number { min, max }, Content::Number(number)) => {
+            (SchemaShape::Number { min, max }, YamlValue::Number(number)) => {
                 let value = number.as_f64().unwrap_or_default();
                 if value < *min || value > *max {
-                    self.range(&number.to_string(), id, node.span, path);
+                    self.report_range(&number.to_string(), id, node.span, path);
                 }
             }
-            (_, _) => self.wrong_type(id, node, place, path),
+            (_, _) => self.report_wrong_type(id, node, place, path),
         }
     }
 
-    fn map(&mut self, shape: &MapShape, entries: &[Entry], place: Span, path: &Path<'_>) {
+    fn check_map(&mut self, shape: &MapShape, entries: &[YamlEntry], place: YamlSpan, path: &DocumentPath<'_>) {
         for entry in entries {
-            let below = Path::Field(path, &entry.key);
+            let below = DocumentPath::Field(path, &entry.key);
             if let Some(field) = shape.fields.get(&*entry.key) {
-                self.value(*field, &entry.value, entry.place(), &below);
+                self.check_value(*field, &entry.value, entry.place(), &below);
                 continue;
             }
-            match &shape.rest {
-                Rest::Any(value) => self.value(*value, &entry.value, entry.place(), &below),
-                Rest::Form(form, words, value) => {
+            match &shape.extra_keys {
+                ExtraKeys::Any(value) => self.check_value(*value, &entry.value, entry.place(), &below),
+                ExtraKeys::Pattern(form, words, value) => {
                     if !self.only_missing && !form.is_match(&entry.key) {
                         self.error(
                             rules::SCHEMA_PATTERN,
                             entry.key_span,
-                            format!("`{}` is not a name for {}: expected {words}", shown(&entry.key), path.quoted()),
+                            format!(
+                                "`{}` is not a name for {}: expected {words}",
+                                truncate_text(&entry.key),
+                                path.quoted()
+                            ),
                             "Rename it.",
                         );
                     }
-                    self.value(*value, &entry.value, entry.place(), &below);
+                    self.check_value(*value, &entry.value, entry.place(), &below);
                 }
-                Rest::None if self.only_missing => {}
-                Rest::None => self.unknown_field(shape, entry, path),
+                ExtraKeys::None if self.only_missing => {}
+                ExtraKeys::None => self.report_unknown_field(shape, entry, path),
             }
         }
         for field in &shape.required {
             if !entries.iter().any(|entry| *entry.key == **field) {
-                self.missing(shape, field, place, path);
+                self.report_missing(shape, field, place, path);
             }
         }
     }
 
-    fn missing(&mut self, shape: &MapShape, field: &str, place: Span, path: &Path<'_>) {
-        let what = shape.fields.get(field).map(|id| expected(self.shapes, *id)).unwrap_or_default();
+    fn report_missing(&mut self, shape: &MapShape, field: &str, place: YamlSpan, path: &DocumentPath<'_>) {
+        let what = shape.fields.get(field).map(|id| describe_shape(self.shapes, *id)).unwrap_or_default();
         self.error(
             rules::SCHEMA_MISSING,
             place,
@@ -161,21 +165,26 @@ impl Checker<'_> {
         );
     }
 
-    fn unknown_field(&mut self, shape: &MapShape, entry: &Entry, path: &Path<'_>) {
+    fn report_unknown_field(&mut self, shape: &MapShape, entry: &YamlEntry, path: &DocumentPath<'_>) {
         let allowed = shape.fields.keys().map(String::as_str);
-        let help = match nearest(&entry.key, allowed.clone()) {
+        let help = match closest_match(&entry.key, allowed.clone()) {
             Some(meant) => format!("Did you mean `{meant}`?"),
             None => "Remove it, or move it to where it belongs: check the indentation.".to_owned(),
         };
         self.error(
             rules::SCHEMA_UNKNOWN_FIELD,
             entry.key_span,
-            format!("unknown field `{}` in {}; allowed are {}", shown(&entry.key), path.quoted(), list(allowed)),
+            format!(
+                "unknown field `{}` in {}; allowed are {}",
+                truncate_text(&entry.key),
+                path.quoted(),
+                join_quoted(allowed)
+            ),
             help,
         );
     }
 
-    fn text(&mut self, shape: &TextShape, text: &str, span: Span, path: &Path<'_>) {
+    fn check_text(&mut self, shape: &TextShape, text: &str, span: YamlSpan, path: &DocumentPath<'_>) {
         let length = text.chars().count();
         if !shape.pattern.as_ref().is_none_or(|pattern| pattern.is_match(text)) {
             let wanted = match (&shape.expected, &shape.pattern) {
@@ -186,7 +195,7 @@ impl Checker<'_> {
             self.error(
                 rules::SCHEMA_PATTERN,
                 span,
-                format!("{} is `{}`; expected {wanted}", path.quoted(), shown(text)),
+                format!("{} is `{}`; expected {wanted}", path.quoted(), truncate_text(text)),
                 "Correct the value.",
             );
         } else if length < shape.min || length > shape.max {
@@ -200,22 +209,27 @@ impl Checker<'_> {
         }
     }
 
-    fn word(&mut self, words: &[String], text: &str, span: Span, path: &Path<'_>) {
+    fn check_enum_word(&mut self, words: &[String], text: &str, span: YamlSpan, path: &DocumentPath<'_>) {
         if words.iter().any(|word| word == text) {
             return;
         }
         let allowed = words.iter().map(String::as_str);
-        let help = match nearest(text, allowed.clone()) {
+        let help = match closest_match(text, allowed.clone()) {
             Some(meant) => format!("Did you mean `{meant}`?"),
             None => "Use one of these words.".to_owned(),
         };
-        let listed = list(allowed);
+        let listed = join_quoted(allowed);
         let one = if words.len() == 1 { "expected" } else { "expected one of" };
-        self.error(rules::SCHEMA_WORD, span, format!("{} is `{}`; {one} {listed}", path.quoted(), shown(text)), help);
+        self.error(
+            rules::SCHEMA_WORD,
+            span,
+            format!("{} is `{}`; {one} {listed}", path.quoted(), truncate_text(text)),
+            help,
+        );
     }
 
-    fn range(&mut self, value: &str, id: Id, span: Span, path: &Path<'_>) {
-        let wanted = expected(self.shapes, id);
+    fn report_range(&mut self, value: &str, id: ShapeId, span: YamlSpan, path: &DocumentPath<'_>) {
+        let wanted = describe_shape(self.shapes, id);
         self.error(
             rules::SCHEMA_RANGE,
             span,
@@ -224,94 +238,108 @@ impl Checker<'_> {
         );
     }
 
-    fn wrong_type(&mut self, id: Id, node: &Node, place: Span, path: &Path<'_>) {
-        let wanted = expected(self.shapes, id);
+    fn report_wrong_type(&mut self, id: ShapeId, node: &YamlNode, place: YamlSpan, path: &DocumentPath<'_>) {
+        let wanted = describe_shape(self.shapes, id);
         let help = self.type_help(id, node);
-        self.error(rules::SCHEMA_TYPE, place, format!("{} is {}; expected {wanted}", path.quoted(), found(node)), help);
+        self.error(
+            rules::SCHEMA_TYPE,
+            place,
+            format!("{} is {}; expected {wanted}", path.quoted(), describe_value(node)),
+            help,
+        );
     }
 
-    fn type_help(&self, id: Id, node: &Node) -> &'static str {
+    fn type_help(&self, id: ShapeId, node: &YamlNode) -> &'static str {
         let takes_text = match self.shapes.get(id) {
-            Shape::Text(shape) => shape.pattern.as_ref().is_none_or(|form| form.is_match(&node.to_json().to_string())),
-            Shape::Any
-            | Shape::Map(_)
-            | Shape::List(_)
-            | Shape::Words(_)
-            | Shape::Integer { .. }
-            | Shape::Number { .. }
-            | Shape::Bool
-            | Shape::Choice(..) => false,
+            SchemaShape::Text(shape) => {
+                shape.pattern.as_ref().is_none_or(|form| form.is_match(&node.to_json().to_string()))
+            }
+            SchemaShape::Any
+            | SchemaShape::Map(_)
+            | SchemaShape::List(_)
+            | SchemaShape::Enum(_)
+            | SchemaShape::Integer { .. }
+            | SchemaShape::Number { .. }
+            | SchemaShape::Bool
+            | SchemaShape::Choice(..) => false,
         };
         match (self.shapes.get(id), &node.value) {
-            (_, Content::Bool(_) | Content::Number(_)) if takes_text => "Put the value in quotes.",
-            (Shape::Integer { .. } | Shape::Number { .. }, Content::Text(text))
+            (_, YamlValue::Bool(_) | YamlValue::Number(_)) if takes_text => "Put the value in quotes.",
+            (SchemaShape::Integer { .. } | SchemaShape::Number { .. }, YamlValue::Text(text))
                 if text.trim().parse::<f64>().is_ok() =>
             {
                 "Remove the quotes."
             }
-            (Shape::Bool, Content::Text(_)) => {
+            (SchemaShape::Bool, YamlValue::Text(_)) => {
                 "Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as text."
             }
-            (Shape::List(_), _) => "Write a list: `[…]`, or one item a line after `- `.",
-            (Shape::Map(_), _) => "Write a map: `{name: value}`, or one field a line, indented.",
+            (SchemaShape::List(_), _) => "Write a list: `[…]`, or one item a line after `- `.",
+            (SchemaShape::Map(_), _) => "Write a map: `{name: value}`, or one field a line, indented.",
             (_, _) => "Correct the value.",
         }
     }
 
     /// Takes the option that the value was most likely meant to be, and reports against that one.
-    fn choice(&mut self, options: &[Id], words: Option<&str>, node: &Node, place: Span, path: &Path<'_>) {
-        let fits = |id: &&Id| match (self.shapes.get(**id), &node.value) {
-            (Shape::Any, _)
-            | (Shape::Map(_), Content::Map(_))
-            | (Shape::List(_), Content::List(_))
-            | (Shape::Text(_) | Shape::Words(_), Content::Text(_))
-            | (Shape::Integer { .. } | Shape::Number { .. }, Content::Number(_))
-            | (Shape::Bool, Content::Bool(_)) => true,
+    fn check_choice(
+        &mut self,
+        options: &[ShapeId],
+        words: Option<&str>,
+        node: &YamlNode,
+        place: YamlSpan,
+        path: &DocumentPath<'_>,
+    ) {
+        let fits = |id: &&ShapeId| match (self.shapes.get(**id), &node.value) {
+            (SchemaShape::Any, _)
+            | (SchemaShape::Map(_), YamlValue::Map(_))
+            | (SchemaShape::List(_), YamlValue::List(_))
+            | (SchemaShape::Text(_) | SchemaShape::Enum(_), YamlValue::Text(_))
+            | (SchemaShape::Integer { .. } | SchemaShape::Number { .. }, YamlValue::Number(_))
+            | (SchemaShape::Bool, YamlValue::Bool(_)) => true,
             (_, _) => false,
         };
-        let likeness = |id: &&Id| match self.shapes.get(**id) {
-            Shape::Map(shape) => {
+        let likeness = |id: &&ShapeId| match self.shapes.get(**id) {
+            SchemaShape::Map(shape) => {
                 let fields = || shape.fields.keys().map(String::as_str);
-                node.entries().iter().filter(|entry| nearest(&entry.key, fields()).is_some()).count()
+                node.entries().iter().filter(|entry| closest_match(&entry.key, fields()).is_some()).count()
             }
-            Shape::Any
-            | Shape::List(_)
-            | Shape::Text(_)
-            | Shape::Words(_)
-            | Shape::Integer { .. }
-            | Shape::Number { .. }
-            | Shape::Bool
-            | Shape::Choice(..) => 0,
+            SchemaShape::Any
+            | SchemaShape::List(_)
+            | SchemaShape::Text(_)
+            | SchemaShape::Enum(_)
+            | SchemaShape::Integer { .. }
+            | SchemaShape::Number { .. }
+            | SchemaShape::Bool
+            | SchemaShape::Choice(..) => 0,
         };
         // The first of the likeliest: `max_by_key` would take the last.
         let best = options.iter().rev().filter(fits).max_by_key(likeness).copied();
         match best {
             Some(option) => match (self.shapes.get(option), words, &node.value) {
-                (Shape::Text(shape), Some(words), Content::Text(text))
+                (SchemaShape::Text(shape), Some(words), YamlValue::Text(text))
                     if !shape.pattern.as_ref().is_none_or(|pattern| pattern.is_match(text)) =>
                 {
                     self.error(
                         rules::SCHEMA_PATTERN,
                         node.span,
-                        format!("{} is `{}`; expected {words}", path.quoted(), shown(text)),
+                        format!("{} is `{}`; expected {words}", path.quoted(), truncate_text(text)),
                         "Correct the value.",
                     );
                 }
-                (_, _, _) => self.value(option, node, place, path),
+                (_, _, _) => self.check_value(option, node, place, path),
             },
             None if self.only_missing => {}
             None => {
                 let wanted = match words {
                     Some(words) => words.to_owned(),
-                    None => options.iter().map(|id| expected(self.shapes, *id)).collect::<Vec<_>>().join(", or "),
+                    None => options.iter().map(|id| describe_shape(self.shapes, *id)).collect::<Vec<_>>().join(", or "),
                 };
-                let quote = options.iter().any(|id| matches!(self.shapes.get(*id), Shape::Text(_)))
-                    && matches!(node.value, Content::Bool(_) | Content::Number(_));
+                let quote = options.iter().any(|id| matches!(self.shapes.get(*id), SchemaShape::Text(_)))
+                    && matches!(node.value, YamlValue::Bool(_) | YamlValue::Number(_));
                 let help = if quote { "Put the value in quotes." } else { "Write one of these forms." };
                 self.error(
                     rules::SCHEMA_TYPE,
                     place,
-                    format!("{} is {}; expected {wanted}", path.quoted(), found(node)),
+                    format!("{} is {}; expected {wanted}", path.quoted(), describe_value(node)),
                     help,
                 );
             }
@@ -320,7 +348,7 @@ impl Checker<'_> {
 }
 
 /// A number as a whole one; `2.0` is not, because it says that the writer expects fractions.
-fn whole(number: &serde_json::Number) -> Option<i128> {
+fn as_whole_number(number: &serde_json::Number) -> Option<i128> {
     number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 

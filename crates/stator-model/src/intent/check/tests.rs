@@ -1,6 +1,6 @@
 use super::*;
 use crate::intent::tests::{ROOT, report, workspace};
-use crate::intent::yaml::parse;
+use crate::intent::yaml::parse_yaml;
 
 const HEAD: &str =
     "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: qwen}\nspec:\n  model: Qwen/Qwen3-0.6B\n";
@@ -8,9 +8,9 @@ const HEAD: &str =
 /// The faults of a model whose `spec` goes on like this.
 fn faults(spec: &str) -> String {
     let text = format!("{HEAD}{spec}");
-    let parsed = parse(text.as_bytes(), 0, "model.yaml");
+    let parsed = parse_yaml(text.as_bytes(), 0, "model.yaml");
     let mut findings = parsed.findings;
-    check(SchemaKind::Intent, &parsed.root.unwrap(), "model.yaml", &mut findings);
+    check_document(SchemaKind::Intent, &parsed.root.unwrap(), "model.yaml", &mut findings);
     report(&findings)
 }
 
@@ -153,7 +153,7 @@ fn a_field_that_no_file_gives_is_missing_from_the_merged_model() {
             "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: m}\nspec:\n  cache: {size: 1Gi}\n",
         ),
     ];
-    let selection = workspace(&files).environment(Some("prod")).unwrap();
+    let selection = workspace(&files).resolve_environment(Some("prod")).unwrap();
     insta::assert_snapshot!(report(&selection.findings), @r#"
     m/model.yaml:4:1 error schema/missing-field: `spec` lacks `engine`
       help: Add `engine`: one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`.

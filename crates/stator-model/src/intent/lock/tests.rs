@@ -9,7 +9,7 @@ fn with_lock(bytes: &[u8]) -> Vec<Finding> {
     let file = |path: &str, bytes: &[u8]| SourceFile { path: path.into(), content: Ok(bytes.to_vec()) };
     let files = vec![file("model.lock.yaml", bytes), file("model.yaml", intent.as_bytes())];
     let workspace = Workspace::parse(&SourceTree { files });
-    workspace.environment(None).map(|selection| selection.findings).unwrap_or_default()
+    workspace.resolve_environment(None).map(|selection| selection.findings).unwrap_or_default()
 }
 
 proptest! {

@@ -15,10 +15,10 @@ mod storage;
 pub use super::scalar::CountOrPercent;
 pub use env::{EnvFromConfigMap, EnvFromSecret, EnvValue, Secrets};
 pub use hardware::{GpuSku, Hardware};
-pub use overrides::{Override, OverrideKind, OverrideTarget, STATOR_LABELS, identifies};
-pub use replica::Replica;
+pub use overrides::{Override, OverrideKind, OverrideTarget, STATOR_LABELS, is_identity_path};
+pub use replica::ReplicaSize;
 pub use scaling::{ExternalScaling, Resources, Rollout, RolloutStrategy, Scaling, ScalingBounds};
-pub use serving::{Component, ComponentType, Frontend, Probes, RouterMode, Serving, Worker, names_image};
+pub use serving::{Component, ComponentType, Frontend, Probes, RouterMode, Serving, Worker, template_has_image};
 pub use sla::{Optimize, Search, Sla, SlaWorker, Workload};
 pub use storage::{AccessMode, Adapter, Cache};
 

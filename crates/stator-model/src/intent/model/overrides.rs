@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use stator_core::dynamo::kinds;
-use stator_core::object::{FieldPath, Segment};
+use stator_core::object::{FieldPath, PathSegment};
 
 /// A map merged over a rendered object: maps by key, lists of named items by name, other lists replaced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -52,13 +52,13 @@ pub const STATOR_LABELS: [&str; 4] =
 
 /// Whether a path is the object's name or namespace, its labels as a whole, one of stator's, or all of its spec: what no
 /// override removes.
-pub fn identifies(path: &FieldPath) -> bool {
+pub fn is_identity_path(path: &FieldPath) -> bool {
     let names: Vec<Option<&str>> = path
         .0
         .iter()
         .map(|step| match step {
-            Segment::Field(name) => Some(name.as_str()),
-            Segment::Key(_) | Segment::Item(_) | Segment::Index(_) => None,
+            PathSegment::Field(name) => Some(name.as_str()),
+            PathSegment::Key(_) | PathSegment::Item(_) | PathSegment::Index(_) => None,
         })
         .collect();
     match names.as_slice() {

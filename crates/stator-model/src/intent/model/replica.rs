@@ -4,22 +4,22 @@ use super::{Component, Engine, Hardware, Worker};
 
 /// GPUs and nodes of one replica of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replica {
+pub struct ReplicaSize {
     /// Over all its nodes.
     pub gpus: u32,
     /// At least 1.
     pub nodes: u32,
 }
 
-impl Replica {
+impl ReplicaSize {
     /// Of a worker of `serving`.
-    pub fn of_worker(worker: &Worker, engine: Engine, hardware: Option<&Hardware>) -> Self {
+    pub fn for_worker(worker: &Worker, engine: Engine, hardware: Option<&Hardware>) -> Self {
         let follows = if engine.runs_on_gpus() { worker.parallel_size(engine) } else { 0 };
         Self::new(worker.gpus.unwrap_or(follows), worker.nodes, hardware)
     }
 
     /// Of a further component.
-    pub fn of_component(component: &Component, hardware: Option<&Hardware>) -> Self {
+    pub fn for_component(component: &Component, hardware: Option<&Hardware>) -> Self {
         Self::new(component.gpus.unwrap_or(0), component.nodes, hardware)
     }
 

@@ -32,7 +32,7 @@ pub struct Serving {
 
 impl Serving {
     /// The field that a component of the graph is written in, by the component's name.
-    pub fn role_of(&self, component: &str) -> Option<&'static str> {
+    pub fn field_of_component(&self, component: &str) -> Option<&'static str> {
         let names = [
             ("frontend", self.frontend.as_ref().and_then(|frontend| frontend.name.as_ref())),
             ("worker", self.worker.as_ref().and_then(|worker| worker.name.as_ref())),
@@ -273,7 +273,7 @@ pub struct Component {
 }
 
 /// Whether a partial pod template names the image of `main`.
-pub fn names_image(template: &Map<String, Value>) -> bool {
+pub fn template_has_image(template: &Map<String, Value>) -> bool {
     let containers = template.get("spec").and_then(|spec| spec.get("containers")).and_then(Value::as_array);
     let mut mains = containers.into_iter().flatten().filter(|one| one.get("name").is_some_and(|name| name == "main"));
     mains.any(|main| main.get("image").is_some())

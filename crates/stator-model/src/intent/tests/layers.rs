@@ -127,7 +127,7 @@ proptest! {
         let prod = folders().chain([environment.as_ref(), Some(&intent), overlay.as_ref()]).collect();
         let staging = folders().chain([Some(&intent)]).collect();
         for (name, expected) in [("prod", stronger(prod)), ("staging", stronger(staging))] {
-            let selection = workspace.environment(Some(name)).unwrap();
+            let selection = workspace.resolve_environment(Some(name)).unwrap();
             prop_assert_eq!(selection.intents.len(), 1, "{}", report(&selection.findings));
             let expected: ModelSpec = serde_json::from_value(Value::Object(expected)).unwrap();
             prop_assert_eq!(json!(selection.intents[0].model.spec), json!(expected), "{}", name);

@@ -1,24 +1,24 @@
 //! The graph as a whole: its components, their names, adapters, overrides.
 
-use super::{Judge, components, workers};
-use crate::intent::model::{ComponentType, Engine, OverrideKind, identifies};
+use super::{ModelValidator, further_components, serving_workers};
+use crate::intent::model::{ComponentType, Engine, OverrideKind, is_identity_path};
 use crate::intent::rules;
 use crate::intent::scalar::{ComponentName, RemovedPath};
-use stator_core::dynamo::names::{MAX_LABEL, MOST_COMPONENTS, workload_length};
+use stator_core::dynamo::names::{MAX_COMPONENTS, MAX_LABEL, workload_length};
 use stator_core::object::FieldPath;
 use std::collections::BTreeMap;
 
-pub(super) fn judge(judge: &mut Judge<'_>) {
-    adapters(judge);
-    overrides(judge);
+pub(super) fn validate_graph(judge: &mut ModelValidator<'_>) {
+    check_adapters(judge);
+    check_overrides(judge);
     if judge.model.spec.serving.is_some() {
-        names(judge);
-        pickers(judge);
-        budget(judge);
+        check_component_names(judge);
+        check_endpoint_pickers(judge);
+        check_name_budget(judge);
     }
 }
 
-fn adapters(judge: &mut Judge<'_>) {
+fn check_adapters(judge: &mut ModelValidator<'_>) {
     let spec = &judge.model.spec;
     if spec.adapters.is_empty() {
         return;
@@ -61,7 +61,7 @@ fn adapters(judge: &mut Judge<'_>) {
 }
 
 /// Every component of the graph: name, path, and whether it is a worker.
-fn all(judge: &Judge<'_>) -> Vec<(String, String, bool)> {
+fn all_components(judge: &ModelValidator<'_>) -> Vec<(String, String, bool)> {
     let spec = &judge.model.spec;
     let mut all = Vec::new();
     if has_frontend(judge) {
@@ -72,11 +72,11 @@ fn all(judge: &Judge<'_>) -> Vec<(String, String, bool)> {
             false,
         ));
     }
-    for (name, path, worker) in workers(spec.serving.as_ref()) {
+    for (name, path, worker) in serving_workers(spec.serving.as_ref()) {
         let name = worker.name.as_ref().map_or(name, ComponentName::as_str);
         all.push((name.to_owned(), path, true));
     }
-    for (name, path, component) in components(judge.model) {
+    for (name, path, component) in further_components(judge.model) {
         let worker = component.component_type.is_some_and(ComponentType::is_worker);
         all.push((name.to_owned(), path, worker));
     }
@@ -85,16 +85,16 @@ fn all(judge: &Judge<'_>) -> Vec<(String, String, bool)> {
 
 /// Whether the graph gets the frontend of `serving`: it does when one is written, and else unless an endpoint picker or
 /// a component of type `frontend` takes its place, or there are no workers to front.
-pub(super) fn has_frontend(judge: &Judge<'_>) -> bool {
+pub(super) fn has_frontend(judge: &ModelValidator<'_>) -> bool {
     let Some(serving) = &judge.model.spec.serving else { return false };
-    let replaced = components(judge.model)
+    let replaced = further_components(judge.model)
         .any(|(_, _, c)| matches!(c.component_type, Some(ComponentType::Epp | ComponentType::Frontend)));
-    let implied = !replaced && serving.headless != Some(true) && !workers(Some(serving)).is_empty();
+    let implied = !replaced && serving.headless != Some(true) && !serving_workers(Some(serving)).is_empty();
     serving.frontend.is_some() || implied
 }
 
-fn names(judge: &mut Judge<'_>) {
-    let all = all(judge);
+fn check_component_names(judge: &mut ModelValidator<'_>) {
+    let all = all_components(judge);
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     for (name, path, _) in &all {
         if let Some(first) = seen.insert(name.to_lowercase(), name.clone()) {
@@ -106,20 +106,20 @@ fn names(judge: &mut Judge<'_>) {
             );
         }
     }
-    if all.len() > MOST_COMPONENTS {
+    if all.len() > MAX_COMPONENTS {
         judge.error(
             rules::MODEL_COMPONENTS,
             "spec.components",
-            format!("{} components; a graph has at most {MOST_COMPONENTS}", all.len()),
+            format!("{} components; a graph has at most {MAX_COMPONENTS}", all.len()),
             "Remove some, or split the graph in two.",
         );
     }
 }
 
 /// Endpoint pickers: at most one, with one replica, on one node (Dynamo's admission).
-fn pickers(judge: &mut Judge<'_>) {
+fn check_endpoint_pickers(judge: &mut ModelValidator<'_>) {
     let model = judge.model;
-    let pickers = components(model).filter(|(_, _, c)| c.component_type == Some(ComponentType::Epp));
+    let pickers = further_components(model).filter(|(_, _, c)| c.component_type == Some(ComponentType::Epp));
     for (position, (name, path, picker)) in pickers.enumerate() {
         if position > 0 {
             judge.error(
@@ -150,9 +150,9 @@ fn pickers(judge: &mut Judge<'_>) {
 
 /// The operator names what runs a component after graph and component, and workers after a hash as well; it finds the
 /// pods by a label of that value. Names that are too long are admitted, and never run.
-fn budget(judge: &mut Judge<'_>) {
+fn check_name_budget(judge: &mut ModelValidator<'_>) {
     let graph = judge.model.metadata.name.as_str();
-    let longest = all(judge)
+    let longest = all_components(judge)
         .into_iter()
         .map(|(component, _, worker)| (workload_length(graph, &component, worker), component, worker))
         .max_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(&a.1)));
@@ -175,7 +175,7 @@ fn budget(judge: &mut Judge<'_>) {
     }
 }
 
-fn overrides(judge: &mut Judge<'_>) {
+fn check_overrides(judge: &mut ModelValidator<'_>) {
     let spec = &judge.model.spec;
     let name = judge.model.metadata.name.as_str();
     for (index, change) in spec.overrides.iter().enumerate() {
@@ -208,7 +208,7 @@ fn overrides(judge: &mut Judge<'_>) {
                 format!("Write `name: {only}`, or leave the name out."),
             );
         }
-        removed(judge, &path, &change.remove);
+        check_removed_paths(judge, &path, &change.remove);
         let metadata = change.merge.get("metadata").and_then(serde_json::Value::as_object);
         let identity = ["apiVersion", "kind", "status"]
             .into_iter()
@@ -232,7 +232,7 @@ fn overrides(judge: &mut Judge<'_>) {
 }
 
 /// What an override removes is a path, and not what says which object this is.
-fn removed(judge: &mut Judge<'_>, origin: &str, paths: &[RemovedPath]) {
+fn check_removed_paths(judge: &mut ModelValidator<'_>, origin: &str, paths: &[RemovedPath]) {
     for (index, text) in paths.iter().enumerate() {
         let place = format!("{origin}.remove[{index}]");
         match text.as_str().parse::<FieldPath>() {
@@ -242,7 +242,7 @@ fn removed(judge: &mut Judge<'_>, origin: &str, paths: &[RemovedPath]) {
                 format!("`{text}` is {reason}"),
                 "Write it as `stator plan` prints paths: `spec.components[name=worker].podTemplate.spec.nodeSelector`.",
             ),
-            Ok(path) if identifies(&path) => judge.error(
+            Ok(path) if is_identity_path(&path) => judge.error(
                 rules::MODEL_OVERRIDE,
                 &place,
                 format!("an override may not remove `{text}`: stator finds its objects by it"),

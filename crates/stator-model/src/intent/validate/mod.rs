@@ -4,32 +4,32 @@
 //! faults of a model are reported at once.
 
 mod graph;
-mod metadata;
-mod shape;
+mod reserved_names;
+mod serving_mode;
 mod workers;
 
-use super::Origins;
+use super::FieldOrigins;
 use super::model::{Component, Model, Serving, Worker};
 use stator_core::finding::{Finding, Rule};
 
 /// Every fault and warning of a merged model.
-pub fn validate(model: &Model, origins: &Origins) -> Vec<Finding> {
-    let mut judge = Judge { model, origins, findings: Vec::new() };
-    shape::judge(&mut judge);
-    workers::judge(&mut judge);
-    graph::judge(&mut judge);
-    metadata::judge(&mut judge);
+pub fn validate_model(model: &Model, origins: &FieldOrigins) -> Vec<Finding> {
+    let mut judge = ModelValidator { model, origins, findings: Vec::new() };
+    serving_mode::validate_serving_mode(&mut judge);
+    workers::validate_workers(&mut judge);
+    graph::validate_graph(&mut judge);
+    reserved_names::validate_reserved_names(&mut judge);
     judge.findings
 }
 
 /// A model under judgement.
-struct Judge<'a> {
+struct ModelValidator<'a> {
     model: &'a Model,
-    origins: &'a Origins,
+    origins: &'a FieldOrigins,
     findings: Vec<Finding>,
 }
 
-impl Judge<'_> {
+impl ModelValidator<'_> {
     fn error(&mut self, rule: Rule, path: &str, message: impl Into<String>, help: impl Into<String>) {
         self.findings.push(Finding::error(rule, self.origins.locate(path), message, help));
     }
@@ -40,7 +40,7 @@ impl Judge<'_> {
 }
 
 /// The workers that `serving` gives, with name and path.
-fn workers(serving: Option<&Serving>) -> Vec<(&'static str, String, &Worker)> {
+fn serving_workers(serving: Option<&Serving>) -> Vec<(&'static str, String, &Worker)> {
     let Some(serving) = serving else { return Vec::new() };
     [("worker", &serving.worker), ("prefill", &serving.prefill), ("decode", &serving.decode)]
         .into_iter()
@@ -49,7 +49,7 @@ fn workers(serving: Option<&Serving>) -> Vec<(&'static str, String, &Worker)> {
 }
 
 /// The further components, with path.
-fn components(model: &Model) -> impl Iterator<Item = (&str, String, &Component)> {
+fn further_components(model: &Model) -> impl Iterator<Item = (&str, String, &Component)> {
     model.spec.components.iter().map(|(name, component)| {
         let name = name.as_str();
         (name, format!("spec.components.{name}"), component)

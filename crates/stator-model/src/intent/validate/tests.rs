@@ -9,7 +9,8 @@ fn named(name: &str, spec: &str) -> String {
     let text = format!(
         "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {{name: {name}}}\nspec:\n  model: Qwen/Qwen3-0.6B\n{spec}"
     );
-    let selection = workspace(&[("stator.yaml", ROOT), ("m/model.yaml", &text)]).environment(Some("prod")).unwrap();
+    let selection =
+        workspace(&[("stator.yaml", ROOT), ("m/model.yaml", &text)]).resolve_environment(Some("prod")).unwrap();
     let stops = selection.findings.iter().any(stator_core::finding::Finding::is_error);
     assert_eq!(selection.intents.is_empty(), stops, "a model with errors is broken, one with warnings is not");
     report(&selection.findings)
@@ -106,7 +107,7 @@ fn images_have_one_source_and_a_tag_that_stays() {
     let alone =
         "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: qwen}\nspec:\n  model: m\n  engine: vllm\n";
     let faults = |rest: &str| {
-        report(&workspace(&[("model.yaml", &format!("{alone}{rest}"))]).environment(None).unwrap().findings)
+        report(&workspace(&[("model.yaml", &format!("{alone}{rest}"))]).resolve_environment(None).unwrap().findings)
     };
     insta::assert_snapshot!(faults("  serving: {worker: {}}\n"), @r#"
     model.yaml:4:1 error model/image: neither `runtime` nor `image` is given, and not every component has an image of its own
@@ -195,7 +196,7 @@ fn what_others_own_is_left_alone() {
       help: Put it into a Secret, and write `API_TOKEN: {secret: NAME, key: KEY}`.
     "#);
     let text = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata:\n  name: qwen\n  labels: {stator.dev/model: x, bad key: y, example.com/team: search}\n  annotations: {nvidia.com/restartAt: now, nvidia.com/enable-grove: 'false'}\nspec: {model: m, engine: vllm, runtime: 1.2.0, serving: {worker: {}}}\n";
-    insta::assert_snapshot!(report(&workspace(&[("model.yaml", text)]).environment(None).unwrap().findings), @r#"
+    insta::assert_snapshot!(report(&workspace(&[("model.yaml", text)]).resolve_environment(None).unwrap().findings), @r#"
     model.yaml:5:30 error model/metadata-key: label `stator.dev/model` is how stator marks its own objects
       help: Choose another key.
     model.yaml:5:42 error model/metadata-key: `bad key` is not a valid label key

@@ -1,21 +1,21 @@
 //! Workers: GPUs and parallel sizes, scaling, rollouts, arguments.
 
-use super::{Judge, components, workers};
+use super::{ModelValidator, further_components, serving_workers};
 use crate::intent::model::{
-    ComponentType, CountOrPercent, Engine, Replica, Rollout, RolloutStrategy, Scaling, ScalingBounds, Worker,
+    ComponentType, CountOrPercent, Engine, ReplicaSize, Rollout, RolloutStrategy, Scaling, ScalingBounds, Worker,
 };
 use crate::intent::rules;
 use serde_json::Value;
 
-pub(super) fn judge(judge: &mut Judge<'_>) {
+pub(super) fn validate_workers(judge: &mut ModelValidator<'_>) {
     let model = judge.model;
     let hardware = model.spec.hardware.as_ref();
-    for (_, path, worker) in workers(model.spec.serving.as_ref()) {
-        parallel(judge, &path, worker);
-        nodes(judge, &path, Replica::of_worker(worker, model.spec.engine, hardware), worker.nodes);
-        scaling(judge, &path, worker.scaling, worker.replicas);
-        rollout(judge, &format!("{path}.rollout"), worker.rollout.as_ref());
-        arguments(judge, &path, &worker.args);
+    for (_, path, worker) in serving_workers(model.spec.serving.as_ref()) {
+        check_parallel_sizes(judge, &path, worker);
+        check_node_spread(judge, &path, ReplicaSize::for_worker(worker, model.spec.engine, hardware), worker.nodes);
+        check_scaling(judge, &path, worker.scaling, worker.replicas);
+        check_rollout(judge, &format!("{path}.rollout"), worker.rollout.as_ref());
+        check_args(judge, &path, &worker.args);
         if model.spec.engine == Engine::Mocker && worker.gpus.is_some_and(|gpus| gpus > 0) {
             judge.warning(
                 rules::MODEL_GPUS,
@@ -25,14 +25,14 @@ pub(super) fn judge(judge: &mut Judge<'_>) {
             );
         }
     }
-    for (_, path, component) in components(model) {
-        nodes(judge, &path, Replica::of_component(component, hardware), component.nodes);
-        scaling(judge, &path, component.scaling, component.replicas);
-        rollout(judge, &format!("{path}.rollout"), component.rollout.as_ref());
-        arguments(judge, &path, &component.args);
+    for (_, path, component) in further_components(model) {
+        check_node_spread(judge, &path, ReplicaSize::for_component(component, hardware), component.nodes);
+        check_scaling(judge, &path, component.scaling, component.replicas);
+        check_rollout(judge, &format!("{path}.rollout"), component.rollout.as_ref());
+        check_args(judge, &path, &component.args);
     }
-    rollout(judge, "spec.rollout", model.spec.rollout.as_ref());
-    planner(judge);
+    check_rollout(judge, "spec.rollout", model.spec.rollout.as_ref());
+    check_planner_floor(judge);
 }
 
 /// Flags of the parallel sizes, in every engine's spelling. The operator reads them from the arguments of a worker on
@@ -50,11 +50,11 @@ const PARALLEL_FLAGS: [&str; 10] = [
     "--ep-size",
 ];
 
-fn flag(argument: &str) -> &str {
+fn flag_name(argument: &str) -> &str {
     argument.split_once('=').map_or(argument, |(flag, _)| flag)
 }
 
-fn arguments(judge: &mut Judge<'_>, path: &str, args: &[String]) {
+fn check_args(judge: &mut ModelValidator<'_>, path: &str, args: &[String]) {
     for (index, argument) in args.iter().enumerate() {
         if let Some((flag, value)) = argument.split_once('=')
             && PARALLEL_FLAGS.contains(&flag)
@@ -69,9 +69,9 @@ fn arguments(judge: &mut Judge<'_>, path: &str, args: &[String]) {
     }
 }
 
-fn parallel(judge: &mut Judge<'_>, path: &str, worker: &Worker) {
+fn check_parallel_sizes(judge: &mut ModelValidator<'_>, path: &str, worker: &Worker) {
     // Sizes given as raw arguments are the writer's own business.
-    if worker.args.iter().any(|argument| PARALLEL_FLAGS.contains(&flag(argument))) {
+    if worker.args.iter().any(|argument| PARALLEL_FLAGS.contains(&flag_name(argument))) {
         return;
     }
     let given = [worker.tensor_parallel, worker.pipeline_parallel, worker.data_parallel];
@@ -112,8 +112,8 @@ fn parallel(judge: &mut Judge<'_>, path: &str, worker: &Worker) {
     }
 }
 
-fn nodes(judge: &mut Judge<'_>, path: &str, replica: Replica, written: Option<u32>) {
-    let Replica { gpus, nodes } = replica;
+fn check_node_spread(judge: &mut ModelValidator<'_>, path: &str, replica: ReplicaSize, written: Option<u32>) {
+    let ReplicaSize { gpus, nodes } = replica;
     let per_node = judge.model.spec.hardware.as_ref().and_then(|hardware| hardware.gpus_per_node);
     let place = format!("{path}.{}", if written.is_some() { "nodes" } else { "gpus" });
     if !replica.is_even() {
@@ -133,7 +133,7 @@ fn nodes(judge: &mut Judge<'_>, path: &str, replica: Replica, written: Option<u3
     }
 }
 
-fn scaling(judge: &mut Judge<'_>, path: &str, scaling: Option<Scaling>, replicas: Option<u32>) {
+fn check_scaling(judge: &mut ModelValidator<'_>, path: &str, scaling: Option<Scaling>, replicas: Option<u32>) {
     let Some(Scaling::Bounds(ScalingBounds { min, max })) = scaling else { return };
     if min > max {
         judge.error(
@@ -153,13 +153,13 @@ fn scaling(judge: &mut Judge<'_>, path: &str, scaling: Option<Scaling>, replicas
 }
 
 /// A planner's own floor must fit the bounds of the workers it scales.
-fn planner(judge: &mut Judge<'_>) {
+fn check_planner_floor(judge: &mut ModelValidator<'_>) {
     let model = judge.model;
-    let planners = components(model).filter(|(_, _, c)| c.component_type == Some(ComponentType::Planner));
+    let planners = further_components(model).filter(|(_, _, c)| c.component_type == Some(ComponentType::Planner));
     for (_, path, planner) in planners {
         let floor = planner.config.as_ref().and_then(|config| config.get("min_endpoint")).and_then(Value::as_u64);
         let Some(floor) = floor else { continue };
-        for (name, _, worker) in workers(model.spec.serving.as_ref()) {
+        for (name, _, worker) in serving_workers(model.spec.serving.as_ref()) {
             let Some(Scaling::Bounds(ScalingBounds { min, max })) = worker.scaling else { continue };
             let place = format!("{path}.config.min_endpoint");
             if floor > u64::from(max) {
@@ -181,7 +181,7 @@ fn planner(judge: &mut Judge<'_>) {
     }
 }
 
-fn rollout(judge: &mut Judge<'_>, path: &str, rollout: Option<&Rollout>) {
+fn check_rollout(judge: &mut ModelValidator<'_>, path: &str, rollout: Option<&Rollout>) {
     let Some(rollout) = rollout else { return };
     let none =
         |value: Option<CountOrPercent>| matches!(value, Some(CountOrPercent::Count(0) | CountOrPercent::Percent(0)));

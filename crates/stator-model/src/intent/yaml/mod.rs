@@ -4,10 +4,10 @@
 //! keys (parsers disagree on which one counts), tags, several documents, `null` (it would be neither set nor unset
 //! under merging), and anything too big to be written by hand.
 
-mod build;
-mod scalar;
+mod parser;
+mod plain_scalar;
 
-pub use build::{Parsed, parse};
+pub use parser::{ParsedYaml, parse_yaml};
 
 use serde_json::{Map, Number, Value};
 use stator_core::finding::Location;
@@ -24,7 +24,7 @@ pub type FileId = u32;
 
 /// Where something was written. Small, because every node of every model carries one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct YamlSpan {
     /// The file.
     pub file: FileId,
     /// Line, from 1.
@@ -35,7 +35,7 @@ pub struct Span {
     pub length: u32,
 }
 
-impl Span {
+impl YamlSpan {
     /// The same place, with the file's name.
     pub fn location(self, file: &str) -> Location {
         Location { file: file.to_owned(), line: self.line, column: self.column, length: self.length }
@@ -44,18 +44,18 @@ impl Span {
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct YamlNode {
     /// The value.
-    pub value: Content,
+    pub value: YamlValue,
     /// Its place. A block map or list starts at its first key or item.
-    pub span: Span,
+    pub span: YamlSpan,
 }
 
 /// A YAML value, by the core schema of YAML 1.2.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Content {
+pub enum YamlValue {
     /// Something that was refused: its finding exists already, and nothing more is to be said of it.
-    Refused,
+    Invalid,
     /// `true` or `false`.
     Bool(bool),
     /// An integer of 64 bits or a finite float.
@@ -63,68 +63,74 @@ pub enum Content {
     /// Text.
     Text(Box<str>),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// A map, in the order written, without duplicate keys.
-    Map(Vec<Entry>),
+    Map(Vec<YamlEntry>),
 }
 
 /// A key of a map and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct YamlEntry {
     /// The key.
     pub key: Box<str>,
     /// Where the key stands.
-    pub key_span: Span,
+    pub key_span: YamlSpan,
     /// The value.
-    pub value: Node,
+    pub value: YamlNode,
 }
 
-impl Entry {
+impl YamlEntry {
     /// The place to show for this field: the value if it is a scalar, else the key.
-    pub fn place(&self) -> Span {
+    pub fn place(&self) -> YamlSpan {
         match self.value.value {
-            Content::List(_) | Content::Map(_) => self.key_span,
-            Content::Refused | Content::Bool(_) | Content::Number(_) | Content::Text(_) => self.value.span,
+            YamlValue::List(_) | YamlValue::Map(_) => self.key_span,
+            YamlValue::Invalid | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => self.value.span,
         }
     }
 }
 
-impl Node {
+impl YamlNode {
     /// The entries of a map, none for anything else.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[YamlEntry] {
         match &self.value {
-            Content::Map(entries) => entries,
-            Content::Refused | Content::Bool(_) | Content::Number(_) | Content::Text(_) | Content::List(_) => &[],
+            YamlValue::Map(entries) => entries,
+            YamlValue::Invalid
+            | YamlValue::Bool(_)
+            | YamlValue::Number(_)
+            | YamlValue::Text(_)
+            | YamlValue::List(_) => &[],
         }
     }
 
     /// The entry of a map with this key.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
+    pub fn entry(&self, key: &str) -> Option<&YamlEntry> {
         self.entries().iter().find(|entry| &*entry.key == key)
     }
 
     /// The value under a key.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.entry(key).map(|entry| &entry.value)
     }
 
     /// The text, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {
-            Content::Text(text) => Some(text),
-            Content::Refused | Content::Bool(_) | Content::Number(_) | Content::List(_) | Content::Map(_) => None,
+            YamlValue::Text(text) => Some(text),
+            YamlValue::Invalid | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::List(_) | YamlValue::Map(_) => {
+                None
+            }
         }
     }
 
     /// The same value as JSON; what was refused becomes `null`.
     pub fn to_json(&self) -> Value {
         match &self.value {
-            Content::Refused => Value::Null,
-            Content::Bool(flag) => Value::Bool(*flag),
-            Content::Number(number) => Value::Number(number.clone()),
-            Content::Text(text) => Value::String(text.to_string()),
-            Content::List(items) => Value::Array(items.iter().map(Node::to_json).collect()),
-            Content::Map(entries) => Value::Object(
+            YamlValue::Invalid => Value::Null,
+            YamlValue::Bool(flag) => Value::Bool(*flag),
+            YamlValue::Number(number) => Value::Number(number.clone()),
+            YamlValue::Text(text) => Value::String(text.to_string()),
+            YamlValue::List(items) => Value::Array(items.iter().map(YamlNode::to_json).collect()),
+            YamlValue::Map(entries) => Value::Object(
                 entries.iter().map(|entry| (entry.key.to_string(), entry.value.to_json())).collect::<Map<_, _>>(),
             ),
         }

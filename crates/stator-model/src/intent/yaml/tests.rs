@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use stator_core::finding::Finding;
 
 fn faults(text: &str) -> String {
-    report(&parse(text.as_bytes(), 0, "model.yaml").findings)
+    report(&parse_yaml(text.as_bytes(), 0, "model.yaml").findings)
 }
 
 fn report(findings: &[Finding]) -> String {
@@ -17,7 +17,7 @@ fn report(findings: &[Finding]) -> String {
 }
 
 fn json(text: &str) -> String {
-    let parsed = parse(text.as_bytes(), 0, "model.yaml");
+    let parsed = parse_yaml(text.as_bytes(), 0, "model.yaml");
     assert_eq!(report(&parsed.findings), "", "no findings");
     parsed.root.unwrap().to_json().to_string()
 }
@@ -34,11 +34,11 @@ fn scalars_are_what_yaml_1_2_says() {
 
 #[test]
 fn a_value_knows_its_place_in_characters() {
-    let parsed = parse("é: {größe: [1, zwei]}\n".as_bytes(), 7, "model.yaml");
+    let parsed = parse_yaml("é: {größe: [1, zwei]}\n".as_bytes(), 7, "model.yaml");
     let root = parsed.root.unwrap();
     let entry = &root.entries()[0].value.entries()[0];
     assert_eq!((entry.key_span.line, entry.key_span.column, entry.key_span.length, entry.key_span.file), (1, 5, 5, 7));
-    let Content::List(items) = &entry.value.value else { panic!("a list") };
+    let YamlValue::List(items) = &entry.value.value else { panic!("a list") };
     assert_eq!((items[1].span.line, items[1].span.column, items[1].span.length), (1, 16, 4));
 }
 
@@ -76,7 +76,7 @@ fn broken_files_say_where() {
     insta::assert_snapshot!(faults(""), @"0:0 error yaml/empty: the file is empty");
     insta::assert_snapshot!(faults("# nothing but a comment\n"), @"0:0 error yaml/empty: the file is empty");
     insta::assert_snapshot!(faults("a: 1\nb: x\u{feff}y\n"), @"2:5 error yaml/encoding: a byte order mark (U+FEFF) inside the file, which nobody can see");
-    insta::assert_snapshot!(report(&parse(b"a: 1\nb: gr\xf6sse\n", 0, "f").findings), @"2:6 error yaml/encoding: the file is not UTF-8: byte 10 is 0xf6");
+    insta::assert_snapshot!(report(&parse_yaml(b"a: 1\nb: gr\xf6sse\n", 0, "f").findings), @"2:6 error yaml/encoding: the file is not UTF-8: byte 10 is 0xf6");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn big_and_deep_files_are_refused_early() {
     let many = "- 1\n".repeat(MAX_NODES + 1);
     insta::assert_snapshot!(faults(&many), @"100000:3 error yaml/too-big: more than 100000 values in one file");
     let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b]\n";
-    assert!(parse(bomb.as_bytes(), 0, "f").findings.len() > 10);
+    assert!(parse_yaml(bomb.as_bytes(), 0, "f").findings.len() > 10);
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn a_map_of_many_keys_still_finds_duplicates_fast() {
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        let parsed = parse(&bytes, 0, "f");
+        let parsed = parse_yaml(&bytes, 0, "f");
         prop_assert!(parsed.root.is_some() || !parsed.findings.is_empty());
     }
 
     #[test]
     fn no_text_of_yaml_signs_makes_it_panic(text in "[-a1:,{}\\[\\]&*!|>'\"#%?~ \n\t]{0,200}") {
-        let parsed = parse(text.as_bytes(), 0, "f");
+        let parsed = parse_yaml(text.as_bytes(), 0, "f");
         prop_assert!(parsed.root.is_some() || !parsed.findings.is_empty());
     }
 }

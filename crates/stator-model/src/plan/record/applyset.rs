@@ -7,7 +7,7 @@ use super::Record;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
-use stator_core::dynamo::kinds::{MANAGER, RECORD};
+use stator_core::dynamo::kinds::{FIELD_MANAGER, RECORD};
 use std::collections::BTreeSet;
 
 /// The label of a member: the id of its set.
@@ -19,29 +19,29 @@ pub const IS_PARENT_TYPE: &str = "applyset.kubernetes.io/is-parent-type";
 /// The annotation of a parent: which tool writes the set, `name/version`. Others keep their hands off it.
 pub const TOOLING: &str = "applyset.kubernetes.io/tooling";
 /// The annotation of a parent: the kinds among its members, `Kind.group`, sorted. Never fewer than there are.
-pub const GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
+pub const CONTAINS_GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
 /// The annotation of a parent: namespaces of members outside its own, sorted.
-pub const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
+pub const ADDITIONAL_NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
 
 /// The id of the set whose parent is that model's record.
 pub fn id_of(model: &str, namespace: &str) -> String {
-    id(model, namespace, RECORD.kind, RECORD.group)
+    hash_id(model, namespace, RECORD.kind, RECORD.group)
 }
 
 /// The id of a parent, as kubectl computes it: from nothing but its name, so that a copy under another name is no parent.
-fn id(name: &str, namespace: &str, kind: &str, group: &str) -> String {
+fn hash_id(name: &str, namespace: &str, kind: &str, group: &str) -> String {
     let hash = Sha256::digest(format!("{name}.{namespace}.{kind}.{group}").as_bytes());
     format!("applyset-{}-v1", URL_SAFE_NO_PAD.encode(hash))
 }
 
 /// What stator writes as its tool: `stator/1.2.3`.
 pub(super) fn tooling() -> String {
-    format!("{MANAGER}/{}", env!("CARGO_PKG_VERSION"))
+    format!("{FIELD_MANAGER}/{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// True when a tool's annotation names stator, at whatever version.
 pub(super) fn is_own(tooling: &str) -> bool {
-    tooling.rsplit_once('/').map_or(tooling, |(name, _)| name) == MANAGER
+    tooling.rsplit_once('/').map_or(tooling, |(name, _)| name) == FIELD_MANAGER
 }
 
 /// The kinds of a record's objects, as the annotation has them.
@@ -71,7 +71,7 @@ mod tests {
     /// The first is the id in kubectl's own test of `apply --applyset`, for a Secret `my-set` in namespace `test`.
     #[test]
     fn ids_are_kubectls() {
-        assert_eq!(id("my-set", "test", "Secret", ""), "applyset-0eFHV8ySqp7XoShsGvyWFQD3s96yqwHmzc4e0HR1dsY-v1");
+        assert_eq!(hash_id("my-set", "test", "Secret", ""), "applyset-0eFHV8ySqp7XoShsGvyWFQD3s96yqwHmzc4e0HR1dsY-v1");
         assert_eq!(id_of("llama", "prod"), "applyset-lzoS4ZzJabuf8heYbNtNhBn6fKJGsoW5XC-v_oNNnxs-v1");
         assert_ne!(id_of("llama", "prod"), id_of("llama", "staging"));
     }

@@ -1,8 +1,8 @@
 //! The custom resource definition of the record, generated from its Rust types.
 
 use super::applyset::IS_PARENT_TYPE;
-use super::{Condition, Outcome};
-use crate::intent::structural::{column, structural};
+use super::{RecordCondition, SyncHistoryEntry};
+use crate::intent::structural::{printer_column, structural_schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -32,18 +32,18 @@ pub(super) struct RecordStatus {
     pub(super) source: String,
     /// `Ready`, `Reconciling` and `Stalled`.
     #[schemars(length(max = 8))]
-    pub(super) conditions: Vec<Condition>,
+    pub(super) conditions: Vec<RecordCondition>,
     /// What was applied, or is about to be.
-    pub(super) inventory: Vec<Item>,
+    pub(super) inventory: Vec<InventoryStatusEntry>,
     /// The last ten outcomes, newest first.
     #[schemars(length(max = 10))]
-    pub(super) history: Vec<Outcome>,
+    pub(super) history: Vec<SyncHistoryEntry>,
 }
 
 /// One object that stator applied, or is about to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Item {
+pub(super) struct InventoryStatusEntry {
     /// `group/version`, or `v1` for the core group.
     pub(super) api_version: String,
     /// The kind.
@@ -90,17 +90,17 @@ pub fn custom_resource_definition() -> Value {
                 "storage": true,
                 "subresources": {"status": {}},
                 "additionalPrinterColumns": [
-                    column("Sync", "string", ".status.sync", false),
-                    column("Health", "string", ".status.health", false),
-                    column("GPUs", "integer", ".status.gpus", false),
-                    column("Revision", "string", ".status.commit", false),
-                    column("Age", "date", ".metadata.creationTimestamp", false),
-                    column("SKU", "string", ".status.gpuSku", true),
-                    column("Serves", "string", ".spec.model", true),
-                    column("Engine", "string", ".spec.engine", true),
-                    column("Source", "string", ".status.source", true),
-                    column("Last", "string", ".status.history[0].result", true),
-                    column("Message", "string", ".status.conditions[?(@.type==\"Ready\")].message", true),
+                    printer_column("Sync", "string", ".status.sync", false),
+                    printer_column("Health", "string", ".status.health", false),
+                    printer_column("GPUs", "integer", ".status.gpus", false),
+                    printer_column("Revision", "string", ".status.commit", false),
+                    printer_column("Age", "date", ".metadata.creationTimestamp", false),
+                    printer_column("SKU", "string", ".status.gpuSku", true),
+                    printer_column("Serves", "string", ".spec.model", true),
+                    printer_column("Engine", "string", ".spec.engine", true),
+                    printer_column("Source", "string", ".status.source", true),
+                    printer_column("Last", "string", ".status.history[0].result", true),
+                    printer_column("Message", "string", ".status.conditions[?(@.type==\"Ready\")].message", true),
                 ],
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
@@ -120,7 +120,7 @@ pub fn custom_resource_definition() -> Value {
                             // Any stator's intents can be kept in it: what is valid was decided before this is written.
                             "x-kubernetes-preserve-unknown-fields": true,
                         },
-                        "status": status(),
+                        "status": status_schema(),
                     },
                 }},
             }],
@@ -130,8 +130,8 @@ pub fn custom_resource_definition() -> Value {
 
 /// The schema of the status. Its lists are described and not checked item by item, and it has one owner as a whole:
 /// checking and owning every field took the API server more time than all the rest of a write.
-fn status() -> Value {
-    let mut schema = structural::<RecordStatus>();
+fn status_schema() -> Value {
+    let mut schema = structural_schema::<RecordStatus>();
     schema["x-kubernetes-map-type"] = json!("atomic");
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     for property in properties.into_iter().flat_map(Map::values_mut) {

@@ -18,13 +18,13 @@ pub struct RecordState {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_sku: Option<String>,
     /// `Ready`, `Reconciling` and `Stalled`, sorted by type.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<RecordCondition>,
 }
 
 /// One condition, as Kubernetes has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Condition {
+pub struct RecordCondition {
     /// `Ready`, `Reconciling` or `Stalled`.
     #[serde(rename = "type")]
     pub kind: String,
@@ -41,7 +41,7 @@ pub struct Condition {
 
 /// What the end of a sync knows of a model.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct ObservedModelState {
     /// Whether the cluster is as git says.
     pub sync: SyncState,
     /// The worst health of its objects.
@@ -58,20 +58,20 @@ pub struct Seen {
 
 impl RecordState {
     /// The state that is written for what was seen. A condition that stays as it was keeps its time.
-    pub fn new(seen: Seen, time: &str, before: Option<&Self>) -> Self {
-        let Seen { sync, health, message, is_stuck, gpus, gpu_sku } = seen;
+    pub fn new(seen: ObservedModelState, time: &str, before: Option<&Self>) -> Self {
+        let ObservedModelState { sync, health, message, is_stuck, gpus, gpu_sku } = seen;
         let ready = sync == SyncState::Synced && matches!(health, Health::Healthy | Health::Suspended);
         // What is not ready and not stuck is on its way, but for what served and no longer does: nobody works on that.
         let let_down = sync == SyncState::Synced && health == Health::Degraded;
         let moving = !(ready || is_stuck || let_down);
-        let reason = if sync == SyncState::Synced { health.word() } else { sync.word() };
+        let reason = if sync == SyncState::Synced { health.as_str() } else { sync.as_str() };
         let conditions = [("Ready", ready), ("Reconciling", moving), ("Stalled", is_stuck && !ready)];
         let conditions = conditions.map(|(kind, is_true)| {
             let status = if is_true { "True" } else { "False" };
             let since = before
                 .and_then(|before| before.conditions.iter().find(|known| known.kind == kind && known.status == status))
                 .map_or(time, |known| known.last_transition_time.as_str());
-            Condition {
+            RecordCondition {
                 kind: kind.to_owned(),
                 status: status.to_owned(),
                 reason: reason.to_owned(),

@@ -2,12 +2,12 @@
 
 use super::world::*;
 use crate::plan::HoldKind;
-use crate::render::Rendered;
+use crate::render::RenderedModel;
 use proptest::prelude::*;
 use serde_json::json;
 
 /// A model with anything about it that a revision may change in place or by replacement.
-fn model(name: &'static str) -> impl Strategy<Value = Rendered> {
+fn model(name: &'static str) -> impl Strategy<Value = RenderedModel> {
     (1_u64..4, 0_u64..3, 0_u8..3, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
         move |(replicas, gpus, image, split, scaled, adapter)| {
             let image = format!("vllm:1.2.{image}");
@@ -29,7 +29,7 @@ fn model(name: &'static str) -> impl Strategy<Value = Rendered> {
     )
 }
 
-fn repository() -> impl Strategy<Value = Vec<Rendered>> {
+fn repository() -> impl Strategy<Value = Vec<RenderedModel>> {
     // One model always stays: an empty render never prunes.
     (model("always"), proptest::option::of(model("a")), proptest::option::of(model("b")))
         .prop_map(|(always, a, b)| [Some(always), a, b].into_iter().flatten().collect())
@@ -44,7 +44,7 @@ proptest! {
         revisions in proptest::collection::vec(repository(), 1..4),
         drift in any::<bool>(),
     ) {
-        let mut story = Story::of([]);
+        let mut story = PlanScenario::of([]);
         story.allow = vec![HoldKind::Replace, HoldKind::MassDelete];
         for revision in revisions {
             story.rendered = revision;

@@ -2,13 +2,13 @@
 
 use super::world::*;
 use crate::intent::BrokenIntent;
-use crate::plan::{Damaged, HoldKind, Scope, Step};
+use crate::plan::{HoldKind, PlanScope, PlanStep, UnreadableObject};
 use serde_json::json;
 
 const DGD: &str = "DynamoGraphDeployment";
 
-fn three() -> Story {
-    Story::synced([with_claim(with_adapter(small("a"), "a-sql"), "cache", "1Ti"), small("b"), small("c")])
+fn three() -> PlanScenario {
+    PlanScenario::synced([with_claim(with_adapter(small("a"), "a-sql"), "cache", "1Ti"), small("b"), small("c")])
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_broken_model_keeps_its_objects() {
 fn a_sync_of_one_model_leaves_the_others_out() {
     let mut story = three();
     story.rendered = vec![small("b")];
-    story.scope = Scope::Models(["b".to_owned()].into());
+    story.scope = PlanScope::Models(["b".to_owned()].into());
     insta::assert_snapshot!(story.show(), @"Keep b DynamoGraphDeployment prod/b none 1->1 peak 1");
 }
 
@@ -69,7 +69,7 @@ fn an_empty_render_never_prunes() {
     story.rendered.clear();
     story.allow = vec![HoldKind::MassDelete, HoldKind::Delete];
     let plan = story.plan();
-    assert!(plan.changes.iter().all(|change| change.step == Step::Nothing));
+    assert!(plan.changes.iter().all(|change| change.step == PlanStep::Nothing));
     assert!(plan.retired.is_empty());
     assert_eq!(plan.summary.blocked, 5);
 }
@@ -77,14 +77,14 @@ fn an_empty_render_never_prunes() {
 #[test]
 fn many_deletions_wait_for_a_release() {
     let names: Vec<String> = (0..20).map(|number| format!("m{number:02}")).collect();
-    let mut story = Story::synced(names.iter().map(|name| small(name)));
+    let mut story = PlanScenario::synced(names.iter().map(|name| small(name)));
     story.rendered.truncate(14);
     let held = story.plan();
-    assert!(held.changes.iter().all(|change| change.step == Step::Nothing));
+    assert!(held.changes.iter().all(|change| change.step == PlanStep::Nothing));
     assert!(held.retired.is_empty());
     insta::assert_snapshot!(format!("{:?}", held.holds), @r#"[Hold { kind: MassDelete, message: "6 of 20 objects would be deleted, 5 go without a release", help: "check that git says what you mean, then allow it with --allow mass-delete", allowed: false }]"#);
     story.allow = vec![HoldKind::MassDelete];
-    assert_eq!(story.plan().changes.iter().filter(|change| matches!(change.step, Step::Delete(_))).count(), 6);
+    assert_eq!(story.plan().changes.iter().filter(|change| matches!(change.step, PlanStep::Delete(_))).count(), 6);
     story.allow.clear();
     // Five are few.
     story.rendered = names[..15].iter().map(|name| small(name)).collect();
@@ -96,13 +96,13 @@ fn many_deletions_wait_for_a_release() {
 
 #[test]
 fn only_what_label_record_and_manager_call_stators_is_deleted() {
-    let removed = |change: &dyn Fn(&mut Story)| {
+    let removed = |change: &dyn Fn(&mut PlanScenario)| {
         let mut story = three();
         story.rendered.remove(1);
         change(&mut story);
         let plan = story.plan();
         let line = plan.changes.iter().find(|one| one.object.name == "b").unwrap();
-        assert!(!matches!(line.step, Step::Delete(_)), "{:?}", line.reasons);
+        assert!(!matches!(line.step, PlanStep::Delete(_)), "{:?}", line.reasons);
         line.reasons.join("; ")
     };
     let reasons = [
@@ -121,8 +121,11 @@ fn only_what_label_record_and_manager_call_stators_is_deleted() {
         removed(&|story| drop(story.records.remove("b"))),
         removed(&|story| {
             story.records.remove("b");
-            story.damaged =
-                vec![Damaged { object: reference("Model", "b"), message: "not YAML".into(), is_foreign: false }];
+            story.damaged = vec![UnreadableObject {
+                object: reference("Model", "b"),
+                message: "not YAML".into(),
+                is_foreign: false,
+            }];
         }),
         removed(&|story| story.keep_leftovers = true),
     ];

@@ -1,7 +1,10 @@
 //! Records as objects, status, comparison of revisions, and the shape of the JSON.
 
 use super::world::*;
-use crate::plan::{Comparison, InventoryEntry, Record, RecordState, Seen, Sight, compare, status};
+use crate::plan::{
+    InventoryEntry, ModelStatusContext, ObservedModelState, Record, RecordState, RevisionComparison, compare_revisions,
+    model_statuses,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use stator_core::object::Object;
@@ -10,7 +13,7 @@ const DGD: &str = "DynamoGraphDeployment";
 
 #[test]
 fn a_record_becomes_an_object_and_comes_back() {
-    let story = Story::synced([with_claim(small("llama"), "cache", "1Ti")]);
+    let story = PlanScenario::synced([with_claim(small("llama"), "cache", "1Ti")]);
     let record = &story.records["llama"];
     let (main, status) = record.to_object().unwrap();
     let mut whole = main.into_value();
@@ -22,7 +25,7 @@ fn a_record_becomes_an_object_and_comes_back() {
 
 #[test]
 fn a_damaged_record_says_where() {
-    let story = Story::synced([small("llama")]);
+    let story = PlanScenario::synced([small("llama")]);
     let (main, status) = story.records["llama"].to_object().unwrap();
     let read = |change: &dyn Fn(&mut Value)| {
         let mut whole = main.clone().into_value();
@@ -59,12 +62,12 @@ fn a_damaged_record_says_where() {
 
 #[test]
 fn status_tells_drift_from_a_change_in_git() {
-    let mut story = Story::synced([small("llama"), small("qwen"), small("held")]);
+    let mut story = PlanScenario::synced([small("llama"), small("qwen"), small("held")]);
     story.tamper(DGD, "llama", |value| value["spec"]["components"][1]["replicas"] = json!(7));
     story.rendered[1] = graph("qwen", [worker("decode", 2, 1, "vllm:1.2.0")]);
     story.edit("kubectl-edit", DGD, "held", |value| value["spec"]["components"][1]["replicas"] = json!(4));
     let input = story.input();
-    let lines: Vec<String> = status(&input, &story.plan(), &Sight::default())
+    let lines: Vec<String> = model_statuses(&input, &story.plan(), &ModelStatusContext::default())
         .iter()
         .map(|model| {
             let json = serde_json::to_value(model).unwrap();
@@ -83,12 +86,12 @@ fn status_tells_drift_from_a_change_in_git() {
 
 #[test]
 fn the_worst_object_is_the_models_health() {
-    let mut story = Story::synced([with_adapter(small("llama"), "llama-sql")]);
+    let mut story = PlanScenario::synced([with_adapter(small("llama"), "llama-sql")]);
     story.tamper(DGD, "llama", |value| {
         value["status"] = json!({"observedGeneration": 1, "state": "successful",
             "conditions": [{"type": "Ready", "status": "True"}]});
     });
-    let models = status(&story.input(), &story.plan(), &Sight::default());
+    let models = model_statuses(&story.input(), &story.plan(), &ModelStatusContext::default());
     insta::assert_snapshot!(format!("{} {}: {}", models[0].health, models[0].kind, models[0].message), @"Unknown DynamoGraphDeployment: llama-sql: the operator has not seen it yet");
 }
 
@@ -96,9 +99,14 @@ fn the_worst_object_is_the_models_health() {
 fn two_revisions_are_compared_without_a_cluster() {
     let base = [small("gone"), small("same"), graph("llama", [worker("decode", 2, 4, "vllm:1.2.0")])];
     let head = [small("same"), graph("llama", [worker("decode", 3, 4, "vllm:1.2.1")]), small("new")];
-    let comparison =
-        Comparison { base: &base, head: &head, base_revision: "aaa", head_revision: "bbb", ..Comparison::default() };
-    let plan = compare(&comparison);
+    let comparison = RevisionComparison {
+        base: &base,
+        head: &head,
+        base_revision: "aaa",
+        head_revision: "bbb",
+        ..RevisionComparison::default()
+    };
+    let plan = compare_revisions(&comparison);
     insta::assert_snapshot!(show(&plan), @r#"
     Update llama DynamoGraphDeployment prod/llama managed-roll 8->12 peak 16
       spec.components[name=decode].podTemplate.spec.containers[name=main].image: "vllm:1.2.0" -> "vllm:1.2.1" (stator)
@@ -114,7 +122,7 @@ fn two_revisions_are_compared_without_a_cluster() {
 
 #[test]
 fn the_json_is_the_contracts() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.rendered = vec![graph("llama", [worker("decode", 2, 1, "vllm:1.2.0")])];
     let mut json = serde_json::to_value(story.plan()).unwrap();
     json["digest"] = json!("…");
@@ -227,7 +235,7 @@ fn the_schema_knows_every_field_of_a_plan() {
             Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.tamper(DGD, "llama", |value| value["status"] = json!({"rollingUpdate": {"phase": "InProgress"}}));
     story.rendered =
         vec![graph("llama", [worker("prefill", 2, 1, "vllm:1.2.1"), worker("decode", 2, 1, "vllm:1.2.0")])];
@@ -238,7 +246,7 @@ fn the_schema_knows_every_field_of_a_plan() {
 
 #[test]
 fn the_digest_moves_with_what_would_be_done_and_with_nothing_else() {
-    let mut story = Story::synced([small("llama"), small("qwen")]);
+    let mut story = PlanScenario::synced([small("llama"), small("qwen")]);
     story.rendered[0] = graph("llama", [worker("decode", 2, 1, "vllm:1.2.0")]);
     let before = story.plan().digest;
     story.tamper(DGD, "llama", |value| {
@@ -267,7 +275,7 @@ proptest! {
                 digest: texts[7].clone(), prune,
             }],
             intent: json!({"model": texts[5], "env": {"A": texts[6]}}),
-            state: prune.then(|| RecordState::new(Seen { gpus: 8, ..Seen::default() }, &texts[7], None)),
+            state: prune.then(|| RecordState::new(ObservedModelState { gpus: 8, ..ObservedModelState::default() }, &texts[7], None)),
             ..Record::default()
         };
         let (main, status) = record.to_object().unwrap();

@@ -1,8 +1,8 @@
 //! Models by target: requests that follow each other, the graphs that they make, and what is locked.
 
 use super::world::*;
-use crate::plan::{Sight, status};
-use crate::render::{Rendered, Stage};
+use crate::plan::{ModelStatusContext, model_statuses};
+use crate::render::{ApplyStage, RenderedModel};
 use serde_json::{Value, json};
 use stator_core::object::Object;
 
@@ -10,24 +10,24 @@ const REQUEST: &str = "DynamoGraphDeploymentRequest";
 const GRAPH: &str = "DynamoGraphDeployment";
 
 /// The model asks for something; each answer has a name of its own.
-fn asked(hash: &str, ttft: u64, auto_apply: bool) -> Rendered {
+fn asked(hash: &str, ttft: u64, auto_apply: bool) -> RenderedModel {
     let mut model = small("llama");
     let spec = json!({"model": "m", "backend": "vllm", "autoApply": auto_apply, "sla": {"ttft": ttft, "itl": 20},
         "hardware": {"gpuSku": "h200_sxm", "totalGpus": 8}});
     let request = object(REQUEST, "nvidia.com/v1beta1", "llama", &format!("llama-{hash}"), spec);
-    model.objects = vec![desired(request, Stage::Graph, true)];
+    model.objects = vec![desired(request, ApplyStage::Graph, true)];
     model
 }
 
 /// The operator's answer.
-fn phase(story: &mut Story, hash: &str, phase: &str) {
+fn phase(story: &mut PlanScenario, hash: &str, phase: &str) {
     story.tamper(REQUEST, &format!("llama-{hash}"), |value| {
         value["status"] = json!({"phase": phase, "observedGeneration": 1});
     });
 }
 
 /// The operator deploys what a request found: a graph that nobody owns.
-fn deploy(story: &mut Story, hash: &str, state: &str) {
+fn deploy(story: &mut PlanScenario, hash: &str, state: &str) {
     let name = format!("llama-{hash}");
     phase(story, hash, if state == "successful" { "Deployed" } else { "Deploying" });
     story.tamper(REQUEST, &name, |value| value["status"]["dgdName"] = json!(format!("{name}-dgd")));
@@ -46,9 +46,9 @@ fn deploy(story: &mut Story, hash: &str, state: &str) {
 }
 
 /// The model's status: health, GPUs, message, and a line for each object.
-fn told(story: &Story) -> String {
+fn told(story: &PlanScenario) -> String {
     let input = story.input();
-    let all = status(&input, &story.plan(), &Sight::default());
+    let all = model_statuses(&input, &story.plan(), &ModelStatusContext::default());
     let [model] = all.as_slice() else { panic!("{all:?}") };
     let objects: Vec<String> = model
         .objects
@@ -60,7 +60,7 @@ fn told(story: &Story) -> String {
 
 #[test]
 fn a_request_is_made_again_under_its_new_name_and_the_old_one_waits() {
-    let mut story = Story::synced([asked("aaaa", 300, false)]);
+    let mut story = PlanScenario::synced([asked("aaaa", 300, false)]);
     story.rendered = vec![asked("bbbb", 200, false)];
     insta::assert_snapshot!(story.show(), @r#"
     Keep llama DynamoGraphDeploymentRequest prod/llama-aaaa none 0->0 peak 0
@@ -80,7 +80,7 @@ fn a_request_is_made_again_under_its_new_name_and_the_old_one_waits() {
 
 #[test]
 fn a_request_that_failed_stays_until_the_intent_asks_again_and_says_nothing_of_the_next_attempt() {
-    let mut story = Story::synced([asked("aaaa", 300, false)]);
+    let mut story = PlanScenario::synced([asked("aaaa", 300, false)]);
     story.tamper(REQUEST, "llama-aaaa", |value| {
         value["status"] = json!({"phase": "Failed", "observedGeneration": 1, "conditions": [
             {"type": "Profiling", "status": "False", "reason": "SweepingDecodeFailed",
@@ -109,7 +109,7 @@ fn a_request_that_failed_stays_until_the_intent_asks_again_and_says_nothing_of_t
 
 #[test]
 fn the_graph_that_a_request_made_is_part_of_its_model() {
-    let mut story = Story::synced([asked("aaaa", 300, true)]);
+    let mut story = PlanScenario::synced([asked("aaaa", 300, true)]);
     deploy(&mut story, "aaaa", "pending");
     insta::assert_snapshot!(told(&story), @r#"
     Synced Progressing 8 GPUs: graph llama-aaaa-dgd: waiting for decode: its pods are not available yet
@@ -130,7 +130,7 @@ fn the_graph_that_a_request_made_is_part_of_its_model() {
 
 #[test]
 fn a_graph_that_degrades_after_it_was_deployed_shows_through_its_request() {
-    let mut story = Story::synced([asked("aaaa", 300, true)]);
+    let mut story = PlanScenario::synced([asked("aaaa", 300, true)]);
     deploy(&mut story, "aaaa", "pending");
     phase(&mut story, "aaaa", "Deployed");
     story.tamper(REQUEST, "llama-aaaa", |value| value["status"]["dgdName"] = json!("llama-aaaa-dgd"));
@@ -149,7 +149,7 @@ fn a_graph_that_degrades_after_it_was_deployed_shows_through_its_request() {
 
 #[test]
 fn a_lock_makes_the_graph_and_lets_the_request_go() {
-    let mut story = Story::synced([asked("aaaa", 300, false)]);
+    let mut story = PlanScenario::synced([asked("aaaa", 300, false)]);
     phase(&mut story, "aaaa", "Ready");
     story.rendered = vec![small("llama")];
     insta::assert_snapshot!(story.show(), @r#"
@@ -164,7 +164,7 @@ fn a_lock_makes_the_graph_and_lets_the_request_go() {
 
 #[test]
 fn a_request_that_deployed_leaves_its_graph_when_its_result_is_locked() {
-    let mut story = Story::synced([asked("aaaa", 300, true)]);
+    let mut story = PlanScenario::synced([asked("aaaa", 300, true)]);
     deploy(&mut story, "aaaa", "successful");
     story.rendered = vec![small("llama")];
     insta::assert_snapshot!(story.show(), @r#"
@@ -180,7 +180,7 @@ fn a_request_that_deployed_leaves_its_graph_when_its_result_is_locked() {
 
 #[test]
 fn a_locked_graph_serves_on_while_another_target_is_profiled() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.rendered = vec![asked("bbbb", 200, false)];
     insta::assert_snapshot!(story.show(), @r#"
     Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
@@ -206,7 +206,7 @@ fn a_locked_graph_serves_on_while_another_target_is_profiled() {
 
 #[test]
 fn where_dynamo_deploys_by_itself_the_old_graph_goes_when_the_new_one_is_ready() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.rendered = vec![asked("bbbb", 200, true)];
     story.sync();
     deploy(&mut story, "bbbb", "pending");
@@ -225,7 +225,7 @@ fn where_dynamo_deploys_by_itself_the_old_graph_goes_when_the_new_one_is_ready()
 
 #[test]
 fn a_request_with_a_hostile_status_ends_in_a_plan() {
-    let mut story = Story::synced([asked("aaaa", 300, true)]);
+    let mut story = PlanScenario::synced([asked("aaaa", 300, true)]);
     let names = [json!(null), json!(3), json!(""), json!("llama-aaaa"), json!({"a": 1})];
     for name in names {
         story.tamper(REQUEST, "llama-aaaa", |value: &mut Value| value["status"] = json!({"dgdName": name}));

@@ -1,7 +1,7 @@
 //! The record in the cluster: an ApplySet's parent, its earlier form, and what it keeps of a model.
 
 use super::world::*;
-use crate::plan::{Damaged, Record, RecordState, Seen, SyncState};
+use crate::plan::{ObservedModelState, Record, RecordState, SyncState, UnreadableObject};
 use serde_json::{Value, json};
 use stator_core::dynamo::health::Health;
 use stator_core::object::Object;
@@ -18,7 +18,7 @@ fn whole(record: &Record) -> Object {
 /// What other tools see of a model: the parent, and the label of each member.
 #[test]
 fn a_model_is_an_apply_set() {
-    let story = Story::synced([with_adapter(with_claim(small("llama"), "cache", "1Ti"), "llama-sql")]);
+    let story = PlanScenario::synced([with_adapter(with_claim(small("llama"), "cache", "1Ti"), "llama-sql")]);
     let record = whole(&story.records["llama"]);
     let members: Vec<String> = ["PersistentVolumeClaim cache", "DynamoGraphDeployment llama", "DynamoModel llama-sql"]
         .iter()
@@ -28,7 +28,7 @@ fn a_model_is_an_apply_set() {
             format!("{member}: {}", live.labels()["applyset.kubernetes.io/part-of"])
         })
         .collect();
-    let said = |pointer: &str| record.text(pointer).unwrap_or_default().to_owned();
+    let said = |pointer: &str| record.str_at(pointer).unwrap_or_default().to_owned();
     insta::assert_snapshot!([
         said("/metadata/labels/applyset.kubernetes.io~1id"),
         said("/metadata/annotations/applyset.kubernetes.io~1contains-group-kinds"),
@@ -47,12 +47,12 @@ fn a_model_is_an_apply_set() {
 
 #[test]
 fn a_record_that_went_ahead_names_what_may_exist() {
-    let story = Story::synced([with_claim(small("llama"), "cache", "1Ti")]);
+    let story = PlanScenario::synced([with_claim(small("llama"), "cache", "1Ti")]);
     let record = &story.records["llama"];
     let mut ahead = whole(record).into_value();
     ahead.as_object_mut().unwrap().remove("status");
     let read = Record::from_object(&Object::from_value(ahead).unwrap()).unwrap();
-    assert_eq!(read, record.written_ahead(None));
+    assert_eq!(read, record.to_pending_write(None));
     let pending: Vec<&str> = read.inventory.iter().map(|entry| entry.object.name.as_str()).collect();
     assert_eq!(pending, ["llama", "cache"]);
     assert!(read.inventory.iter().all(|entry| entry.uid.is_none() && entry.digest.is_empty()));
@@ -62,7 +62,7 @@ fn a_record_that_went_ahead_names_what_may_exist() {
 /// An earlier stator kept these in `spec`, and no ApplySet.
 #[test]
 fn a_record_of_the_earlier_form_is_read_and_is_to_be_written_anew() {
-    let story = Story::synced([small("llama")]);
+    let story = PlanScenario::synced([small("llama")]);
     let record = &story.records["llama"];
     let mut old = whole(record).into_value();
     old["metadata"].as_object_mut().unwrap().remove("annotations");
@@ -74,12 +74,12 @@ fn a_record_of_the_earlier_form_is_read_and_is_to_be_written_anew() {
 
 #[test]
 fn a_model_whose_record_is_another_tools_is_neither_synced_nor_pruned() {
-    let mut story = Story::synced([with_adapter(small("llama"), "llama-sql")]);
+    let mut story = PlanScenario::synced([with_adapter(small("llama"), "llama-sql")]);
     let record = story.records.remove("llama").unwrap();
     let mut foreign = whole(&record).into_value();
     foreign["metadata"]["annotations"]["applyset.kubernetes.io/tooling"] = json!("kubectl/v1.36.3");
     let fault = Record::from_object(&Object::from_value(foreign).unwrap()).unwrap_err();
-    story.damaged = vec![Damaged {
+    story.damaged = vec![UnreadableObject {
         object: reference("Model", "llama"),
         message: fault.to_string(),
         is_foreign: fault.is_foreign(),
@@ -99,7 +99,7 @@ fn a_model_whose_record_is_another_tools_is_neither_synced_nor_pruned() {
 /// A member's label that names another set: somebody else's tool prunes by it.
 #[test]
 fn an_object_of_another_apply_set_is_left_alone() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.tamper(DGD, "llama", |value| {
         value["metadata"]["labels"]["applyset.kubernetes.io/part-of"] = json!("applyset-x-v1")
     });
@@ -111,7 +111,7 @@ fn an_object_of_another_apply_set_is_left_alone() {
 
 #[test]
 fn what_an_older_stator_synced_gets_its_label_once() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.tamper(DGD, "llama", |value| {
         for labels in ["/metadata/labels", "/metadata/managedFields/0/fieldsV1/f:metadata/f:labels"] {
             let labels = value.pointer_mut(labels).unwrap().as_object_mut().unwrap();
@@ -128,7 +128,7 @@ fn what_an_older_stator_synced_gets_its_label_once() {
 
 #[test]
 fn a_record_that_is_gone_is_a_reason_to_write() {
-    let mut story = Story::synced([small("llama"), small("qwen")]);
+    let mut story = PlanScenario::synced([small("llama"), small("qwen")]);
     story.records.remove("llama");
     story.records.get_mut("qwen").unwrap().inventory[0].uid = None;
     insta::assert_snapshot!(show(&story.plan()), @r"
@@ -141,7 +141,7 @@ fn a_record_that_is_gone_is_a_reason_to_write() {
 
 #[test]
 fn the_record_keeps_the_intent_and_hides_what_looks_like_a_secret() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.rendered[0].intent = json!({"model": "m", "env": {"HF_TOKEN": "hf_0123456789abcdef", "LOG_LEVEL": "info"}});
     let plan = story.plan();
     insta::assert_snapshot!(plan.intents["llama"], @r#"{"env":{"HF_TOKEN":"***","LOG_LEVEL":"info"},"model":"m"}"#);
@@ -163,7 +163,13 @@ fn conditions_tell_what_a_waiting_tool_wants_to_know() {
         ("7", SyncState::OutOfSync, Health::Progressing, false),
         ("8", SyncState::Synced, Health::Suspended, false),
     ] {
-        let seen = Seen { sync, health, is_stuck, message: format!("why {time}"), ..Seen::default() };
+        let seen = ObservedModelState {
+            sync,
+            health,
+            is_stuck,
+            message: format!("why {time}"),
+            ..ObservedModelState::default()
+        };
         let new = RecordState::new(seen, time, state.as_ref());
         let conditions: Vec<String> = new
             .conditions

@@ -3,19 +3,19 @@
 use super::world::*;
 use crate::intent::repository::Guards;
 use crate::plan::HoldKind;
-use crate::render::Stage;
+use crate::render::ApplyStage;
 use serde_json::{Value, json};
 
 const DGD: &str = "DynamoGraphDeployment";
 
-fn llama(image: &str, decode: u64) -> crate::render::Rendered {
+fn llama(image: &str, decode: u64) -> crate::render::RenderedModel {
     graph("llama", [worker("prefill", 2, 2, image), worker("decode", decode, 4, image)])
 }
 
 #[test]
 fn a_new_model_is_created_volume_first_and_adapter_last() {
     let model = with_claim(with_adapter(small("llama"), "llama-sql"), "cache", "500Gi");
-    insta::assert_snapshot!(Story::of([model]).show(), @r#"
+    insta::assert_snapshot!(PlanScenario::of([model]).show(), @r#"
     Create llama PersistentVolumeClaim prod/cache none 0->0 peak 0 [apply]
       - is not in the cluster yet
     Create llama DynamoGraphDeployment prod/llama none 0->1 peak 1 [apply]
@@ -28,7 +28,8 @@ fn a_new_model_is_created_volume_first_and_adapter_last() {
 
 #[test]
 fn an_unchanged_repository_keeps_everything() {
-    let story = Story::synced([with_claim(with_adapter(small("llama"), "llama-sql"), "cache", "500Gi"), small("qwen")]);
+    let story =
+        PlanScenario::synced([with_claim(with_adapter(small("llama"), "llama-sql"), "cache", "500Gi"), small("qwen")]);
     insta::assert_snapshot!(story.show(), @r#"
     Keep llama PersistentVolumeClaim prod/cache none 0->0 peak 0
     Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
@@ -39,7 +40,7 @@ fn an_unchanged_repository_keeps_everything() {
 
 #[test]
 fn scaling_and_a_new_image() {
-    let mut story = Story::synced([llama("vllm:1.2.0", 2)]);
+    let mut story = PlanScenario::synced([llama("vllm:1.2.0", 2)]);
     story.rendered = vec![llama("vllm:1.2.0", 3)];
     insta::assert_snapshot!(story.show(), @r#"
     Update llama DynamoGraphDeployment prod/llama scale 12->16 peak 16 [apply]
@@ -60,7 +61,7 @@ fn scaling_and_a_new_image() {
 
 #[test]
 fn what_the_operator_writes_is_no_drift() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.edit("dynamo-operator", DGD, "llama", |value| {
         value["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
         value["metadata"]["annotations"] =
@@ -72,7 +73,7 @@ fn what_the_operator_writes_is_no_drift() {
 
 #[test]
 fn an_edited_file_is_drift_and_is_healed() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.tamper(DGD, "llama", |value| value["spec"]["components"][1]["replicas"] = json!(7));
     insta::assert_snapshot!(story.show(), @r#"
     Update llama DynamoGraphDeployment prod/llama scale 7->1 peak 7 [apply]
@@ -84,7 +85,7 @@ fn an_edited_file_is_drift_and_is_healed() {
 
 #[test]
 fn an_added_argument_is_drift_too() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.tamper(DGD, "llama", |value| {
         value["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0]["args"] = json!(["--model", "m", "--x"]);
     });
@@ -98,7 +99,7 @@ fn an_added_argument_is_drift_too() {
 
 #[test]
 fn another_manager_is_named_and_not_overruled() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.edit("kubectl-edit", DGD, "llama", |value| {
         value["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0]["image"] = json!("vllm:hotfix");
     });
@@ -128,7 +129,7 @@ fn a_field_that_git_no_longer_has_is_removed() {
             value
         })
         .unwrap();
-    let mut story = Story::synced([with_env]);
+    let mut story = PlanScenario::synced([with_env]);
     story.rendered = vec![small("llama")];
     insta::assert_snapshot!(story.show(), @r#"
     Update llama DynamoGraphDeployment prod/llama managed-roll 1->1 peak 2 [apply]
@@ -138,7 +139,7 @@ fn a_field_that_git_no_longer_has_is_removed() {
     story.sync();
 }
 
-fn scaled(count: Option<u64>, seed: u64) -> crate::render::Rendered {
+fn scaled(count: Option<u64>, seed: u64) -> crate::render::RenderedModel {
     let mut decode = worker("decode", 1, 4, "vllm:1.2.0");
     decode["scalingAdapter"] = json!({});
     match count {
@@ -152,8 +153,8 @@ fn scaled(count: Option<u64>, seed: u64) -> crate::render::Rendered {
 
 #[test]
 fn a_scaling_adapter_owns_the_count() {
-    let mut story = Story::synced([scaled(None, 2)]);
-    let count = |story: &Story| story.find(DGD, "llama").value()["spec"]["components"][1]["replicas"].clone();
+    let mut story = PlanScenario::synced([scaled(None, 2)]);
+    let count = |story: &PlanScenario| story.find(DGD, "llama").value()["spec"]["components"][1]["replicas"].clone();
     assert_eq!(count(&story), json!(2), "seeded");
     story.edit("dynamo-operator", DGD, "llama", |value| value["spec"]["components"][1]["replicas"] = json!(6));
     insta::assert_snapshot!(story.show(), @"Keep llama DynamoGraphDeployment prod/llama none 24->24 peak 24");
@@ -163,7 +164,7 @@ fn a_scaling_adapter_owns_the_count() {
 
 #[test]
 fn a_count_is_handed_over_to_an_adapter_without_a_jump() {
-    let mut story = Story::synced([graph("llama", [worker("decode", 5, 4, "vllm:1.2.0")])]);
+    let mut story = PlanScenario::synced([graph("llama", [worker("decode", 5, 4, "vllm:1.2.0")])]);
     story.rendered = vec![scaled(None, 1)];
     insta::assert_snapshot!(story.show(), @r#"
     Update llama DynamoGraphDeployment prod/llama scale 20->20 peak 20 [apply]
@@ -176,7 +177,7 @@ fn a_count_is_handed_over_to_an_adapter_without_a_jump() {
 
 #[test]
 fn what_dynamo_forbids_in_place_is_a_replacement_that_somebody_must_allow() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.rendered =
         vec![graph("llama", [worker("prefill", 1, 1, "vllm:1.2.0"), worker("decode", 1, 1, "vllm:1.2.0")])];
     insta::assert_snapshot!(story.show(), @r#"
@@ -200,7 +201,7 @@ fn what_dynamo_forbids_in_place_is_a_replacement_that_somebody_must_allow() {
 
 #[test]
 fn an_interrupted_replacement_is_finished() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.tamper(DGD, "llama", |value| {
         value["metadata"]["deletionTimestamp"] = json!("2026-11-21T00:00:00Z");
         value["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
@@ -213,7 +214,7 @@ fn an_interrupted_replacement_is_finished() {
 
 #[test]
 fn a_claim_that_would_shrink_is_left_alone() {
-    let mut story = Story::synced([with_claim(small("llama"), "cache", "500Gi")]);
+    let mut story = PlanScenario::synced([with_claim(small("llama"), "cache", "500Gi")]);
     story.rendered = vec![with_claim(small("llama"), "cache", "100Gi")];
     story.allow = vec![HoldKind::Replace];
     insta::assert_snapshot!(story.show(), @r#"
@@ -226,7 +227,7 @@ fn a_claim_that_would_shrink_is_left_alone() {
 
 #[test]
 fn objects_of_others_are_left_alone() {
-    let mut story = Story::of([]);
+    let mut story = PlanScenario::of([]);
     for (name, labels) in [
         ("nobody", json!({})),
         ("argo", json!({"argocd.argoproj.io/instance": "x"})),
@@ -272,7 +273,7 @@ fn objects_of_others_are_left_alone() {
 #[test]
 fn two_models_share_a_claim_that_both_render_alike() {
     let claim = |name: &str, size: &str| with_claim(small(name), "cache", size);
-    insta::assert_snapshot!(Story::of([claim("b", "500Gi"), claim("a", "500Gi")]).show(), @r#"
+    insta::assert_snapshot!(PlanScenario::of([claim("b", "500Gi"), claim("a", "500Gi")]).show(), @r#"
     Create a PersistentVolumeClaim prod/cache none 0->0 peak 0 [apply]
       - is not in the cluster yet
     Create a DynamoGraphDeployment prod/a none 0->1 peak 1 [apply]
@@ -282,7 +283,7 @@ fn two_models_share_a_claim_that_both_render_alike() {
     Create b DynamoGraphDeployment prod/b none 0->1 peak 1 [apply]
       - is not in the cluster yet
     "#);
-    insta::assert_snapshot!(Story::of([claim("b", "500Gi"), claim("a", "100Gi")]).show(), @r#"
+    insta::assert_snapshot!(PlanScenario::of([claim("b", "500Gi"), claim("a", "100Gi")]).show(), @r#"
     Blocked a PersistentVolumeClaim prod/cache none 0->0 peak 0
       - is rendered by b (models/b/model.yaml) as well: give one of them another name
     Create a DynamoGraphDeployment prod/a none 0->1 peak 1 [apply]
@@ -294,12 +295,12 @@ fn two_models_share_a_claim_that_both_render_alike() {
     error[plan/duplicate-object] models/a/model.yaml: PersistentVolumeClaim `cache` is rendered by several models: a, b
     error[plan/duplicate-object] models/b/model.yaml: PersistentVolumeClaim `cache` is rendered by several models: a, b
     "#);
-    Story::of([claim("b", "500Gi"), claim("a", "500Gi")]).sync();
+    PlanScenario::of([claim("b", "500Gi"), claim("a", "500Gi")]).sync();
 }
 
 #[test]
 fn a_change_in_the_middle_of_a_rollout_is_warned_of() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     story.tamper(DGD, "llama", |value| value["status"] = json!({"rollingUpdate": {"phase": "InProgress"}}));
     story.rendered = vec![graph("llama", [worker("decode", 1, 1, "vllm:1.1.0")])];
     insta::assert_snapshot!(story.show(), @r#"
@@ -313,7 +314,7 @@ fn a_change_in_the_middle_of_a_rollout_is_warned_of() {
 
 #[test]
 fn the_gpu_budget_holds_growth_back() {
-    let mut story = Story::synced([llama("vllm:1.2.0", 2), small("qwen")]);
+    let mut story = PlanScenario::synced([llama("vllm:1.2.0", 2), small("qwen")]);
     story.guards = Guards { max_deletions: None, max_gpus: Some(16) };
     story.rendered = vec![llama("vllm:1.2.0", 4), small("qwen")];
     insta::assert_snapshot!(story.show(), @r#"
@@ -330,7 +331,7 @@ fn the_gpu_budget_holds_growth_back() {
 
 #[test]
 fn a_damaged_object_blocks_only_itself() {
-    let mut story = Story::synced([small("llama"), small("qwen")]);
+    let mut story = PlanScenario::synced([small("llama"), small("qwen")]);
     story.tamper(DGD, "llama", |value| value["metadata"]["managedFields"] = json!("oops"));
     story.rendered.remove(1);
     story.rendered.push(graph("qwen", [worker("decode", 2, 1, "vllm:1.2.0")]));
@@ -350,8 +351,8 @@ fn a_field_that_the_schema_lacks_is_named() {
         value["spec"]["components"][1]["sharedMemory"] = json!("1Gi");
         value
     });
-    let mut story = Story::synced([small("llama")]);
-    model.objects[0] = desired(odd.unwrap(), Stage::Graph, true);
+    let mut story = PlanScenario::synced([small("llama")]);
+    model.objects[0] = desired(odd.unwrap(), ApplyStage::Graph, true);
     story.rendered = vec![model];
     insta::assert_snapshot!(story.show(), @r#"
     Blocked llama DynamoGraphDeployment prod/llama none 1->1 peak 1
@@ -361,7 +362,7 @@ fn a_field_that_the_schema_lacks_is_named() {
 
 #[test]
 fn hostile_live_objects_end_in_a_plan() {
-    let mut story = Story::synced([small("llama")]);
+    let mut story = PlanScenario::synced([small("llama")]);
     for spec in [json!(null), json!([]), json!({"components": {"a": 1}}), json!({"components": [1, {"name": 3}]})] {
         story.tamper(DGD, "llama", |value| value["spec"] = spec);
         let plan = story.plan();

@@ -1,15 +1,15 @@
 //! What the operator did with pairs of graphs one edit apart, against what a plan of the second says when the first is live.
 
 use super::world::*;
-use crate::plan::{Action, Disruption, Step};
-use crate::render::{Rendered, Stage};
+use crate::plan::{Action, Disruption, PlanStep};
+use crate::render::{ApplyStage, RenderedModel};
 use serde_json::{Value, json};
 use stator_core::object::Object;
 
 const PAIRS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/oracle/updates.jsonl"));
 
 /// A model that renders to this graph and nothing else.
-fn model(graph: &Value) -> Rendered {
+fn model(graph: &Value) -> RenderedModel {
     let mut graph = graph.clone();
     graph["metadata"]["namespace"] = json!("prod");
     let name = graph["metadata"]["name"].as_str().unwrap().to_owned();
@@ -19,7 +19,7 @@ fn model(graph: &Value) -> Rendered {
     }
     let graph = Object::from_value(graph).unwrap();
     let mut model = small(&name);
-    model.objects = vec![desired(graph, Stage::Graph, true)];
+    model.objects = vec![desired(graph, ApplyStage::Graph, true)];
     model
 }
 
@@ -27,7 +27,7 @@ fn model(graph: &Value) -> Rendered {
 fn a_plan_of_every_update_says_what_the_operator_did_with_it() {
     let (mut pairs, mut wrong) = (0, Vec::new());
     for pair in PAIRS.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
-        let mut story = Story::synced([model(&pair["old"])]);
+        let mut story = PlanScenario::synced([model(&pair["old"])]);
         story.rendered = vec![model(&pair["new"])];
         let plan = story.plan();
         let [change] = plan.changes.as_slice() else { panic!("{}: {plan:#?}", pair["name"]) };
@@ -42,7 +42,7 @@ fn a_plan_of_every_update_says_what_the_operator_did_with_it() {
                 } else {
                     (Action::Replace, Disruption::Recreate)
                 };
-                (action, class) == expected && !matches!(change.step, Step::Apply(_))
+                (action, class) == expected && !matches!(change.step, PlanStep::Apply(_))
             }
             (true, true) => {
                 action == Action::Update && matches!(class, Disruption::ManagedRoll | Disruption::NativeRoll)

@@ -2,11 +2,12 @@
 
 use crate::intent::repository::Guards;
 use crate::plan::{
-    Action, ApplyStep, HoldKind, Plan, PlanInput, Record, SEED_MANAGER, Scope, Step, plan, replicas_only, with_replicas,
+    Action, ApplyStep, HoldKind, Plan, PlanInput, PlanScope, PlanStep, Record, SEED_MANAGER, build_plan, replicas_only,
+    with_replicas,
 };
-use crate::render::{Desired, Rendered, Stage};
+use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::{Value, json};
-use stator_core::dynamo::kinds::MANAGER;
+use stator_core::dynamo::kinds::FIELD_MANAGER;
 use stator_core::fields::{self, ApplyInput};
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use std::collections::BTreeMap;
@@ -15,26 +16,26 @@ pub(super) const NOW: &str = "2026-11-21T00:00:00Z";
 
 /// One repository and one environment's cluster.
 #[derive(Clone, Default)]
-pub(super) struct Story {
-    pub(super) rendered: Vec<Rendered>,
+pub(super) struct PlanScenario {
+    pub(super) rendered: Vec<RenderedModel>,
     pub(super) broken: Vec<crate::intent::BrokenIntent>,
     pub(super) live: BTreeMap<ObjectIdentity, Object>,
     pub(super) records: BTreeMap<String, Record>,
-    pub(super) damaged: Vec<crate::plan::Damaged>,
+    pub(super) damaged: Vec<crate::plan::UnreadableObject>,
     pub(super) allow: Vec<HoldKind>,
-    pub(super) scope: Scope,
+    pub(super) scope: PlanScope,
     pub(super) guards: Guards,
     pub(super) keep_leftovers: bool,
     clock: u64,
     pub(super) writes: usize,
 }
 
-impl Story {
-    pub(super) fn of(rendered: impl IntoIterator<Item = Rendered>) -> Self {
+impl PlanScenario {
+    pub(super) fn of(rendered: impl IntoIterator<Item = RenderedModel>) -> Self {
         Self { rendered: rendered.into_iter().collect(), ..Self::default() }
     }
 
-    pub(super) fn synced(rendered: impl IntoIterator<Item = Rendered>) -> Self {
+    pub(super) fn synced(rendered: impl IntoIterator<Item = RenderedModel>) -> Self {
         let mut story = Self::of(rendered);
         story.sync();
         story
@@ -50,7 +51,7 @@ impl Story {
             broken: self.broken.clone(),
             live: self.live.values().cloned().collect(),
             records: self.records.values().cloned().collect(),
-            damaged: self.damaged.clone(),
+            unreadable: self.damaged.clone(),
             guards: self.guards.clone(),
             allow: self.allow.iter().copied().collect(),
             prune: !self.keep_leftovers,
@@ -60,7 +61,7 @@ impl Story {
     }
 
     pub(super) fn plan(&self) -> Plan {
-        plan(&self.input())
+        build_plan(&self.input())
     }
 
     /// Carries a plan out, and checks that nothing is left to do.
@@ -71,7 +72,7 @@ impl Story {
         let left: Vec<String> = again
             .changes
             .iter()
-            .filter(|change| change.step != Step::Nothing)
+            .filter(|change| change.step != PlanStep::Nothing)
             .map(|change| format!("{:?} {} {:?}", change.action, change.object, change.fields))
             .collect();
         assert_eq!(left, Vec::<String>::new(), "a second sync would write");
@@ -83,13 +84,13 @@ impl Story {
     pub(super) fn carry_out(&mut self, plan: &Plan) {
         for change in &plan.changes {
             match &change.step {
-                Step::Nothing => {}
-                Step::Apply(step) => self.apply(step),
-                Step::Replace { delete, apply } => {
+                PlanStep::Nothing => {}
+                PlanStep::Apply(step) => self.apply(step),
+                PlanStep::Replace { delete, apply } => {
                     self.live.remove(&delete.object.identity());
                     self.apply(apply);
                 }
-                Step::Delete(step) => {
+                PlanStep::Delete(step) => {
                     self.live.remove(&step.object.identity());
                     self.writes += 1;
                 }
@@ -98,7 +99,7 @@ impl Story {
                 let live = self.live.get(&change.object.identity());
                 let mut entry = entry.clone();
                 entry.uid = live.and_then(Object::uid).map(str::to_owned);
-                if change.step != Step::Nothing {
+                if change.step != PlanStep::Nothing {
                     entry.generation = live.and_then(Object::generation);
                 }
                 let record = self.records.entry(change.model.clone()).or_insert_with(|| Record {
@@ -124,11 +125,11 @@ impl Story {
         if !step.seed_replicas.is_empty() {
             let held = replicas_only(&step.object, &step.seed_replicas);
             if step.planned_resource_version.is_none() {
-                self.write(&with_replicas(&step.object, &step.seed_replicas), MANAGER, false);
+                self.write(&with_replicas(&step.object, &step.seed_replicas), FIELD_MANAGER, false);
             }
             self.write(&held, SEED_MANAGER, false);
         }
-        self.write(&step.object, MANAGER, step.force);
+        self.write(&step.object, FIELD_MANAGER, step.force);
     }
 
     /// A server-side apply, as an API server does it.
@@ -138,7 +139,7 @@ impl Story {
         let identity = object.reference().identity();
         let live = self.live.get(&identity).map(|live| live.value().clone());
         let input = ApplyInput {
-            schema: fields::schema_of(object.api_version(), object.kind()).unwrap(),
+            schema: fields::bundled_schema(object.api_version(), object.kind()).unwrap(),
             live: live.as_ref(),
             config: &config,
             manager,
@@ -171,7 +172,7 @@ impl Story {
         let before = self.find(kind, name).value().clone();
         let mut value = before.clone();
         change(&mut value);
-        let schema = fields::schema_of(before["apiVersion"].as_str().unwrap(), kind).unwrap();
+        let schema = fields::bundled_schema(before["apiVersion"].as_str().unwrap(), kind).unwrap();
         let value = fields::update(schema, &before, value, manager, false, NOW);
         self.store(Some(&before), value);
     }
@@ -199,11 +200,11 @@ pub(super) fn show(plan: &Plan) -> String {
     for change in &plan.changes {
         let gpus = change.gpus;
         let does = match &change.step {
-            Step::Nothing => "",
-            Step::Apply(step) if step.force => " [force]",
-            Step::Apply(_) => " [apply]",
-            Step::Replace { .. } => " [replace]",
-            Step::Delete(_) => " [delete]",
+            PlanStep::Nothing => "",
+            PlanStep::Apply(step) if step.force => " [force]",
+            PlanStep::Apply(_) => " [apply]",
+            PlanStep::Replace { .. } => " [replace]",
+            PlanStep::Delete(_) => " [delete]",
         };
         lines.push(format!(
             "{:?} {} {} {} {}->{} peak {}{does}",
@@ -237,8 +238,8 @@ pub(super) fn object(kind: &str, api_version: &str, model: &str, name: &str, spe
     .unwrap()
 }
 
-pub(super) fn desired(object: Object, stage: Stage, prune: bool) -> Desired {
-    Desired { object, stage, prune, initial_replicas: BTreeMap::new(), bounds: BTreeMap::new() }
+pub(super) fn desired(object: Object, stage: ApplyStage, prune: bool) -> RenderedObject {
+    RenderedObject { object, stage, prune, initial_replicas: BTreeMap::new(), replica_bounds: BTreeMap::new() }
 }
 
 pub(super) fn worker(name: &str, replicas: u64, gpus: u64, image: &str) -> Value {
@@ -254,35 +255,35 @@ pub(super) fn frontend() -> Value {
 }
 
 /// A model of one graph.
-pub(super) fn graph(name: &str, workers: impl IntoIterator<Item = Value>) -> Rendered {
+pub(super) fn graph(name: &str, workers: impl IntoIterator<Item = Value>) -> RenderedModel {
     let components: Vec<Value> = std::iter::once(frontend()).chain(workers).collect();
     let spec = json!({"backendFramework": "vllm", "components": components});
     let graph = object("DynamoGraphDeployment", "nvidia.com/v1beta1", name, name, spec);
-    Rendered {
+    RenderedModel {
         model: name.into(),
         source: format!("models/{name}/model.yaml"),
-        objects: vec![desired(graph, Stage::Graph, true)],
+        objects: vec![desired(graph, ApplyStage::Graph, true)],
         findings: Vec::new(),
         take_over: Vec::new(),
         intent: json!({"model": "m", "engine": "vllm"}),
     }
 }
 
-pub(super) fn small(name: &str) -> Rendered {
+pub(super) fn small(name: &str) -> RenderedModel {
     graph(name, [worker("decode", 1, 1, "vllm:1.2.0")])
 }
 
-pub(super) fn with_adapter(mut rendered: Rendered, name: &str) -> Rendered {
+pub(super) fn with_adapter(mut rendered: RenderedModel, name: &str) -> RenderedModel {
     let spec = json!({"modelName": name, "baseModelName": "m", "modelType": "lora", "source": {"uri": "s3://a/b"}});
     let adapter = object("DynamoModel", "nvidia.com/v1alpha1", &rendered.model, name, spec);
-    rendered.objects.push(desired(adapter, Stage::Adapter, true));
+    rendered.objects.push(desired(adapter, ApplyStage::Adapter, true));
     rendered
 }
 
-pub(super) fn with_claim(mut rendered: Rendered, name: &str, size: &str) -> Rendered {
+pub(super) fn with_claim(mut rendered: RenderedModel, name: &str, size: &str) -> RenderedModel {
     let spec = json!({"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": size}}});
     let claim = object("PersistentVolumeClaim", "v1", &rendered.model, name, spec);
-    rendered.objects.insert(0, desired(claim, Stage::Cache, false));
+    rendered.objects.insert(0, desired(claim, ApplyStage::Cache, false));
     rendered
 }
 

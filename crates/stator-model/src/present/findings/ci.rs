@@ -1,7 +1,7 @@
 //! Findings as CI systems want them: JUnit XML, GitHub workflow commands, GitLab code quality.
 
 use super::place;
-use crate::present::{Look, escape};
+use crate::present::{TerminalOptions, escape};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use stator_core::finding::{Finding, Severity};
@@ -22,13 +22,13 @@ pub fn junit(findings: &[Finding], models: usize) -> String {
         out.push_str(&text);
     }
     for finding in findings {
-        out.push_str(&case(finding));
+        out.push_str(&junit_case(finding));
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
     out
 }
 
-fn case(finding: &Finding) -> String {
+fn junit_case(finding: &Finding) -> String {
     let (open, close) = match finding.severity {
         Severity::Error => (
             format!("<failure type=\"{}\" message=\"{}\">", finding.rule.id, escape::markup(&finding.message)),
@@ -36,7 +36,7 @@ fn case(finding: &Finding) -> String {
         ),
         Severity::Warning => ("<system-out>".to_owned(), "</system-out>"),
     };
-    let body = super::brief(std::slice::from_ref(finding), &Look::default());
+    let body = super::brief(std::slice::from_ref(finding), &TerminalOptions::default());
     format!(
         "    <testcase classname=\"{}\" name=\"{}\" file=\"{}\">\n      {open}{}{close}\n    </testcase>\n",
         escape::markup(&finding.location.file),
@@ -51,7 +51,7 @@ pub fn github(findings: &[Finding]) -> String {
     let mut out = String::new();
     for finding in findings {
         let location = &finding.location;
-        let mut properties = format!("file={}", property(&location.file));
+        let mut properties = format!("file={}", escape_property(&location.file));
         if location.line > 0 {
             let _ = write!(properties, ",line={}", location.line);
         }
@@ -62,20 +62,20 @@ pub fn github(findings: &[Finding]) -> String {
             out,
             "::{} {properties},title={}::{}",
             finding.severity,
-            property(finding.rule.id),
-            data(&format!("{}\n{}", finding.message, finding.help))
+            escape_property(finding.rule.id),
+            escape_data(&format!("{}\n{}", finding.message, finding.help))
         );
     }
     out
 }
 
 /// Escapes the text of a workflow command (`@actions/core`, `command.ts`), so that a message cannot start another one.
-fn data(text: &str) -> String {
+fn escape_data(text: &str) -> String {
     escape::lines(text.trim_end()).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-fn property(text: &str) -> String {
-    data(&escape::line(text)).replace(':', "%3A").replace(',', "%2C")
+fn escape_property(text: &str) -> String {
+    escape_data(&escape::line(text)).replace(':', "%3A").replace(',', "%2C")
 }
 
 /// A GitLab code quality report.

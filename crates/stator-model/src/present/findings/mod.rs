@@ -1,20 +1,20 @@
 //! Findings in the forms that people and CI systems read.
 
 mod ci;
-mod full;
 mod sarif;
+mod snippets;
 
 pub use ci::{github, gitlab, junit};
-pub use full::full;
 pub use sarif::sarif;
+pub use snippets::with_snippets;
 
-use super::{Look, Tone, count, escape};
+use super::{TerminalOptions, Tone, escape, pluralize};
 use serde::Serialize;
 use stator_core::finding::{Finding, Location, Severity};
 
 /// Findings and what was looked at, as `validate --format json` prints them.
 #[derive(Debug, Serialize)]
-pub struct Report<'a> {
+pub struct ValidationReport<'a> {
     /// The findings, sorted.
     pub findings: &'a [Finding],
     /// How many files were read.
@@ -24,14 +24,14 @@ pub struct Report<'a> {
 }
 
 /// One line a finding: `models/a/model.yaml:3:5: error[yaml/type] message`.
-pub fn concise(findings: &[Finding], look: &Look) -> String {
+pub fn concise(findings: &[Finding], look: &TerminalOptions) -> String {
     findings
         .iter()
         .map(|finding| {
             format!(
                 "{}: {} {}\n",
                 place(&finding.location),
-                look.paint(tone(finding.severity), &format!("{}[{}]", finding.severity, finding.rule.id)),
+                look.paint(severity_tone(finding.severity), &format!("{}[{}]", finding.severity, finding.rule.id)),
                 escape::line(&finding.message)
             )
         })
@@ -39,11 +39,12 @@ pub fn concise(findings: &[Finding], look: &Look) -> String {
 }
 
 /// A few lines a finding, without the source: what a plan shows.
-pub fn brief(findings: &[Finding], look: &Look) -> String {
+pub fn brief(findings: &[Finding], look: &TerminalOptions) -> String {
     findings
         .iter()
         .map(|finding| {
-            let head = look.paint(tone(finding.severity), &format!("{}[{}]", finding.severity, finding.rule.id));
+            let head =
+                look.paint(severity_tone(finding.severity), &format!("{}[{}]", finding.severity, finding.rule.id));
             let mut out = format!("{head}: {}\n", escape::line(&finding.message));
             if !finding.location.file.is_empty() {
                 out.push_str(&format!("  --> {}\n", place(&finding.location)));
@@ -57,13 +58,13 @@ pub fn brief(findings: &[Finding], look: &Look) -> String {
 }
 
 /// The last line of a check: `2 errors and 1 warning in 14 models.`, or that all is well.
-pub fn closing(findings: &[Finding], models: usize) -> String {
+pub fn summary_line(findings: &[Finding], models: usize) -> String {
     let errors = findings.iter().filter(|finding| finding.is_error()).count();
     let warnings = findings.len() - errors;
-    let models = count(models, "model", "models");
+    let models = pluralize(models, "model", "models");
     let counts: Vec<String> = [
-        (errors > 0).then(|| count(errors, "error", "errors")),
-        (warnings > 0).then(|| count(warnings, "warning", "warnings")),
+        (errors > 0).then(|| pluralize(errors, "error", "errors")),
+        (warnings > 0).then(|| pluralize(warnings, "warning", "warnings")),
     ]
     .into_iter()
     .flatten()
@@ -75,7 +76,7 @@ pub fn closing(findings: &[Finding], models: usize) -> String {
     }
 }
 
-fn tone(severity: Severity) -> Tone {
+fn severity_tone(severity: Severity) -> Tone {
     match severity {
         Severity::Error => Tone::Bad,
         Severity::Warning => Tone::Caution,

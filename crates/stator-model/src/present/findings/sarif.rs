@@ -13,7 +13,7 @@ pub fn sarif(findings: &[Finding], version: &str) -> Result<String, serde_json::
     let rules: BTreeMap<&str, &str> = findings.iter().map(|finding| (finding.rule.id, finding.rule.summary)).collect();
     let descriptors: Vec<Value> =
         rules.iter().map(|(id, summary)| json!({"id": id, "shortDescription": {"text": summary}})).collect();
-    let results: Vec<Value> = findings.iter().map(result).collect();
+    let results: Vec<Value> = findings.iter().map(sarif_result).collect();
     crate::present::json(&json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -25,9 +25,10 @@ pub fn sarif(findings: &[Finding], version: &str) -> Result<String, serde_json::
     }))
 }
 
-fn result(finding: &Finding) -> Value {
+fn sarif_result(finding: &Finding) -> Value {
     let location = &finding.location;
-    let mut physical = json!({"artifactLocation": {"uri": uri(&location.file), "uriBaseId": "%SRCROOT%"}});
+    let mut physical =
+        json!({"artifactLocation": {"uri": percent_encode_path(&location.file), "uriBaseId": "%SRCROOT%"}});
     if location.line > 0 {
         let mut region = json!({"startLine": location.line});
         if location.column > 0 {
@@ -53,7 +54,7 @@ fn result(finding: &Finding) -> Value {
 }
 
 /// A path as a relative URI reference (RFC 3986 §2): everything but unreserved characters and `/` is percent-encoded.
-fn uri(path: &str) -> String {
+fn percent_encode_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
         match byte {

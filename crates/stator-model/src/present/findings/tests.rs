@@ -19,7 +19,7 @@ fn source(file: &str) -> Option<String> {
 
 #[test]
 fn a_person_sees_the_line_the_mark_and_the_fix() {
-    insta::assert_snapshot!(full(&samples(), &source, &Look::default()), @"
+    insta::assert_snapshot!(with_snippets(&samples(), &source, &TerminalOptions::default()), @"
     error[yaml/type]: expected a number, found `two`
      --> models/a/model.yaml:2:10
       |
@@ -36,7 +36,7 @@ fn a_person_sees_the_line_the_mark_and_the_fix() {
 
 #[test]
 fn concise_is_one_line_a_finding() {
-    insta::assert_snapshot!(concise(&samples(), &Look::default()), @"
+    insta::assert_snapshot!(concise(&samples(), &TerminalOptions::default()), @"
     models/a/model.yaml:2:10: error[yaml/type] expected a number, found `two`
     models/b|c/model.yaml: warning[plan/capacity] peak needs 22
     ");
@@ -44,14 +44,14 @@ fn concise_is_one_line_a_finding() {
 
 #[test]
 fn closing_lines() {
-    insta::assert_snapshot!(closing(&samples(), 14), @"Found 1 error and 1 warning (14 models checked).");
-    insta::assert_snapshot!(closing(&[], 14), @"All checks passed (14 models).");
-    insta::assert_snapshot!(closing(&[], 1), @"All checks passed (1 model).");
+    insta::assert_snapshot!(summary_line(&samples(), 14), @"Found 1 error and 1 warning (14 models checked).");
+    insta::assert_snapshot!(summary_line(&[], 14), @"All checks passed (14 models).");
+    insta::assert_snapshot!(summary_line(&[], 1), @"All checks passed (1 model).");
 }
 
 #[test]
 fn json_is_the_contract() {
-    let report = Report { findings: &samples(), files: 3, models: 2 };
+    let report = ValidationReport { findings: &samples(), files: 3, models: 2 };
     insta::assert_snapshot!(crate::present::json(&report).unwrap(), @r#"
     {
       "findings": [
@@ -212,9 +212,9 @@ proptest! {
         let location = Location { file: text.clone(), line, column, length };
         let findings = [Finding::error(TYPE, location, text.clone(), text.clone())];
         let shown = [
-            full(&findings, &|_| Some(text.clone()), &Look::default()),
-            concise(&findings, &Look::default()),
-            brief(&findings, &Look::default()),
+            with_snippets(&findings, &|_| Some(text.clone()), &TerminalOptions::default()),
+            concise(&findings, &TerminalOptions::default()),
+            brief(&findings, &TerminalOptions::default()),
             github(&findings),
             junit(&findings, 1),
         ];

@@ -1,11 +1,14 @@
 //! The plan as one HTML file that needs nothing else: no script, no style sheet, no picture from elsewhere.
 
-use super::{base, by_risk, cost, gpu_summary, gpus_of, hold_word, short_revision, symbol, value};
+use super::{
+    action_symbol, base_label, by_risk, change_gpus, format_value, gpu_summary, hold_kind_name, plan_cost,
+    short_revision,
+};
 use crate::plan::{Action, Change, Plan};
 use crate::present::{diff, escape, findings};
 use std::fmt::Write as _;
 
-const STYLE: &str = "\
+const PAGE_STYLE: &str = "\
 :root{color-scheme:light dark;--line:#8884;--good:#1a7f37;--bad:#cf222e;--mild:#9a6700}\
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\
 table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);\
@@ -22,18 +25,18 @@ pub fn html(plan: &Plan) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>stator plan: {repository} / {environment}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
+         <title>stator plan: {repository} / {environment}</title>\n<style>{PAGE_STYLE}</style>\n</head>\n<body>\n\
          <h1>{repository} / {environment}</h1>\n<p>{} against {}</p>\n",
         if plan.revision.is_empty() { "work tree".to_owned() } else { escape::markup(&short_revision(&plan.revision)) },
-        escape::markup(&base(plan))
+        escape::markup(&base_label(plan))
     );
-    let _ = writeln!(out, "<p>{}</p>", escape::markup(super::closing(plan).trim_end()).replace('\n', "<br>"));
-    let _ = writeln!(out, "{}", summary(plan));
+    let _ = writeln!(out, "<p>{}</p>", escape::markup(super::totals_text(plan).trim_end()).replace('\n', "<br>"));
+    let _ = writeln!(out, "{}", summary_html(plan));
     for hold in plan.holds.iter().filter(|hold| !hold.allowed) {
         let _ = writeln!(
             out,
             "<p class=\"error\"><strong>Held back: {}.</strong> {} {}</p>",
-            hold_word(hold.kind),
+            hold_kind_name(hold.kind),
             escape::markup(&hold.message),
             escape::markup(&hold.help)
         );
@@ -57,48 +60,48 @@ pub fn html(plan: &Plan) -> String {
     if !changes.is_empty() {
         out.push_str("<h2>Changes</h2>\n<table>\n<thead><tr><th></th><th>Model</th><th>Object</th><th>GPUs</th><th>Disruption</th></tr></thead>\n<tbody>\n");
         for change in &changes {
-            out.push_str(&row(change));
+            out.push_str(&change_row(change));
         }
         out.push_str("</tbody>\n</table>\n");
         for change in &changes {
-            out.push_str(&details(change));
+            out.push_str(&change_details(change));
         }
     }
     out.push_str("</body>\n</html>\n");
     out
 }
 
-fn summary(plan: &Plan) -> String {
+fn summary_html(plan: &Plan) -> String {
     let used = gpu_summary(plan);
     let used = if used.is_empty() { "no GPUs".to_owned() } else { used };
     format!(
         "<p><strong>{}</strong> digest <code>{}</code></p>",
-        escape::markup(&[Some(used), cost(plan)].into_iter().flatten().collect::<Vec<_>>().join(" · ")),
+        escape::markup(&[Some(used), plan_cost(plan)].into_iter().flatten().collect::<Vec<_>>().join(" · ")),
         escape::markup(&plan.digest)
     )
 }
 
-fn row(change: &Change) -> String {
+fn change_row(change: &Change) -> String {
     format!(
         "<tr><td class=\"{action}\">{} {action}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-        escape::markup(symbol(change.action)),
+        escape::markup(action_symbol(change.action)),
         escape::markup(&escape::line(&change.model)),
         escape::markup(&escape::line(&change.object.to_string())),
-        escape::markup(&gpus_of(change)),
-        change.disruption.word(),
-        action = change.action.word(),
+        escape::markup(&change_gpus(change)),
+        change.disruption.as_str(),
+        action = change.action.as_str(),
     )
 }
 
-fn details(change: &Change) -> String {
+fn change_details(change: &Change) -> String {
     let open = match change.action {
         Action::Update | Action::Replace | Action::Blocked => " open",
         Action::Create | Action::Delete | Action::Adopt | Action::Keep => "",
     };
     let mut out = format!(
         "<details{open}><summary><span class=\"{}\">{}</span> {} <code>{}</code></summary>\n",
-        change.action.word(),
-        escape::markup(symbol(change.action)),
+        change.action.as_str(),
+        escape::markup(action_symbol(change.action)),
         escape::markup(&escape::line(&change.object.to_string())),
         escape::markup(&escape::line(&change.source)),
     );
@@ -114,8 +117,8 @@ fn details(change: &Change) -> String {
                 out,
                 "<tr><td><code>{}</code></td><td><del>{}</del></td><td><ins>{}</ins></td><td>{}</td></tr>",
                 escape::markup(&escape::line(&field.path.to_string())),
-                escape::markup(&value(&field.old)),
-                escape::markup(&value(&field.new)),
+                escape::markup(&format_value(&field.old)),
+                escape::markup(&format_value(&field.new)),
                 escape::markup(&escape::line(&field.owner)),
             );
         }

@@ -4,7 +4,7 @@ mod html;
 mod text;
 
 pub use html::html;
-pub use text::{closing, text};
+pub use text::{text, totals_text};
 
 use super::{Tone, escape};
 use crate::plan::{Action, Change, Disruption, GpuTotals, HoldKind, Plan, short_commit};
@@ -20,7 +20,7 @@ pub fn json(plan: &Plan) -> Result<String, serde_json::Error> {
 }
 
 /// The sign of an action, as Terraform's users know them.
-pub fn symbol(action: Action) -> &'static str {
+pub fn action_symbol(action: Action) -> &'static str {
     match action {
         Action::Create => "+",
         Action::Update => "~",
@@ -33,7 +33,7 @@ pub fn symbol(action: Action) -> &'static str {
 }
 
 /// The word of a guard, as JSON and `--allow` have it.
-pub fn hold_word(kind: HoldKind) -> &'static str {
+pub fn hold_kind_name(kind: HoldKind) -> &'static str {
     match kind {
         HoldKind::Replace => "replace",
         HoldKind::Delete => "delete",
@@ -43,7 +43,7 @@ pub fn hold_word(kind: HoldKind) -> &'static str {
     }
 }
 
-fn tone(action: Action) -> Tone {
+fn action_tone(action: Action) -> Tone {
     match action {
         Action::Create | Action::Adopt => Tone::Good,
         Action::Update => Tone::Caution,
@@ -53,12 +53,12 @@ fn tone(action: Action) -> Tone {
 }
 
 /// True when a sync would do nothing for the object.
-pub fn unchanged(change: &Change) -> bool {
+pub fn is_unchanged(change: &Change) -> bool {
     change.action == Action::Keep
 }
 
 /// What it was compared with, in words.
-pub(super) fn base(plan: &Plan) -> String {
+pub(super) fn base_label(plan: &Plan) -> String {
     if plan.base == "live" || plan.base.is_empty() { "live".to_owned() } else { short_revision(&plan.base) }
 }
 
@@ -68,9 +68,9 @@ pub fn short_revision(revision: &str) -> String {
 }
 
 /// A value of a field in one line: JSON, without the quotes where a word needs none.
-pub(super) fn value(value: &Value) -> String {
+pub(super) fn format_value(value: &Value) -> String {
     match value {
-        Value::String(text) if plain_word(text) => escape::line(text),
+        Value::String(text) if is_plain_word(text) => escape::line(text),
         Value::Null => "(none)".to_owned(),
         Value::String(_) | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
             escape::line(&value.to_string())
@@ -78,7 +78,7 @@ pub(super) fn value(value: &Value) -> String {
     }
 }
 
-fn plain_word(text: &str) -> bool {
+fn is_plain_word(text: &str) -> bool {
     !text.is_empty()
         && text.parse::<f64>().is_err()
         && !matches!(text, "true" | "false" | "null" | "(none)")
@@ -86,7 +86,7 @@ fn plain_word(text: &str) -> bool {
 }
 
 /// A difference with its sign: `+4`, `-2`, `0`.
-pub(super) fn signed(before: u64, after: u64) -> String {
+pub(super) fn signed_delta(before: u64, after: u64) -> String {
     match after.cmp(&before) {
         std::cmp::Ordering::Greater => format!("+{}", after - before),
         std::cmp::Ordering::Less => format!("-{}", before - after),
@@ -95,7 +95,7 @@ pub(super) fn signed(before: u64, after: u64) -> String {
 }
 
 /// `+4 h200_sxm (12 → 16, peak 22)`; nothing when no GPU is involved.
-fn gpus(totals: &GpuTotals, sku: Option<&str>) -> String {
+fn format_gpus(totals: &GpuTotals, sku: Option<&str>) -> String {
     if *totals == GpuTotals::default() {
         return String::new();
     }
@@ -105,17 +105,17 @@ fn gpus(totals: &GpuTotals, sku: Option<&str>) -> String {
     if totals.before == totals.after && peak.is_empty() {
         return format!("{}{sku}", totals.after);
     }
-    format!("{}{sku} ({} → {}{peak})", signed(totals.before, totals.after), totals.before, totals.after)
+    format!("{}{sku} ({} → {}{peak})", signed_delta(totals.before, totals.after), totals.before, totals.after)
 }
 
 /// GPUs by SKU: `+4 h200_sxm (12 → 16, peak 22)`, joined by commas; SKUs without any are left out.
-fn by_sku(all: &std::collections::BTreeMap<String, GpuTotals>) -> String {
+fn format_gpus_by_sku(all: &std::collections::BTreeMap<String, GpuTotals>) -> String {
     let parts: Vec<String> = all
         .iter()
         .filter(|(_, totals)| **totals != GpuTotals::default())
         .map(|(sku, totals)| {
             let name = if sku == UNKNOWN_SKU { "of unknown SKU" } else { sku };
-            gpus(totals, Some(name))
+            format_gpus(totals, Some(name))
         })
         .collect();
     parts.join(", ")
@@ -123,14 +123,18 @@ fn by_sku(all: &std::collections::BTreeMap<String, GpuTotals>) -> String {
 
 /// GPUs of all models by SKU.
 pub(super) fn gpu_summary(plan: &Plan) -> String {
-    let parts = by_sku(&plan.summary.gpus_by_sku);
-    if parts.is_empty() { gpus(&plan.summary.gpus, None) } else { parts }
+    let parts = format_gpus_by_sku(&plan.summary.gpus_by_sku);
+    if parts.is_empty() { format_gpus(&plan.summary.gpus, None) } else { parts }
 }
 
 /// The GPUs of one object: by SKU where it has several, with the range that somebody else may move it in.
-fn gpus_of(change: &Change) -> String {
+fn change_gpus(change: &Change) -> String {
     let several = change.gpus_by_sku.len() > 1;
-    let used = if several { by_sku(&change.gpus_by_sku) } else { gpus(&change.gpus, change.gpu_sku.as_deref()) };
+    let used = if several {
+        format_gpus_by_sku(&change.gpus_by_sku)
+    } else {
+        format_gpus(&change.gpus, change.gpu_sku.as_deref())
+    };
     match change.gpu_range {
         Some(range) if !used.is_empty() => format!("{used}, scaled from {} to {}", range.min, range.max),
         Some(_) | None => used,
@@ -138,14 +142,14 @@ fn gpus_of(change: &Change) -> String {
 }
 
 /// What a change costs more or saves: `+$14.00/h`; nothing where it stays what it was.
-pub(super) fn cost_of(change: &Change) -> Option<String> {
+pub(super) fn change_cost(change: &Change) -> Option<String> {
     let cost = change.cost.as_ref().filter(|cost| cost.delta_hour != 0.0)?;
     let sign = if cost.delta_hour < 0.0 { "-" } else { "+" };
     Some(format!("{sign}{}{:.2}/h", escape::line(&cost.currency), cost.delta_hour.abs()))
 }
 
 /// `+$14.00/h (≈ +$10,220/mo)`; `None` without prices.
-pub(super) fn cost(plan: &Plan) -> Option<String> {
+pub(super) fn plan_cost(plan: &Plan) -> Option<String> {
     let cost = plan.summary.cost.as_ref()?;
     let currency = escape::line(&cost.currency);
     let sign = if cost.delta_hour < 0.0 { "-" } else { "+" };
@@ -155,11 +159,14 @@ pub(super) fn cost(plan: &Plan) -> Option<String> {
         format!("; no price for {}", escape::line(&cost.unpriced.join(", ")))
     };
     let now = format!("{currency}{:.2}/h → {currency}{:.2}/h", cost.before_hour, cost.after_hour);
-    Some(format!("≈ {sign}{currency}{}/mo ({now}{unpriced})", thousands(cost.delta_month.abs().round())))
+    Some(format!(
+        "≈ {sign}{currency}{}/mo ({now}{unpriced})",
+        with_thousands_separators(cost.delta_month.abs().round())
+    ))
 }
 
 /// A whole number with commas between thousands.
-fn thousands(number: f64) -> String {
+fn with_thousands_separators(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (position, c) in digits.chars().enumerate() {
@@ -172,7 +179,7 @@ fn thousands(number: f64) -> String {
 }
 
 /// How much a change deserves to be read first: lower is worse.
-fn risk(change: &Change) -> (u8, std::cmp::Reverse<Disruption>) {
+fn risk_rank(change: &Change) -> (u8, std::cmp::Reverse<Disruption>) {
     let rank = match change.action {
         Action::Blocked => 0,
         Action::Delete => 1,
@@ -187,8 +194,8 @@ fn risk(change: &Change) -> (u8, std::cmp::Reverse<Disruption>) {
 
 /// Changes that are not `keep`, worst first, then by model and object.
 pub(super) fn by_risk(plan: &Plan) -> Vec<&Change> {
-    let mut changes: Vec<&Change> = plan.changes.iter().filter(|change| !unchanged(change)).collect();
-    changes.sort_by(|a, b| (risk(a), &a.model, &a.object).cmp(&(risk(b), &b.model, &b.object)));
+    let mut changes: Vec<&Change> = plan.changes.iter().filter(|change| !is_unchanged(change)).collect();
+    changes.sort_by(|a, b| (risk_rank(a), &a.model, &a.object).cmp(&(risk_rank(b), &b.model, &b.object)));
     changes
 }
 

@@ -1,12 +1,12 @@
 use super::*;
 use crate::present::samples::hostile_plan;
-use crate::present::{Look, samples};
+use crate::present::{TerminalOptions, samples};
 use proptest::prelude::*;
 use serde_json::json;
 
 #[test]
 fn a_person_reads_what_changes_what_it_costs_and_what_holds_it_back() {
-    insta::assert_snapshot!(text(&samples::plan(), &Look::default()), @r#"
+    insta::assert_snapshot!(text(&samples::plan(), &TerminalOptions::default()), @r#"
     models / prod at 3f2a91c against live
 
     llama-3-70b  models/llama-3-70b/model.yaml
@@ -36,12 +36,12 @@ fn a_person_reads_what_changes_what_it_costs_and_what_holds_it_back() {
 
 #[test]
 fn unchanged_objects_are_only_counted_unless_asked_for() {
-    insta::assert_snapshot!(text(&samples::unchanged(), &Look::default()), @"
+    insta::assert_snapshot!(text(&samples::unchanged(), &TerminalOptions::default()), @"
     models / prod at 3f2a91c against live
 
     No changes: 2 objects of 2 models are as declared.
     ");
-    insta::assert_snapshot!(text(&samples::unchanged(), &Look { verbose: true, ..Look::default() }), @"
+    insta::assert_snapshot!(text(&samples::unchanged(), &TerminalOptions { verbose: true, ..TerminalOptions::default() }), @"
     models / prod at 3f2a91c against live
 
     a  models/a/model.yaml
@@ -56,7 +56,7 @@ fn unchanged_objects_are_only_counted_unless_asked_for() {
 
 #[test]
 fn colour_marks_actions() {
-    let colored = text(&samples::plan(), &Look { color: true, ..Look::default() });
+    let colored = text(&samples::plan(), &TerminalOptions { color: true, ..TerminalOptions::default() });
     assert!(colored.contains("\u{1b}[33m~\u{1b}[0m update"), "{colored:?}");
     assert!(colored.contains("\u{1b}[31m-\u{1b}[0m delete"), "{colored:?}");
 }
@@ -136,7 +136,7 @@ proptest! {
     #[test]
     fn terminal_text_has_no_controls(plan in hostile_plan()) {
         for verbose in [false, true] {
-            let look = Look { verbose, ..Look::default() };
+            let look = TerminalOptions { verbose, ..TerminalOptions::default() };
             for shown in [text(&plan, &look), crate::present::diff::unified(&plan, &look)] {
                 prop_assert!(!shown.chars().any(|c| c.is_control() && c != '\n'));
             }

@@ -1,69 +1,72 @@
 //! The plan as a person reads it on a terminal.
 
-use super::{base, cost, cost_of, gpu_summary, gpus_of, hold_word, short_revision, symbol, tone, unchanged, value};
+use super::{
+    action_symbol, action_tone, base_label, change_cost, change_gpus, format_value, gpu_summary, hold_kind_name,
+    is_unchanged, plan_cost, short_revision,
+};
 use crate::plan::{Action, Change, Disruption, FieldChange, Hold, Plan};
-use crate::present::{Look, Tone, count, escape, findings};
+use crate::present::{TerminalOptions, Tone, escape, findings, pluralize};
 use stator_core::object::json_type;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// A value longer than this is cut, unless the look is verbose.
-const LONGEST_VALUE: usize = 80;
+const MAX_VALUE_WIDTH: usize = 80;
 
 /// The whole plan: each object that changes with its fields and reasons, what holds it back, findings, and the counts.
-pub fn text(plan: &Plan, look: &Look) -> String {
+pub fn text(plan: &Plan, look: &TerminalOptions) -> String {
     let mut out = heading(plan, look);
     let mut model = None;
-    for change in plan.changes.iter().filter(|change| look.verbose || !unchanged(change)) {
+    for change in plan.changes.iter().filter(|change| look.verbose || !is_unchanged(change)) {
         let key = (&change.model, &change.source);
         if model.replace(key) != Some(key) {
             out.push('\n');
             let name = look.paint(Tone::Strong, &escape::line(&change.model));
             let _ = writeln!(out, "{name}  {}", look.paint(Tone::Faint, &escape::line(&change.source)));
         }
-        out.push_str(&object(change, look));
+        out.push_str(&change_text(change, look));
     }
     for hold in plan.holds.iter().filter(|hold| !hold.allowed) {
         out.push('\n');
-        out.push_str(&held(hold, look));
+        out.push_str(&hold_text(hold, look));
     }
     if !plan.findings.is_empty() {
         out.push('\n');
         out.push_str(&findings::brief(&plan.findings, look));
     }
     out.push('\n');
-    out.push_str(&closing(plan));
+    out.push_str(&totals_text(plan));
     out
 }
 
-fn heading(plan: &Plan, look: &Look) -> String {
+fn heading(plan: &Plan, look: &TerminalOptions) -> String {
     let revision =
         if plan.revision.is_empty() { String::new() } else { format!(" at {}", short_revision(&plan.revision)) };
     let line = format!(
         "{} / {}{revision} against {}",
         escape::line(&plan.repository),
         escape::line(&plan.environment),
-        base(plan)
+        base_label(plan)
     );
     look.paint(Tone::Strong, &line) + "\n"
 }
 
-fn object(change: &Change, look: &Look) -> String {
-    let sign = look.paint(tone(change.action), symbol(change.action));
-    let mut parts = vec![format!("{sign} {} {}", change.action.word(), escape::line(&change.object.to_string()))];
+fn change_text(change: &Change, look: &TerminalOptions) -> String {
+    let sign = look.paint(action_tone(change.action), action_symbol(change.action));
+    let mut parts = vec![format!("{sign} {} {}", change.action.as_str(), escape::line(&change.object.to_string()))];
     let said = change.action == Action::Delete || change.disruption == Disruption::None;
     if !said || change.action == Action::Update {
-        parts.push(change.disruption.word().to_owned());
+        parts.push(change.disruption.as_str().to_owned());
     }
-    let used = gpus_of(change);
+    let used = change_gpus(change);
     if !used.is_empty() {
         parts.push(format!("GPUs {used}"));
     }
-    parts.extend(cost_of(change));
+    parts.extend(change_cost(change));
     let mut out = format!("  {}\n", parts.join("   "));
     // Every field of a new object is new: the intent says it shorter, and `render` in full.
     if change.action != Action::Create || look.verbose {
-        out.push_str(&fields(&change.fields, look));
+        out.push_str(&fields_text(&change.fields, look));
     }
     for reason in &change.reasons {
         let _ = writeln!(out, "      {} {}", look.paint(Tone::Caution, "·"), escape::line(reason));
@@ -71,50 +74,50 @@ fn object(change: &Change, look: &Look) -> String {
     out
 }
 
-fn fields(fields: &[FieldChange], look: &Look) -> String {
+fn fields_text(fields: &[FieldChange], look: &TerminalOptions) -> String {
     let paths: Vec<String> = fields.iter().map(|field| escape::line(&field.path.to_string())).collect();
     // One very long path does not push the values of all others away.
-    let column = paths.iter().map(|path| escape::width(path)).max().unwrap_or(0).min(56);
+    let column = paths.iter().map(|path| escape::display_width(path)).max().unwrap_or(0).min(56);
     let mut out = String::new();
     for (field, path) in fields.iter().zip(&paths) {
         let (sign, mood, shown) = match (&field.old, &field.new) {
-            (serde_json::Value::Null, new) => ("+", Tone::Good, short(new, look)),
-            (old, serde_json::Value::Null) => ("-", Tone::Bad, short(old, look)),
-            (old, new) => ("~", Tone::Caution, format!("{} → {}", short(old, look), short(new, look))),
+            (serde_json::Value::Null, new) => ("+", Tone::Good, short_value(new, look)),
+            (old, serde_json::Value::Null) => ("-", Tone::Bad, short_value(old, look)),
+            (old, new) => ("~", Tone::Caution, format!("{} → {}", short_value(old, look), short_value(new, look))),
         };
         let owner = if field.owner == "stator" || field.owner.is_empty() {
             String::new()
         } else {
             look.paint(Tone::Faint, &format!("   (owned by {})", escape::line(&field.owner)))
         };
-        let gap = " ".repeat(column.saturating_sub(escape::width(path)));
+        let gap = " ".repeat(column.saturating_sub(escape::display_width(path)));
         let _ = writeln!(out, "      {} {path}{gap}   {shown}{owner}", look.paint(mood, sign));
     }
     out
 }
 
-fn short(field: &serde_json::Value, look: &Look) -> String {
-    let text = value(field);
-    if look.verbose || escape::width(&text) <= LONGEST_VALUE {
+fn short_value(field: &serde_json::Value, look: &TerminalOptions) -> String {
+    let text = format_value(field);
+    if look.verbose || escape::display_width(&text) <= MAX_VALUE_WIDTH {
         return text;
     }
     match field {
-        serde_json::Value::Array(items) => format!("[{}]", count(items.len(), "item", "items")),
-        serde_json::Value::Object(map) => format!("{{{}}}", count(map.len(), "field", "fields")),
-        serde_json::Value::String(_) => escape::cut(&text, LONGEST_VALUE),
+        serde_json::Value::Array(items) => format!("[{}]", pluralize(items.len(), "item", "items")),
+        serde_json::Value::Object(map) => format!("{{{}}}", pluralize(map.len(), "field", "fields")),
+        serde_json::Value::String(_) => escape::truncate(&text, MAX_VALUE_WIDTH),
         serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {
-            format!("{} {}", json_type(field), escape::cut(&text, LONGEST_VALUE))
+            format!("{} {}", json_type(field), escape::truncate(&text, MAX_VALUE_WIDTH))
         }
     }
 }
 
-fn held(hold: &Hold, look: &Look) -> String {
-    let head = look.paint(Tone::Bad, &format!("held back[{}]", hold_word(hold.kind)));
+fn hold_text(hold: &Hold, look: &TerminalOptions) -> String {
+    let head = look.paint(Tone::Bad, &format!("held back[{}]", hold_kind_name(hold.kind)));
     format!("{head}: {}\n  = help: {}\n", escape::line(&hold.message), escape::line(&hold.help))
 }
 
 /// The counts, the GPUs and the cost: the lines that a plan ends with.
-pub fn closing(plan: &Plan) -> String {
+pub fn totals_text(plan: &Plan) -> String {
     let summary = &plan.summary;
     let models: BTreeSet<&str> = plan.changes.iter().map(|change| change.model.as_str()).collect();
     let nothing =
@@ -134,8 +137,8 @@ pub fn closing(plan: &Plan) -> String {
             if notes.is_empty() { String::new() } else { format!("; {}, --verbose says why", notes.join(" and ")) };
         format!(
             "No changes: {} of {} {} as declared{rest}.\n",
-            count(declared, "object", "objects"),
-            count(models.len(), "model", "models"),
+            pluralize(declared, "object", "objects"),
+            pluralize(models.len(), "model", "models"),
             is(declared)
         )
     } else {
@@ -156,7 +159,7 @@ pub fn closing(plan: &Plan) -> String {
     if !used.is_empty() && !nothing {
         let _ = writeln!(out, "GPUs: {used}");
     }
-    if let Some(cost) = cost(plan).filter(|_| !nothing) {
+    if let Some(cost) = plan_cost(plan).filter(|_| !nothing) {
         let _ = writeln!(out, "Cost: {cost}");
     }
     out

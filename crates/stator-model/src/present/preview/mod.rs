@@ -3,29 +3,29 @@
 //! Everything from a repository is hostile here. A comment has a size that it must not pass, so the plan is written in
 //! the richest of several forms that fits, and never cut: deletions, holds and findings go last.
 
-mod face;
+mod dialect;
 mod marker;
-mod parts;
+mod sections;
 
-pub use marker::Marker;
+pub use marker::CommentMarker;
 
-use super::count;
 use super::diff;
 use super::plan::by_risk;
+use super::pluralize;
 use crate::plan::{Change, Plan};
-use face::Face;
+use dialect::CommentDialect;
 use sha2::{Digest as _, Sha256};
 
 /// How long a comment may be, and what it may be written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
+pub struct CommentLimits {
     /// The most bytes of UTF-8. No text has more UTF-16 units than bytes, so this holds for both, whichever a host counts.
     pub bytes: usize,
     /// Whether the host takes HTML: hidden markers, folded parts, line breaks in a table.
     pub html: bool,
 }
 
-impl Default for Budget {
+impl Default for CommentLimits {
     /// GitHub refuses 65,536; the rest is for what a host puts around it.
     fn default() -> Self {
         Self { bytes: 60_000, html: true }
@@ -34,15 +34,15 @@ impl Default for Budget {
 
 /// A comment's content.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Preview<'a> {
-    /// Who keeps the comment: see [`Marker::scope`].
+pub struct PreviewComment<'a> {
+    /// Who keeps the comment: see [`CommentMarker::scope`].
     pub scope: &'a str,
     /// The environment that is planned.
     pub environment: &'a str,
     /// The commit that is shown.
     pub head: &'a str,
     /// What is to be said.
-    pub shown: Shown<'a>,
+    pub content: PreviewContent<'a>,
     /// How many models the environment has, those included that the plan leaves out since nothing of them changes.
     pub models: Option<usize>,
     /// What a reader has to know about how it was planned, a sentence each.
@@ -53,7 +53,7 @@ pub struct Preview<'a> {
 
 /// What a comment says.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shown<'a> {
+pub enum PreviewContent<'a> {
     /// What would change.
     Plan(&'a Plan),
     /// Nothing could be planned.
@@ -68,86 +68,92 @@ pub enum Shown<'a> {
     /// The pull request is closed without a merge.
     Closed,
     /// Another comment says it all; this one was written twice.
-    Moved,
+    Superseded,
 }
 
 /// The comment's text, its marker first. It fits the budget, whatever the plan holds, and is whole: no fence and no
 /// folded part is left open. Empty where not even the marker fits.
-pub fn comment(preview: &Preview<'_>, budget: Budget) -> String {
-    let face = Face { html: budget.html };
-    let mut marker =
-        Marker { scope: preview.scope.to_owned(), head: preview.head.to_owned(), digest: "0".repeat(DIGEST) };
-    let Some(room) = budget.bytes.checked_sub(marker.line(budget.html).len()) else { return String::new() };
-    let body = match &preview.shown {
-        Shown::Plan(plan) => of_plan(face, preview, plan, room),
-        Shown::Failed { .. } | Shown::Merged | Shown::Closed | Shown::Moved => of_words(face, preview, room),
+pub fn render_comment(preview: &PreviewComment<'_>, budget: CommentLimits) -> String {
+    let face = CommentDialect { html: budget.html };
+    let mut marker = CommentMarker {
+        scope: preview.scope.to_owned(),
+        head: preview.head.to_owned(),
+        digest: "0".repeat(DIGEST_LENGTH),
     };
-    marker.digest = hex::encode(Sha256::digest(body.as_bytes())).chars().take(DIGEST).collect();
-    marker.line(budget.html) + &body
+    let Some(room) = budget.bytes.checked_sub(marker.to_line(budget.html).len()) else { return String::new() };
+    let body = match &preview.content {
+        PreviewContent::Plan(plan) => render_plan(face, preview, plan, room),
+        PreviewContent::Failed { .. }
+        | PreviewContent::Merged
+        | PreviewContent::Closed
+        | PreviewContent::Superseded => render_notice(face, preview, room),
+    };
+    marker.digest = hex::encode(Sha256::digest(body.as_bytes())).chars().take(DIGEST_LENGTH).collect();
+    marker.to_line(budget.html) + &body
 }
 
 /// A plan as a comment for any CI to post: one a repository and environment.
-pub fn of(plan: &Plan) -> String {
-    let scope = Marker::scope(["ci", &plan.repository, &plan.environment]);
-    let preview = Preview {
+pub fn ci_comment(plan: &Plan) -> String {
+    let scope = CommentMarker::scope(["ci", &plan.repository, &plan.environment]);
+    let preview = PreviewComment {
         scope: &scope,
         environment: &plan.environment,
         head: &plan.revision,
-        shown: Shown::Plan(plan),
+        content: PreviewContent::Plan(plan),
         models: None,
         notes: &[],
         link: None,
     };
-    comment(&preview, Budget::default())
+    render_comment(&preview, CommentLimits::default())
 }
 
 /// A plan in one line, for a commit's status: `2 of 14 models change: +4 h200_sxm (12 → 16, peak 22)`. What will be held
 /// back comes first.
-pub fn summary(plan: &Plan, models: usize) -> String {
-    let changed = parts::changed(plan).len();
+pub fn status_description(plan: &Plan, models: usize) -> String {
+    let changed = sections::changed_models(plan).len();
     if changed == 0 {
         return "no changes".to_owned();
     }
     let verb = if changed == 1 { "changes" } else { "change" };
     let held: Vec<&str> =
-        plan.holds.iter().filter(|hold| !hold.allowed).map(|hold| super::plan::hold_word(hold.kind)).collect();
+        plan.holds.iter().filter(|hold| !hold.allowed).map(|hold| super::plan::hold_kind_name(hold.kind)).collect();
     let held = if held.is_empty() { String::new() } else { format!("will be held back ({}); ", held.join(", ")) };
     let used = super::plan::gpu_summary(plan);
     let used = if used.is_empty() { String::new() } else { format!(": {used}") };
-    format!("{held}{changed} of {} {verb}{used}", count(models.max(changed), "model", "models"))
+    format!("{held}{changed} of {} {verb}{used}", pluralize(models.max(changed), "model", "models"))
 }
 
 /// Characters of a digest. It tells a comment from its next version, and nobody gains by a collision.
-const DIGEST: usize = 12;
+const DIGEST_LENGTH: usize = 12;
 
 /// The part of the room that is kept free for the last lines when everything else is counted out: one in so many.
-const RESERVED: usize = 10;
+const FOOTER_RESERVE_DIVISOR: usize = 10;
 
 /// Rows of harmless changes in the shortest form that still has all of the others.
-const TOP: usize = 50;
+const MAX_HARMLESS_ROWS: usize = 50;
 
 /// How much of each change is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Detail {
+enum DetailLevel {
     /// A unified diff with so many lines of context.
     Diff(usize),
     /// The list of fields.
     Fields,
     /// Of the most dangerous changes as much as there is room for.
-    Some,
+    Riskiest,
     /// A row in the table.
-    Row,
-    /// A row for everything dangerous, and for the first [`TOP`] others.
+    Rows,
+    /// A row for everything dangerous, and for the first [`MAX_HARMLESS_ROWS`] others.
     TopRows,
 }
 
 /// Text that knows its limit, and takes a part whole or not at all.
-struct Page {
+struct BoundedText {
     text: String,
     limit: usize,
 }
 
-impl Page {
+impl BoundedText {
     fn new(limit: usize) -> Self {
         Self { text: String::new(), limit }
     }
@@ -165,96 +171,114 @@ impl Page {
     }
 }
 
-fn of_words(face: Face, preview: &Preview<'_>, limit: usize) -> String {
+fn render_notice(face: CommentDialect, preview: &PreviewComment<'_>, limit: usize) -> String {
     const CLIPS: [usize; 3] = [4_000, 400, 40];
     let whole = |clip: usize| {
-        let mut page = Page::new(limit);
-        page.push(&parts::head(face, preview, clip))?;
-        page.push(&parts::sentence(face, preview, clip))?;
-        page.push(&parts::foot(face, preview, ""))?;
+        let mut page = BoundedText::new(limit);
+        page.push(&sections::header(face, preview, clip))?;
+        page.push(&sections::notice(face, preview, clip))?;
+        page.push(&sections::footer(face, preview, ""))?;
         Some(page.text)
     };
     CLIPS.into_iter().find_map(whole).unwrap_or_default()
 }
 
-fn of_plan(face: Face, preview: &Preview<'_>, plan: &Plan, limit: usize) -> String {
-    [Detail::Diff(3), Detail::Diff(0), Detail::Fields, Detail::Some, Detail::Row, Detail::TopRows]
-        .into_iter()
-        .find_map(|detail| page(face, preview, plan, detail, limit))
-        .unwrap_or_else(|| shortest(face, preview, plan, limit))
+fn render_plan(face: CommentDialect, preview: &PreviewComment<'_>, plan: &Plan, limit: usize) -> String {
+    [
+        DetailLevel::Diff(3),
+        DetailLevel::Diff(0),
+        DetailLevel::Fields,
+        DetailLevel::Riskiest,
+        DetailLevel::Rows,
+        DetailLevel::TopRows,
+    ]
+    .into_iter()
+    .find_map(|detail| render_at_level(face, preview, plan, detail, limit))
+    .unwrap_or_else(|| render_shortest(face, preview, plan, limit))
 }
 
-fn page(face: Face, preview: &Preview<'_>, plan: &Plan, detail: Detail, limit: usize) -> Option<String> {
-    let mut page = Page::new(limit);
-    page.push(&parts::head(face, preview, usize::MAX))?;
+fn render_at_level(
+    face: CommentDialect,
+    preview: &PreviewComment<'_>,
+    plan: &Plan,
+    detail: DetailLevel,
+    limit: usize,
+) -> Option<String> {
+    let mut page = BoundedText::new(limit);
+    page.push(&sections::header(face, preview, usize::MAX))?;
     for hold in plan.holds.iter().filter(|hold| !hold.allowed) {
-        page.push(&parts::held(face, hold, usize::MAX))?;
+        page.push(&sections::hold_callout(face, hold, usize::MAX))?;
     }
     for finding in plan.findings.iter().filter(|finding| finding.is_error()) {
-        page.push(&parts::callout(face, finding, usize::MAX))?;
+        page.push(&sections::finding_callout(face, finding, usize::MAX))?;
     }
     let changes = by_risk(plan);
     let mut harmless = 0;
     let mut left_out = 0;
     for (position, change) in changes.iter().enumerate() {
         if position == 0 {
-            page.push(parts::TABLE)?;
+            page.push(sections::TABLE_HEADER)?;
         }
-        if detail == Detail::TopRows && !parts::dangerous(change) {
+        if detail == DetailLevel::TopRows && !sections::is_dangerous(change) {
             harmless += 1;
-            if harmless > TOP {
+            if harmless > MAX_HARMLESS_ROWS {
                 left_out += 1;
                 continue;
             }
         }
-        page.push(&parts::row(face, change))?;
+        page.push(&sections::change_row(face, change))?;
     }
     if left_out > 0 {
         page.push(&format!("\n{left_out} more that replace or delete nothing.\n"))?;
     }
     for finding in plan.findings.iter().filter(|finding| !finding.is_error()) {
-        page.push(&parts::callout(face, finding, usize::MAX))?;
+        page.push(&sections::finding_callout(face, finding, usize::MAX))?;
     }
     for note in preview.notes {
-        page.push(&parts::note(face, note, usize::MAX))?;
+        page.push(&sections::note_callout(face, note, usize::MAX))?;
     }
     let mut shortened = String::new();
     match detail {
-        Detail::Diff(context) => {
+        DetailLevel::Diff(context) => {
             for change in &changes {
-                page.push(&parts::folded(face, change, &diff::hunks(change, context)))?;
+                page.push(&sections::folded_change(face, change, &diff::hunks(change, context)))?;
             }
         }
-        Detail::Fields => {
+        DetailLevel::Fields => {
             for change in &changes {
-                page.push(&parts::folded(face, change, &parts::field_list(change)))?;
+                page.push(&sections::folded_change(face, change, &sections::field_list(change)))?;
             }
             shortened = "too long for diffs".to_owned();
         }
-        Detail::Some => {
-            let shown = some(face, preview, &changes, &mut page)?;
+        DetailLevel::Riskiest => {
+            let shown = push_riskiest_details(face, preview, &changes, &mut page)?;
             shortened = format!("details of {shown} of {} changes", changes.len());
         }
-        Detail::Row | Detail::TopRows => shortened = "shortened".to_owned(),
+        DetailLevel::Rows | DetailLevel::TopRows => shortened = "shortened".to_owned(),
     }
-    page.push(&parts::foot(face, preview, &shortened))?;
+    page.push(&sections::footer(face, preview, &shortened))?;
     Some(page.text)
 }
 
 /// The details of as many changes as there is room for, in order of risk, and how many these are. None may take more
 /// than half of what is left, so that one long object does not hide all others.
-fn some(face: Face, preview: &Preview<'_>, changes: &[&Change], page: &mut Page) -> Option<usize> {
-    const LEAST: usize = 400;
-    let foot = parts::foot(face, preview, &format!("details of {0} of {0} changes", changes.len())).len();
+fn push_riskiest_details(
+    face: CommentDialect,
+    preview: &PreviewComment<'_>,
+    changes: &[&Change],
+    page: &mut BoundedText,
+) -> Option<usize> {
+    const MIN_DETAIL_BYTES: usize = 400;
+    let foot = sections::footer(face, preview, &format!("details of {0} of {0} changes", changes.len())).len();
     let mut shown = 0;
     for change in changes {
         let left = page.left().checked_sub(foot)?;
-        if left < LEAST {
+        if left < MIN_DETAIL_BYTES {
             break;
         }
         let forms =
-            [|change: &Change| diff::hunks(change, 3), |change: &Change| diff::hunks(change, 0), parts::field_list];
-        let fitting = forms.iter().map(|form| parts::folded(face, change, &form(change)));
+            [|change: &Change| diff::hunks(change, 3), |change: &Change| diff::hunks(change, 0), sections::field_list];
+        let fitting = forms.iter().map(|form| sections::folded_change(face, change, &form(change)));
         if let Some(part) = fitting.into_iter().find(|part| !part.is_empty() && part.len() <= left / 2) {
             page.push(&part)?;
             shown += 1;
@@ -264,33 +288,33 @@ fn some(face: Face, preview: &Preview<'_>, changes: &[&Change], page: &mut Page)
 }
 
 /// What is left when nothing else fits: whole lines in order of risk while there is room, and the number of the rest.
-fn shortest(face: Face, preview: &Preview<'_>, plan: &Plan, limit: usize) -> String {
+fn render_shortest(face: CommentDialect, preview: &PreviewComment<'_>, plan: &Plan, limit: usize) -> String {
     const CLIP: usize = 120;
-    let mut page = Page::new(limit - limit / RESERVED);
+    let mut page = BoundedText::new(limit - limit / FOOTER_RESERVE_DIVISOR);
     let mut missing = 0_usize;
-    let mut add = |part: String, page: &mut Page| missing += usize::from(page.push(&part).is_none());
-    add(parts::head(face, preview, CLIP), &mut page);
+    let mut add = |part: String, page: &mut BoundedText| missing += usize::from(page.push(&part).is_none());
+    add(sections::header(face, preview, CLIP), &mut page);
     for hold in plan.holds.iter().filter(|hold| !hold.allowed) {
-        add(parts::held(face, hold, CLIP), &mut page);
+        add(sections::hold_callout(face, hold, CLIP), &mut page);
     }
     for finding in plan.findings.iter().filter(|finding| finding.is_error()) {
-        add(parts::callout(face, finding, CLIP), &mut page);
+        add(sections::finding_callout(face, finding, CLIP), &mut page);
     }
     for finding in plan.findings.iter().filter(|finding| !finding.is_error()) {
-        add(parts::callout(face, finding, CLIP), &mut page);
+        add(sections::finding_callout(face, finding, CLIP), &mut page);
     }
     for note in preview.notes {
-        add(parts::note(face, note, CLIP), &mut page);
+        add(sections::note_callout(face, note, CLIP), &mut page);
     }
     for (position, change) in by_risk(plan).into_iter().enumerate() {
         let before = if position == 0 { "\n" } else { "" };
-        add(format!("{before}{}", parts::item(face, change, CLIP)), &mut page);
+        add(format!("{before}{}", sections::change_item(face, change, CLIP)), &mut page);
     }
     page.limit = limit;
-    let more = format!("\n{} did not fit into a comment.\n", count(missing, "line more", "lines more"));
+    let more = format!("\n{} did not fit into a comment.\n", pluralize(missing, "line more", "lines more"));
     // Where there is no room for these either, what stands is whole all the same.
     let _ = page.push(&more);
-    let _ = page.push(&parts::foot(face, preview, "shortened"));
+    let _ = page.push(&sections::footer(face, preview, "shortened"));
     page.text
 }
 

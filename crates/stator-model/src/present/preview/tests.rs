@@ -8,12 +8,12 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use serde_json::json;
 use stator_core::finding::{Finding, Location};
 
-fn preview<'a>(plan: &'a Plan) -> Preview<'a> {
-    Preview {
+fn preview<'a>(plan: &'a Plan) -> PreviewComment<'a> {
+    PreviewComment {
         scope: "gpu-west/default/models/prod",
         environment: &plan.environment,
         head: &plan.revision,
-        shown: Shown::Plan(plan),
+        content: PreviewContent::Plan(plan),
         models: Some(14),
         notes: &[],
         link: None,
@@ -22,7 +22,7 @@ fn preview<'a>(plan: &'a Plan) -> Preview<'a> {
 
 #[test]
 fn a_comment_on_a_pull_request() {
-    insta::assert_snapshot!(comment(&preview(&samples::plan()), Budget::default()), @r#"
+    insta::assert_snapshot!(render_comment(&preview(&samples::plan()), CommentLimits::default()), @r#"
     <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=b04cac424efa -->
     ### stator · prod · 3 of 14 models change · 1 warning
     **-8 h100\_sxm (8 → 0), +4 h200\_sxm (12 → 16, peak 22), 1 of unknown SKU · ≈ +\$&#8203;10,220/mo (\$&#8203;42.00/h → \$&#8203;56.00/h; no price for l40s) · disruption: delete**
@@ -79,7 +79,7 @@ fn a_comment_on_a_pull_request() {
 
 #[test]
 fn a_host_without_html_reads_the_same_in_plain_markdown() {
-    insta::assert_snapshot!(comment(&preview(&samples::plan()), Budget { html: false, ..Budget::default() }), @r#"
+    insta::assert_snapshot!(render_comment(&preview(&samples::plan()), CommentLimits { html: false, ..CommentLimits::default() }), @r#"
     [//]: # (stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=5fa2f1c42f8f)
 
     ### stator · `prod` · 3 of 14 models change · 1 warning
@@ -129,7 +129,7 @@ fn a_host_without_html_reads_the_same_in_plain_markdown() {
 
 #[test]
 fn a_comment_without_changes_is_short() {
-    insta::assert_snapshot!(of(&samples::unchanged()), @r#"
+    insta::assert_snapshot!(ci_comment(&samples::unchanged()), @r#"
     <!-- stator:preview v1 scope=ci/models/prod head=3f2a91c0000000000000000000000000000000ab digest=9e4635ee61e8 -->
     ### stator · prod · no changes
 
@@ -145,7 +145,7 @@ fn models_with_errors_are_named_with_their_lines() {
         let location = Location { file: file.into(), line, column: 5, length: 1 };
         plan.findings.push(Finding::error(samples::CAPACITY, location, "`vlm` is no engine", "Write `vllm`."));
     }
-    insta::assert_snapshot!(of(&plan), @r#"
+    insta::assert_snapshot!(ci_comment(&plan), @r#"
     <!-- stator:preview v1 scope=ci/models/prod head=3f2a91c0000000000000000000000000000000ab digest=54cbf3825490 -->
     ### stator · prod · no changes · 2 models with errors · 1 error
 
@@ -174,16 +174,16 @@ fn what_is_not_planned_is_said_in_a_sentence() {
     let plan = samples::unchanged();
     let mut told = String::new();
     for shown in [
-        Shown::Failed {
+        PreviewContent::Failed {
             reason: "the environment `prod` is not in stator.yaml",
             help: "name it under `spec.environments`",
         },
-        Shown::Merged,
-        Shown::Closed,
-        Shown::Moved,
+        PreviewContent::Merged,
+        PreviewContent::Closed,
+        PreviewContent::Superseded,
     ] {
-        let preview = Preview { shown, ..preview(&plan) };
-        told += &comment(&preview, Budget::default());
+        let preview = PreviewComment { content: shown, ..preview(&plan) };
+        told += &render_comment(&preview, CommentLimits::default());
         told += "--\n";
     }
     insta::assert_snapshot!(told, @r#"
@@ -222,8 +222,8 @@ fn what_is_not_planned_is_said_in_a_sentence() {
 fn notes_and_a_link_stand_where_they_are_looked_for() {
     let notes = ["`stator.yaml` is changed here: its policy is judged by the base branch's".to_owned()];
     let plan = samples::unchanged();
-    let preview = Preview { notes: &notes, link: Some("https://stator.example.com/plans/7"), ..preview(&plan) };
-    insta::assert_snapshot!(comment(&preview, Budget::default()), @r#"
+    let preview = PreviewComment { notes: &notes, link: Some("https://stator.example.com/plans/7"), ..preview(&plan) };
+    insta::assert_snapshot!(render_comment(&preview, CommentLimits::default()), @r#"
     <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=5dfb031114ec -->
     ### stator · prod · no changes
 
@@ -241,7 +241,9 @@ fn a_secret_that_somebody_wrote_out_is_hidden() {
     let message = "`--api-key=canary-1` is no argument, nor is https://u:canary-2@example.com";
     plan.findings.push(Finding::error(samples::CAPACITY, location, message, "Drop `HF_TOKEN=canary-3`."));
     for html in [true, false] {
-        assert!(!comment(&preview(&plan), Budget { html, ..Budget::default() }).contains("canary"));
+        assert!(
+            !render_comment(&preview(&plan), CommentLimits { html, ..CommentLimits::default() }).contains("canary")
+        );
     }
 }
 
@@ -249,13 +251,13 @@ fn a_secret_that_somebody_wrote_out_is_hidden() {
 fn a_marker_is_read_back_and_nothing_ends_it_early() {
     let plan = samples::unchanged();
     for html in [true, false] {
-        let scope = Marker::scope(["gpu west -->", "default", "models)", "prod\n"]);
-        let preview = Preview { scope: &scope, head: "3f2a91c", ..preview(&plan) };
-        let text = comment(&preview, Budget { html, ..Budget::default() });
-        let marker = Marker::read(&text).unwrap();
+        let scope = CommentMarker::scope(["gpu west -->", "default", "models)", "prod\n"]);
+        let preview = PreviewComment { scope: &scope, head: "3f2a91c", ..preview(&plan) };
+        let text = render_comment(&preview, CommentLimits { html, ..CommentLimits::default() });
+        let marker = CommentMarker::parse(&text).unwrap();
         assert_eq!((marker.scope.as_str(), marker.head.as_str()), ("gpu-west-/default/models-/prod-", "3f2a91c"));
-        assert_eq!(marker.digest.len(), DIGEST);
-        assert_eq!(Marker::read(&format!("> {text}")), None, "quoted by somebody");
+        assert_eq!(marker.digest.len(), DIGEST_LENGTH);
+        assert_eq!(CommentMarker::parse(&format!("> {text}")), None, "quoted by somebody");
     }
 }
 
@@ -286,19 +288,19 @@ fn crowd(updates: usize, deletions: usize) -> Plan {
 #[test]
 fn a_long_plan_becomes_shorter_but_keeps_deletions_and_warnings() {
     for (updates, deletions) in [(3, 1), (60, 3), (600, 10), (10_000, 100)] {
-        let comment = of(&crowd(updates, deletions));
-        assert!(comment.len() <= Budget::default().bytes);
+        let comment = ci_comment(&crowd(updates, deletions));
+        assert!(comment.len() <= CommentLimits::default().bytes);
         assert_eq!(comment.matches("| delete `DynamoGraphDeployment gone-").count(), deletions, "{updates} updates");
         assert!(comment.contains("plan/capacity"));
     }
-    let crowded = of(&crowd(10_000, 100));
+    let crowded = ci_comment(&crowd(10_000, 100));
     assert!(crowded.contains("9950 more that replace or delete nothing."), "{}", &crowded[crowded.len() - 500..]);
 }
 
 #[test]
 fn more_deletions_than_fit_are_counted() {
-    let comment = of(&crowd(0, 10_000));
-    assert!(comment.len() <= Budget::default().bytes);
+    let comment = ci_comment(&crowd(0, 10_000));
+    assert!(comment.len() <= CommentLimits::default().bytes);
     assert!(comment.contains("lines more did not fit into a comment"), "{}", &comment[comment.len() - 300..]);
 }
 
@@ -382,15 +384,15 @@ fn fences_balance(text: &str) -> bool {
     open.is_none()
 }
 
-fn budget() -> impl Strategy<Value = Budget> {
+fn budget() -> impl Strategy<Value = CommentLimits> {
     let bytes = prop_oneof![0usize..400, 400usize..8_000, Just(32_768), Just(60_000), Just(1_000_000)];
-    (bytes, any::<bool>()).prop_map(|(bytes, html)| Budget { bytes, html })
+    (bytes, any::<bool>()).prop_map(|(bytes, html)| CommentLimits { bytes, html })
 }
 
-fn check(text: &str, budget: Budget) -> Result<(), TestCaseError> {
+fn check(text: &str, budget: CommentLimits) -> Result<(), TestCaseError> {
     prop_assert!(text.len() <= budget.bytes, "{} bytes of {}", text.len(), budget.bytes);
     prop_assert!(text.encode_utf16().count() <= budget.bytes);
-    prop_assert!(text.is_empty() || Marker::read(text).is_some(), "{text}");
+    prop_assert!(text.is_empty() || CommentMarker::parse(text).is_some(), "{text}");
     prop_assert!(fences_balance(text), "{text}");
     prop_assert_eq!(faults(text), Vec::<String>::new(), "{}", text);
     prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
@@ -404,22 +406,22 @@ proptest! {
     #[test]
     fn a_comment_fits_is_whole_and_holds_no_markup_of_others(plan in hostile_plan(), budget in budget(), note in hostile()) {
         let notes = [note];
-        let preview = Preview { notes: &notes, ..preview(&plan) };
-        check(&comment(&preview, budget), budget)?;
+        let preview = PreviewComment { notes: &notes, ..preview(&plan) };
+        check(&render_comment(&preview, budget), budget)?;
     }
 
     #[test]
     fn words_of_others_are_harmless_in_every_comment(reason in hostile(), help in hostile(), name in hostile(), budget in budget()) {
         let plan = samples::unchanged();
-        for shown in [Shown::Failed { reason: &reason, help: &help }, Shown::Merged, Shown::Closed, Shown::Moved] {
-            let preview = Preview { shown, environment: &name, head: &help, scope: &reason, ..preview(&plan) };
-            check(&comment(&preview, budget), budget)?;
+        for content in [PreviewContent::Failed { reason: &reason, help: &help }, PreviewContent::Merged, PreviewContent::Closed, PreviewContent::Superseded] {
+            let preview = PreviewComment { content, environment: &name, head: &help, scope: &reason, ..preview(&plan) };
+            check(&render_comment(&preview, budget), budget)?;
         }
     }
 
     #[test]
     fn the_same_plan_has_the_same_digest_and_another_one_another(plan in hostile_plan()) {
-        let digest = |plan: &Plan| Marker::read(&comment(&preview(plan), Budget::default())).unwrap().digest;
+        let digest = |plan: &Plan| CommentMarker::parse(&render_comment(&preview(plan), CommentLimits::default())).unwrap().digest;
         prop_assert_eq!(digest(&plan), digest(&plan.clone()));
         prop_assert_ne!(digest(&plan), digest(&samples::plan()));
     }

@@ -1,8 +1,8 @@
 //! A program of the user's own. It has no flags that stator knows, so each worker brings its whole command line.
 
-use super::Table;
+use super::EngineTable;
 
-pub(super) const TABLE: Table = Table {
+pub(super) const TABLE: EngineTable = EngineTable {
     framework: None,
     module: "",
     image: "",

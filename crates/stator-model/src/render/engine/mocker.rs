@@ -1,9 +1,9 @@
 //! Dynamo's mocker (`python3 -m dynamo.mocker`): answers like an engine, on CPU.
 
-use super::{Row, Setting, Table};
+use super::{EngineRow, EngineSetting, EngineTable};
 use stator_core::dynamo::registry::PLANNER_IMAGE;
 
-pub(super) const TABLE: Table = Table {
+pub(super) const TABLE: EngineTable = EngineTable {
     framework: None,
     module: "dynamo.mocker",
     image: PLANNER_IMAGE,
@@ -13,13 +13,13 @@ pub(super) const TABLE: Table = Table {
     adapter_env: &[],
     generated_workers: &[],
     options_flag: None,
-    aliases: &[(Setting::Model, "--model"), (Setting::ServedName, "--served-model-name")],
+    aliases: &[(EngineSetting::Model, "--model"), (EngineSetting::ServedName, "--served-model-name")],
     rows: &[
-        Row::Flag(Setting::Model, "--model-path"),
-        Row::Flag(Setting::ServedName, "--model-name"),
-        Row::Flag(Setting::DataParallel, "--data-parallel-size"),
-        Row::Flag(Setting::MaxSequences, "--max-num-seqs"),
-        Row::Flag(Setting::BlockSize, "--block-size"),
-        Row::Flag(Setting::DisaggregationMode, "--disaggregation-mode"),
+        EngineRow::Flag(EngineSetting::Model, "--model-path"),
+        EngineRow::Flag(EngineSetting::ServedName, "--model-name"),
+        EngineRow::Flag(EngineSetting::DataParallel, "--data-parallel-size"),
+        EngineRow::Flag(EngineSetting::MaxSequences, "--max-num-seqs"),
+        EngineRow::Flag(EngineSetting::BlockSize, "--block-size"),
+        EngineRow::Flag(EngineSetting::DisaggregationMode, "--disaggregation-mode"),
     ],
 };

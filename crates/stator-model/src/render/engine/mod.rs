@@ -10,12 +10,12 @@ mod trtllm;
 mod vllm;
 
 use crate::intent::model::{Engine, Worker};
-pub use command_line::{settings, word};
+pub use command_line::{placeholder_name, placeholder_settings};
 use serde_json::{Map, Value};
 
 /// A setting of the intent that some engine takes as a flag or an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Setting {
+pub enum EngineSetting {
     /// `spec.model`.
     Model,
     /// `spec.servedName`.
@@ -44,7 +44,7 @@ pub enum Setting {
     AdapterRank,
 }
 
-impl Setting {
+impl EngineSetting {
     /// The intent's word for settings of a worker; none for those that every engine has.
     pub fn worker_field(self) -> Option<&'static str> {
         match self {
@@ -79,7 +79,7 @@ impl Setting {
     }
 
     /// Every setting that a worker may carry.
-    const OF_WORKERS: &'static [Self] = &[
+    const WORKER_SETTINGS: &'static [Self] = &[
         Self::TensorParallel,
         Self::PipelineParallel,
         Self::DataParallel,
@@ -94,7 +94,7 @@ impl Setting {
 
 /// What a worker does in its graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum WorkerRole {
     /// Prefill and decode together.
     Aggregated,
     /// The prefill half.
@@ -105,7 +105,7 @@ pub enum Role {
 
 /// When a fixed row of a table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum RowCondition {
     /// For every worker.
     Always,
     /// For the prefill half.
@@ -120,22 +120,22 @@ pub enum When {
 
 /// One row of an engine's table. Rows are rendered in the table's order.
 #[derive(Clone, Copy, Debug)]
-pub enum Row {
+pub enum EngineRow {
     /// A setting as a flag and its value: two list items, since the operator reads parallel sizes from separate items.
-    Flag(Setting, &'static str),
+    Flag(EngineSetting, &'static str),
     /// A setting as a switch that is on when the setting is above 1. Its size is then the product of other settings.
-    Switch(Setting, &'static str, &'static [Setting]),
+    Switch(EngineSetting, &'static str, &'static [EngineSetting]),
     /// A setting as an engine option, a field of the options' JSON.
-    OptionField(Setting, &'static str),
+    OptionField(EngineSetting, &'static str),
     /// Fixed arguments.
-    Fixed(When, &'static [&'static str]),
+    Fixed(RowCondition, &'static [&'static str]),
     /// Fixed engine options, as a JSON map.
-    FixedOptions(When, &'static str),
+    FixedOptions(RowCondition, &'static str),
 }
 
 /// All that stator knows of an engine.
 #[derive(Clone, Copy, Debug)]
-pub struct Table {
+pub struct EngineTable {
     /// `spec.backendFramework`, where Dynamo has a word for it.
     pub framework: Option<&'static str>,
     /// The Python module that `python3 -m` runs.
@@ -153,13 +153,13 @@ pub struct Table {
     /// The flag that takes engine options as one JSON map.
     pub options_flag: Option<&'static str>,
     /// Other spellings that the engine takes for a setting's flag. They are read, never rendered.
-    pub aliases: &'static [(Setting, &'static str)],
+    pub aliases: &'static [(EngineSetting, &'static str)],
     /// The rows.
-    pub rows: &'static [Row],
+    pub rows: &'static [EngineRow],
 }
 
 /// The table of an engine; none for `auto`, which only a request may carry.
-pub fn table(engine: Engine) -> Option<&'static Table> {
+pub fn table(engine: Engine) -> Option<&'static EngineTable> {
     match engine {
         Engine::Vllm => Some(&vllm::TABLE),
         Engine::Sglang => Some(&sglang::TABLE),
@@ -172,7 +172,7 @@ pub fn table(engine: Engine) -> Option<&'static Table> {
 
 /// What a worker's arguments are made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Inputs<'a> {
+pub struct WorkerInputs<'a> {
     /// `spec.model`.
     pub model: &'a str,
     /// `spec.servedName`.
@@ -180,87 +180,87 @@ pub struct Inputs<'a> {
     /// The worker.
     pub worker: &'a Worker,
     /// Its role.
-    pub role: Role,
+    pub role: WorkerRole,
     /// Whether a router follows its KV events.
     pub kv_events: bool,
     /// The largest rank of the adapters, when there are any.
     pub adapter_rank: Option<u32>,
 }
 
-impl Inputs<'_> {
-    fn value(&self, setting: Setting) -> Option<Value> {
+impl WorkerInputs<'_> {
+    fn setting_value(&self, setting: EngineSetting) -> Option<Value> {
         let worker = self.worker;
         match setting {
-            Setting::Model => Some(self.model.into()),
-            Setting::ServedName => self.served_name.map(Value::from),
-            Setting::TensorParallel => worker.tensor_parallel.map(Value::from),
-            Setting::PipelineParallel => worker.pipeline_parallel.map(Value::from),
-            Setting::DataParallel => worker.data_parallel.map(Value::from),
-            Setting::ExpertParallel => worker.expert_parallel.map(Value::from),
-            Setting::Dtype => worker.dtype.as_deref().map(Value::from),
-            Setting::MaxSequences => worker.max_sequences.map(Value::from),
-            Setting::MaxLength => worker.max_length.map(Value::from),
-            Setting::MemoryFraction => worker.memory_fraction.map(Value::from),
-            Setting::BlockSize => worker.block_size.map(Value::from),
-            Setting::DisaggregationMode => match self.role {
-                Role::Aggregated => None,
-                Role::Prefill => Some("prefill".into()),
-                Role::Decode => Some("decode".into()),
+            EngineSetting::Model => Some(self.model.into()),
+            EngineSetting::ServedName => self.served_name.map(Value::from),
+            EngineSetting::TensorParallel => worker.tensor_parallel.map(Value::from),
+            EngineSetting::PipelineParallel => worker.pipeline_parallel.map(Value::from),
+            EngineSetting::DataParallel => worker.data_parallel.map(Value::from),
+            EngineSetting::ExpertParallel => worker.expert_parallel.map(Value::from),
+            EngineSetting::Dtype => worker.dtype.as_deref().map(Value::from),
+            EngineSetting::MaxSequences => worker.max_sequences.map(Value::from),
+            EngineSetting::MaxLength => worker.max_length.map(Value::from),
+            EngineSetting::MemoryFraction => worker.memory_fraction.map(Value::from),
+            EngineSetting::BlockSize => worker.block_size.map(Value::from),
+            EngineSetting::DisaggregationMode => match self.role {
+                WorkerRole::Aggregated => None,
+                WorkerRole::Prefill => Some("prefill".into()),
+                WorkerRole::Decode => Some("decode".into()),
             },
-            Setting::AdapterRank => self.adapter_rank.map(Value::from),
+            EngineSetting::AdapterRank => self.adapter_rank.map(Value::from),
         }
     }
 
-    fn holds(&self, when: When) -> bool {
+    fn matches_condition(&self, when: RowCondition) -> bool {
         match when {
-            When::Always => true,
-            When::Prefill => self.role == Role::Prefill,
-            When::Disaggregated => self.role != Role::Aggregated,
-            When::KvEvents => self.kv_events && self.role != Role::Decode,
-            When::Adapters => self.adapter_rank.is_some(),
+            RowCondition::Always => true,
+            RowCondition::Prefill => self.role == WorkerRole::Prefill,
+            RowCondition::Disaggregated => self.role != WorkerRole::Aggregated,
+            RowCondition::KvEvents => self.kv_events && self.role != WorkerRole::Decode,
+            RowCondition::Adapters => self.adapter_rank.is_some(),
         }
     }
 }
 
-impl Table {
+impl EngineTable {
     /// The component type of a role.
-    pub fn component_type(&self, role: Role) -> &'static str {
+    pub fn component_type(&self, role: WorkerRole) -> &'static str {
         match role {
-            Role::Aggregated => self.aggregated_type,
-            Role::Prefill => "prefill",
-            Role::Decode => "decode",
+            WorkerRole::Aggregated => self.aggregated_type,
+            WorkerRole::Prefill => "prefill",
+            WorkerRole::Decode => "decode",
         }
     }
 
     /// The arguments of a worker: table rows, then engine options, then what the intent appends.
-    pub fn args(&self, inputs: &Inputs<'_>) -> Vec<String> {
+    pub fn args(&self, inputs: &WorkerInputs<'_>) -> Vec<String> {
         let mut args = Vec::new();
         let mut options = Map::new();
         for row in self.rows {
             match *row {
-                Row::Flag(setting, flag) => {
-                    if let Some(value) = inputs.value(setting) {
+                EngineRow::Flag(setting, flag) => {
+                    if let Some(value) = inputs.setting_value(setting) {
                         args.push(flag.to_owned());
-                        args.push(argument(&value));
+                        args.push(format_argument(&value));
                     }
                 }
-                Row::Switch(setting, flag, _) => {
-                    if inputs.value(setting).and_then(|value| value.as_u64()).is_some_and(|size| size > 1) {
+                EngineRow::Switch(setting, flag, _) => {
+                    if inputs.setting_value(setting).and_then(|value| value.as_u64()).is_some_and(|size| size > 1) {
                         args.push(flag.to_owned());
                     }
                 }
-                Row::OptionField(setting, field) => {
-                    if let Some(value) = inputs.value(setting) {
+                EngineRow::OptionField(setting, field) => {
+                    if let Some(value) = inputs.setting_value(setting) {
                         options.insert(field.to_owned(), value);
                     }
                 }
-                Row::Fixed(when, fixed) => {
-                    if inputs.holds(when) {
+                EngineRow::Fixed(when, fixed) => {
+                    if inputs.matches_condition(when) {
                         args.extend(fixed.iter().map(|&argument| argument.to_owned()));
                     }
                 }
-                Row::FixedOptions(when, json) => {
-                    if inputs.holds(when)
+                EngineRow::FixedOptions(when, json) => {
+                    if inputs.matches_condition(when)
                         && let Ok(Value::Object(fixed)) = serde_json::from_str(json)
                     {
                         options.extend(fixed);
@@ -269,7 +269,7 @@ impl Table {
             }
         }
         if let Some(flag) = self.options_flag {
-            super::merge::maps(&mut options, inputs.worker.engine_options.as_ref());
+            super::strategic_merge::merge_maps(&mut options, inputs.worker.engine_options.as_ref());
             if !options.is_empty() {
                 args.push(flag.to_owned());
                 args.push(Value::Object(options).to_string());
@@ -281,16 +281,20 @@ impl Table {
 
     /// What the intent says of a worker, and nothing that makes a worker one: for a command line that somebody else
     /// writes.
-    pub fn override_args(&self, inputs: &Inputs<'_>) -> Vec<String> {
+    pub fn override_args(&self, inputs: &WorkerInputs<'_>) -> Vec<String> {
         let mut args = Vec::new();
         for row in self.rows {
             match *row {
-                Row::Flag(setting, flag) if setting != Setting::Model => {
-                    if let Some(value) = inputs.value(setting) {
-                        args.extend([flag.to_owned(), argument(&value)]);
+                EngineRow::Flag(setting, flag) if setting != EngineSetting::Model => {
+                    if let Some(value) = inputs.setting_value(setting) {
+                        args.extend([flag.to_owned(), format_argument(&value)]);
                     }
                 }
-                Row::Flag(..) | Row::Switch(..) | Row::OptionField(..) | Row::Fixed(..) | Row::FixedOptions(..) => {}
+                EngineRow::Flag(..)
+                | EngineRow::Switch(..)
+                | EngineRow::OptionField(..)
+                | EngineRow::Fixed(..)
+                | EngineRow::FixedOptions(..) => {}
             }
         }
         args.extend(inputs.worker.args.iter().cloned());
@@ -298,17 +302,19 @@ impl Table {
     }
 
     /// Settings given that [`Self::override_args`] cannot carry: they have no flag of their own.
-    pub fn without_flag(&self, inputs: &Inputs<'_>) -> Vec<&'static str> {
-        let flag = |wanted| self.rows.iter().any(|row| matches!(row, Row::Flag(setting, _) if *setting == wanted));
-        let of_workers = Setting::OF_WORKERS.iter().filter(|setting| inputs.value(**setting).is_some());
+    pub fn settings_without_flag(&self, inputs: &WorkerInputs<'_>) -> Vec<&'static str> {
+        let flag =
+            |wanted| self.rows.iter().any(|row| matches!(row, EngineRow::Flag(setting, _) if *setting == wanted));
+        let of_workers =
+            EngineSetting::WORKER_SETTINGS.iter().filter(|setting| inputs.setting_value(**setting).is_some());
         of_workers.filter(|setting| !flag(**setting)).filter_map(|setting| setting.worker_field()).collect()
     }
 
     /// Settings of a worker that this engine has no way to take.
-    pub fn ignored(&self, inputs: &Inputs<'_>) -> Vec<&'static str> {
-        let mut ignored: Vec<&'static str> = Setting::OF_WORKERS
+    pub fn unsupported_settings(&self, inputs: &WorkerInputs<'_>) -> Vec<&'static str> {
+        let mut ignored: Vec<&'static str> = EngineSetting::WORKER_SETTINGS
             .iter()
-            .filter(|&&setting| inputs.value(setting).is_some() && !self.takes(setting))
+            .filter(|&&setting| inputs.setting_value(setting).is_some() && !self.supports_setting(setting))
             .filter_map(|setting| setting.worker_field())
             .collect();
         if self.options_flag.is_none() && inputs.worker.engine_options.is_some() {
@@ -319,41 +325,46 @@ impl Table {
 
     /// Settings that this engine takes as a switch, and whose size is not the one that the switch stands for: the
     /// field, the size written, the size it will have.
-    pub fn misfits(&self, inputs: &Inputs<'_>) -> Vec<(&'static str, u64, u64)> {
-        let size = |setting| inputs.value(setting).and_then(|value| value.as_u64()).unwrap_or(1);
+    pub fn mismatched_switches(&self, inputs: &WorkerInputs<'_>) -> Vec<(&'static str, u64, u64)> {
+        let size = |setting| inputs.setting_value(setting).and_then(|value| value.as_u64()).unwrap_or(1);
         self.rows
             .iter()
             .filter_map(|row| match row {
-                Row::Switch(setting, _, factors) => {
+                EngineRow::Switch(setting, _, factors) => {
                     let implied = factors.iter().map(|factor| size(*factor)).fold(1, u64::saturating_mul);
                     let written = size(*setting);
                     let field = setting.worker_field()?;
                     (written > 1 && written != implied).then_some((field, written, implied))
                 }
-                Row::Flag(..) | Row::OptionField(..) | Row::Fixed(..) | Row::FixedOptions(..) => None,
+                EngineRow::Flag(..)
+                | EngineRow::OptionField(..)
+                | EngineRow::Fixed(..)
+                | EngineRow::FixedOptions(..) => None,
             })
             .collect()
     }
 
     /// Settings that the engine takes as a switch: setting, flag, and the settings that its size is the product of.
-    pub fn switches(&self) -> impl Iterator<Item = (Setting, &'static str, &'static [Setting])> {
+    pub fn switches(&self) -> impl Iterator<Item = (EngineSetting, &'static str, &'static [EngineSetting])> {
         self.rows.iter().filter_map(|row| match *row {
-            Row::Switch(setting, flag, factors) => Some((setting, flag, factors)),
-            Row::Flag(..) | Row::OptionField(..) | Row::Fixed(..) | Row::FixedOptions(..) => None,
+            EngineRow::Switch(setting, flag, factors) => Some((setting, flag, factors)),
+            EngineRow::Flag(..) | EngineRow::OptionField(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => {
+                None
+            }
         })
     }
 
     /// The engine options that a worker of a role has whatever the intent says.
-    pub fn fixed_options(&self, role: Role) -> Map<String, Value> {
+    pub fn fixed_options(&self, role: WorkerRole) -> Map<String, Value> {
         let holds = |when| match when {
-            When::Always => true,
-            When::Prefill => role == Role::Prefill,
-            When::Disaggregated => role != Role::Aggregated,
-            When::KvEvents | When::Adapters => false,
+            RowCondition::Always => true,
+            RowCondition::Prefill => role == WorkerRole::Prefill,
+            RowCondition::Disaggregated => role != WorkerRole::Aggregated,
+            RowCondition::KvEvents | RowCondition::Adapters => false,
         };
         let mut options = Map::new();
         for row in self.rows {
-            if let Row::FixedOptions(when, json) = *row
+            if let EngineRow::FixedOptions(when, json) = *row
                 && holds(when)
                 && let Ok(Value::Object(fixed)) = serde_json::from_str(json)
             {
@@ -364,24 +375,28 @@ impl Table {
     }
 
     /// The setting that a flag carries, in any of the engine's spellings.
-    pub fn setting_of(&self, flag: &str) -> Option<Setting> {
+    pub fn setting_of_flag(&self, flag: &str) -> Option<EngineSetting> {
         let rows = self.rows.iter().filter_map(|row| match *row {
-            Row::Flag(setting, name) => Some((setting, name)),
-            Row::Switch(..) | Row::OptionField(..) | Row::Fixed(..) | Row::FixedOptions(..) => None,
+            EngineRow::Flag(setting, name) => Some((setting, name)),
+            EngineRow::Switch(..) | EngineRow::OptionField(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => {
+                None
+            }
         });
         rows.chain(self.aliases.iter().copied()).find(|(_, name)| *name == flag).map(|(setting, _)| setting)
     }
 
-    fn takes(&self, wanted: Setting) -> bool {
+    fn supports_setting(&self, wanted: EngineSetting) -> bool {
         self.rows.iter().any(|row| match row {
-            Row::Flag(setting, _) | Row::Switch(setting, _, _) | Row::OptionField(setting, _) => *setting == wanted,
-            Row::Fixed(..) | Row::FixedOptions(..) => false,
+            EngineRow::Flag(setting, _) | EngineRow::Switch(setting, _, _) | EngineRow::OptionField(setting, _) => {
+                *setting == wanted
+            }
+            EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => false,
         })
     }
 }
 
 /// A value as a command-line argument: text as it is, numbers as JSON writes them.
-pub fn argument(value: &Value) -> String {
+pub fn format_argument(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),

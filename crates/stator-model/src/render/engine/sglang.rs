@@ -1,8 +1,8 @@
 //! SGLang (`python3 -m dynamo.sglang`).
 
-use super::{Row, Setting, Table, When};
+use super::{EngineRow, EngineSetting, EngineTable, RowCondition};
 
-pub(super) const TABLE: Table = Table {
+pub(super) const TABLE: EngineTable = EngineTable {
     framework: Some("sglang"),
     module: "dynamo.sglang",
     image: "sglang-runtime",
@@ -12,33 +12,33 @@ pub(super) const TABLE: Table = Table {
     generated_workers: &["decode", "prefill"],
     options_flag: None,
     aliases: &[
-        (Setting::Model, "--model"),
-        (Setting::TensorParallel, "--tp"),
-        (Setting::TensorParallel, "--tensor-parallel-size"),
-        (Setting::PipelineParallel, "--pp"),
-        (Setting::PipelineParallel, "--pipeline-parallel-size"),
-        (Setting::DataParallel, "--dp"),
-        (Setting::DataParallel, "--data-parallel-size"),
-        (Setting::ExpertParallel, "--ep"),
-        (Setting::ExpertParallel, "--expert-parallel-size"),
+        (EngineSetting::Model, "--model"),
+        (EngineSetting::TensorParallel, "--tp"),
+        (EngineSetting::TensorParallel, "--tensor-parallel-size"),
+        (EngineSetting::PipelineParallel, "--pp"),
+        (EngineSetting::PipelineParallel, "--pipeline-parallel-size"),
+        (EngineSetting::DataParallel, "--dp"),
+        (EngineSetting::DataParallel, "--data-parallel-size"),
+        (EngineSetting::ExpertParallel, "--ep"),
+        (EngineSetting::ExpertParallel, "--expert-parallel-size"),
     ],
     rows: &[
-        Row::Flag(Setting::Model, "--model-path"),
-        Row::Flag(Setting::ServedName, "--served-model-name"),
-        Row::Flag(Setting::TensorParallel, "--tp-size"),
-        Row::Flag(Setting::PipelineParallel, "--pp-size"),
-        Row::Flag(Setting::DataParallel, "--dp-size"),
-        Row::Flag(Setting::ExpertParallel, "--ep-size"),
-        Row::Flag(Setting::Dtype, "--dtype"),
-        Row::Flag(Setting::MaxSequences, "--max-running-requests"),
-        Row::Flag(Setting::MaxLength, "--context-length"),
-        Row::Flag(Setting::MemoryFraction, "--mem-fraction-static"),
-        Row::Flag(Setting::BlockSize, "--page-size"),
+        EngineRow::Flag(EngineSetting::Model, "--model-path"),
+        EngineRow::Flag(EngineSetting::ServedName, "--served-model-name"),
+        EngineRow::Flag(EngineSetting::TensorParallel, "--tp-size"),
+        EngineRow::Flag(EngineSetting::PipelineParallel, "--pp-size"),
+        EngineRow::Flag(EngineSetting::DataParallel, "--dp-size"),
+        EngineRow::Flag(EngineSetting::ExpertParallel, "--ep-size"),
+        EngineRow::Flag(EngineSetting::Dtype, "--dtype"),
+        EngineRow::Flag(EngineSetting::MaxSequences, "--max-running-requests"),
+        EngineRow::Flag(EngineSetting::MaxLength, "--context-length"),
+        EngineRow::Flag(EngineSetting::MemoryFraction, "--mem-fraction-static"),
+        EngineRow::Flag(EngineSetting::BlockSize, "--page-size"),
         // Dynamo's frontend tokenizes, as in every one of upstream's manifests.
-        Row::Fixed(When::Always, &["--skip-tokenizer-init"]),
-        Row::Flag(Setting::DisaggregationMode, "--disaggregation-mode"),
-        Row::Fixed(
-            When::Disaggregated,
+        EngineRow::Fixed(RowCondition::Always, &["--skip-tokenizer-init"]),
+        EngineRow::Flag(EngineSetting::DisaggregationMode, "--disaggregation-mode"),
+        EngineRow::Fixed(
+            RowCondition::Disaggregated,
             &[
                 "--disaggregation-transfer-backend",
                 "nixl",
@@ -48,8 +48,8 @@ pub(super) const TABLE: Table = Table {
                 "0.0.0.0",
             ],
         ),
-        Row::Fixed(
-            When::KvEvents,
+        EngineRow::Fixed(
+            RowCondition::KvEvents,
             &["--kv-events-config", r#"{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:5557"}"#],
         ),
     ],

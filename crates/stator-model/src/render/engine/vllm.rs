@@ -1,9 +1,9 @@
 //! vLLM (`python3 -m dynamo.vllm`).
 
-use super::{Row, Setting, Table, When};
+use super::{EngineRow, EngineSetting, EngineTable, RowCondition};
 use stator_core::dynamo::registry::env;
 
-pub(super) const TABLE: Table = Table {
+pub(super) const TABLE: EngineTable = EngineTable {
     framework: Some("vllm"),
     module: "dynamo.vllm",
     image: "vllm-runtime",
@@ -13,37 +13,41 @@ pub(super) const TABLE: Table = Table {
     adapter_env: &[(env::LORA_ENABLED, "true"), (env::LORA_PATH, "/tmp/dynamo_loras")],
     generated_workers: &["VllmDecodeWorker", "VllmPrefillWorker", "VllmWorker"],
     options_flag: None,
-    aliases: &[(Setting::TensorParallel, "-tp"), (Setting::PipelineParallel, "-pp"), (Setting::DataParallel, "-dp")],
+    aliases: &[
+        (EngineSetting::TensorParallel, "-tp"),
+        (EngineSetting::PipelineParallel, "-pp"),
+        (EngineSetting::DataParallel, "-dp"),
+    ],
     rows: &[
-        Row::Flag(Setting::Model, "--model"),
-        Row::Flag(Setting::ServedName, "--served-model-name"),
-        Row::Flag(Setting::TensorParallel, "--tensor-parallel-size"),
-        Row::Flag(Setting::PipelineParallel, "--pipeline-parallel-size"),
-        Row::Flag(Setting::DataParallel, "--data-parallel-size"),
-        Row::Switch(
-            Setting::ExpertParallel,
+        EngineRow::Flag(EngineSetting::Model, "--model"),
+        EngineRow::Flag(EngineSetting::ServedName, "--served-model-name"),
+        EngineRow::Flag(EngineSetting::TensorParallel, "--tensor-parallel-size"),
+        EngineRow::Flag(EngineSetting::PipelineParallel, "--pipeline-parallel-size"),
+        EngineRow::Flag(EngineSetting::DataParallel, "--data-parallel-size"),
+        EngineRow::Switch(
+            EngineSetting::ExpertParallel,
             "--enable-expert-parallel",
-            &[Setting::TensorParallel, Setting::DataParallel],
+            &[EngineSetting::TensorParallel, EngineSetting::DataParallel],
         ),
-        Row::Flag(Setting::Dtype, "--dtype"),
-        Row::Flag(Setting::MaxSequences, "--max-num-seqs"),
-        Row::Flag(Setting::MaxLength, "--max-model-len"),
-        Row::Flag(Setting::MemoryFraction, "--gpu-memory-utilization"),
-        Row::Flag(Setting::BlockSize, "--block-size"),
-        Row::Flag(Setting::DisaggregationMode, "--disaggregation-mode"),
+        EngineRow::Flag(EngineSetting::Dtype, "--dtype"),
+        EngineRow::Flag(EngineSetting::MaxSequences, "--max-num-seqs"),
+        EngineRow::Flag(EngineSetting::MaxLength, "--max-model-len"),
+        EngineRow::Flag(EngineSetting::MemoryFraction, "--gpu-memory-utilization"),
+        EngineRow::Flag(EngineSetting::BlockSize, "--block-size"),
+        EngineRow::Flag(EngineSetting::DisaggregationMode, "--disaggregation-mode"),
         // A prefill worker without it does not start; decode takes the same.
-        Row::Fixed(
-            When::Disaggregated,
+        EngineRow::Fixed(
+            RowCondition::Disaggregated,
             &["--kv-transfer-config", r#"{"kv_connector":"NixlConnector","kv_role":"kv_both"}"#],
         ),
-        Row::Fixed(
-            When::KvEvents,
+        EngineRow::Fixed(
+            RowCondition::KvEvents,
             &[
                 "--kv-events-config",
                 r#"{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:20080","enable_kv_cache_events":true}"#,
             ],
         ),
-        Row::Fixed(When::Adapters, &["--enable-lora"]),
-        Row::Flag(Setting::AdapterRank, "--max-lora-rank"),
+        EngineRow::Fixed(RowCondition::Adapters, &["--enable-lora"]),
+        EngineRow::Flag(EngineSetting::AdapterRank, "--max-lora-rank"),
     ],
 };

@@ -189,7 +189,7 @@ spec:
 ",
         )],
     };
-    let selection = Workspace::parse(&tree).environment(None).unwrap();
+    let selection = Workspace::parse(&tree).resolve_environment(None).unwrap();
     assert!(selection.broken.is_empty(), "{:#?}", selection.findings);
     let rendered = render(&selection.intents[0], &target());
     let lines: Vec<String> = rendered

@@ -4,7 +4,7 @@ use super::{of_model, strategy, target};
 use crate::render::{emit, render, render_all};
 use proptest::prelude::*;
 use serde_json::Value;
-use stator_core::dynamo::admission::{self, Platform, Weight};
+use stator_core::dynamo::admission::{self, AdmissionOutcome, Platform};
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::v1beta1::GraphSpec;
 
@@ -37,8 +37,8 @@ proptest! {
             prop_assert!(object.status().is_null());
             let labels = object.labels();
             prop_assert_eq!(labels.get(kinds::LABEL_MODEL), Some(&intent.model.metadata.name.as_str()));
-            prop_assert_eq!(labels.get(kinds::LABEL_MANAGED_BY), Some(&kinds::MANAGER));
-            prop_assert!(admission::check(object, &Platform::default()).iter().all(|refusal| refusal.weight != Weight::Refused));
+            prop_assert_eq!(labels.get(kinds::LABEL_MANAGED_BY), Some(&kinds::FIELD_MANAGER));
+            prop_assert!(admission::check_object(object, &Platform::default()).iter().all(|refusal| refusal.outcome != AdmissionOutcome::Denied));
         }
     }
 
@@ -49,14 +49,14 @@ proptest! {
                 prop_assert!(desired.initial_replicas.is_empty());
                 continue;
             }
-            let spec = GraphSpec::read(desired.object.spec()).unwrap();
-            let delegated = spec.delegated();
+            let spec = GraphSpec::from_value(desired.object.spec()).unwrap();
+            let delegated = spec.delegated_components();
             for component in &spec.components {
                 let name = component.name.as_str();
                 prop_assert_eq!(delegated.contains(name), component.replicas.is_none());
                 prop_assert_eq!(delegated.contains(name), desired.initial_replicas.contains_key(name));
             }
-            let seeded = GraphSpec::read(desired.seeded().spec()).unwrap();
+            let seeded = GraphSpec::from_value(desired.with_initial_replicas().spec()).unwrap();
             prop_assert!(seeded.components.iter().all(|component| component.replicas.is_some()));
         }
     }
@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn what_is_written_reads_back_the_same(model in strategy::model()) {
         for desired in render(&of_model(model), &target()).objects {
-            let text = emit::yaml(&desired.object).unwrap();
+            let text = emit::object_yaml(&desired.object).unwrap();
             let back: Value = serde_saphyr::from_str(&text).unwrap();
             prop_assert_eq!(&back, desired.object.value(), "{}", text);
             // As a reader of YAML 1.1 sees it: `yes` is true, `010` is eight.

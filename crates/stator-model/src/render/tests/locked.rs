@@ -2,7 +2,7 @@
 
 use super::target;
 use crate::intent::lock::ModelLock;
-use crate::intent::{Intent, Selection, SourceFile, SourceTree, Workspace};
+use crate::intent::{Intent, ResolvedEnvironment, SourceFile, SourceTree, Workspace};
 use crate::render::{emit, render, request};
 use serde_json::{Value, json};
 use stator_core::finding::Finding;
@@ -38,16 +38,16 @@ fn profiled() -> Value {
     })
 }
 
-fn read(files: &[(&str, &str)]) -> Selection {
+fn read(files: &[(&str, &str)]) -> ResolvedEnvironment {
     let mut files: Vec<SourceFile> = files
         .iter()
         .map(|(path, text)| SourceFile { path: (*path).to_owned(), content: Ok(text.as_bytes().to_vec()) })
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Workspace::parse(&SourceTree { files }).environment(None).unwrap()
+    Workspace::parse(&SourceTree { files }).resolve_environment(None).unwrap()
 }
 
-fn only(selection: &Selection) -> &Intent {
+fn only(selection: &ResolvedEnvironment) -> &Intent {
     assert_eq!(selection.intents.len(), 1, "{:#?}", selection.findings);
     &selection.intents[0]
 }
@@ -59,7 +59,7 @@ fn lock_of(intent: &str) -> String {
     let request = request(intent, &target()).unwrap();
     let graph = profiled().as_object().unwrap().clone();
     let lock = ModelLock::new(&intent.model, request.name().parse().unwrap(), Some("1.2.0".into()), graph);
-    emit::lock(&lock).unwrap()
+    emit::lock_yaml(&lock).unwrap()
 }
 
 fn report(findings: &[Finding]) -> String {
@@ -208,7 +208,7 @@ fn a_locked_model_renders_the_graph_that_was_chosen_under_its_own_name() {
 #[test]
 fn a_lock_is_what_fmt_writes() {
     let lock = lock_of(INTENT);
-    assert_eq!(crate::intent::format::format(&lock).as_deref(), Ok(lock.as_str()));
+    assert_eq!(crate::intent::format::format_document(&lock).as_deref(), Ok(lock.as_str()));
 }
 
 #[test]
@@ -314,12 +314,12 @@ fn an_environment_may_have_a_lock_of_its_own() {
     };
     let workspace = tree(&files);
     for environment in ["prod", "staging"] {
-        let selection = workspace.environment(Some(environment)).unwrap();
+        let selection = workspace.resolve_environment(Some(environment)).unwrap();
         assert_eq!(report(&selection.findings), "");
         assert_eq!(kinds(only(&selection)), "DynamoGraphDeployment llama", "{environment}");
     }
     // Without its own, the lock for all is tried, and is for another target.
-    let selection = tree(&files[..4]).environment(Some("prod")).unwrap();
+    let selection = tree(&files[..4]).resolve_environment(Some("prod")).unwrap();
     assert_eq!(selection.findings[0].rule.id, "lock/stale");
     let named = ROOT.replace("staging: {", "lock: {");
     insta::assert_snapshot!(report(&tree(&[("stator.yaml", &named)]).findings), @r#"

@@ -10,9 +10,9 @@ mod schema;
 pub(crate) mod strategy;
 mod targets;
 
-use super::{Rendered, Target, render};
+use super::{RenderTarget, RenderedModel, render};
 use crate::intent::model::Model;
-use crate::intent::{Intent, Origins};
+use crate::intent::{FieldOrigins, Intent};
 use serde_json::Value;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds;
@@ -28,12 +28,12 @@ pub(crate) fn intent(name: &str, spec: &str) -> Intent {
 /// An intent around a model, with nothing known of lines.
 pub(crate) fn of_model(model: Model) -> Intent {
     let source = format!("{}/model.yaml", model.metadata.name);
-    Intent { source, model, origins: Origins::default(), lock: None }
+    Intent { source, model, origins: FieldOrigins::default(), lock: None }
 }
 
 /// Where tests render to.
-pub(crate) fn target() -> Target {
-    Target {
+pub(crate) fn target() -> RenderTarget {
+    RenderTarget {
         repository: "models".into(),
         environment: "prod".into(),
         namespace: "serving".into(),
@@ -42,7 +42,7 @@ pub(crate) fn target() -> Target {
 }
 
 /// Renders an intent, which must have no errors.
-pub(crate) fn rendered(name: &str, spec: &str) -> Rendered {
+pub(crate) fn rendered(name: &str, spec: &str) -> RenderedModel {
     let rendered = render(&intent(name, spec), &target());
     assert!(rendered.findings.iter().all(|finding| !finding.is_error()), "{:#?}", rendered.findings);
     rendered
@@ -59,23 +59,23 @@ pub(crate) fn findings(name: &str, spec: &str) -> String {
 }
 
 /// The graph of a rendered model.
-pub(crate) fn graph(rendered: &Rendered) -> &Value {
+pub(crate) fn graph(rendered: &RenderedModel) -> &Value {
     let desired = rendered.objects.iter().find(|desired| desired.object.kind() == kinds::GRAPH.kind).unwrap();
     desired.object.value()
 }
 
 /// A component of the graph.
-pub(crate) fn component<'a>(rendered: &'a Rendered, name: &str) -> &'a Value {
+pub(crate) fn component<'a>(rendered: &'a RenderedModel, name: &str) -> &'a Value {
     graph(rendered)["spec"]["components"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()
 }
 
 /// `main` of a component.
-pub(crate) fn main<'a>(rendered: &'a Rendered, name: &str) -> &'a Value {
+pub(crate) fn main<'a>(rendered: &'a RenderedModel, name: &str) -> &'a Value {
     &component(rendered, name)["podTemplate"]["spec"]["containers"][0]
 }
 
 /// A container's arguments in one line.
-pub(crate) fn args(rendered: &Rendered, name: &str) -> String {
+pub(crate) fn args(rendered: &RenderedModel, name: &str) -> String {
     let list = main(rendered, name)["args"].as_array().cloned().unwrap_or_default();
     list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
 }

@@ -130,7 +130,7 @@ components:
     let starts: Vec<(&str, u64)> =
         model.objects[0].initial_replicas.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     assert_eq!(starts, [("decode", 3), ("prefill", 2)]);
-    assert_eq!(model.objects[0].seeded().spec()["components"][2]["replicas"], 3);
+    assert_eq!(model.objects[0].with_initial_replicas().spec()["components"][2]["replicas"], 3);
 }
 
 #[test]

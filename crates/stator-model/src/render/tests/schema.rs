@@ -10,11 +10,12 @@ use stator_core::object::Object;
 
 /// What an API server says of an object: fields that its schema does not know, then its schema and its rules.
 fn refused(object: &Object) -> Vec<String> {
-    let schema = fields::schema_of(object.api_version(), object.kind()).expect("a schema for every rendered kind");
+    let schema = fields::bundled_schema(object.api_version(), object.kind()).expect("a schema for every rendered kind");
     let mut value = object.value().clone();
-    let mut faults: Vec<String> = fields::undeclared(schema, &value).iter().map(|fault| format!("{fault:?}")).collect();
-    faults.extend(fields::typing_faults(schema, &value).iter().map(|fault| format!("{fault:?}")));
-    fields::default(schema, &mut value);
+    let mut faults: Vec<String> =
+        fields::undeclared_fields(schema, &value).iter().map(|fault| format!("{fault:?}")).collect();
+    faults.extend(fields::typing_errors(schema, &value).iter().map(|fault| format!("{fault:?}")));
+    fields::apply_defaults(schema, &mut value);
     faults.extend(fields::validate(schema, &value, None).into_iter().map(|(path, fault)| format!("{path}: {fault}")));
     faults
 }
@@ -24,7 +25,7 @@ fn reread(model: &Model) -> Result<Model, String> {
     let text = serde_saphyr::to_string(model).map_err(|error| error.to_string())?;
     let file = SourceFile { path: "model.yaml".into(), content: Ok(text.clone().into_bytes()) };
     let workspace = Workspace::parse(&SourceTree { files: vec![file] });
-    let selection = workspace.environment(None).map_err(|error| error.to_string())?;
+    let selection = workspace.resolve_environment(None).map_err(|error| error.to_string())?;
     match selection.intents.as_slice() {
         [intent] => Ok(intent.model.clone()),
         _ => Err(format!("{:#?}\n{text}", selection.findings)),
@@ -41,7 +42,7 @@ proptest! {
         prop_assert!(faults.is_empty(), "{:#?}", faults);
         prop_assert!(!rendered.objects.is_empty());
         for desired in &rendered.objects {
-            for object in [&desired.object, &desired.seeded()] {
+            for object in [&desired.object, &desired.with_initial_replicas()] {
                 prop_assert_eq!(refused(object), Vec::<String>::new(), "{:#}", object.value());
             }
         }

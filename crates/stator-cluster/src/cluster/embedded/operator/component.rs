@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// One component of a graph.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Component {
+pub(super) struct SimulatedComponent {
     pub(super) name: String,
     /// A worker of any role: its pods roll together with all other workers'.
     pub(super) worker: bool,
@@ -19,23 +19,23 @@ pub(super) struct Component {
     pub(super) scaled: bool,
     /// The base model that adapters load into.
     pub(super) model: Option<String>,
-    pub(super) applied: Applied,
+    pub(super) applied: ComponentDigests,
 }
 
 /// What of a component was last carried out; compared to tell what a new generation changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Applied {
+pub(super) struct ComponentDigests {
     /// Digest of what its pods are made from.
     pub(super) pods: String,
     /// Digest of everything.
-    pub(super) whole: String,
+    pub(super) component: String,
 }
 
 /// By component name.
-pub(super) type Deployed = BTreeMap<String, Applied>;
+pub(super) type DeployedComponents = BTreeMap<String, ComponentDigests>;
 
 /// The components of a graph, in the order of their names.
-pub(super) fn components(graph: &Object) -> Vec<Component> {
+pub(super) fn components(graph: &Object) -> Vec<SimulatedComponent> {
     let shared = {
         let mut spec = graph.spec().clone();
         if let Some(map) = spec.as_object_mut() {
@@ -44,7 +44,7 @@ pub(super) fn components(graph: &Object) -> Vec<Component> {
         }
         spec.to_string()
     };
-    let mut list: Vec<Component> = graph
+    let mut list: Vec<SimulatedComponent> = graph
         .spec()
         .get("components")
         .and_then(Value::as_array)
@@ -56,14 +56,14 @@ pub(super) fn components(graph: &Object) -> Vec<Component> {
     list
 }
 
-fn component(value: &Value, shared: &str) -> Option<Component> {
+fn component(value: &Value, shared: &str) -> Option<SimulatedComponent> {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
     let mut pods = value.clone();
     if let Some(map) = pods.as_object_mut() {
         map.remove("replicas");
         map.remove("scalingAdapter");
     }
-    Some(Component {
+    Some(SimulatedComponent {
         name: text("/name")?.to_owned(),
         worker: matches!(text("/type"), Some("worker" | "prefill" | "decode")),
         multinode: value.get("multinode").is_some(),
@@ -76,7 +76,10 @@ fn component(value: &Value, shared: &str) -> Option<Component> {
             .any(|container| container.get("image").and_then(Value::as_str).is_some_and(is_broken)),
         scaled: value.get("scalingAdapter").is_some(),
         model: text("/modelRef/name").map(str::to_owned),
-        applied: Applied { pods: digest(&[shared, &pods.to_string()]), whole: digest(&[shared, &value.to_string()]) },
+        applied: ComponentDigests {
+            pods: digest(&[shared, &pods.to_string()]),
+            component: digest(&[shared, &value.to_string()]),
+        },
     })
 }
 
@@ -89,7 +92,7 @@ fn is_broken(image: &str) -> bool {
 
 /// The hash over all workers, and the salted second one: what `nvidia.com/current-worker-hash` and `-v2` hold. Not the
 /// operator's own numbers, but they move when its do: with anything in any worker except replicas and the adapter.
-pub(super) fn worker_hashes(graph: &Object, components: &[Component]) -> (String, String) {
+pub(super) fn worker_hashes(graph: &Object, components: &[SimulatedComponent]) -> (String, String) {
     let workers: Vec<&str> = components.iter().filter(|c| c.worker).map(|c| c.applied.pods.as_str()).collect();
     let first: String = digest(&workers).chars().take(8).collect();
     let second = digest(&[graph.namespace(), graph.name(), &first]).chars().take(8).collect();

@@ -12,21 +12,21 @@
 //! What is to be done is worked out by pure functions (`graph`, `request`, `model`, `scaling`); this module waits and
 //! writes.
 
-mod claim;
+mod adapter_script;
+mod claim_script;
 mod component;
-mod graph;
-mod model;
-mod request;
+mod graph_script;
+mod graph_status;
+mod request_script;
 mod scaling;
 mod script;
 #[cfg(test)]
 mod tests;
-mod view;
 
-use super::{Embedded, Part, engine};
+use super::{EmbeddedCluster, ObjectPart, structured_merge};
 use crate::cluster::{Cluster, ClusterError, Preconditions, WatchEvent};
-use component::Deployed;
-use script::Frame;
+use component::DeployedComponents;
+use script::ScriptStep;
 use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, REQUEST, SCALING_ADAPTER};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, VecDeque};
@@ -35,67 +35,67 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
 /// The field manager of the operator's writes, as the real one's client names itself.
-const MANAGER: &str = "manager";
+const FIELD_MANAGER: &str = "manager";
 /// After a fault of the folder, before the next try.
-const RETRY: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// The simulated operator.
 #[derive(Debug)]
-pub struct Operator;
+pub struct SimulatedOperator;
 
 /// Keeps the operator running; dropping it ends it.
 #[derive(Debug)]
 pub struct OperatorHandle {
     task: tokio::task::JoinHandle<()>,
-    cluster: Embedded,
+    cluster: EmbeddedCluster,
 }
 
 impl Drop for OperatorHandle {
     fn drop(&mut self) {
         self.task.abort();
-        self.cluster.set_operated(false);
+        self.cluster.set_operator_running(false);
     }
 }
 
-impl Operator {
+impl SimulatedOperator {
     /// Starts it on the current tokio runtime. `speed` divides every wait: 1 is about what the recordings take.
-    pub fn start(cluster: Embedded, speed: f64) -> OperatorHandle {
-        cluster.set_operated(true);
+    pub fn start(cluster: EmbeddedCluster, speed: f64) -> OperatorHandle {
+        cluster.set_operator_running(true);
         let speed = if speed.is_finite() && speed > 0.0 { speed } else { 1.0 };
-        let task = tokio::spawn(run(cluster.clone(), speed));
+        let task = tokio::spawn(run_operator(cluster.clone(), speed));
         OperatorHandle { task, cluster }
     }
 }
 
 /// Lists, follows, and starts over when it lost track.
-async fn run(cluster: Embedded, speed: f64) {
-    let mut driver = Driver { cluster, speed, objects: BTreeMap::new(), tracks: BTreeMap::new() };
+async fn run_operator(cluster: EmbeddedCluster, speed: f64) {
+    let mut driver = OperatorDriver { cluster, speed, objects: BTreeMap::new(), scripts: BTreeMap::new() };
     loop {
-        if let Err(error) = driver.follow().await {
+        if let Err(error) = driver.run_until_resync().await {
             tracing::warn!(%error, "the simulated operator cannot go on just now");
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(RETRY_DELAY).await;
         }
     }
 }
 
-struct Driver {
-    cluster: Embedded,
+struct OperatorDriver {
+    cluster: EmbeddedCluster,
     speed: f64,
     objects: BTreeMap<ObjectRef, Object>,
-    tracks: BTreeMap<ObjectRef, Track>,
+    scripts: BTreeMap<ObjectRef, ScriptProgress>,
 }
 
 /// What is under way on one object.
-struct Track {
+struct ScriptProgress {
     /// What the script was made for; another cause makes another script.
     cause: String,
-    frames: VecDeque<Frame>,
-    due: Instant,
-    deployed: Option<Deployed>,
+    frames: VecDeque<ScriptStep>,
+    next_step_at: Instant,
+    deployed: Option<DeployedComponents>,
 }
 
-impl Driver {
-    async fn follow(&mut self) -> Result<(), ClusterError> {
+impl OperatorDriver {
+    async fn run_until_resync(&mut self) -> Result<(), ClusterError> {
         let kinds = [CLAIM, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
         let mut events = self.cluster.watch(&kinds, None).await?;
         self.objects.clear();
@@ -105,18 +105,19 @@ impl Driver {
             }
         }
         loop {
-            self.plan();
-            self.scale().await?;
-            let due = self.tracks.values().filter(|track| !track.frames.is_empty()).map(|track| track.due).min();
-            if !self.wait(&mut events, due).await {
+            self.plan_scripts();
+            self.reconcile_scaling().await?;
+            let due =
+                self.scripts.values().filter(|track| !track.frames.is_empty()).map(|track| track.next_step_at).min();
+            if !self.wait_for_event(&mut events, due).await {
                 return Ok(());
             }
-            self.perform().await?;
+            self.run_due_steps().await?;
         }
     }
 
     /// Waits for news or for the next step. False when the watch is over.
-    async fn wait(&mut self, events: &mut Receiver<WatchEvent>, due: Option<Instant>) -> bool {
+    async fn wait_for_event(&mut self, events: &mut Receiver<WatchEvent>, due: Option<Instant>) -> bool {
         let far = Instant::now() + Duration::from_secs(3600);
         let first = tokio::select! {
             event = events.recv() => event,
@@ -130,7 +131,7 @@ impl Driver {
                 }
                 Some(WatchEvent::Deleted(object)) => {
                     self.objects.remove(&object.reference());
-                    self.tracks.remove(&object.reference());
+                    self.scripts.remove(&object.reference());
                 }
                 Some(WatchEvent::Resync) | None => return false,
             }
@@ -142,106 +143,111 @@ impl Driver {
     }
 
     /// Makes a new script for every object whose cause is another than that of its script.
-    fn plan(&mut self) {
+    fn plan_scripts(&mut self) {
         let now = Instant::now();
         for (reference, object) in &self.objects {
-            let Some((cause, endpoints)) = self.cause(object) else { continue };
-            let track = self.tracks.get(reference);
+            let Some((cause, endpoints)) = self.script_cause(object) else { continue };
+            let track = self.scripts.get(reference);
             if track.is_some_and(|track| track.cause == cause) {
                 continue;
             }
             let before = track.and_then(|track| track.deployed.as_ref());
             let frames = if object.kind() == GRAPH.kind {
-                graph::script(object, before)
+                graph_script::build_script(object, before)
             } else if object.kind() == CLAIM.kind {
-                claim::script(object)
+                claim_script::build_script(object)
             } else if object.kind() == REQUEST.kind {
-                request::script(object, self.objects.get(&request::graph_of(object)))
+                request_script::build_script(object, self.objects.get(&request_script::graph_of(object)))
             } else {
-                model::script(object, &endpoints)
+                adapter_script::build_script(object, &endpoints)
             };
             let deployed = (object.kind() == GRAPH.kind)
                 .then(|| component::components(object).into_iter().map(|own| (own.name, own.applied)).collect());
-            let due = now + frames.first().map_or(Duration::ZERO, |frame| self.scaled(frame.after));
-            self.tracks.insert(reference.clone(), Track { cause, frames: frames.into(), due, deployed });
+            let due = now + frames.first().map_or(Duration::ZERO, |frame| self.scale_duration(frame.after));
+            self.scripts.insert(
+                reference.clone(),
+                ScriptProgress { cause, frames: frames.into(), next_step_at: due, deployed },
+            );
         }
     }
 
     /// What a script is made for, and the endpoints of a model. `None` for kinds without one.
-    fn cause(&self, object: &Object) -> Option<(String, Vec<(String, bool)>)> {
+    fn script_cause(&self, object: &Object) -> Option<(String, Vec<(String, bool)>)> {
         let own = format!("{:?} {:?} {}", object.uid(), object.generation(), object.is_deleting());
         if object.kind() == GRAPH.kind {
             return Some((own, Vec::new()));
         }
         if object.kind() == CLAIM.kind {
-            return Some((format!("{own} {}", claim::is_bound(object)), Vec::new()));
+            return Some((format!("{own} {}", claim_script::is_bound(object)), Vec::new()));
         }
         if object.kind() == REQUEST.kind {
-            let settled = matches!(object.text("/status/phase"), Some("Deploying" | "Deployed"));
+            let settled = matches!(object.str_at("/status/phase"), Some("Deploying" | "Deployed"));
             if !settled {
                 // The phase of profiling moves with the script itself and is no cause.
-                let ended = matches!(object.text("/status/phase"), Some("Ready" | "Failed"));
+                let ended = matches!(object.str_at("/status/phase"), Some("Ready" | "Failed"));
                 return Some((format!("{own} {ended}"), Vec::new()));
             }
-            let graph = self.objects.get(&request::graph_of(object)).map(|graph| {
+            let graph = self.objects.get(&request_script::graph_of(object)).map(|graph| {
                 let counts = graph.status().get("components").map(ToString::to_string);
-                (graph.text("/status/state"), counts)
+                (graph.str_at("/status/state"), counts)
             });
             let created = object.status().to_string().contains("\"DeploymentReady\"");
             return Some((format!("{own} {created} {graph:?}"), Vec::new()));
         }
         if object.kind() == ADAPTER.kind {
             let graphs = self.objects.values().filter(|other| other.kind() == GRAPH.kind);
-            let endpoints = model::endpoints(object, graphs);
+            let endpoints = adapter_script::adapter_endpoints(object, graphs);
             return Some((format!("{own} {endpoints:?}"), endpoints));
         }
         None
     }
 
     /// Does the steps that are due.
-    async fn perform(&mut self) -> Result<(), ClusterError> {
+    async fn run_due_steps(&mut self) -> Result<(), ClusterError> {
         let now = Instant::now();
         let due: Vec<ObjectRef> = self
-            .tracks
+            .scripts
             .iter()
-            .filter(|(_, track)| !track.frames.is_empty() && track.due <= now)
+            .filter(|(_, track)| !track.frames.is_empty() && track.next_step_at <= now)
             .map(|(reference, _)| reference.clone())
             .collect();
         for reference in due {
-            let Some(frame) = self.tracks.get_mut(&reference).and_then(|track| track.frames.pop_front()) else {
+            let Some(frame) = self.scripts.get_mut(&reference).and_then(|track| track.frames.pop_front()) else {
                 continue;
             };
-            self.write(&reference, frame).await?;
-            let next = self.tracks.get(&reference).and_then(|track| track.frames.front()).map(|frame| frame.after);
-            let wait = next.map_or(Duration::ZERO, |after| self.scaled(after));
-            if let Some(track) = self.tracks.get_mut(&reference) {
-                track.due = now + wait;
+            self.write_step(&reference, frame).await?;
+            let next = self.scripts.get(&reference).and_then(|track| track.frames.front()).map(|frame| frame.after);
+            let wait = next.map_or(Duration::ZERO, |after| self.scale_duration(after));
+            if let Some(track) = self.scripts.get_mut(&reference) {
+                track.next_step_at = now + wait;
             }
         }
         Ok(())
     }
 
-    async fn write(&self, reference: &ObjectRef, frame: Frame) -> Result<(), ClusterError> {
+    async fn write_step(&self, reference: &ObjectRef, frame: ScriptStep) -> Result<(), ClusterError> {
         if let Some(object) = frame.create.clone() {
-            self.cluster.create(object, MANAGER).await?;
+            self.cluster.create(object, FIELD_MANAGER).await?;
         }
         if frame.writes_main() {
             let main = frame.clone();
-            self.cluster.update(reference, Part::Main, MANAGER, move |value| main.write_main(value)).await?;
+            self.cluster
+                .update(reference, ObjectPart::Main, FIELD_MANAGER, move |value| main.write_main(value))
+                .await?;
         }
         if let Some(status) = frame.status {
-            let now = engine::time(self.cluster.store.options.now());
+            let now = structured_merge::format_time(self.cluster.store.options.now());
             let change = move |value: &mut serde_json::Value| {
                 let old = value.get("status").cloned().unwrap_or_default();
                 value["status"] = script::with_times(status, &old, &now);
             };
-            self.cluster.update(reference, Part::Status, MANAGER, change).await?;
+            self.cluster.update(reference, ObjectPart::Status, FIELD_MANAGER, change).await?;
         }
         Ok(())
     }
 
     /// Brings graphs and their scaling adapters together, and takes away the adapters of graphs that are gone.
-    async fn scale(&mut self) -> Result<(), ClusterError> {
+    async fn reconcile_scaling(&mut self) -> Result<(), ClusterError> {
         let adapters: Vec<&Object> = self.objects.values().filter(|own| own.kind() == SCALING_ADAPTER.kind).collect();
         let mut todo = Vec::new();
         for graph in self.objects.values().filter(|own| own.kind() == GRAPH.kind) {
@@ -250,7 +256,7 @@ impl Driver {
                 .copied()
                 .filter(|own| own.namespace() == graph.namespace() && scaling::graph_name(own) == Some(graph.name()))
                 .collect();
-            todo.extend(scaling::actions(graph, &own).into_iter().map(|action| (graph.reference(), action)));
+            todo.extend(scaling::scaling_actions(graph, &own).into_iter().map(|action| (graph.reference(), action)));
         }
         for adapter in adapters {
             let graph = ObjectRef {
@@ -260,28 +266,30 @@ impl Driver {
                 name: scaling::graph_name(adapter).unwrap_or_default().to_owned(),
             };
             if !self.objects.contains_key(&graph) {
-                todo.push((graph, scaling::Action::Delete(adapter.reference())));
+                todo.push((graph, scaling::ScalingAction::Delete(adapter.reference())));
             }
         }
         for (graph, action) in todo {
             match action {
-                scaling::Action::Create(object) => {
-                    let made = self.cluster.create(object, MANAGER).await?.object;
+                scaling::ScalingAction::Create(object) => {
+                    let made = self.cluster.create(object, FIELD_MANAGER).await?.object;
                     self.objects.insert(made.reference(), made);
                 }
-                scaling::Action::Delete(adapter) => {
+                scaling::ScalingAction::Delete(adapter) => {
                     self.cluster.delete(&adapter, &Preconditions::default()).await?;
                     self.objects.remove(&adapter);
                 }
-                scaling::Action::Scale { component, replicas } => {
-                    let change = move |value: &mut serde_json::Value| scaling::scale(value, &component, replicas);
-                    if let Some(done) = self.cluster.update(&graph, Part::Main, MANAGER, change).await? {
+                scaling::ScalingAction::Scale { component, replicas } => {
+                    let change =
+                        move |value: &mut serde_json::Value| scaling::set_replicas(value, &component, replicas);
+                    if let Some(done) = self.cluster.update(&graph, ObjectPart::Main, FIELD_MANAGER, change).await? {
                         self.objects.insert(graph, done.object);
                     }
                 }
-                scaling::Action::Status(adapter, status) => {
+                scaling::ScalingAction::UpdateStatus(adapter, status) => {
                     let change = move |value: &mut serde_json::Value| value["status"] = status;
-                    if let Some(done) = self.cluster.update(&adapter, Part::Status, MANAGER, change).await? {
+                    if let Some(done) = self.cluster.update(&adapter, ObjectPart::Status, FIELD_MANAGER, change).await?
+                    {
                         self.objects.insert(adapter, done.object);
                     }
                 }
@@ -290,7 +298,7 @@ impl Driver {
         Ok(())
     }
 
-    fn scaled(&self, wait: Duration) -> Duration {
+    fn scale_duration(&self, wait: Duration) -> Duration {
         wait.div_f64(self.speed)
     }
 }

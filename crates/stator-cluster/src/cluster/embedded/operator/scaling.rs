@@ -8,7 +8,7 @@ use stator_core::object::{Object, ObjectRef};
 
 /// What to do so that graph and adapters agree.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Action {
+pub(super) enum ScalingAction {
     /// Make an adapter, with the graph's replicas as its first.
     Create(Object),
     /// Its component no longer asks for it.
@@ -16,11 +16,11 @@ pub(super) enum Action {
     /// Somebody scaled it: the graph's component follows.
     Scale { component: String, replicas: i64 },
     /// What the adapter shows.
-    Status(ObjectRef, Value),
+    UpdateStatus(ObjectRef, Value),
 }
 
 /// Compares a graph with the adapters that name it.
-pub(super) fn actions(graph: &Object, adapters: &[&Object]) -> Vec<Action> {
+pub(super) fn scaling_actions(graph: &Object, adapters: &[&Object]) -> Vec<ScalingAction> {
     if graph.is_deleting() {
         return Vec::new();
     }
@@ -29,13 +29,13 @@ pub(super) fn actions(graph: &Object, adapters: &[&Object]) -> Vec<Action> {
     for own in components.iter().filter(|own| own.scaled) {
         let name = format!("{}-{}", graph.name(), own.name.to_lowercase());
         let Some(adapter) = adapters.iter().find(|adapter| adapter.name() == name) else {
-            actions.extend(new_adapter(graph, &name, &own.name, own.replicas).map(Action::Create));
+            actions.extend(new_adapter(graph, &name, &own.name, own.replicas).map(ScalingAction::Create));
             continue;
         };
         if let Some(replicas) = adapter.spec().get("replicas").and_then(Value::as_i64)
             && replicas != own.replicas
         {
-            actions.push(Action::Scale { component: own.name.clone(), replicas });
+            actions.push(ScalingAction::Scale { component: own.name.clone(), replicas });
         }
         let counts = graph.status().get("components").and_then(|all| all.get(&own.name));
         let mut status = adapter.status().clone();
@@ -50,7 +50,7 @@ pub(super) fn actions(graph: &Object, adapters: &[&Object]) -> Vec<Action> {
             graph.name()
         ));
         if status != *adapter.status() {
-            actions.push(Action::Status(adapter.reference(), status));
+            actions.push(ScalingAction::UpdateStatus(adapter.reference(), status));
         }
     }
     for adapter in adapters {
@@ -58,7 +58,7 @@ pub(super) fn actions(graph: &Object, adapters: &[&Object]) -> Vec<Action> {
             .iter()
             .any(|own| own.scaled && adapter.name() == format!("{}-{}", graph.name(), own.name.to_lowercase()));
         if !wanted {
-            actions.push(Action::Delete(adapter.reference()));
+            actions.push(ScalingAction::Delete(adapter.reference()));
         }
     }
     actions
@@ -87,11 +87,11 @@ fn new_adapter(graph: &Object, name: &str, component: &str, replicas: i64) -> Op
 
 /// The graph that an adapter scales.
 pub(super) fn graph_name(adapter: &Object) -> Option<&str> {
-    adapter.text("/spec/dgdRef/name")
+    adapter.str_at("/spec/dgdRef/name")
 }
 
 /// Sets a component's replicas in a graph.
-pub(super) fn scale(graph: &mut Value, component: &str, replicas: i64) {
+pub(super) fn set_replicas(graph: &mut Value, component: &str, replicas: i64) {
     let components = graph.pointer_mut("/spec/components").and_then(Value::as_array_mut);
     for own in components.into_iter().flatten() {
         if own.get("name").and_then(Value::as_str) == Some(component)

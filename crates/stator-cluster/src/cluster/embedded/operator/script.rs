@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// One step: wait, then write.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Frame {
+pub(super) struct ScriptStep {
     /// How long after the step before, at speed 1.
     pub(super) after: Duration,
     /// Puts the operator's finalizer on (`true`) or takes it off.
@@ -20,7 +20,7 @@ pub(super) struct Frame {
     pub(super) status: Option<Value>,
 }
 
-impl Frame {
+impl ScriptStep {
     pub(super) fn status(after: Duration, status: Value) -> Self {
         Self { after, status: Some(status), ..Self::default() }
     }

@@ -9,9 +9,9 @@
 //! - In `request-failed` the profiler was made to go through all sweeps and then back to the one that failed; the
 //!   simulated one fails at once.
 
-use super::component::{self, Deployed};
-use super::script::{Frame, with_times};
-use super::{graph, model, request};
+use super::component::{self, DeployedComponents};
+use super::script::{ScriptStep, with_times};
+use super::{adapter_script, graph_script, request_script};
 use serde_json::{Value, json};
 use stator_core::object::Object;
 
@@ -26,7 +26,7 @@ fn recording(name: &str) -> Vec<Object> {
 }
 
 /// Does one step as the driver would, without a cluster.
-fn perform(object: Object, frame: &Frame) -> Object {
+fn perform(object: Object, frame: &ScriptStep) -> Object {
     object
         .map(|mut value| {
             frame.write_main(&mut value);
@@ -116,7 +116,7 @@ fn at_rest(object: &Object) -> Value {
 fn replay_graph(name: &str) -> (Vec<String>, Vec<String>) {
     let recorded = recording(name);
     let mut object = fresh(&recorded[0]);
-    let mut before: Option<Deployed> = None;
+    let mut before: Option<DeployedComponents> = None;
     let mut steps = vec![graph_step(&object)];
     let mut generation = object.generation();
     for position in 0..recorded.len() {
@@ -130,7 +130,7 @@ fn replay_graph(name: &str) -> (Vec<String>, Vec<String>) {
         if !last_of_generation {
             continue;
         }
-        for frame in graph::script(&object, before.as_ref()) {
+        for frame in graph_script::build_script(&object, before.as_ref()) {
             object = perform(object, &frame);
             steps.push(graph_step(&object));
         }
@@ -255,18 +255,18 @@ fn replay_request(name: &str, change: impl Fn(&mut Value)) -> (Vec<String>, Vec<
     let mut steps = vec![request_step(&object)];
     let target = |object: &Object| request_step(object);
     // Profiling first: until the step that the recording shows last before an edit or before its graph moves.
-    let mut frames: std::collections::VecDeque<Frame> = request::script(&object, None).into();
+    let mut frames: std::collections::VecDeque<ScriptStep> = request_script::build_script(&object, None).into();
     let mut created = false;
     for goal in &recorded {
         if goal.generation() != object.generation() {
             object = edited(object, goal);
             steps.push(request_step(&object));
-            frames = request::script(&object, None).into();
+            frames = request_script::build_script(&object, None).into();
             continue;
         }
         if created {
             let graph = graph_told_by(goal, true);
-            frames = request::script(&object, graph.as_ref()).into();
+            frames = request_script::build_script(&object, graph.as_ref()).into();
         }
         while target(&object) != target(goal) {
             let Some(frame) = frames.pop_front() else { break };
@@ -323,13 +323,13 @@ fn a_request_fails_where_its_target_cannot_be_met() {
 fn a_model_without_endpoints_says_so() {
     let recorded = recording("model");
     let mut object = fresh(&recorded[0]);
-    for frame in model::script(&object, &[]) {
+    for frame in adapter_script::build_script(&object, &[]) {
         object = perform(object, &frame);
     }
     assert_eq!(at_rest(&object), at_rest(&recorded[0]));
     assert_eq!(object.finalizers(), recorded[0].finalizers());
     let deleted = edited(object, &recorded[1]);
-    for frame in model::script(&deleted, &[]) {
+    for frame in adapter_script::build_script(&deleted, &[]) {
         assert!(perform(deleted.clone(), &frame).finalizers().is_empty());
     }
 }
@@ -346,7 +346,9 @@ fn a_step_never_panics_on_a_malformed_object() {
                 "spec": spec, "status": status,
             }))
             .unwrap();
-            for frame in graph::script(&object, None).iter().chain(&request::script(&object, None)) {
+            for frame in
+                graph_script::build_script(&object, None).iter().chain(&request_script::build_script(&object, None))
+            {
                 perform(object.clone(), frame);
             }
         }
@@ -365,7 +367,7 @@ fn a_graph_that_was_left_half_way_is_not_ready_between_its_components() {
         "status": {"observedGeneration": 1, "state": "pending", "components": {"frontend": counts, "worker": counts}},
     }))
     .unwrap();
-    let frames = graph::script(&graph, None);
+    let frames = graph_script::build_script(&graph, None);
     let states: Vec<&Value> = frames.iter().filter_map(|frame| frame.status.as_ref()).collect();
     let (last, earlier) = states.split_last().unwrap();
     assert_eq!(last["state"], "successful", "{last:#}");

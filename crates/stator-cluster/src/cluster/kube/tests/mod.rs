@@ -5,7 +5,7 @@ mod refusals;
 mod served;
 mod watches;
 
-use super::{Kube, Options};
+use super::{ConnectOptions, KubeCluster};
 use ::kube::client::Body;
 use http::{Request, Response};
 use serde_json::{Value, json};
@@ -53,17 +53,17 @@ impl Server {
         Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), asked: Arc::default() }
     }
 
-    fn cluster(&self) -> Kube {
-        self.cluster_with(Options::default())
+    fn cluster(&self) -> KubeCluster {
+        self.cluster_with(ConnectOptions::default())
     }
 
-    fn cluster_with(&self, options: Options) -> Kube {
+    fn cluster_with(&self, options: ConnectOptions) -> KubeCluster {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let reply = server.answer(&request);
             async move { Ok::<_, tower::BoxError>(reply) }
         });
-        Kube::of(
+        KubeCluster::of(
             ::kube::Client::new(service, "default"),
             "https://test".to_owned(),
             options,

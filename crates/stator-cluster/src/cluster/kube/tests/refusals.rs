@@ -4,7 +4,7 @@ use super::{Reply, Server, graph, live, status};
 use crate::cluster::{ApplyRequest, Cluster as _, ClusterError, Preconditions};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use stator_core::dynamo::kinds::{GRAPH, MANAGER};
+use stator_core::dynamo::kinds::{FIELD_MANAGER, GRAPH};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 async fn refused(reply: Reply) -> ClusterError {
     let absent = status(404, "NotFound", "dynamographdeployments.nvidia.com \"llama\" not found", about("llama"));
     let server = Server::new([absent, reply, Reply::json(200, &live("llama", "7", "2026-11-21T03:00:00Z"))]);
-    server.cluster().apply(&ApplyRequest::new(graph("llama"), MANAGER)).await.unwrap_err()
+    server.cluster().apply(&ApplyRequest::new(graph("llama"), FIELD_MANAGER)).await.unwrap_err()
 }
 
 fn about(name: &str) -> Value {
@@ -21,7 +21,7 @@ fn about(name: &str) -> Value {
 
 fn told(error: &ClusterError) -> String {
     let kind = format!("{error:?}").split([' ', '{']).next().unwrap_or_default().to_owned();
-    let again = match error.may_pass() {
+    let again = match error.retry_delay() {
         Some(pause) if pause.is_zero() => "try again".to_owned(),
         Some(pause) => format!("try again after {pause:?}"),
         None => "for good".to_owned(),
@@ -43,9 +43,9 @@ async fn a_server_that_is_busy_says_when_to_come_back() {
         "Timeout: request did not complete within the allotted timeout",
         json!({"retryAfterSeconds": 3}),
     );
-    assert_eq!(refused(told_in_the_body).await.may_pass(), Some(Duration::from_secs(3)));
+    assert_eq!(refused(told_in_the_body).await.retry_delay(), Some(Duration::from_secs(3)));
     let for_ever = status(503, "ServiceUnavailable", "later", Value::Null).header("Retry-After", "86400");
-    assert_eq!(refused(for_ever).await.may_pass(), Some(Duration::from_secs(120)), "nobody is left alone for a day");
+    assert_eq!(refused(for_ever).await.retry_delay(), Some(Duration::from_secs(120)), "nobody is left alone for a day");
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! Lists, outcomes and deadlines.
 
 use super::{Reply, Server, graph, live, status};
-use crate::cluster::kube::{Deadlines, Options};
+use crate::cluster::kube::{ConnectOptions, RequestDeadlines};
 use crate::cluster::{ApplyOutcome, ApplyRequest, Cluster as _, ClusterError};
 use serde_json::{Value, json};
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::kinds::{CLAIM, GRAPH, MANAGER};
+use stator_core::dynamo::kinds::{CLAIM, FIELD_MANAGER, GRAPH};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn a_list_goes_on_page_by_page_and_starts_anew_when_the_first_is_too_old()
         page(&[live("c", "3", THEN), live("a", "2", THEN)], ""),
     ]);
     let labels = BTreeMap::from([("stator.dev/model".to_owned(), "x".to_owned()), ("team".to_owned(), "y".to_owned())]);
-    let cluster = server.cluster_with(Options { page: 1, ..Options::default() });
+    let cluster = server.cluster_with(ConnectOptions { page_size: 1, ..ConnectOptions::default() });
     let found = cluster.list(&GRAPH, Some("prod"), &labels).await.unwrap();
     assert_eq!(found.iter().map(|object| object.name()).collect::<Vec<_>>(), ["a", "c"]);
     insta::assert_snapshot!(server.asked().join("\n"), @"
@@ -58,7 +58,7 @@ async fn outcome(before: Option<Value>, code: u16, after: &Value, date: &str) ->
     let server = Server::new([page(before.as_slice(), ""), answer]);
     let cluster = server.cluster();
     cluster.list(&GRAPH, Some("prod"), &BTreeMap::new()).await.unwrap();
-    let applied = cluster.apply(&ApplyRequest::new(graph("llama"), MANAGER)).await.unwrap();
+    let applied = cluster.apply(&ApplyRequest::new(graph("llama"), FIELD_MANAGER)).await.unwrap();
     (applied.outcome, server.asked().len() - 1)
 }
 
@@ -87,7 +87,7 @@ async fn an_object_that_was_never_looked_at_is_looked_at_once() {
     let again = Reply::json(200, &live("llama", "6", LATER));
     let server = Server::new([absent, Reply::json(201, &live("llama", "6", LATER)), again]);
     let cluster = server.cluster();
-    let apply = async || cluster.apply(&ApplyRequest::new(graph("llama"), MANAGER)).await.unwrap().outcome;
+    let apply = async || cluster.apply(&ApplyRequest::new(graph("llama"), FIELD_MANAGER)).await.unwrap().outcome;
     assert_eq!((apply().await, apply().await), (ApplyOutcome::Created, ApplyOutcome::Unchanged));
     let verbs: Vec<String> = server.asked().iter().map(|line| line[..3].to_owned()).collect();
     assert_eq!(verbs, ["GET", "PAT", "PAT"]);
@@ -98,13 +98,14 @@ async fn a_server_that_does_not_answer_is_given_up() {
     let service = tower::service_fn(|_: http::Request<::kube::client::Body>| async {
         std::future::pending::<Result<http::Response<::kube::client::Body>, tower::BoxError>>().await
     });
-    let deadlines = Deadlines { get: Duration::from_millis(20), ..Deadlines::default() };
-    let options = Options { deadlines, ..Options::default() };
+    let deadlines = RequestDeadlines { get: Duration::from_millis(20), ..RequestDeadlines::default() };
+    let options = ConnectOptions { deadlines, ..ConnectOptions::default() };
     let client = ::kube::Client::new(service, "default");
-    let cluster = super::Kube::of(client, "https://test".to_owned(), options, Default::default(), "a test".to_owned());
+    let cluster =
+        super::KubeCluster::of(client, "https://test".to_owned(), options, Default::default(), "a test".to_owned());
     let error = cluster.get(&graph("llama").reference()).await.unwrap_err();
     insta::assert_snapshot!(error, @"https://test did not answer GET /apis/nvidia.com/v1beta1/namespaces/prod/dynamographdeployments/llama within 0.02 s");
-    assert!(error.may_pass().is_some());
+    assert!(error.retry_delay().is_some());
 }
 
 #[tokio::test]

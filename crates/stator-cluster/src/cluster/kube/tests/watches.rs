@@ -1,7 +1,7 @@
 //! Watches over connections that end.
 
 use super::{Reply, Server, live, status};
-use crate::cluster::kube::{Kube, Options};
+use crate::cluster::kube::{ConnectOptions, KubeCluster};
 use crate::cluster::{Cluster as _, WatchEvent};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH};
@@ -28,7 +28,7 @@ fn gone() -> Value {
     event("ERROR", &json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}))
 }
 
-async fn watch(cluster: &Kube) -> Receiver<WatchEvent> {
+async fn watch(cluster: &KubeCluster) -> Receiver<WatchEvent> {
     cluster.watch(&[GRAPH], Some("prod")).await.unwrap()
 }
 
@@ -85,7 +85,7 @@ async fn a_server_that_stays_away_ends_the_watch_so_that_a_list_says_why() {
 async fn whoever_falls_behind_is_told_to_list_again() {
     let flood: Vec<Value> = (0..9).map(|n| event("MODIFIED", &live("a", &format!("{}", 11 + n), THEN))).collect();
     let server = Server::new([newest("10"), Reply::events(&flood)]);
-    let cluster = server.cluster_with(Options { watch_capacity: 3, ..Options::default() });
+    let cluster = server.cluster_with(ConnectOptions { watch_capacity: 3, ..ConnectOptions::default() });
     let events = watch(&cluster).await;
     // Nobody listens while the events come.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;

@@ -1,16 +1,18 @@
 //! A driver that can be stopped at any write, and what every story ends with.
 
 use super::world::{Git, World};
-use crate::sync::machine::{Call, Chance, Effect, Event, Input, Machine, Settings};
-use crate::sync::{Cancel, Progress, SyncReport};
-use stator_model::plan::{Change, Plan, Record, Step};
+use crate::sync::machine::{
+    ClusterCall, JitterSource, MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncMachine,
+};
+use crate::sync::{CancelReason, SyncProgress, SyncReport};
+use stator_model::plan::{Change, Plan, PlanStep, Record};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How one run is driven.
 #[derive(Clone, Debug)]
 pub struct Drive {
-    pub settings: Settings,
+    pub settings: MachineSettings,
     /// The order in which calls come back, and when the operator works.
     pub order: u64,
     /// The process dies instead of making the n-th write.
@@ -25,8 +27,8 @@ impl Default for Drive {
     }
 }
 
-pub fn settings(wait: bool) -> Settings {
-    Settings {
+pub fn settings(wait: bool) -> MachineSettings {
+    MachineSettings {
         wait,
         prune: true,
         progress_deadline: Duration::from_secs(1800),
@@ -41,7 +43,7 @@ pub fn settings(wait: bool) -> Settings {
 /// What came of a run; `None` for the report of one that died.
 pub struct Ran {
     pub report: Option<SyncReport>,
-    pub progress: Vec<Progress>,
+    pub progress: Vec<SyncProgress>,
     pub elapsed: Duration,
 }
 
@@ -53,25 +55,25 @@ pub fn sync(world: &mut World, git: &Git, drive: &Drive) -> Ran {
 
 pub fn sync_plan(world: &mut World, plan: Plan, records: Vec<Record>, drive: &Drive) -> Ran {
     let Drive { settings, order, crash_at, cancel_at } = drive;
-    let mut machine = Machine::new(plan, records, settings.clone());
-    let mut chance = Chance(*order);
+    let mut machine = SyncMachine::new(plan, records, settings.clone());
+    let mut chance = JitterSource(*order);
     let mut now = Duration::ZERO;
-    let mut calls: Vec<(String, Call)> = Vec::new();
-    let mut events = VecDeque::from([Event::Start]);
+    let mut calls: Vec<(String, ClusterCall)> = Vec::new();
+    let mut events = VecDeque::from([MachineEvent::Start]);
     let mut progress = Vec::new();
     let before = world.writes.len();
     for step in 0..200_000 {
         if *cancel_at == Some(step) {
-            events.push_front(Event::Cancel(Cancel::Interrupted));
+            events.push_front(MachineEvent::Cancel(CancelReason::Interrupted));
         }
-        let event = events.pop_front().unwrap_or(Event::Tick);
-        let (next, effects) = machine.step(Input { now, event });
+        let event = events.pop_front().unwrap_or(MachineEvent::Tick);
+        let (next, effects) = machine.step(MachineInput { now, event });
         machine = next;
         for effect in effects {
             match effect {
-                Effect::Call { model, call } => calls.push((model, call)),
-                Effect::Watch => events.push_back(Event::Listed(world.live.values().cloned().collect())),
-                Effect::Report(report) => progress.push(report),
+                MachineEffect::Call { model, call } => calls.push((model, call)),
+                MachineEffect::Watch => events.push_back(MachineEvent::Listed(world.live.values().cloned().collect())),
+                MachineEffect::Report(report) => progress.push(report),
             }
         }
         assert!(calls.len() <= settings.concurrency, "more calls at a time than allowed");
@@ -82,14 +84,15 @@ pub fn sync_plan(world: &mut World, plan: Plan, records: Vec<Record>, drive: &Dr
         if !events.is_empty() {
             continue;
         }
-        if !calls.is_empty() && chance.up_to(Duration::from_millis(9)) > Duration::from_millis(1) {
-            let pick = usize::try_from(chance.up_to(Duration::from_millis(1000)).as_millis()).unwrap() % calls.len();
+        if !calls.is_empty() && chance.duration_up_to(Duration::from_millis(9)) > Duration::from_millis(1) {
+            let pick =
+                usize::try_from(chance.duration_up_to(Duration::from_millis(1000)).as_millis()).unwrap() % calls.len();
             let (model, call) = calls.swap_remove(pick);
-            if *crash_at == Some(world.writes.len() - before) && !matches!(call, Call::Read(_)) {
+            if *crash_at == Some(world.writes.len() - before) && !matches!(call, ClusterCall::Read(_)) {
                 return Ran { report: None, progress, elapsed: now };
             }
             let answer = world.call(&call);
-            events.push_back(Event::Answer { model, answer });
+            events.push_back(MachineEvent::CallFinished { model, answer });
         } else {
             events.extend(world.operate());
             if calls.is_empty() && events.is_empty() {
@@ -105,7 +108,7 @@ pub fn sync_plan(world: &mut World, plan: Plan, records: Vec<Record>, drive: &Dr
 pub fn settled(world: &mut World, git: &Git) {
     while !world.operate().is_empty() {}
     let (plan, records) = world.plan(git);
-    let pending: Vec<&Change> = plan.changes.iter().filter(|change| change.step != Step::Nothing).collect();
+    let pending: Vec<&Change> = plan.changes.iter().filter(|change| change.step != PlanStep::Nothing).collect();
     assert!(pending.is_empty(), "still to do: {pending:#?}");
     let before = world.writes.len();
     let ran = sync_plan(world, plan, records, &Drive::default());

@@ -2,12 +2,12 @@
 
 use super::drive::{Drive, settings, settled, sync, sync_plan};
 use super::world::{Fault, Git, World, git, model_record, reference};
-use crate::sync::{Progress, SyncReport};
+use crate::sync::{SyncProgress, SyncReport};
 use serde_json::json;
 use stator_core::dynamo::health::Health;
-use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, Kind};
+use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, ObjectKind};
 use stator_core::object::Object;
-use stator_model::plan::{Hold, HoldKind, Step};
+use stator_model::plan::{Hold, HoldKind, PlanStep};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn fault(world: &mut World, kind: usize, name: &str, faults: &[Fault]) {
     world.faults.insert(reference(kind, name).identity(), faults.iter().copied().collect());
 }
 
-const LLAMA: &[(Kind, &str, u64)] = &[(ADAPTER, "sql", 1), (CLAIM, "weights", 1), (GRAPH, "llama", 1)];
+const LLAMA: &[(ObjectKind, &str, u64)] = &[(ADAPTER, "sql", 1), (CLAIM, "weights", 1), (GRAPH, "llama", 1)];
 
 /// `LLAMA`, synced.
 fn llama() -> (World, Git) {
@@ -122,7 +122,7 @@ fn a_wait_in_vain_says_what_the_pods_say_and_a_good_one_asks_no_pod() {
     let waits: Vec<String> = ran
         .progress
         .into_iter()
-        .filter_map(|progress| if let Progress::Waiting { message, .. } = progress { Some(message) } else { None })
+        .filter_map(|progress| if let SyncProgress::Waiting { message, .. } = progress { Some(message) } else { None })
         .collect();
     insta::assert_snapshot!(waits.join("\n"), @r#"
     DynamoGraphDeployment prod/llama: the operator has not seen it yet
@@ -198,7 +198,7 @@ fn calls_that_fail_for_a_moment_are_tried_again_and_not_for_ever() {
     let wanted = git(&[("llama", &[(GRAPH, "llama", 1)])]);
     fault(&mut world, 1, "llama", &[Fault::Before, Fault::After, Fault::Before]);
     let ran = sync(&mut world, &wanted, &Drive::default());
-    let retries = ran.progress.iter().filter(|progress| matches!(progress, Progress::Retrying { .. })).count();
+    let retries = ran.progress.iter().filter(|progress| matches!(progress, SyncProgress::Retrying { .. })).count();
     assert_eq!(retries, 3);
     assert!(ran.report.unwrap().is_success());
     settled(&mut world, &wanted);
@@ -364,7 +364,7 @@ fn seeded_replicas_pass_through_a_second_manager_and_are_given_up() {
     let mut world = World::operated();
     let wanted = git(&[("llama", &[(GRAPH, "llama", 1)])]);
     let (mut plan, records) = world.plan(&wanted);
-    if let Step::Apply(apply) = &mut plan.changes[0].step {
+    if let PlanStep::Apply(apply) = &mut plan.changes[0].step {
         apply.seed_replicas = BTreeMap::from([("decode".to_owned(), 3)]);
     }
     sync_plan(&mut world, plan, records, &Drive::default());

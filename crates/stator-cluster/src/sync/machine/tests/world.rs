@@ -1,24 +1,26 @@
 //! A cluster in a map, and a plan in thirty lines.
 
-use crate::cluster::{Applied, ApplyOutcome, ApplyRequest, ClusterError, Deleted, FieldConflict, Preconditions};
+use crate::cluster::{
+    ApplyOutcome, ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, FieldConflict, Preconditions,
+};
 use crate::sync::machine::tasks::stage_of;
-use crate::sync::machine::{Answer, Call, Event, Recorded};
+use crate::sync::machine::{CallResult, ClusterCall, MachineEvent, RecordWriteResult};
 use serde_json::{Value, json};
-use stator_core::dynamo::health::judge;
-use stator_core::dynamo::kinds::{self, Kind};
+use stator_core::dynamo::health::assess_health;
+use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{FieldPath, Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::{
-    Action, ApplyStep, Change, DeleteStep, Disruption, GpuTotals, InventoryEntry, Plan, Record, Step, Summary,
+    Action, ApplyStep, Change, DeleteStep, Disruption, GpuTotals, InventoryEntry, Plan, PlanStep, Record, Summary,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What git wants: models, each with objects by kind and name, each with a payload.
 pub type Git = BTreeMap<String, BTreeMap<(usize, String), u64>>;
 
-const KINDS: [Kind; 3] = [kinds::CLAIM, kinds::GRAPH, kinds::ADAPTER];
+const KINDS: [ObjectKind; 3] = [kinds::CLAIM, kinds::GRAPH, kinds::ADAPTER];
 
 /// A model by name, with its objects by kind and name and their payloads.
-pub type GitModel<'a> = (&'a str, &'a [(Kind, &'a str, u64)]);
+pub type GitModel<'a> = (&'a str, &'a [(ObjectKind, &'a str, u64)]);
 
 pub fn git(models: &[GitModel<'_>]) -> Git {
     models
@@ -46,7 +48,7 @@ fn desired(model: &str, object: &ObjectRef, payload: u64) -> Object {
     Object::from_value(json!({
         "apiVersion": object.api_version, "kind": object.kind,
         "metadata": {"name": object.name, "namespace": object.namespace, "labels": {
-            kinds::LABEL_MANAGED_BY: kinds::MANAGER, kinds::LABEL_MODEL: model,
+            kinds::LABEL_MANAGED_BY: kinds::FIELD_MANAGER, kinds::LABEL_MODEL: model,
         }},
         "spec": {"payload": payload, "components": [{"name": "decode"}]},
     }))
@@ -116,22 +118,22 @@ impl World {
     }
 
     /// The operator catches up with everything; what is going goes.
-    pub fn operate(&mut self) -> Vec<Event> {
+    pub fn operate(&mut self) -> Vec<MachineEvent> {
         let mut events = Vec::new();
         let going: Vec<ObjectIdentity> =
             self.live.iter().filter(|(_, object)| object.is_deleting()).map(|(identity, _)| identity.clone()).collect();
         for identity in going {
             if let Some(object) = self.live.remove(&identity) {
-                events.push(Event::Gone(object.reference()));
+                events.push(MachineEvent::Gone(object.reference()));
             }
         }
         let version = self.count().to_string();
         // Volumes are bound by the storage's own provisioner, operator or not.
         for object in self.live.values_mut().filter(|object| object.kind() == kinds::CLAIM.kind) {
-            if object.text("/status/phase").is_none() {
+            if object.str_at("/status/phase").is_none() {
                 set(object, "/status", json!({"phase": "Bound"}));
                 set(object, "/metadata/resourceVersion", json!(version));
-                events.push(Event::Observed(object.clone()));
+                events.push(MachineEvent::Observed(object.clone()));
             }
         }
         if !self.operator {
@@ -156,7 +158,7 @@ impl World {
             });
             value["metadata"]["resourceVersion"] = json!(version);
             *object = Object::from_value(value).unwrap();
-            events.push(Event::Observed(object.clone()));
+            events.push(MachineEvent::Observed(object.clone()));
         }
         events
     }
@@ -187,7 +189,7 @@ impl World {
             if kept || object.is_deleting() {
                 change.action = Action::Keep;
             } else {
-                change.step = Step::Delete(DeleteStep {
+                change.step = PlanStep::Delete(DeleteStep {
                     object: object.reference(),
                     stage: stage_of(&object.reference()),
                     uid: object.uid().unwrap().to_owned(),
@@ -237,7 +239,7 @@ impl World {
         };
         let mut change = line(model, object, action);
         change.inventory = Some(entry);
-        change.health = live.map(|live| judge(live, None).health);
+        change.health = live.map(|live| assess_health(live, None).health);
         let stage = stage_of(object);
         if action == Action::Update {
             set(&mut target, "/metadata/uid", json!(live.unwrap().uid()));
@@ -250,8 +252,8 @@ impl World {
             seed_replicas: BTreeMap::new(),
         };
         change.step = match action {
-            Action::Create | Action::Update => Step::Apply(apply),
-            Action::Replace => Step::Replace {
+            Action::Create | Action::Update => PlanStep::Apply(apply),
+            Action::Replace => PlanStep::Replace {
                 delete: DeleteStep {
                     object: object.clone(),
                     stage,
@@ -260,36 +262,36 @@ impl World {
                 },
                 apply,
             },
-            Action::Keep | Action::Blocked | Action::Adopt | Action::Delete => Step::Nothing,
+            Action::Keep | Action::Blocked | Action::Adopt | Action::Delete => PlanStep::Nothing,
         };
         change
     }
 
-    pub fn call(&mut self, call: &Call) -> Answer {
+    pub fn call(&mut self, call: &ClusterCall) -> CallResult {
         match call {
-            Call::WriteRecord { record, object, status } => {
-                Answer::Recorded(match self.fault(&record_identity(record)) {
+            ClusterCall::WriteRecord { record, object, status } => {
+                CallResult::Recorded(match self.fault(&record_identity(record)) {
                     Some(Fault::Before) => Err(hiccup()),
                     Some(Fault::Full) => Err(full()),
                     fault => {
                         assert!(*object || self.records.contains_key(&record.model), "a status makes no object");
                         self.writes.push(format!("record {}", record.model));
                         let stored = self.records.get(&record.model);
-                        let new = if *status { record.as_ref().clone() } else { record.written_ahead(stored) };
+                        let new = if *status { record.as_ref().clone() } else { record.to_pending_write(stored) };
                         self.records.insert(record.model.clone(), new);
-                        let recorded = Recorded { writes: 1, generation: record.generation };
+                        let recorded = RecordWriteResult { writes: 1, generation: record.generation };
                         if fault == Some(Fault::After) { Err(hiccup()) } else { Ok(recorded) }
                     }
                 })
             }
-            Call::DeleteRecord(record) => {
+            ClusterCall::DeleteRecord(record) => {
                 self.writes.push(format!("retire {}", record.model));
                 let writes = usize::from(self.records.remove(&record.model).is_some());
-                Answer::Recorded(Ok(Recorded { writes, generation: None }))
+                CallResult::Recorded(Ok(RecordWriteResult { writes, generation: None }))
             }
-            Call::Apply(request) => {
+            ClusterCall::Apply(request) => {
                 let object = request.object.reference();
-                Answer::Applied(match self.fault(&object.identity()) {
+                CallResult::Applied(match self.fault(&object.identity()) {
                     Some(Fault::Before) => Err(hiccup()),
                     Some(Fault::Full) => Err(full()),
                     Some(Fault::Invalid) => Err(ClusterError::Invalid { object, causes: Vec::new() }),
@@ -304,16 +306,18 @@ impl World {
                     None => self.apply(request),
                 })
             }
-            Call::Delete { object, preconditions } => Answer::Deleted(match self.fault(&object.identity()) {
-                Some(Fault::After) => self.delete(object, preconditions).and(Err(hiccup())),
-                Some(Fault::Before | Fault::Conflict) => Err(hiccup()),
-                Some(Fault::Invalid | Fault::Full) => Err(full()),
-                None => self.delete(object, preconditions),
-            }),
-            Call::Read(object) => Answer::Read(Ok(self.live.get(&object.identity()).cloned())),
-            Call::Pods(graphs) => {
+            ClusterCall::Delete { object, preconditions } => {
+                CallResult::Deleted(match self.fault(&object.identity()) {
+                    Some(Fault::After) => self.delete(object, preconditions).and(Err(hiccup())),
+                    Some(Fault::Before | Fault::Conflict) => Err(hiccup()),
+                    Some(Fault::Invalid | Fault::Full) => Err(full()),
+                    None => self.delete(object, preconditions),
+                })
+            }
+            ClusterCall::Read(object) => CallResult::Read(Ok(self.live.get(&object.identity()).cloned())),
+            ClusterCall::ReadPods(graphs) => {
                 self.looks.extend(graphs.iter().map(|graph| graph.name.clone()));
-                Answer::Pods(self.pods.clone())
+                CallResult::Pods(self.pods.clone())
             }
         }
     }
@@ -322,7 +326,7 @@ impl World {
         self.faults.get_mut(identity)?.pop_front()
     }
 
-    fn apply(&mut self, request: &ApplyRequest) -> Result<Applied, ClusterError> {
+    fn apply(&mut self, request: &ApplyRequest) -> Result<ApplyResponse, ClusterError> {
         let ApplyRequest { object, manager, force: _, dry_run: _, status: _ } = request;
         let reference = object.reference();
         let identity = reference.identity();
@@ -333,7 +337,7 @@ impl World {
             Some(live) if object.uid().is_some() && object.uid() != live.uid() => Err(precondition("uid mismatch")),
             Some(live) if live.is_deleting() => Err(precondition("is being deleted")),
             Some(live) if live.spec() == object.spec() => {
-                Ok(Applied { object: live.clone(), outcome: ApplyOutcome::Unchanged })
+                Ok(ApplyResponse { object: live.clone(), outcome: ApplyOutcome::Unchanged })
             }
             live => {
                 let (uid, generation) =
@@ -349,28 +353,28 @@ impl World {
                 let new = Object::from_value(value).unwrap();
                 self.writes.push(format!("apply {} as {manager}", reference));
                 self.live.insert(identity, new.clone());
-                Ok(Applied { object: new, outcome })
+                Ok(ApplyResponse { object: new, outcome })
             }
         }
     }
 
-    fn delete(&mut self, object: &ObjectRef, preconditions: &Preconditions) -> Result<Deleted, ClusterError> {
+    fn delete(&mut self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
         let identity = object.identity();
-        let Some(live) = self.live.get_mut(&identity) else { return Ok(Deleted::Absent) };
+        let Some(live) = self.live.get_mut(&identity) else { return Ok(DeleteOutcome::Absent) };
         let Preconditions { uid, resource_version } = preconditions;
         if uid.as_deref() != live.uid() || resource_version.as_deref() != live.resource_version() {
             return Err(ClusterError::Precondition { object: object.clone(), message: "it moved".to_owned() });
         }
         if live.is_deleting() {
-            return Ok(Deleted::Pending(live.clone()));
+            return Ok(DeleteOutcome::Pending(live.clone()));
         }
         self.writes.push(format!("delete {object}"));
         if self.finalizers.contains(&object.kind) {
             set(live, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
-            return Ok(Deleted::Pending(live.clone()));
+            return Ok(DeleteOutcome::Pending(live.clone()));
         }
         self.live.remove(&identity);
-        Ok(Deleted::Gone)
+        Ok(DeleteOutcome::Gone)
     }
 
     /// How often objects were deleted.
@@ -441,7 +445,7 @@ fn line(model: &str, object: &ObjectRef, action: Action) -> Change {
         gpu_range: None,
         cost: None,
         reasons: Vec::new(),
-        step: Step::Nothing,
+        step: PlanStep::Nothing,
         inventory: None,
         health: None,
         before: None,

@@ -64,7 +64,7 @@ fn vanished(file: &str, kind: &str, change: impl FnOnce(&mut Value)) -> Vec<Stri
     let document = json!({"apiVersion": ALPHA, "kind": kind, "metadata": {"name": "full"}, "spec": spec});
     let converted = convert(&document).unwrap();
     let mut text = converted.document["spec"].to_string();
-    for left in &converted.left {
+    for left in &converted.unmapped {
         text.push_str(&left.value.to_string());
     }
     marks.retain(|(_, mark)| document.to_string().contains(mark) && !text.contains(mark));

@@ -64,8 +64,8 @@ fn what_the_operator_keeps_in_its_annotation_is_kept() {
 
 /// What stays behind, as a person reads it.
 fn left(document: &Value) -> String {
-    let left = convert(document).unwrap().left;
-    left.into_iter().map(|left| format!("{} = {}\n  {}\n", left.path, left.value, left.why)).collect()
+    let left = convert(document).unwrap().unmapped;
+    left.into_iter().map(|left| format!("{} = {}\n  {}\n", left.path, left.value, left.reason)).collect()
 }
 
 fn graph(spec: &str) -> Value {
@@ -114,8 +114,8 @@ fn the_annotation_of_a_converted_graph_names_what_stayed_behind() {
     let converted = convert(&document).unwrap();
     let again = convert(&converted.document).unwrap();
     assert_eq!(again.document, converted.document);
-    let paths = |left: &[Left]| left.iter().map(|left| left.path.to_string()).collect::<Vec<_>>();
-    assert_eq!(paths(&again.left), paths(&converted.left));
+    let paths = |left: &[UnmappedField]| left.iter().map(|left| left.path.to_string()).collect::<Vec<_>>();
+    assert_eq!(paths(&again.unmapped), paths(&converted.unmapped));
 }
 
 /// A graph that was written at v1beta1 and read at v1alpha1: `kept` is what its annotation holds.
@@ -173,7 +173,7 @@ fn what_a_v1beta1_graph_said_beyond_v1alpha1_comes_back() {
         replicas: 1
         type: frontend
     "#);
-    assert_eq!(converted.left, []);
+    assert_eq!(converted.unmapped, []);
 }
 
 #[test]
@@ -216,7 +216,8 @@ fn every_field_that_v1alpha1_declares_has_a_rule() {
         let alpha = versions.iter().find(|version| version["name"] == "v1alpha1").unwrap();
         let mut paths = Vec::new();
         declared(&alpha["schema"]["openAPIV3Schema"]["properties"]["spec"], "spec", &mut paths);
-        let rules: Vec<&str> = rules::ALL.iter().filter(|mapping| mapping.kind == kind).map(|rule| rule.path).collect();
+        let rules: Vec<&str> =
+            field_mappings::ALL.iter().filter(|mapping| mapping.kind == kind).map(|rule| rule.path).collect();
         let below = |path: &str, rule: &str| {
             path.strip_prefix(rule).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
@@ -246,5 +247,5 @@ fn a_request_that_only_places_its_profiler_is_one_that_an_api_server_takes() {
          backend: vllm, profilingConfig: {profilerImage: 'a/b:1.2.0', tolerations: [{operator: Exists}], nodeSelector: {a: b}}}}",
     );
     let object = Object::from_value(convert(&document.unwrap()).unwrap().document).unwrap();
-    assert_eq!(crate::dynamo::admission::check(&object, &crate::dynamo::admission::Platform::default()), []);
+    assert_eq!(crate::dynamo::admission::check_object(&object, &crate::dynamo::admission::Platform::default()), []);
 }

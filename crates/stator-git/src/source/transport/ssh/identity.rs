@@ -14,14 +14,14 @@ use std::sync::Arc;
 
 /// A private key, ready to sign. Its `Debug` shows the public half's fingerprint.
 #[derive(Clone)]
-pub struct Identity {
+pub struct SshPrivateKey {
     pub(super) public: PublicKey,
-    pub(super) key: Key,
+    pub(super) key: SshSigningKey,
 }
 
 /// The private half.
 #[derive(Clone)]
-pub(super) enum Key {
+pub(super) enum SshSigningKey {
     /// Signed with by the library.
     Plain(Arc<PrivateKey>),
     /// Signed with by AWS-LC, as the library's own way has an open advisory.
@@ -30,11 +30,11 @@ pub(super) enum Key {
 
 /// Why a private key cannot be used. Holds nothing of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub(in crate::source) enum IdentityFault {
+pub(in crate::source) enum SshKeyError {
     #[error("a private key")]
-    NotOne,
+    NotPrivateKey,
     #[error("a private key but the public half")]
-    Public,
+    PublicHalf,
     #[error("whole, or it is no key at all")]
     Damaged,
     #[error("readable without the passphrase that it is encrypted with")]
@@ -42,104 +42,107 @@ pub(in crate::source) enum IdentityFault {
     #[error("encrypted with the passphrase that `password` has")]
     WrongPassphrase,
     #[error("in a form that is read")]
-    Form,
+    UnsupportedFormat,
     #[error("a key of a kind that is used here")]
-    Kind,
+    UnsupportedKind,
 }
 
-impl IdentityFault {
+impl SshKeyError {
     /// What to do about it.
     pub(in crate::source) fn fix(self) -> &'static str {
         match self {
-            Self::NotOne => "it begins with `-----BEGIN OPENSSH PRIVATE KEY-----` or the like; copy the whole file",
-            Self::Public => "take the file without `.pub`",
+            Self::NotPrivateKey => {
+                "it begins with `-----BEGIN OPENSSH PRIVATE KEY-----` or the like; copy the whole file"
+            }
+            Self::PublicHalf => "take the file without `.pub`",
             Self::Damaged => "copy the whole file again, with all of its lines and the last line break",
             Self::Encrypted => {
                 "put the passphrase into the key `password`, or take it off with `ssh-keygen -p -f FILE`"
             }
             Self::WrongPassphrase => "correct `password`; `ssh-keygen -y -f FILE` says whether it fits",
-            Self::Form => "write it anew in OpenSSH's form with `ssh-keygen -p -f FILE`",
-            Self::Kind => "make one with `ssh-keygen -t ed25519`; RSA of 2048 to 8192 bits and ECDSA are used too",
+            Self::UnsupportedFormat => "write it anew in OpenSSH's form with `ssh-keygen -p -f FILE`",
+            Self::UnsupportedKind => {
+                "make one with `ssh-keygen -t ed25519`; RSA of 2048 to 8192 bits and ECDSA are used too"
+            }
         }
     }
 }
 
-impl Identity {
+impl SshPrivateKey {
     /// Reads a private key in OpenSSH's form, PKCS#8, PKCS#1 or SEC1.
-    pub(in crate::source) fn read(
-        text: &SecretString,
-        passphrase: Option<&SecretString>,
-    ) -> Result<Self, IdentityFault> {
+    pub(in crate::source) fn read(text: &SecretString, passphrase: Option<&SecretString>) -> Result<Self, SshKeyError> {
         let text = text.expose_secret().trim();
         let begin = text.lines().map(str::trim).find(|line| line.starts_with("-----BEGIN "));
-        let der = || section(text).ok_or(IdentityFault::Damaged);
+        let der = || pem_section(text).ok_or(SshKeyError::Damaged);
         match begin {
-            None if text.starts_with("ssh-") || text.starts_with("ecdsa-") => Err(IdentityFault::Public),
-            None if text.starts_with("PuTTY-") => Err(IdentityFault::Form),
-            None => Err(IdentityFault::NotOne),
+            None if text.starts_with("ssh-") || text.starts_with("ecdsa-") => Err(SshKeyError::PublicHalf),
+            None if text.starts_with("PuTTY-") => Err(SshKeyError::UnsupportedFormat),
+            None => Err(SshKeyError::NotPrivateKey),
             Some("-----BEGIN OPENSSH PRIVATE KEY-----") => {
-                let key = PrivateKey::from_openssh(text).map_err(|_| IdentityFault::Damaged)?;
+                let key = PrivateKey::from_openssh(text).map_err(|_| SshKeyError::Damaged)?;
                 if !key.is_encrypted() {
-                    return Self::of(key);
+                    return Self::from_private_key(key);
                 }
-                let passphrase = passphrase.ok_or(IdentityFault::Encrypted)?;
-                let key = key.decrypt(passphrase.expose_secret()).map_err(|_| IdentityFault::WrongPassphrase)?;
-                Self::of(key)
+                let passphrase = passphrase.ok_or(SshKeyError::Encrypted)?;
+                let key = key.decrypt(passphrase.expose_secret()).map_err(|_| SshKeyError::WrongPassphrase)?;
+                Self::from_private_key(key)
             }
             Some("-----BEGIN PRIVATE KEY-----") => {
                 let der = der()?;
                 match RsaKeyPair::from_pkcs8(&der) {
-                    Ok(pair) => Self::rsa(pair),
-                    Err(_) => {
-                        Self::of(russh::keys::pkcs8::decode_pkcs8(&der, None).map_err(|_| IdentityFault::Damaged)?)
-                    }
+                    Ok(pair) => Self::from_rsa_pair(pair),
+                    Err(_) => Self::from_private_key(
+                        russh::keys::pkcs8::decode_pkcs8(&der, None).map_err(|_| SshKeyError::Damaged)?,
+                    ),
                 }
             }
-            Some("-----BEGIN EC PRIVATE KEY-----") if text.contains("ENCRYPTED") => Err(IdentityFault::Form),
-            Some("-----BEGIN EC PRIVATE KEY-----") => {
-                Self::of(russh::keys::pkcs8::decode_pkcs8(&der()?, None).map_err(|_| IdentityFault::Damaged)?)
-            }
+            Some("-----BEGIN EC PRIVATE KEY-----") if text.contains("ENCRYPTED") => Err(SshKeyError::UnsupportedFormat),
+            Some("-----BEGIN EC PRIVATE KEY-----") => Self::from_private_key(
+                russh::keys::pkcs8::decode_pkcs8(&der()?, None).map_err(|_| SshKeyError::Damaged)?,
+            ),
             Some("-----BEGIN ENCRYPTED PRIVATE KEY-----") => {
-                let passphrase = passphrase.ok_or(IdentityFault::Encrypted)?.expose_secret().as_bytes();
+                let passphrase = passphrase.ok_or(SshKeyError::Encrypted)?.expose_secret().as_bytes();
                 match russh::keys::pkcs8::decode_pkcs8(&der()?, Some(passphrase)) {
-                    Ok(key) => Self::of(key),
+                    Ok(key) => Self::from_private_key(key),
                     // RSA: decrypted, and then not read by the library.
-                    Err(russh::keys::Error::UnknownAlgorithm(_)) => Err(IdentityFault::Form),
-                    Err(_) => Err(IdentityFault::WrongPassphrase),
+                    Err(russh::keys::Error::UnknownAlgorithm(_)) => Err(SshKeyError::UnsupportedFormat),
+                    Err(_) => Err(SshKeyError::WrongPassphrase),
                 }
             }
-            Some("-----BEGIN RSA PRIVATE KEY-----") if text.contains("ENCRYPTED") => Err(IdentityFault::Form),
-            Some("-----BEGIN RSA PRIVATE KEY-----") => {
-                Self::rsa(RsaKeyPair::from_der(&der()?).map_err(|_| IdentityFault::Damaged)?)
+            Some("-----BEGIN RSA PRIVATE KEY-----") if text.contains("ENCRYPTED") => {
+                Err(SshKeyError::UnsupportedFormat)
             }
-            Some(line) if line.contains("PUBLIC KEY") => Err(IdentityFault::Public),
-            Some(_) => Err(IdentityFault::NotOne),
+            Some("-----BEGIN RSA PRIVATE KEY-----") => {
+                Self::from_rsa_pair(RsaKeyPair::from_der(&der()?).map_err(|_| SshKeyError::Damaged)?)
+            }
+            Some(line) if line.contains("PUBLIC KEY") => Err(SshKeyError::PublicHalf),
+            Some(_) => Err(SshKeyError::NotPrivateKey),
         }
     }
 
-    fn of(key: PrivateKey) -> Result<Self, IdentityFault> {
+    fn from_private_key(key: PrivateKey) -> Result<Self, SshKeyError> {
         if let KeypairData::Rsa(pair) = key.key_data() {
-            let der = pkcs1(pair).ok_or(IdentityFault::Damaged)?;
-            return Self::rsa(RsaKeyPair::from_der(&der).map_err(|_| IdentityFault::Kind)?);
+            let der = encode_pkcs1(pair).ok_or(SshKeyError::Damaged)?;
+            return Self::from_rsa_pair(RsaKeyPair::from_der(&der).map_err(|_| SshKeyError::UnsupportedKind)?);
         }
         match key.algorithm() {
             Algorithm::Ed25519 | Algorithm::Ecdsa { .. } => {
-                Ok(Self { public: key.public_key().clone(), key: Key::Plain(Arc::new(key)) })
+                Ok(Self { public: key.public_key().clone(), key: SshSigningKey::Plain(Arc::new(key)) })
             }
             Algorithm::Dsa
             | Algorithm::Rsa { .. }
             | Algorithm::SkEcdsaSha2NistP256
             | Algorithm::SkEd25519
             | Algorithm::Other(_)
-            | _ => Err(IdentityFault::Kind),
+            | _ => Err(SshKeyError::UnsupportedKind),
         }
     }
 
-    fn rsa(pair: RsaKeyPair) -> Result<Self, IdentityFault> {
-        let (n, e) = public_numbers(pair.public_key().as_ref()).ok_or(IdentityFault::Damaged)?;
+    fn from_rsa_pair(pair: RsaKeyPair) -> Result<Self, SshKeyError> {
+        let (n, e) = rsa_public_numbers(pair.public_key().as_ref()).ok_or(SshKeyError::Damaged)?;
         let (e, n) = (Mpint::from_positive_bytes(e), Mpint::from_positive_bytes(n));
-        let public = RsaPublicKey::new(e, n).map_err(|_| IdentityFault::Damaged)?;
-        Ok(Self { public: PublicKey::from(KeyData::Rsa(public)), key: Key::Rsa(Arc::new(pair)) })
+        let public = RsaPublicKey::new(e, n).map_err(|_| SshKeyError::Damaged)?;
+        Ok(Self { public: PublicKey::from(KeyData::Rsa(public)), key: SshSigningKey::Rsa(Arc::new(pair)) })
     }
 
     /// The public half, for messages.
@@ -148,7 +151,7 @@ impl Identity {
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for SshPrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Identity({})", self.fingerprint())
     }
@@ -159,7 +162,7 @@ pub(super) struct RsaSigner(pub(super) Arc<RsaKeyPair>);
 
 /// Why no signature came of it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SignFault {
+pub(super) enum RsaSignError {
     /// The connection is gone.
     #[error("the connection ended")]
     Gone(#[from] russh::SendError),
@@ -169,41 +172,41 @@ pub(super) enum SignFault {
 }
 
 impl russh::Signer for RsaSigner {
-    type Error = SignFault;
+    type Error = RsaSignError;
 
     async fn auth_sign(
         &mut self,
         _: &russh::keys::agent::AgentIdentity,
         hash: Option<HashAlg>,
         mut data: Vec<u8>,
-    ) -> Result<Vec<u8>, SignFault> {
+    ) -> Result<Vec<u8>, RsaSignError> {
         let (name, padding): (&str, &'static dyn RsaEncoding) = match hash {
             Some(HashAlg::Sha256) => ("rsa-sha2-256", &RSA_PKCS1_SHA256),
             _ => ("rsa-sha2-512", &RSA_PKCS1_SHA512),
         };
         let mut signature = vec![0; self.0.public_modulus_len()];
-        self.0.sign(padding, &SystemRandom::new(), &data, &mut signature).map_err(|_| SignFault::Key)?;
+        self.0.sign(padding, &SystemRandom::new(), &data, &mut signature).map_err(|_| RsaSignError::Key)?;
         // string(string(name) string(signature)), RFC 8332 section 3.
         let mut blob = Vec::new();
         for part in [name.as_bytes(), &signature] {
-            blob.extend_from_slice(&u32::try_from(part.len()).map_err(|_| SignFault::Key)?.to_be_bytes());
+            blob.extend_from_slice(&u32::try_from(part.len()).map_err(|_| RsaSignError::Key)?.to_be_bytes());
             blob.extend_from_slice(part);
         }
-        data.extend_from_slice(&u32::try_from(blob.len()).map_err(|_| SignFault::Key)?.to_be_bytes());
+        data.extend_from_slice(&u32::try_from(blob.len()).map_err(|_| RsaSignError::Key)?.to_be_bytes());
         data.extend_from_slice(&blob);
         Ok(data)
     }
 }
 
 /// The bytes of the first block of a PEM text, whatever its label.
-fn section(text: &str) -> Option<Vec<u8>> {
+fn pem_section(text: &str) -> Option<Vec<u8>> {
     let lines = text.lines().map(str::trim).skip_while(|line| !line.starts_with("-----BEGIN "));
     let body: SecretString = lines.skip(1).take_while(|line| !line.starts_with("-----END ")).collect::<String>().into();
     STANDARD.decode(body.expose_secret()).ok()
 }
 
 /// OpenSSH keeps of an RSA key what the others follow from; PKCS#1 (RFC 8017, A.1.2) wants them all.
-fn pkcs1(pair: &RsaKeypair) -> Option<Vec<u8>> {
+fn encode_pkcs1(pair: &RsaKeypair) -> Option<Vec<u8>> {
     let number = |part: &Mpint| part.as_positive_bytes().map(BigUint::from_bytes_be);
     let (n, e) = (number(pair.public().n())?, number(pair.public().e())?);
     let (d, p) = (number(pair.private().d())?, number(pair.private().p())?);
@@ -219,14 +222,14 @@ fn pkcs1(pair: &RsaKeypair) -> Option<Vec<u8>> {
         if bytes.first().is_some_and(|first| first & 0x80 != 0) {
             bytes.insert(0, 0);
         }
-        tagged(2, &bytes, &mut inside)?;
+        encode_der(2, &bytes, &mut inside)?;
     }
     let mut der = Vec::new();
-    tagged(0x30, &inside, &mut der)?;
+    encode_der(0x30, &inside, &mut der)?;
     Some(der)
 }
 
-fn tagged(tag: u8, content: &[u8], to: &mut Vec<u8>) -> Option<()> {
+fn encode_der(tag: u8, content: &[u8], to: &mut Vec<u8>) -> Option<()> {
     to.push(tag);
     // Lengths are as short as they can be, or the whole is refused.
     match u8::try_from(content.len()) {
@@ -242,7 +245,7 @@ fn tagged(tag: u8, content: &[u8], to: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Modulus and exponent of a PKCS#1 public key.
-fn public_numbers(der: &[u8]) -> Option<(&[u8], &[u8])> {
+fn rsa_public_numbers(der: &[u8]) -> Option<(&[u8], &[u8])> {
     fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
         let (first, rest) = der.split_first()?;
         let (length, rest) = rest.split_first()?;

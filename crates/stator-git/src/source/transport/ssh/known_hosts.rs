@@ -14,7 +14,7 @@ use russh::keys::ssh_key::{Algorithm, EcdsaCurve, HashAlg, PublicKey};
 /// <https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/githubs-ssh-key-fingerprints>,
 /// <https://docs.gitlab.com/user/gitlab_com/#ssh-host-keys-fingerprints> and <https://bitbucket.org/site/ssh>.
 /// Azure DevOps is not among them: it has an RSA key alone, which is not judged here.
-const PUBLISHED: &str = "\
+const PUBLISHED_HOST_KEYS: &str = "\
 github.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl
 github.com ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBEmKSENjQEezOmxkZMy7opKgwFB9nkt5YRrYMjNuG5N87uRgg6CLrbo5wAdT/y6v0mKV0U2w0WZ2YB/++Tpockg=
 gitlab.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAfuCHKVTjquxvt6CM6tdG4SLp1Btn/nOeHHE5UOzRdf
@@ -24,7 +24,7 @@ bitbucket.org ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNT
 ";
 
 /// The kinds of host keys that are judged, in the order they are asked for.
-const KINDS: [Algorithm; 4] = [
+const HOST_KEY_ALGORITHMS: [Algorithm; 4] = [
     Algorithm::Ed25519,
     Algorithm::Ecdsa { curve: EcdsaCurve::NistP256 },
     Algorithm::Ecdsa { curve: EcdsaCurve::NistP384 },
@@ -34,26 +34,26 @@ const KINDS: [Algorithm; 4] = [
 /// The keys that hosts may have.
 #[derive(Clone, Debug)]
 pub struct KnownHosts {
-    lines: Vec<Line>,
+    lines: Vec<KnownHostsLine>,
 }
 
 #[derive(Clone, Debug)]
-struct Line {
+struct KnownHostsLine {
     number: usize,
     marker: Option<Marker>,
-    hosts: Hosts,
+    hosts: HostMatcher,
     key: PublicKey,
 }
 
 #[derive(Clone, Debug)]
-enum Hosts {
+enum HostMatcher {
     Patterns(Vec<String>),
     Hashed { salt: Vec<u8>, hash: Vec<u8> },
 }
 
 /// Why a host's key is not trusted. Says what to do, as no other place knows both keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum HostFault {
+pub(super) enum HostKeyError {
     #[error(
         "`known_hosts` has no key of it, and it shows {shown}; compare that with what its owner publishes, and only \
          then add the line `{line}`"
@@ -87,7 +87,7 @@ impl KnownHosts {
             if text.is_empty() || text.starts_with('#') {
                 continue;
             }
-            match line(number, text) {
+            match parse_known_hosts_line(number, text) {
                 Ok(line) => lines.push(line),
                 Err(reason) => faults.push((number, reason)),
             }
@@ -96,19 +96,20 @@ impl KnownHosts {
     }
 
     /// What is built in for the host; `None` when nothing is.
-    pub(in crate::source) fn published(host: &str, port: u16) -> Option<Self> {
-        let known = Self::read(PUBLISHED).ok()?;
-        let of_host = |line: &Line| line.hosts.hold(&named(host, port));
+    pub(in crate::source) fn published_for(host: &str, port: u16) -> Option<Self> {
+        let known = Self::read(PUBLISHED_HOST_KEYS).ok()?;
+        let of_host = |line: &KnownHostsLine| line.hosts.matches_name(&host_entry_name(host, port));
         known.lines.iter().any(of_host).then_some(known)
     }
 
     /// The kinds of keys to ask the host for: those that are known, so that no other one is shown; all when none is.
-    pub(super) fn kinds(&self, host: &str, port: u16) -> Result<Vec<Algorithm>, HostFault> {
-        let name = named(host, port);
-        let lines = || self.lines.iter().filter(|line| line.hosts.hold(&name) && line.marker != Some(Marker::Revoked));
+    pub(super) fn host_key_algorithms(&self, host: &str, port: u16) -> Result<Vec<Algorithm>, HostKeyError> {
+        let name = host_entry_name(host, port);
+        let lines =
+            || self.lines.iter().filter(|line| line.hosts.matches_name(&name) && line.marker != Some(Marker::Revoked));
         let known: Vec<Algorithm> =
             lines().filter(|line| line.marker.is_none()).map(|line| line.key.algorithm()).collect();
-        let usable: Vec<Algorithm> = KINDS.into_iter().filter(|kind| known.contains(kind)).collect();
+        let usable: Vec<Algorithm> = HOST_KEY_ALGORITHMS.into_iter().filter(|kind| known.contains(kind)).collect();
         if !usable.is_empty() {
             return Ok(usable);
         }
@@ -118,22 +119,26 @@ impl KnownHosts {
         }
         only.sort();
         only.dedup();
-        if only.is_empty() { Ok(KINDS.to_vec()) } else { Err(HostFault::NoneUsable { only: only.join(" and ") }) }
+        if only.is_empty() {
+            Ok(HOST_KEY_ALGORITHMS.to_vec())
+        } else {
+            Err(HostKeyError::NoneUsable { only: only.join(" and ") })
+        }
     }
 
     /// Whether the host may have this key.
-    pub(super) fn judge(&self, host: &str, port: u16, key: &PublicKey) -> Result<(), HostFault> {
-        let name = named(host, port);
+    pub(super) fn verify_host_key(&self, host: &str, port: u16, key: &PublicKey) -> Result<(), HostKeyError> {
+        let name = host_entry_name(host, port);
         let mut known = Vec::new();
-        let shown = shown(key);
+        let shown = describe_key(key);
         let mut found = false;
-        for line in self.lines.iter().filter(|line| line.hosts.hold(&name)) {
+        for line in self.lines.iter().filter(|line| line.hosts.matches_name(&name)) {
             let same = line.key.key_data() == key.key_data();
             match line.marker {
-                Some(Marker::Revoked) if same => return Err(HostFault::Revoked { shown, number: line.number }),
+                Some(Marker::Revoked) if same => return Err(HostKeyError::Revoked { shown, number: line.number }),
                 Some(Marker::Revoked | Marker::CertAuthority) => {}
                 None if same => found = true,
-                None => known.push(format!("{} in line {}", self::shown(&line.key), line.number)),
+                None => known.push(format!("{} in line {}", self::describe_key(&line.key), line.number)),
             }
         }
         if found {
@@ -142,16 +147,16 @@ impl KnownHosts {
         let bare = PublicKey::new(key.key_data().clone(), "").to_openssh().unwrap_or_default();
         let line = format!("{name} {}", bare.trim());
         match known.is_empty() {
-            true => Err(HostFault::Unknown { shown, line }),
-            false => Err(HostFault::Changed { known: known.join(" and "), shown, line }),
+            true => Err(HostKeyError::Unknown { shown, line }),
+            false => Err(HostKeyError::Changed { known: known.join(" and "), shown, line }),
         }
     }
 }
 
-impl Hosts {
-    fn hold(&self, name: &str) -> bool {
+impl HostMatcher {
+    fn matches_name(&self, name: &str) -> bool {
         match self {
-            Self::Patterns(patterns) => pattern::list(patterns, name),
+            Self::Patterns(patterns) => pattern::matches_any(patterns, name),
             Self::Hashed { salt, hash } => {
                 let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, salt);
                 hmac::verify(&key, name.as_bytes(), hash).is_ok()
@@ -161,7 +166,7 @@ impl Hosts {
 }
 
 /// `[marker] hosts kind key [comment]`
-fn line(number: usize, text: &str) -> Result<Line, String> {
+fn parse_known_hosts_line(number: usize, text: &str) -> Result<KnownHostsLine, String> {
     let next = |text: &'_ str| -> Option<(String, String)> {
         let (word, rest) = text.split_once(char::is_whitespace)?;
         Some((word.to_owned(), rest.trim_start().to_owned()))
@@ -184,21 +189,21 @@ fn line(number: usize, text: &str) -> Result<Line, String> {
             let (salt, hash) = hashed.split_once('|').ok_or("has a hashed host that is cut off")?;
             let decode =
                 |text: &str| STANDARD.decode(text).map_err(|_| "has a hashed host that is not base64".to_owned());
-            Hosts::Hashed { salt: decode(salt)?, hash: decode(hash)? }
+            HostMatcher::Hashed { salt: decode(salt)?, hash: decode(hash)? }
         }
-        None => Hosts::Patterns(hosts.split(',').filter(|one| !one.is_empty()).map(str::to_lowercase).collect()),
+        None => HostMatcher::Patterns(hosts.split(',').filter(|one| !one.is_empty()).map(str::to_lowercase).collect()),
     };
     let key = PublicKey::from_openssh(&rest).map_err(|error| format!("has a key that cannot be read: {error}"))?;
-    Ok(Line { number, marker, hosts, key })
+    Ok(KnownHostsLine { number, marker, hosts, key })
 }
 
 /// A host as the file names it: bare at port 22, else `[host]:port`.
-fn named(host: &str, port: u16) -> String {
+fn host_entry_name(host: &str, port: u16) -> String {
     let host = host.trim_start_matches('[').trim_end_matches(']').to_lowercase();
     if port == 22 { host } else { format!("[{host}]:{port}") }
 }
 
-fn shown(key: &PublicKey) -> String {
+fn describe_key(key: &PublicKey) -> String {
     format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256))
 }
 
@@ -212,8 +217,8 @@ mod tests {
 
     fn judged(lines: &str, host: &str, port: u16) -> String {
         let known = KnownHosts::read(lines).unwrap();
-        let kinds = known.kinds(host, port).map(|_| ());
-        match kinds.and_then(|()| known.judge(host, port, &PublicKey::from_openssh(ED).unwrap())) {
+        let kinds = known.host_key_algorithms(host, port).map(|_| ());
+        match kinds.and_then(|()| known.verify_host_key(host, port, &PublicKey::from_openssh(ED).unwrap())) {
             Ok(()) => "trusted".to_owned(),
             Err(fault) => fault.to_string(),
         }
@@ -287,7 +292,7 @@ mod tests {
     /// The keys that are built in have the fingerprints that their hosts publish beside them.
     #[test]
     fn what_is_built_in_is_what_was_published() {
-        let known = KnownHosts::read(PUBLISHED).unwrap();
+        let known = KnownHosts::read(PUBLISHED_HOST_KEYS).unwrap();
         let prints: Vec<String> =
             known.lines.iter().map(|line| line.key.fingerprint(HashAlg::Sha256).to_string()).collect();
         assert_eq!(
@@ -301,17 +306,17 @@ mod tests {
                 "SHA256:FC73VB6C4OQLSCrjEayhMp9UMxS97caD/Yyi2bhW/J0",
             ]
         );
-        assert!(KnownHosts::published("github.com", 22).is_some());
-        assert!(KnownHosts::published("github.com", 2222).is_none());
-        assert!(KnownHosts::published("git.example.com", 22).is_none());
+        assert!(KnownHosts::published_for("github.com", 22).is_some());
+        assert!(KnownHosts::published_for("github.com", 2222).is_none());
+        assert!(KnownHosts::published_for("git.example.com", 22).is_none());
     }
 
     proptest! {
         #[test]
         fn any_text_is_read(text in "(@revoked |@cert-authority |\\|1\\||\\||[a-z*?!.,\\[\\]:0-9]{1,9} |ssh-ed25519 |AAAAC3Nz|=|\n|#){0,20}|.{0,80}", host in "[a-z.:\\[\\]]{0,12}", port: u16) {
             if let Ok(known) = KnownHosts::read(&text) {
-                let _ = known.kinds(&host, port);
-                let _ = known.judge(&host, port, &PublicKey::from_openssh(ED).unwrap());
+                let _ = known.host_key_algorithms(&host, port);
+                let _ = known.verify_host_key(&host, port, &PublicKey::from_openssh(ED).unwrap());
             }
         }
     }

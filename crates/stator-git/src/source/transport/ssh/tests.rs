@@ -1,12 +1,12 @@
 //! Against a real SSH server in this process, which runs a real `git upload-pack` through a real shell.
 
 use super::*;
-use crate::source::credentials::Credentials;
-use crate::source::mirror::{Mirror, Remote};
+use crate::source::credentials::GitCredentials;
+use crate::source::mirror::{Mirror, RemoteRepository};
 use crate::source::model_source::Reference;
 use crate::source::secret::SecretValues;
-use crate::source::url::{Allowed, RepositoryUrl};
-use identity::{Identity, IdentityFault};
+use crate::source::url::{AllowedSchemes, RepositoryUrl};
+use identity::{SshKeyError, SshPrivateKey};
 use russh::keys::key::safe_rng;
 use russh::keys::ssh_key::{Algorithm, EcdsaCurve, PrivateKey, PublicKey};
 use russh::server::{Auth, ChannelOpenHandle, Msg as ServerMsg, Session as ServerSession, VerifiedPublicKey};
@@ -92,10 +92,10 @@ impl Host {
 
     fn mirror(&self, path: &str, values: &[(&str, &str)]) -> Mirror {
         let url = format!("ssh://git@127.0.0.1:{}/{path}", self.port);
-        let url = RepositoryUrl::parse(&url, Allowed::default()).unwrap();
+        let url = RepositoryUrl::parse(&url, AllowedSchemes::default()).unwrap();
         let values = values.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
-        let credentials = Credentials::read(Some(&SecretValues::new("git", values)), &url).unwrap();
-        Mirror::open(&self.folder.path().join("data"), Remote::new(url, credentials)).unwrap()
+        let credentials = GitCredentials::read(Some(&SecretValues::new("git", values)), &url).unwrap();
+        Mirror::open(&self.folder.path().join("data"), RemoteRepository::new(url, credentials)).unwrap()
     }
 
     /// What comes of asking for the branch, without what differs from run to run.
@@ -241,8 +241,8 @@ fn a_path_stays_one_word_for_the_shell() {
         let tip = mirror.poll(&main()).unwrap();
         mirror.fetch(&tip).unwrap();
     }
-    assert_eq!(command("~ada/models.git"), "git-upload-pack '~ada/models.git'");
-    assert_eq!(command("team/models.git"), "git-upload-pack '/team/models.git'");
+    assert_eq!(upload_pack_command("~ada/models.git"), "git-upload-pack '~ada/models.git'");
+    assert_eq!(upload_pack_command("team/models.git"), "git-upload-pack '/team/models.git'");
 }
 
 #[test]
@@ -273,12 +273,12 @@ fn odd_host(does: impl FnOnce(std::net::TcpStream) + Send + 'static) -> (u16, st
     (port, std::thread::spawn(move || does(listener.accept().unwrap().0)))
 }
 
-fn asked(port: u16, change: impl FnOnce(&mut Remote)) -> String {
-    let url = RepositoryUrl::parse(&format!("ssh://git@127.0.0.1:{port}/a/b.git"), Allowed::default()).unwrap();
+fn asked(port: u16, change: impl FnOnce(&mut RemoteRepository)) -> String {
+    let url = RepositoryUrl::parse(&format!("ssh://git@127.0.0.1:{port}/a/b.git"), AllowedSchemes::default()).unwrap();
     let known = line(port, &PublicKey::from_openssh(&data("ed25519-key.pub")).unwrap());
     let values = [("identity", data("ed25519-key")), ("known_hosts", known)];
     let secret = SecretValues::new("git", values.map(|(key, value)| (key.to_owned(), value.into_bytes())));
-    let mut remote = Remote::new(url.clone(), Credentials::read(Some(&secret), &url).unwrap());
+    let mut remote = RemoteRepository::new(url.clone(), GitCredentials::read(Some(&secret), &url).unwrap());
     change(&mut remote);
     let folder = tempfile::tempdir().unwrap();
     let error = Mirror::open(folder.path(), remote).unwrap().poll(&main()).unwrap_err();
@@ -290,7 +290,7 @@ fn a_host_that_says_nothing_or_nonsense_is_left() {
     let (port, silent) = odd_host(|mut stream| {
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    insta::assert_snapshot!(asked(port, |remote| remote.limits.connect = Duration::from_millis(200)), @"127.0.0.1:PORT took longer than 200 ms");
+    insta::assert_snapshot!(asked(port, |remote| remote.limits.connect_timeout = Duration::from_millis(200)), @"127.0.0.1:PORT took longer than 200 ms");
     silent.join().unwrap();
     let (port, nonsense) = odd_host(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
@@ -298,7 +298,7 @@ fn a_host_that_says_nothing_or_nonsense_is_left() {
     insta::assert_snapshot!(asked(port, |_| ()), @"127.0.0.1:PORT ended the connection in the middle of an answer");
     nonsense.join().unwrap();
     let (port, endless) = odd_host(|mut stream| while stream.write_all(&[b'x'; 4096]).is_ok() {});
-    let told = asked(port, |remote| remote.limits.connect = Duration::from_secs(2));
+    let told = asked(port, |remote| remote.limits.connect_timeout = Duration::from_secs(2));
     assert!(told.contains("127.0.0.1"), "{told}");
     endless.join().unwrap();
     let (port, silent) = odd_host(|mut stream| {
@@ -316,7 +316,7 @@ fn a_host_that_says_nothing_or_nonsense_is_left() {
 fn private_keys_of_every_form_are_read() {
     let read = |name: &str, passphrase: Option<&str>| {
         let passphrase = passphrase.map(SecretString::from);
-        Identity::read(&SecretString::from(data(name)), passphrase.as_ref())
+        SshPrivateKey::read(&SecretString::from(data(name)), passphrase.as_ref())
     };
     for name in ["ed25519", "ecdsa", "ecdsa-sec1", "ecdsa-pkcs8", "rsa", "rsa-pkcs1", "rsa-pkcs8"] {
         let public = PublicKey::from_openssh(&data(&format!("{name}-key.pub"))).unwrap();
@@ -327,21 +327,21 @@ fn private_keys_of_every_form_are_read() {
         let (file, right) = (format!("{name}-key"), Some("pass phrase"));
         let public = PublicKey::from_openssh(&data(&format!("{name}-key.pub"))).unwrap();
         assert_eq!(read(&file, right).unwrap().public.key_data(), public.key_data(), "{name}");
-        assert_eq!(read(&file, None).unwrap_err(), IdentityFault::Encrypted, "{name}");
-        assert_eq!(read(&file, Some("wrong")).unwrap_err(), IdentityFault::WrongPassphrase, "{name}");
+        assert_eq!(read(&file, None).unwrap_err(), SshKeyError::Encrypted, "{name}");
+        assert_eq!(read(&file, Some("wrong")).unwrap_err(), SshKeyError::WrongPassphrase, "{name}");
     }
     for (name, passphrase, fault) in [
-        ("rsa-pkcs1-encrypted-key", Some("pass phrase"), IdentityFault::Form),
-        ("rsa-pkcs8-encrypted-key", Some("pass phrase"), IdentityFault::Form),
-        ("rsa-short-key", None, IdentityFault::Kind),
-        ("dsa-key", None, IdentityFault::Kind),
-        ("ed25519-key.pub", None, IdentityFault::Public),
-        ("README.md", None, IdentityFault::NotOne),
+        ("rsa-pkcs1-encrypted-key", Some("pass phrase"), SshKeyError::UnsupportedFormat),
+        ("rsa-pkcs8-encrypted-key", Some("pass phrase"), SshKeyError::UnsupportedFormat),
+        ("rsa-short-key", None, SshKeyError::UnsupportedKind),
+        ("dsa-key", None, SshKeyError::UnsupportedKind),
+        ("ed25519-key.pub", None, SshKeyError::PublicHalf),
+        ("README.md", None, SshKeyError::NotPrivateKey),
     ] {
         assert_eq!(read(name, passphrase).unwrap_err(), fault, "{name}");
     }
     let cut = data("ed25519-key").lines().take(3).collect::<Vec<_>>().join("\n");
-    assert_eq!(Identity::read(&SecretString::from(cut), None).unwrap_err(), IdentityFault::Damaged);
+    assert_eq!(SshPrivateKey::read(&SecretString::from(cut), None).unwrap_err(), SshKeyError::Damaged);
     let shown = format!("{:?}", read("ed25519-key", None).unwrap());
     assert!(shown.starts_with("Identity(SHA256:"), "{shown}");
 }
@@ -350,8 +350,8 @@ fn private_keys_of_every_form_are_read() {
 #[tokio::test]
 async fn rsa_logins_are_signed_as_hosts_expect() {
     use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA512, RsaPublicKeyComponents};
-    let identity = Identity::read(&SecretString::from(data("rsa-key")), None).unwrap();
-    let Key::Rsa(pair) = &identity.key else { panic!("not RSA") };
+    let identity = SshPrivateKey::read(&SecretString::from(data("rsa-key")), None).unwrap();
+    let SshSigningKey::Rsa(pair) = &identity.key else { panic!("not RSA") };
     let public = PublicKey::from_openssh(&data("rsa-key.pub")).unwrap();
     let russh::keys::ssh_key::public::KeyData::Rsa(numbers) = public.key_data() else { panic!("not RSA") };
     let parts = (numbers.n().as_positive_bytes().unwrap(), numbers.e().as_positive_bytes().unwrap());

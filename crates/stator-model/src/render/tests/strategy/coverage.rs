@@ -1,8 +1,8 @@
 //! The generator itself is held to the schema: a field or a word that is never generated is a field that no law covers.
 
 use super::valid;
-use crate::intent::schema::{SchemaKind, schema};
-use crate::intent::validate::validate;
+use crate::intent::schema::{SchemaKind, document_schema};
+use crate::intent::validate::validate_model;
 use crate::render::render;
 use crate::render::tests::{of_model, target};
 use proptest::strategy::{Strategy, ValueTree};
@@ -82,7 +82,7 @@ fn fits(root: &Value, branch: &Value, value: &Value) -> bool {
 
 #[test]
 fn every_field_and_every_word_of_the_schema_is_generated() {
-    let schema = schema(SchemaKind::Intent);
+    let schema = document_schema(SchemaKind::Intent);
     let mut found = BTreeSet::new();
     for model in models(700) {
         let value = serde_json::to_value(&model).unwrap();
@@ -98,7 +98,7 @@ fn every_field_and_every_word_of_the_schema_is_generated() {
 fn what_is_called_valid_is_valid_and_renders() {
     for model in models(300) {
         let intent = of_model(model);
-        let faults: Vec<Finding> = validate(&intent.model, &intent.origins)
+        let faults: Vec<Finding> = validate_model(&intent.model, &intent.origins)
             .into_iter()
             .chain(render(&intent, &target()).findings)
             .filter(Finding::is_error)

@@ -95,10 +95,10 @@ fn by_components(spec: &mut ModelSpec) {
             worker.gpus = worker.gpus.filter(|gpus| *gpus == size);
             worker.expert_parallel = worker.expert_parallel.filter(|experts| size.is_multiple_of(*experts));
         }
-        if !fits(Replica::of_worker(worker, spec.engine, hardware.as_ref()), hardware.as_ref()) {
+        if !fits(ReplicaSize::for_worker(worker, spec.engine, hardware.as_ref()), hardware.as_ref()) {
             worker.nodes = None;
         }
-        if !fits(Replica::of_worker(worker, spec.engine, hardware.as_ref()), hardware.as_ref()) {
+        if !fits(ReplicaSize::for_worker(worker, spec.engine, hardware.as_ref()), hardware.as_ref()) {
             (worker.tensor_parallel, worker.pipeline_parallel, worker.data_parallel) = (None, None, None);
             (worker.gpus, worker.expert_parallel) = (None, None);
         }
@@ -135,10 +135,10 @@ fn components(spec: &mut ModelSpec) {
         if let Some(rollout) = &mut component.rollout {
             settle_rollout(rollout);
         }
-        if !fits(Replica::of_component(component, hardware.as_ref()), hardware.as_ref()) {
+        if !fits(ReplicaSize::for_component(component, hardware.as_ref()), hardware.as_ref()) {
             component.nodes = None;
         }
-        if !fits(Replica::of_component(component, hardware.as_ref()), hardware.as_ref()) {
+        if !fits(ReplicaSize::for_component(component, hardware.as_ref()), hardware.as_ref()) {
             component.gpus = None;
         }
     }
@@ -154,7 +154,7 @@ fn picker_config() -> Map<String, Value> {
     config
 }
 
-fn fits(replica: Replica, hardware: Option<&Hardware>) -> bool {
+fn fits(replica: ReplicaSize, hardware: Option<&Hardware>) -> bool {
     let room = hardware.and_then(|hardware| hardware.gpus_per_node);
     replica.is_even() && room.is_none_or(|room| replica.gpus_per_pod() <= room)
 }

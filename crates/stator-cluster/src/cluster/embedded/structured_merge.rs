@@ -1,0 +1,150 @@
+//! The field room's apply, update, defaults and validation, in this room's errors.
+
+use super::{ObjectPart, layout};
+use crate::cluster::{ClusterError, FieldConflict, InvalidField};
+use serde_json::{Value, json};
+use stator_core::dynamo::kinds::{CLAIM, ObjectKind};
+use stator_core::fields::{self, ApplyError, ApplyInput, StructuralSchema};
+use stator_core::object::{FieldPath, Object, ObjectRef};
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// The schema of a kind that comes without a bundled one: anything goes, and status is a subresource.
+static PERMISSIVE_SCHEMA: LazyLock<StructuralSchema> = LazyLock::new(|| {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-map-type": "atomic"},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-map-type": "atomic"},
+        },
+    });
+    let kind = stator_core::dynamo::kinds::RECORD;
+    StructuralSchema::new(&kind.api_version(), kind.kind, &schema, true)
+});
+
+fn schema_of(kind: &ObjectKind) -> &'static StructuralSchema {
+    fields::bundled_schema(&kind.api_version(), kind.kind).unwrap_or(&PERMISSIVE_SCHEMA)
+}
+
+/// RFC 3339 with whole seconds, as the API server writes times.
+pub(super) fn format_time(now: jiff::Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Whether the API server counts generations of a kind: of custom resources, not of claims.
+pub(super) fn has_generation(kind: &ObjectKind) -> bool {
+    *kind != CLAIM
+}
+
+/// One server-side apply, as it reaches the field room.
+pub(super) struct ServerSideApply<'a> {
+    pub(super) kind: &'a ObjectKind,
+    pub(super) live: Option<&'a Value>,
+    pub(super) config: &'a Value,
+    pub(super) manager: &'a str,
+    pub(super) force: bool,
+    pub(super) part: ObjectPart,
+    pub(super) now: jiff::Timestamp,
+}
+
+/// Merges, and settles who owns what. An object that comes back equal to the live one is unchanged.
+pub(super) fn apply(apply: &ServerSideApply<'_>) -> Result<Value, ApplyError> {
+    let now = format_time(apply.now);
+    let input = ApplyInput {
+        schema: schema_of(apply.kind),
+        live: apply.live,
+        config: apply.config,
+        manager: apply.manager,
+        force: apply.force,
+        status: apply.part == ObjectPart::Status,
+        now: &now,
+    };
+    fields::apply_as_api_server(&input).map(|result| result.object)
+}
+
+/// The cluster's error for an apply that did not happen.
+pub(super) fn apply_error(root: &Path, object: &ObjectRef, fault: ApplyError) -> ClusterError {
+    let object = object.clone();
+    match fault {
+        ApplyError::Conflicts(list) => ClusterError::Conflict {
+            object,
+            conflicts: list.into_iter().map(|(manager, path)| FieldConflict { manager, path }).collect(),
+        },
+        ApplyError::TypeErrors(faults) => {
+            let cause = |fault: fields::TypingError| InvalidField { path: fault.path, message: fault.message };
+            ClusterError::Invalid { object, causes: faults.into_iter().map(cause).collect() }
+        }
+        ApplyError::MalformedManagedFields(fault) => ClusterError::Damaged {
+            path: layout::path_of(&object)
+                .map_or_else(|_| object.to_string(), |at| root.join(at).display().to_string()),
+            message: fault.to_string(),
+        },
+        ApplyError::ObjectNotFound => {
+            ClusterError::Precondition { object, message: "there is no such object to write the status of".to_owned() }
+        }
+    }
+}
+
+/// Records a plain write.
+pub(super) fn track_managers(
+    kind: &ObjectKind,
+    old: Option<&Value>,
+    mut new: Value,
+    manager: &str,
+    part: ObjectPart,
+    now: jiff::Timestamp,
+) -> Value {
+    // What is left out when it is written is nobody's change.
+    fields::tidy_metadata(&mut new);
+    fields::update(
+        schema_of(kind),
+        old.unwrap_or(&Value::Null),
+        new,
+        manager,
+        part == ObjectPart::Status,
+        &format_time(now),
+    )
+}
+
+/// Fills in what the schema says.
+pub(super) fn fill_defaults(kind: &ObjectKind, value: &mut Value) {
+    fields::apply_defaults_after_merge(schema_of(kind), value);
+}
+
+/// What the schema and its rules refuse.
+pub(super) fn validate(kind: &ObjectKind, value: &Value, old: Option<&Value>) -> Vec<InvalidField> {
+    let faults = fields::validate(schema_of(kind), value, old);
+    let mut causes: Vec<InvalidField> =
+        faults.into_iter().map(|(path, message)| InvalidField { path, message }).collect();
+    if *kind == CLAIM {
+        causes.extend(super::claim_validation::validate(value, old));
+    }
+    causes
+}
+
+/// Whether an object that a person edited may count as live; the error says what is wrong.
+pub(super) fn check_manual_edit(kind: &ObjectKind, object: &Object) -> Result<(), String> {
+    fields::managers(object).map_err(|fault| format!("`metadata.managedFields` is damaged: {fault}"))?;
+    let undeclared = fields::undeclared_fields(schema_of(kind), object.value()).into_iter();
+    let mut faults: Vec<(FieldPath, String)> =
+        undeclared.map(|path| (path, "field not declared in schema".to_owned())).collect();
+    faults.extend(validate(kind, object.value(), None).into_iter().map(|cause| (cause.path, cause.message)));
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = faults.into_iter().map(|(path, message)| format!("{path}: {message}")).collect();
+    Err(format!("was edited into something that the schema refuses: {}", list.join("; ")))
+}
+
+/// Whether anything outside `metadata` and `status` differs. Numbers count by value: an API server writes `1.0` as `1`,
+/// and reads that back.
+pub(super) fn main_differs(old: &Value, new: &Value) -> bool {
+    fn main(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        value.as_object().into_iter().flatten().filter(|(key, _)| *key != "metadata" && *key != "status")
+    }
+    let (old, new): (Vec<_>, Vec<_>) = (main(old).collect(), main(new).collect());
+    old.len() != new.len() || old.iter().zip(&new).any(|(a, b)| a.0 != b.0 || !fields::values_equal(a.1, b.1))
+}

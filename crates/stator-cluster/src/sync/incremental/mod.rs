@@ -1,0 +1,370 @@
+//! What did not change is not done again: which models of a commit need to be looked at, by what was made of the others.
+//!
+//! A model is made of the files of its folder and of the settings above it, and what is planned for it of its objects and its
+//! record. Where all of these are what they were when the last plan had nothing to say of the model, it is left out: its
+//! files are not parsed, its objects not read, and the plan only knows its share of sums and guards. The plan is the same
+//! one as that of everything, without those models' lines; a law over random histories holds the two together.
+//!
+//! Whatever a model that is looked at shares with one that is not (a name, an object, a record's entry) brings that one in
+//! too. In doubt everything is looked at.
+
+mod filtered_cluster;
+mod idle;
+
+pub use filtered_cluster::FilteredCluster;
+
+use super::DesiredState;
+use rayon::prelude::*;
+use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::object::{Object, ObjectRef};
+use stator_model::intent::{SourceFile, SourceTree};
+use stator_model::plan::{self, Plan, PlanInput, Record, UnchangedSummary, UnchangedTotals};
+use stator_model::render::RenderTarget;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, Hasher as _, RandomState};
+
+/// The name of settings, at the root and below.
+const SETTINGS_FILE: &str = "stator.yaml";
+
+/// The kinds that a look at an environment is made of.
+pub const PLANNED_KINDS: &[ObjectKind] = &[kinds::RECORD, kinds::CLAIM, kinds::GRAPH, kinds::REQUEST, kinds::ADAPTER];
+
+/// One object of the environment's namespace, without what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectVersion {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Its name.
+    pub name: Box<str>,
+    /// Its resource version.
+    pub version: u64,
+    /// Whether it has the labels of the environment, or may have them.
+    pub is_labelled: bool,
+}
+
+/// Kind and name of an object, in the namespace.
+type ObjectKey = (&'static str, Box<str>);
+
+/// What is remembered of one environment.
+#[derive(Debug, Default)]
+pub struct IncrementalPlanner {
+    hash: RandomState,
+    context_digest: u64,
+    target: Option<RenderTarget>,
+    /// Folder → what was found there, of those that may be left out.
+    unchanged: BTreeMap<String, UnchangedFolder>,
+    /// Records of other environments, with their versions.
+    foreign_records: HashMap<ObjectKey, u64>,
+}
+
+/// What is known of a folder that may be left out.
+#[derive(Clone, Debug)]
+struct UnchangedFolder {
+    /// Of its files, and of the settings above it.
+    digest: u64,
+    /// The model, where the environment has it.
+    model: Option<Box<str>>,
+    /// Its objects and its record, with their versions.
+    object_versions: Box<[(ObjectKey, u64)]>,
+    totals: UnchangedTotals,
+}
+
+/// A commit's files, cut into folders.
+#[derive(Debug)]
+pub struct TreeSnapshot {
+    tree: SourceTree,
+    digests: BTreeMap<String, u64>,
+}
+
+/// What is to be looked at.
+#[derive(Debug)]
+pub struct PlanDelta {
+    /// The files, settings included.
+    pub tree: SourceTree,
+    /// What is left out.
+    pub unchanged: UnchangedSummary,
+    /// The objects and records that lists are to show; `None` for all there are.
+    pub listed_objects: Option<BTreeSet<(ObjectKind, String)>>,
+    /// The folders that are left out.
+    unchanged_folders: BTreeSet<String>,
+    digests: BTreeMap<String, u64>,
+}
+
+fn split_path(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+fn object_key(object: &ObjectRef) -> Option<ObjectKey> {
+    let kind = PLANNED_KINDS.iter().find(|kind| kind.kind == object.kind)?;
+    Some((kind.kind, object.name.as_str().into()))
+}
+
+fn record_key(model: &str) -> ObjectKey {
+    (kinds::RECORD.kind, model.into())
+}
+
+impl PlanDelta {
+    /// Whether the model of that `model.yaml` is left out.
+    pub fn excludes(&self, source: &str) -> bool {
+        self.unchanged_folders.contains(split_path(source).0)
+    }
+}
+
+impl IncrementalPlanner {
+    /// Where the last look went, where there was one.
+    pub fn target(&self) -> Option<&RenderTarget> {
+        self.target.as_ref()
+    }
+
+    /// Cuts a commit's files. `ground` is all that a model is made from beside them: the environment, the platform.
+    pub fn snapshot(&mut self, tree: SourceTree, ground: &str) -> TreeSnapshot {
+        let mut hasher = self.hash.build_hasher();
+        hasher.write(ground.as_bytes());
+        let root = tree.files.iter().filter(|file| file.path == SETTINGS_FILE);
+        root.for_each(|file| self.hash_file(&mut hasher, file));
+        let ground = hasher.finish();
+        if std::mem::replace(&mut self.context_digest, ground) != ground {
+            self.reset();
+        }
+        let mut chains: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut digests: BTreeMap<&str, Vec<&SourceFile>> = BTreeMap::new();
+        for file in &tree.files {
+            match split_path(&file.path) {
+                (folder, SETTINGS_FILE) => {
+                    let mut hasher = self.hash.build_hasher();
+                    self.hash_file(&mut hasher, file);
+                    chains.insert(folder, hasher.finish());
+                }
+                (folder, _) => digests.entry(folder).or_default().push(file),
+            }
+        }
+        let digest = |(folder, files): (&str, Vec<&SourceFile>)| {
+            let mut hasher = self.hash.build_hasher();
+            for above in ancestors(folder) {
+                hasher.write_u64(chains.get(above).copied().unwrap_or_default());
+            }
+            files.into_iter().for_each(|file| self.hash_file(&mut hasher, file));
+            (folder.to_owned(), hasher.finish())
+        };
+        let digests = digests.into_iter().map(digest).collect();
+        TreeSnapshot { tree, digests }
+    }
+
+    fn hash_file(&self, hasher: &mut impl std::hash::Hasher, file: &SourceFile) {
+        let (marker, bytes) = match &file.content {
+            Ok(content) => (0, content.as_slice()),
+            Err(reason) => (1, reason.as_bytes()),
+        };
+        for part in [file.path.as_bytes(), &[marker], bytes] {
+            hasher.write_usize(part.len());
+            hasher.write(part);
+        }
+    }
+
+    /// Forgets everything: the next look is at everything.
+    pub fn reset(&mut self) {
+        self.target = None;
+        self.unchanged.clear();
+        self.foreign_records.clear();
+    }
+
+    /// What is to be looked at of a commit, while the namespace holds these objects; `also` are folders that must be looked
+    /// at. Without a survey, everything is. `read` gives an object.
+    pub fn delta(
+        &mut self,
+        cut: &TreeSnapshot,
+        survey: Option<&[ObjectVersion]>,
+        also: &BTreeSet<String>,
+        read: &(dyn Fn(&ObjectKind, &str) -> Option<Object> + Sync),
+    ) -> PlanDelta {
+        let (Some(survey), Some(target)) = (survey, self.target.clone()) else { return full_delta(cut) };
+        let versions: HashMap<(&str, &str), u64> =
+            survey.iter().map(|line| ((line.kind.kind, &*line.name), line.version)).collect();
+        let is_same = |(folder, known): &(&String, &UnchangedFolder)| {
+            cut.digests.get(*folder) == Some(&known.digest)
+                && !also.contains(*folder)
+                && known
+                    .object_versions
+                    .iter()
+                    .all(|((kind, name), version)| versions.get(&(*kind, &**name)) == Some(version))
+        };
+        let mut clean: BTreeMap<&String, &UnchangedFolder> = self.unchanged.iter().filter(is_same).collect();
+        let mut read_before: HashMap<ObjectKey, Option<ObjectOwnership>> = HashMap::new();
+        let (mut foreign, mut shown);
+        loop {
+            let claimed: HashMap<&ObjectKey, &String> = clean
+                .iter()
+                .flat_map(|(folder, known)| known.object_versions.iter().map(|(key, _)| (key, *folder)))
+                .collect();
+            let models: HashMap<&str, &String> =
+                clean.iter().filter_map(|(folder, known)| Some((known.model.as_deref()?, *folder))).collect();
+            let key = |line: &ObjectVersion| (line.kind.kind, line.name.clone());
+            let is_open = |line: &&ObjectVersion| {
+                let is_record = line.kind == kinds::RECORD;
+                let key = key(line);
+                (is_record || line.is_labelled)
+                    && !claimed.contains_key(&key)
+                    && !(is_record && self.foreign_records.get(&key) == Some(&line.version))
+            };
+            let open: Vec<&ObjectVersion> = survey.iter().filter(is_open).collect();
+            let news: Vec<&ObjectVersion> =
+                open.iter().copied().filter(|line| !read_before.contains_key(&key(line))).collect();
+            let found: Vec<(ObjectKey, Option<ObjectOwnership>)> = news
+                .par_iter()
+                .map(|line| {
+                    (key(line), read(&line.kind, &line.name).and_then(|object| ObjectOwnership::of(&object, &target)))
+                })
+                .collect();
+            read_before.extend(found);
+            let mut stirred: BTreeSet<String> = BTreeSet::new();
+            foreign = HashMap::new();
+            shown = BTreeSet::new();
+            for line in open {
+                let key = key(line);
+                let Some(Some(ties)) = read_before.get(&key) else {
+                    if line.kind == kinds::RECORD {
+                        foreign.insert(key, line.version);
+                    }
+                    continue;
+                };
+                shown.insert((line.kind, line.name.to_string()));
+                stirred.extend(models.get(ties.model.as_str()).map(|folder| (*folder).clone()));
+                stirred.extend(ties.objects.iter().filter_map(|key| claimed.get(key)).map(|folder| (*folder).clone()));
+            }
+            if stirred.is_empty() {
+                break;
+            }
+            clean.retain(|folder, _| !stirred.contains(*folder));
+        }
+        let mut beside = UnchangedSummary::default();
+        for known in clean.values().filter(|known| known.model.is_some()) {
+            beside.models += 1;
+            beside.totals.add(&known.totals);
+        }
+        let clean: BTreeSet<String> = clean.into_keys().cloned().collect();
+        self.foreign_records.extend(foreign);
+        if clean.is_empty() {
+            return full_delta(cut);
+        }
+        let is_open = |file: &&SourceFile| {
+            let (folder, name) = split_path(&file.path);
+            name == SETTINGS_FILE || !clean.contains(folder)
+        };
+        let files = cut.tree.files.iter().filter(is_open).cloned().collect();
+        PlanDelta {
+            tree: SourceTree { files },
+            unchanged: beside,
+            listed_objects: Some(shown),
+            unchanged_folders: clean,
+            digests: cut.digests.clone(),
+        }
+    }
+
+    /// Folders that are left out and have a name or an object of what is looked at: they must be looked at as well.
+    pub fn conflicting_folders(&self, part: &PlanDelta, desired: &DesiredState) -> BTreeSet<String> {
+        if part.unchanged_folders.is_empty() {
+            return BTreeSet::new();
+        }
+        let broken = desired.selection.broken.iter().filter_map(|one| one.name.as_deref());
+        let names: HashSet<&str> = desired.rendered.iter().map(|one| one.model.as_str()).chain(broken).collect();
+        let objects = desired.rendered.iter().flat_map(|one| &one.objects);
+        let objects: HashSet<ObjectKey> = objects.filter_map(|one| object_key(&one.object.reference())).collect();
+        let clashes = |known: &UnchangedFolder| {
+            known.model.as_deref().is_some_and(|model| names.contains(model))
+                || known.object_versions.iter().any(|(key, _)| objects.contains(key))
+        };
+        let known = part.unchanged_folders.iter().filter_map(|folder| Some((folder, self.unchanged.get(folder)?)));
+        known.filter(|(_, known)| clashes(known)).map(|(folder, _)| folder.clone()).collect()
+    }
+
+    /// Remembers what a plan had nothing to say of.
+    pub fn remember_plan(&mut self, part: &PlanDelta, target: &RenderTarget, input: &PlanInput, plan: &Plan) {
+        self.target = Some(target.clone());
+        self.unchanged.retain(|folder, _| part.unchanged_folders.contains(folder));
+        // A finding at settings may be of any model below them.
+        if input.findings.iter().any(|one| split_path(&one.location.file).1 == SETTINGS_FILE) {
+            return;
+        }
+        let mut loud: HashSet<&str> = input.findings.iter().map(|one| split_path(&one.location.file).0).collect();
+        loud.extend(input.broken.iter().map(|one| split_path(&one.source).0));
+        let mut taken: HashSet<&str> = HashSet::new();
+        let candidates = plan::unchanged_models(input, plan);
+        let known: Vec<(&str, UnchangedFolder)> = candidates
+            .par_iter()
+            .filter_map(|settled| {
+                let folder = split_path(&settled.rendered.source).0;
+                let digest = *part.digests.get(folder)?;
+                if loud.contains(folder) || !idle::is_idle(plan, settled) {
+                    return None;
+                }
+                let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
+                let record = (record_key(&settled.record.model), number(settled.record.resource_version.as_deref())?);
+                let objects = settled.live.iter();
+                let objects = objects.map(|one| Some((object_key(&one.reference())?, number(one.resource_version())?)));
+                let touches: Option<Vec<(ObjectKey, u64)>> = objects.chain([Some(record)]).collect();
+                let model = Some(settled.rendered.model.as_str().into());
+                let known =
+                    UnchangedFolder { digest, model, object_versions: touches?.into(), totals: settled.totals.clone() };
+                Some((folder, known))
+            })
+            .collect();
+        taken.extend(input.rendered.iter().map(|one| split_path(&one.source).0));
+        // What the environment leaves out, it leaves out again.
+        let nothing = |digest: u64| UnchangedFolder {
+            digest,
+            model: None,
+            object_versions: Box::default(),
+            totals: UnchangedTotals::default(),
+        };
+        for (folder, digest) in &part.digests {
+            if !part.unchanged_folders.contains(folder)
+                && !loud.contains(folder.as_str())
+                && !taken.contains(folder.as_str())
+            {
+                self.unchanged.insert(folder.clone(), nothing(*digest));
+            }
+        }
+        self.unchanged.extend(known.into_iter().map(|(folder, known)| (folder.to_owned(), known)));
+    }
+}
+
+/// Everything.
+fn full_delta(cut: &TreeSnapshot) -> PlanDelta {
+    PlanDelta {
+        tree: cut.tree.clone(),
+        unchanged: UnchangedSummary::default(),
+        listed_objects: None,
+        unchanged_folders: BTreeSet::new(),
+        digests: cut.digests.clone(),
+    }
+}
+
+/// What ties an object to models: whose it is, and what its record names.
+struct ObjectOwnership {
+    model: String,
+    objects: Vec<ObjectKey>,
+}
+
+impl ObjectOwnership {
+    /// `None` for a record of another environment. What cannot be read ties to its name.
+    fn of(object: &Object, target: &RenderTarget) -> Option<Self> {
+        if object.kind() != kinds::RECORD.kind {
+            let label = object.labels().get(kinds::LABEL_MODEL).map(|model| (*model).to_owned());
+            return Some(Self { model: label.unwrap_or_default(), objects: Vec::new() });
+        }
+        match Record::from_object(object) {
+            Ok(record) if record.repository != target.repository || record.environment != target.environment => None,
+            Ok(record) => {
+                let objects = record.inventory.iter().filter_map(|entry| object_key(&entry.object)).collect();
+                Some(Self { model: record.model, objects })
+            }
+            Err(_) => Some(Self { model: object.name().to_owned(), objects: Vec::new() }),
+        }
+    }
+}
+
+/// A folder's ancestors, from the root down to itself.
+fn ancestors(folder: &str) -> impl Iterator<Item = &str> {
+    let ends = folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]);
+    std::iter::once("").chain(ends.filter(|end| *end > 0).filter_map(|end| folder.get(..end)))
+}

@@ -1,0 +1,431 @@
+//! What an answer or an observation does to a model.
+
+use super::model_sync::{CallPurpose, MAX_RECHECKS, ModelSync, ModelSyncState};
+use super::tasks::{ApplyTask, DeleteTask, SyncTask, stage_of};
+use super::{CallResult, JitterSource, MachineEffect, RecordWriteResult, SyncContext, SyncProgress};
+use crate::cluster::{ApplyOutcome, ApplyResponse, ClusterError, DeleteOutcome};
+use stator_core::dynamo::{gpus, health, kinds};
+use stator_core::mask;
+use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_model::render::ApplyStage;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The first pause after a call that failed in a way that may pass, and the longest.
+const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+impl ModelSync {
+    /// The call in flight came back.
+    pub(super) fn handle_result(
+        &mut self,
+        around: &SyncContext<'_>,
+        answer: CallResult,
+        chance: &mut JitterSource,
+        effects: &mut Vec<MachineEffect>,
+    ) {
+        let flight = match std::mem::replace(&mut self.state, ModelSyncState::Ready) {
+            ModelSyncState::Calling(flight) => flight,
+            ModelSyncState::Ready | ModelSyncState::Pausing(_) | ModelSyncState::Watching => return,
+        };
+        if let Some((error, asked)) = transient_error(&answer)
+            && self.stopping.is_none()
+            && self.attempt + 1 < around.settings.attempts.max(1)
+        {
+            let most = RETRY_BACKOFF.1.min(RETRY_BACKOFF.0 * 2u32.saturating_pow(self.attempt.min(16)));
+            self.attempt += 1;
+            self.state = ModelSyncState::Pausing(around.now + chance.duration_up_to(most).max(asked));
+            effects.push(MachineEffect::Report(SyncProgress::Retrying {
+                model: self.name.clone(),
+                message: error.to_string(),
+            }));
+            return;
+        }
+        match answer {
+            CallResult::Recorded(result) => self.settle_record(result, &flight),
+            CallResult::Applied(result) => self.settle_apply(result, effects),
+            CallResult::Deleted(result) => self.settle_delete(result, effects),
+            CallResult::Read(result) => self.settle_read(around, result, effects),
+            CallResult::Pods(pods) => self.settle_pods(&pods, effects),
+        }
+        if self.stopping.is_some() {
+            // Between two writes: what was done is recorded, and nothing else is begun.
+            self.state = ModelSyncState::Ready;
+            self.tasks.clear();
+            if !matches!(flight, CallPurpose::RecordAfter(_)) {
+                self.tasks.push_back(SyncTask::WriteRecord);
+            }
+        }
+    }
+
+    fn settle_record(&mut self, result: Result<RecordWriteResult, ClusterError>, flight: &CallPurpose) {
+        self.attempt = 0;
+        match (result, flight) {
+            (Ok(recorded), CallPurpose::RecordAhead(write)) => {
+                self.record_writer.mark_stored(write.as_ref().clone(), recorded.generation)
+            }
+            (Ok(recorded), CallPurpose::RecordAfter(write)) => {
+                self.record_writer.mark_stored(write.as_ref().clone(), recorded.generation);
+                self.tasks.pop_front();
+            }
+            (Ok(_), CallPurpose::FrontTask) => {
+                self.record_writer.mark_retired();
+                self.tasks.pop_front();
+            }
+            (Err(error), flight) => {
+                let what = if *flight == CallPurpose::FrontTask { "deleted" } else { "written" };
+                self.faults.push(format!("the record could not be {what}: {}", error_with_help(&error)));
+                // Nothing is written without a record that names it, and one that cannot be written now will not be
+                // a moment later either.
+                self.tasks.clear();
+                if matches!(flight, CallPurpose::RecordAhead(_)) {
+                    self.fail_apply(ApplyStage::Cache);
+                }
+            }
+        }
+    }
+
+    fn settle_apply(&mut self, result: Result<ApplyResponse, ClusterError>, effects: &mut Vec<MachineEffect>) {
+        let Some(SyncTask::Apply(task)) = self.tasks.pop_front() else { return };
+        self.attempt = 0;
+        let ApplyTask { object, manager: _, force: _, stage, entry, history_line: line, follows } = task;
+        let reference = object.reference();
+        match result {
+            Ok(ApplyResponse { object: live, outcome }) => {
+                let wrote = match outcome {
+                    ApplyOutcome::Created | ApplyOutcome::Updated => true,
+                    ApplyOutcome::Unchanged => false,
+                };
+                self.record_writer.mark_applied(&entry, &live, wrote);
+                if let Some(watched) = self.watched.get_mut(&reference.identity()) {
+                    watched.generation = live.generation();
+                    watched.gpus = gpus::gpu_use(&live).total();
+                    watched.observe(&live);
+                }
+                if wrote && !follows {
+                    self.applied += 1;
+                    effects.push(MachineEffect::Report(SyncProgress::Applied {
+                        model: self.name.clone(),
+                        object: reference,
+                    }));
+                }
+                if let Some(line) = line.filter(|_| wrote) {
+                    self.record_writer.add_history_line(line);
+                }
+            }
+            Err(error) => {
+                let blocked = matches!(error, ClusterError::Conflict { .. });
+                let message = match &error {
+                    ClusterError::Conflict { .. } => format!(
+                        "{error}; take the field out of git, give it up there, or name the manager in spec.takeOver"
+                    ),
+                    ClusterError::Precondition { .. } => {
+                        format!("{error}; it changed after it was planned: sync again")
+                    }
+                    ClusterError::Transient { .. }
+                    | ClusterError::Unreachable { .. }
+                    | ClusterError::Invalid { .. }
+                    | ClusterError::Denied { .. }
+                    | ClusterError::UnknownKind { .. }
+                    | ClusterError::Damaged { .. }
+                    | ClusterError::Storage { .. }
+                    | ClusterError::Forbidden { .. }
+                    | ClusterError::NamespaceUnavailable { .. }
+                    | ClusterError::Refused { .. }
+                    | ClusterError::Fenced => error_with_object(&error, &reference),
+                };
+                let message = mask::redact_message(&message, object.value());
+                self.fail_apply(stage);
+                if blocked {
+                    self.blocked.push(message);
+                    self.skip_object(&reference.identity());
+                } else {
+                    self.fail_object(&reference, &message);
+                }
+            }
+        }
+    }
+
+    fn settle_delete(&mut self, result: Result<DeleteOutcome, ClusterError>, effects: &mut Vec<MachineEffect>) {
+        let Some(SyncTask::Delete(mut task)) = self.tasks.pop_front() else { return };
+        self.attempt = 0;
+        let object = task.step.object.clone();
+        match result {
+            Ok(deleted) => {
+                let was_there = !matches!(deleted, DeleteOutcome::Absent);
+                if was_there {
+                    effects.push(MachineEffect::Report(SyncProgress::Deleted {
+                        model: self.name.clone(),
+                        object: object.clone(),
+                    }));
+                }
+                // An object that waits for its finalizers is going and cannot come back: there is nothing left to
+                // remember it for.
+                self.record_writer.mark_deleted(&object.identity(), was_there);
+                if task.prune && was_there {
+                    self.pruned += 1;
+                    self.record_writer.add_history_line(task.history_line);
+                }
+            }
+            // Status moves the resource version all the time: look whether it is still the object that was meant.
+            Err(ClusterError::Precondition { .. }) if task.rechecks < MAX_RECHECKS && self.stopping.is_none() => {
+                task.recheck = true;
+                task.rechecks += 1;
+                self.tasks.push_front(SyncTask::Delete(task));
+            }
+            Err(error) => self.fail_delete(&task, &error_with_object(&error, &object)),
+        }
+    }
+
+    fn settle_read(
+        &mut self,
+        around: &SyncContext<'_>,
+        result: Result<Option<Object>, ClusterError>,
+        effects: &mut Vec<MachineEffect>,
+    ) {
+        let Some(task) = self.tasks.pop_front() else { return };
+        match task {
+            SyncTask::Delete(mut task) => {
+                self.attempt = 0;
+                match result {
+                    Ok(None) => self.record_writer.mark_deleted(&task.step.object.identity(), false),
+                    Ok(Some(live)) if live.uid() != Some(task.step.uid.as_str()) => {
+                        let object = &task.step.object;
+                        self.record_writer.mark_deleted(&object.identity(), false);
+                        self.notes.push(format!("{object} is another object of that name now, and is left alone"));
+                        if !task.prune {
+                            self.fail_delete(&task, &format!("{object} was made anew by somebody else: sync again"));
+                        }
+                    }
+                    Ok(Some(live)) if !self.is_ours(&live) => {
+                        let object = task.step.object.clone();
+                        self.fail_delete(&task, &format!("{object} is no longer marked as this model's: left alone"));
+                    }
+                    Ok(Some(live)) => {
+                        task.step.resource_version = live.resource_version().unwrap_or_default().to_owned();
+                        task.recheck = false;
+                        self.tasks.push_front(SyncTask::Delete(task));
+                    }
+                    Err(error) => {
+                        let object = task.step.object.clone();
+                        self.fail_delete(&task, &error_with_object(&error, &object));
+                    }
+                }
+            }
+            SyncTask::AwaitGone { object, uid, since } => match result {
+                Ok(Some(live)) if live.uid() == Some(uid.as_str()) => {
+                    self.state = ModelSyncState::Pausing(around.now + self.gone_poll_delay());
+                    self.attempt = 0;
+                    self.polls += 1;
+                    self.report_deletion(&live, effects);
+                    self.tasks.push_front(SyncTask::AwaitGone { object, uid, since });
+                }
+                Ok(Some(_)) | Ok(None) => {
+                    (self.attempt, self.polls) = (0, 0);
+                    self.deletion_message = None;
+                }
+                Err(error) => {
+                    self.attempt = 0;
+                    self.deletion_message = None;
+                    self.fail_apply(stage_of(&object));
+                    self.fail_object(&object, &error_with_object(&error, &object));
+                }
+            },
+            SyncTask::CheckGraph(graph) => {
+                self.attempt = 0;
+                self.settle_graph_check(around, &graph, result);
+            }
+            SyncTask::Apply(_)
+            | SyncTask::Barrier
+            | SyncTask::WriteRecord
+            | SyncTask::DeleteRecord
+            | SyncTask::AwaitGraph
+            | SyncTask::AwaitHealth => {
+                self.tasks.push_front(task); // Not what was asked for.
+            }
+        }
+    }
+
+    /// What the pods of the graphs that are waited for say. It is no progress: a crash says something new for ever.
+    fn settle_pods(&mut self, pods: &[Object], effects: &mut Vec<MachineEffect>) {
+        self.attempt = 0;
+        let graphs = self.watched.values().filter(|watched| watched.wants_pods());
+        let causes: Vec<String> =
+            graphs.flat_map(|watched| health::pods::pod_problems(&watched.object.name, pods)).collect();
+        if self.wait.set_causes(causes.join("; ")) {
+            effects.push(MachineEffect::Report(SyncProgress::Waiting {
+                model: self.name.clone(),
+                message: self.wait.describe(),
+            }));
+        }
+    }
+
+    /// Says what is waited for until an object is gone, once for each finalizer that lets go.
+    fn report_deletion(&mut self, live: &Object, effects: &mut Vec<MachineEffect>) {
+        let waits = match live.finalizers().as_slice() {
+            [] => String::new(),
+            finalizers => format!(" (waiting for finalizer {})", finalizers.join(", ")),
+        };
+        let going = format!("{} is still there, being deleted{waits}", live.reference());
+        if self.deletion_message.as_ref() != Some(&going) {
+            effects.push(MachineEffect::Report(SyncProgress::Waiting {
+                model: self.name.clone(),
+                message: going.clone(),
+            }));
+            self.deletion_message = Some(going);
+        }
+    }
+
+    /// The graph was looked at: its adapters go now, after the wait, or with a later sync.
+    fn settle_graph_check(
+        &mut self,
+        around: &SyncContext<'_>,
+        graph: &ObjectRef,
+        result: Result<Option<Object>, ClusterError>,
+    ) {
+        let identity = graph.identity();
+        if let (Ok(Some(live)), Some(watched)) = (&result, self.watched.get_mut(&identity)) {
+            watched.observe(live);
+        }
+        let failed = self.failed_stage.is_some() || self.watched.get(&identity).is_some_and(|one| one.skipped);
+        if failed
+            || self
+                .watched
+                .get(&identity)
+                .is_some_and(|one| one.verdict.as_ref().is_some_and(super::health_wait::is_good_verdict))
+        {
+            return;
+        }
+        let (adapters, others): (Vec<SyncTask>, Vec<SyncTask>) =
+            std::mem::take(&mut self.tasks).into_iter().partition(|task| {
+                matches!(task, SyncTask::Apply(ApplyTask { stage: ApplyStage::Adapter, .. })) || replaces_adapter(task)
+            });
+        self.tasks = others.into();
+        if around.settings.wait {
+            // After the record of what was applied so far, and before the wait for everything.
+            let at =
+                self.tasks.iter().position(|task| matches!(task, SyncTask::AwaitHealth)).unwrap_or(self.tasks.len());
+            let mut rest = self.tasks.split_off(at);
+            self.tasks.push_back(SyncTask::AwaitGraph);
+            self.tasks.extend(adapters);
+            self.tasks.append(&mut rest);
+            return;
+        }
+        let why = match result {
+            Err(error) => error.to_string(),
+            Ok(None) => format!("{graph} is not there"),
+            Ok(Some(live)) => format!("{graph}: {}", health::assess_health(&live, None).message),
+        };
+        for task in adapters {
+            if let SyncTask::Apply(ApplyTask { object, history_line: Some(_), .. }) = task {
+                let adapter = object.reference();
+                self.skip_object(&adapter.identity());
+                self.deferred.push(format!(
+                    "{} {} waits for its graph to be Ready ({why}); run `stator sync --wait`",
+                    adapter.kind, adapter.name
+                ));
+            }
+        }
+    }
+
+    fn fail_delete(&mut self, task: &DeleteTask, message: &str) {
+        if !task.prune {
+            self.fail_apply(task.step.stage);
+        }
+        self.fail_object(&task.step.object, message);
+    }
+
+    fn is_ours(&self, live: &Object) -> bool {
+        let labels = live.labels();
+        labels.get(kinds::LABEL_MANAGED_BY) == Some(&kinds::FIELD_MANAGER)
+            && labels.get(kinds::LABEL_MODEL) == Some(&self.name.as_str())
+    }
+
+    /// A watch shows an object.
+    pub(super) fn observe(&mut self, object: &Object) {
+        if let Some(watched) = self.watched.get_mut(&object.reference().identity()) {
+            watched.observe(object);
+        }
+    }
+
+    /// A list shows everything there is.
+    pub(super) fn observe_all(&mut self, objects: &BTreeMap<ObjectIdentity, &Object>) {
+        for (identity, watched) in &mut self.watched {
+            match objects.get(identity) {
+                Some(object) => watched.observe(object),
+                None => watched.mark_gone(),
+            }
+        }
+    }
+
+    /// A watch shows that an object is gone.
+    pub(super) fn observe_gone(&mut self, object: &ObjectRef) {
+        if let Some(watched) = self.watched.get_mut(&object.identity()) {
+            watched.mark_gone();
+        }
+    }
+}
+
+fn replaces_adapter(task: &SyncTask) -> bool {
+    match task {
+        SyncTask::Delete(DeleteTask { step, prune: false, .. }) => step.stage == ApplyStage::Adapter,
+        SyncTask::AwaitGone { object, .. } => stage_of(object) == ApplyStage::Adapter,
+        SyncTask::Delete(_)
+        | SyncTask::Apply(_)
+        | SyncTask::CheckGraph(_)
+        | SyncTask::Barrier
+        | SyncTask::WriteRecord
+        | SyncTask::DeleteRecord
+        | SyncTask::AwaitGraph
+        | SyncTask::AwaitHealth => false,
+    }
+}
+
+/// The error of an answer that may be another in a moment, and how long the cluster asks to be left alone.
+fn transient_error(answer: &CallResult) -> Option<(&ClusterError, Duration)> {
+    let error = match answer {
+        CallResult::Recorded(result) => result.as_ref().err(),
+        CallResult::Applied(result) => result.as_ref().err(),
+        CallResult::Deleted(result) => result.as_ref().err(),
+        CallResult::Read(result) => result.as_ref().err(),
+        CallResult::Pods(_) => None,
+    };
+    error.and_then(|error| Some((error, error.retry_delay()?)))
+}
+
+/// An error's sentence with the object in it.
+fn error_with_object(error: &ClusterError, object: &ObjectRef) -> String {
+    match error {
+        ClusterError::Conflict { .. }
+        | ClusterError::Precondition { .. }
+        | ClusterError::Invalid { .. }
+        | ClusterError::Denied { .. } => error.to_string(),
+        ClusterError::UnknownKind { .. }
+        | ClusterError::Damaged { .. }
+        | ClusterError::Storage { .. }
+        | ClusterError::Forbidden { .. }
+        | ClusterError::NamespaceUnavailable { .. }
+        | ClusterError::Refused { .. }
+        | ClusterError::Fenced
+        | ClusterError::Unreachable { .. }
+        | ClusterError::Transient { .. } => format!("{object}: {}", error_with_help(error)),
+    }
+}
+
+/// An error's sentence, with what to do where only somebody else can do it: rights, namespaces, credentials.
+fn error_with_help(error: &ClusterError) -> String {
+    match error {
+        ClusterError::Forbidden { .. } | ClusterError::NamespaceUnavailable { .. } | ClusterError::Refused { .. } => {
+            format!("{error}; {}", error.help())
+        }
+        ClusterError::Conflict { .. }
+        | ClusterError::Precondition { .. }
+        | ClusterError::Invalid { .. }
+        | ClusterError::Denied { .. }
+        | ClusterError::UnknownKind { .. }
+        | ClusterError::Damaged { .. }
+        | ClusterError::Storage { .. }
+        | ClusterError::Fenced
+        | ClusterError::Unreachable { .. }
+        | ClusterError::Transient { .. } => error.to_string(),
+    }
+}

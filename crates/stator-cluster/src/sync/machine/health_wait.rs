@@ -1,0 +1,192 @@
+//! Waiting for health: what was seen of each object, and whether there is progress.
+
+use stator_core::dynamo::health::{AdapterEndpoints, Health, HealthVerdict, assess_health, ready_workers};
+use stator_core::dynamo::kinds::GRAPH;
+use stator_core::object::{Object, ObjectRef};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Sentences that count as progress in one wait. A status that says something new for ever would never end a wait.
+const MAX_PROGRESS_MESSAGES: usize = 1_000;
+
+/// An object whose health is waited for.
+#[derive(Debug)]
+pub(super) struct WatchedObject {
+    pub object: ObjectRef,
+    /// The generation applied: what is older says nothing.
+    pub generation: Option<i64>,
+    /// The last verdict, `None` until it was seen.
+    pub verdict: Option<HealthVerdict>,
+    /// The verdict on the object by itself.
+    own_verdict: Option<HealthVerdict>,
+    /// An adapter's endpoints, as last seen.
+    endpoints: Option<AdapterEndpoints>,
+    /// A graph's ready workers by base model, as last seen.
+    workers: BTreeMap<String, u64>,
+    /// The health at the time of the plan, for an object that nothing is done about. Too old to end a wait with.
+    pub planned: Option<Health>,
+    /// GPUs that it asks for.
+    pub gpus: u64,
+    /// Their SKU, where it says.
+    pub gpu_sku: Option<String>,
+    /// Not waited for: its apply failed or was put off.
+    pub skipped: bool,
+}
+
+impl WatchedObject {
+    pub(super) fn new(object: ObjectRef, generation: Option<i64>) -> Self {
+        Self {
+            object,
+            generation,
+            verdict: None,
+            own_verdict: None,
+            endpoints: None,
+            workers: BTreeMap::new(),
+            planned: None,
+            gpus: 0,
+            gpu_sku: None,
+            skipped: false,
+        }
+    }
+
+    /// The best that is known of its health.
+    pub(super) fn health(&self) -> Health {
+        self.verdict.as_ref().map(|verdict| verdict.health).or(self.planned).unwrap_or_default()
+    }
+
+    pub(super) fn observe(&mut self, live: &Object) {
+        let judged = assess_health(live, self.generation);
+        self.verdict = Some(judged.clone());
+        self.own_verdict = Some(judged);
+        self.endpoints = AdapterEndpoints::from_adapter(live);
+        self.workers = ready_workers(live);
+    }
+
+    /// Holds an adapter's verdict against the workers that are ready for its base model in the same model's graph.
+    pub(super) fn limit_by_workers(&mut self, workers: &BTreeMap<String, u64>) {
+        if let (Some(endpoints), Some(judged)) = (&self.endpoints, &self.own_verdict) {
+            let ready = workers.get(&endpoints.base_model).copied().unwrap_or(0);
+            self.verdict = Some(endpoints.check_against_workers(judged.clone(), ready));
+        }
+    }
+
+    pub(super) fn workers(&self) -> &BTreeMap<String, u64> {
+        &self.workers
+    }
+
+    pub(super) fn is_adapter(&self) -> bool {
+        self.endpoints.is_some()
+    }
+
+    /// The object is not there.
+    pub(super) fn mark_gone(&mut self) {
+        (self.own_verdict, self.endpoints) = (None, None);
+        self.workers.clear();
+        self.verdict = Some(HealthVerdict {
+            health: Health::Unknown,
+            message: "is not there any more".to_owned(),
+            terminal: false,
+        });
+    }
+
+    pub(super) fn is_healthy(&self) -> bool {
+        self.verdict.as_ref().is_some_and(is_good_verdict)
+    }
+
+    /// True for a graph that is waited for: its pods may say why.
+    pub(super) fn wants_pods(&self) -> bool {
+        self.object.kind == GRAPH.kind && !self.skipped && !self.is_healthy()
+    }
+
+    /// The sentence of a verdict that waiting cannot change.
+    pub(super) fn terminal_message(&self) -> Option<String> {
+        let verdict = self.verdict.as_ref().filter(|verdict| verdict.terminal && !is_good_verdict(verdict))?;
+        Some(format!("{}: {}", self.object, verdict.message))
+    }
+
+    /// What it is waited for, in a sentence; `None` when it is not.
+    pub(super) fn waiting_message(&self) -> Option<String> {
+        match &self.verdict {
+            Some(verdict) if is_good_verdict(verdict) => None,
+            Some(verdict) => Some(format!("{}: {}", self.object, verdict.message)),
+            None => Some(format!("{}: not seen yet", self.object)),
+        }
+    }
+}
+
+/// Whether a verdict is what a sync waits for.
+pub(super) fn is_good_verdict(verdict: &HealthVerdict) -> bool {
+    verdict.health.is_good()
+}
+
+/// How a wait goes: a deadline that every new sentence puts off. A state that comes back is not progress, so a graph
+/// that crashes and restarts for ever runs into its deadline.
+#[derive(Debug, Default)]
+pub(super) struct HealthWait {
+    since: Option<Duration>,
+    seen_messages: BTreeSet<String>,
+    /// The last sentence.
+    pub message: String,
+    /// What pods say of it.
+    causes: String,
+    /// When pods are looked at next; `None` while there is nothing that they could explain.
+    next_pod_read: Option<Duration>,
+    /// How often they were looked at since there was progress.
+    pod_reads: u32,
+    /// They were looked at for the last time.
+    did_final_pod_read: bool,
+}
+
+/// After how long without progress pods are looked at, and the longest time between two looks: a short wait costs none.
+const POD_READ_INTERVAL: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(5 * 60));
+
+impl HealthWait {
+    /// Notes what is waited for now. True when the sentence is another than the last.
+    pub(super) fn set_message(&mut self, now: Duration, message: String) -> bool {
+        let is_new = self.seen_messages.len() < MAX_PROGRESS_MESSAGES && self.seen_messages.insert(message.clone());
+        if is_new || self.since.is_none() {
+            self.since = Some(now);
+            self.causes.clear();
+            (self.pod_reads, self.did_final_pod_read) = (0, false);
+            self.next_pod_read = Some(now + POD_READ_INTERVAL.0);
+        }
+        let changed = self.message != message;
+        self.message = message;
+        changed
+    }
+
+    /// True when pods are to be looked at now: from time to time, and once more before the wait is given up.
+    pub(super) fn should_read_pods(&mut self, now: Duration, is_over: bool) -> bool {
+        let is_due = self.next_pod_read.is_some_and(|at| at <= now) && !is_over;
+        if !is_due && (!is_over || self.did_final_pod_read) {
+            return false;
+        }
+        self.did_final_pod_read |= is_over;
+        self.pod_reads += 1;
+        self.next_pod_read =
+            Some(now + POD_READ_INTERVAL.1.min(POD_READ_INTERVAL.0 * 2u32.saturating_pow(self.pod_reads.min(16))));
+        true
+    }
+
+    /// Takes what pods say. True when that is something else than before.
+    pub(super) fn set_causes(&mut self, causes: String) -> bool {
+        let changed = self.causes != causes;
+        self.causes = causes;
+        changed
+    }
+
+    /// What is waited for, with the cause where one is known.
+    pub(super) fn describe(&self) -> String {
+        if self.causes.is_empty() { self.message.clone() } else { format!("{}; {}", self.message, self.causes) }
+    }
+
+    /// When something is to be done although nothing happens.
+    pub(super) fn wake_at(&self, progress: Duration, explains: bool) -> Option<Duration> {
+        self.deadline(progress).into_iter().chain(self.next_pod_read.filter(|_| explains)).min()
+    }
+
+    /// When the wait ends unless something new is said.
+    pub(super) fn deadline(&self, progress: Duration) -> Option<Duration> {
+        self.since.map(|since| since + progress)
+    }
+}

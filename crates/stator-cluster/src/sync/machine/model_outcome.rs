@@ -1,0 +1,125 @@
+//! How one model ends: its result, what is said of it, and what its record keeps.
+
+use super::health_wait::WatchedObject;
+use super::model_sync::ModelSync;
+use super::record_writer::{RecordWrite, SyncEnding};
+use super::tasks::{SyncTask, is_about};
+use super::{ModelOutcome, SyncContext, SyncResult};
+use stator_core::object::ObjectIdentity;
+use stator_model::plan::{ObservedModelState, SyncState};
+
+impl ModelSync {
+    pub(super) fn pending_record_write(&self, around: &SyncContext<'_>) -> Option<RecordWrite> {
+        let more_to_come = self.tasks.iter().any(|task| matches!(task, SyncTask::AwaitHealth | SyncTask::AwaitGraph));
+        let (result, word) = match &self.stopping {
+            Some((SyncResult::Cancelled, _)) => (SyncResult::Cancelled, "Superseded"),
+            Some((result, _)) => (*result, super::record_writer::FAILED_RESULT),
+            None => match self.result() {
+                SyncResult::Failed | SyncResult::Blocked => (self.result(), super::record_writer::FAILED_RESULT),
+                result @ (SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Cancelled) => {
+                    (result, if more_to_come { "Progressing" } else { "Succeeded" })
+                }
+            },
+        };
+        let elapsed = jiff::SignedDuration::try_from(around.now).unwrap_or_default();
+        let time = around.settings.started.checked_add(elapsed).unwrap_or(around.settings.started);
+        let time = time.round(jiff::Unit::Second).unwrap_or(time).to_string();
+        let is_pending = |identity: &ObjectIdentity| self.tasks.iter().any(|task| is_about(task, identity));
+        let message = self.message(result);
+        let ending = SyncEnding {
+            time: &time,
+            result: word,
+            message: &message,
+            refused: self.failed_apply,
+            waited: self.waited || self.waits_failed > 0,
+            seen: self.observed_state(result, &message),
+        };
+        self.record_writer.next_write(ending, is_pending)
+    }
+
+    /// How the model stands, as far as this sync has seen it.
+    fn observed_state(&self, result: SyncResult, message: &str) -> ObservedModelState {
+        let to_do = self.tasks.iter().any(|task| matches!(task, SyncTask::Apply(_) | SyncTask::Delete(_)));
+        let is_whole = !to_do
+            && self.stopping.is_none()
+            && self.deferred.is_empty()
+            && self.faults.len() == self.waits_failed
+            && !self.failed_apply;
+        let sync = if !self.blocked.is_empty() {
+            SyncState::Blocked
+        } else if is_whole {
+            SyncState::Synced
+        } else {
+            SyncState::OutOfSync
+        };
+        let worst = self.watched.values().max_by_key(|watched| watched.health());
+        let health = worst.map(WatchedObject::health).unwrap_or_default();
+        let said = || worst.and_then(|watched| watched.verdict.as_ref()).map(|verdict| verdict.message.clone());
+        ObservedModelState {
+            sync,
+            health,
+            message: if message.is_empty() { said().unwrap_or_default() } else { message.to_owned() },
+            is_stuck: match result {
+                SyncResult::Failed | SyncResult::Blocked => true,
+                SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Cancelled => false,
+            },
+            gpus: self.watched.values().fold(0, |sum, watched| sum.saturating_add(watched.gpus)),
+            gpu_sku: self.watched.values().find_map(|watched| watched.gpu_sku.clone()),
+        }
+    }
+
+    pub(super) fn result(&self) -> SyncResult {
+        if let Some((result, _)) = &self.stopping {
+            *result
+        } else if !self.faults.is_empty() {
+            SyncResult::Failed
+        } else if !self.blocked.is_empty() {
+            SyncResult::Blocked
+        } else if !self.deferred.is_empty() {
+            SyncResult::Deferred
+        } else if self.waited {
+            SyncResult::Healthy
+        } else {
+            SyncResult::Synced
+        }
+    }
+
+    pub(super) fn message(&self, result: SyncResult) -> String {
+        let mut parts: Vec<&str> = Vec::new();
+        let waiting = self.wait.describe();
+        let stopping = self.stopping.as_ref().map(|(_, why)| why.as_str());
+        parts.extend(stopping);
+        match &self.deletion_message {
+            Some(going) if stopping.is_some() => parts.push(going),
+            Some(_) | None if stopping.is_some() && !self.wait.message.is_empty() && self.has_unhealthy_object() => {
+                parts.push(&waiting);
+            }
+            Some(_) | None => {}
+        }
+        parts.extend(self.faults.iter().map(String::as_str));
+        parts.extend(self.blocked.iter().map(String::as_str));
+        parts.extend(self.deferred.iter().map(String::as_str));
+        match result {
+            SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Blocked => {}
+            SyncResult::Failed | SyncResult::Cancelled => parts.extend(self.notes.iter().map(String::as_str)),
+        }
+        parts.join("; ")
+    }
+
+    fn has_unhealthy_object(&self) -> bool {
+        self.watched.values().any(|watched| !watched.skipped && !watched.is_healthy())
+    }
+
+    pub(super) fn finish(&mut self) {
+        let result = self.result();
+        self.outcome = Some(ModelOutcome {
+            name: self.name.clone(),
+            result,
+            message: self.message(result),
+            applied: self.applied,
+            pruned: self.pruned,
+            is_unhealthy: !self.faults.is_empty() && self.faults.len() == self.waits_failed && !self.failed_apply,
+        });
+        self.applied_all = true;
+    }
+}

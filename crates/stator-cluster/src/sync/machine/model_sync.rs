@@ -1,0 +1,423 @@
+//! One model: a queue of tasks, at most one call in flight.
+
+use super::health_wait::{HealthWait, WatchedObject};
+use super::record_writer::{RecordWrite, RecordWriter};
+use super::tasks::{ApplyTask, DeleteTask, SyncTask, is_about};
+use super::{ClusterCall, ModelOutcome, PruneBarrier, SyncContext, SyncProgress, SyncResult, format_duration};
+use crate::cluster::{ApplyRequest, Preconditions};
+use stator_core::object::{ObjectIdentity, ObjectRef};
+use stator_model::render::ApplyStage;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// How often a delete is tried again while its object's status keeps moving.
+pub(super) const MAX_RECHECKS: u32 = 8;
+/// The longest pause between two looks at an object that is going.
+const MAX_GONE_POLL: Duration = Duration::from_millis(500);
+/// How long adapters must stay Healthy after a wait. The operator looks at them some time after their workers were
+/// replaced, and until then their status is that of the workers before, which may be as many.
+const ADAPTER_SETTLE_TIME: Duration = Duration::from_secs(2);
+
+/// One model's state.
+#[derive(Debug)]
+pub(super) struct ModelSync {
+    pub(super) name: String,
+    pub(super) tasks: VecDeque<SyncTask>,
+    pub(super) record_writer: RecordWriter,
+    pub(super) watched: BTreeMap<ObjectIdentity, WatchedObject>,
+    pub(super) state: ModelSyncState,
+    /// Tries of the call at the front.
+    pub(super) attempt: u32,
+    /// Looks at an object that is going.
+    pub(super) polls: u32,
+    pub(super) wait: HealthWait,
+    /// Since when everything that was waited for is Healthy.
+    healthy_since: Option<Duration>,
+    /// What it waits to be gone, in a sentence.
+    pub(super) deletion_message: Option<String>,
+    /// The earliest stage in which something failed: later ones are left out.
+    pub(super) failed_stage: Option<ApplyStage>,
+    /// What failed, a sentence each.
+    pub(super) faults: Vec<String>,
+    /// What must not be touched, a sentence each.
+    pub(super) blocked: Vec<String>,
+    /// What was put off, a sentence each.
+    pub(super) deferred: Vec<String>,
+    /// Something to say that is no fault.
+    pub(super) notes: Vec<String>,
+    /// It is to end, how, and why.
+    pub(super) stopping: Option<(SyncResult, String)>,
+    /// It passed the barrier, or has nothing to apply before it.
+    pub(super) applied_all: bool,
+    pub(super) failed_apply: bool,
+    pub(super) waited: bool,
+    /// How many of the faults are about health alone: what they are about is applied.
+    pub(super) waits_failed: usize,
+    pub(super) applied: usize,
+    pub(super) pruned: usize,
+    pub(super) outcome: Option<ModelOutcome>,
+}
+
+/// What a model is doing.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ModelSyncState {
+    /// Its turn may come.
+    Ready,
+    /// A call is in flight.
+    Calling(CallPurpose),
+    /// Until then.
+    Pausing(Duration),
+    /// For health.
+    Watching,
+}
+
+/// What a call in flight is for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum CallPurpose {
+    /// The task at the front of the queue.
+    FrontTask,
+    /// The record that goes ahead of the task at the front.
+    RecordAhead(Box<RecordWrite>),
+    /// The record that is the task at the front.
+    RecordAfter(Box<RecordWrite>),
+}
+
+/// What came of a turn.
+pub(super) enum ModelTurn {
+    /// Call the cluster.
+    Call(Box<ClusterCall>),
+    /// It stands at the barrier.
+    Barrier,
+    /// It waits for time to pass.
+    Paused,
+    /// It waits for health.
+    AwaitHealth,
+    /// It is through.
+    Done,
+}
+
+impl ModelSync {
+    pub(super) fn new(
+        name: String,
+        tasks: VecDeque<SyncTask>,
+        record_writer: RecordWriter,
+        watched: BTreeMap<ObjectIdentity, WatchedObject>,
+        blocked: Vec<String>,
+    ) -> Self {
+        Self {
+            name,
+            tasks,
+            record_writer,
+            watched,
+            state: ModelSyncState::Ready,
+            attempt: 0,
+            polls: 0,
+            wait: HealthWait::default(),
+            healthy_since: None,
+            deletion_message: None,
+            failed_stage: None,
+            faults: Vec::new(),
+            blocked,
+            deferred: Vec::new(),
+            notes: Vec::new(),
+            stopping: None,
+            applied_all: false,
+            failed_apply: false,
+            waited: false,
+            waits_failed: 0,
+            applied: 0,
+            pruned: 0,
+            outcome: None,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn outcome(&self) -> Option<&ModelOutcome> {
+        self.outcome.as_ref()
+    }
+
+    pub(super) fn is_calling(&self) -> bool {
+        matches!(self.state, ModelSyncState::Calling(_))
+    }
+
+    pub(super) fn has_applied(&self) -> bool {
+        self.applied_all
+    }
+
+    pub(super) fn has_failed_apply(&self) -> bool {
+        self.failed_apply || self.stopping.is_some()
+    }
+
+    /// When it wants a turn although nothing happened.
+    pub(super) fn wake_at(&self, settings: &super::MachineSettings) -> Option<Duration> {
+        match self.state {
+            ModelSyncState::Pausing(until) => Some(until),
+            ModelSyncState::Watching => {
+                let explains = self.watched.values().any(WatchedObject::wants_pods);
+                self.wait.wake_at(settings.progress_deadline, explains)
+            }
+            ModelSyncState::Ready | ModelSyncState::Calling(_) => None,
+        }
+    }
+
+    /// Ends the model at its next chance. True when it is not through yet and wants a turn now.
+    pub(super) fn stop(&mut self, result: SyncResult, why: &str) -> bool {
+        if self.outcome.is_some() || self.stopping.is_some() {
+            return false;
+        }
+        self.stopping = Some((result, why.to_owned()));
+        if self.is_calling() {
+            return false; // What is in flight is finished first; nothing else is begun after it.
+        }
+        self.tasks = VecDeque::from([SyncTask::WriteRecord]);
+        self.state = ModelSyncState::Ready;
+        true
+    }
+
+    /// Takes a turn: works through tasks until one needs the cluster, time, or others.
+    pub(super) fn take_turn(&mut self, around: &SyncContext<'_>, effects: &mut Vec<super::MachineEffect>) -> ModelTurn {
+        if self.outcome.is_some() {
+            return ModelTurn::Done;
+        }
+        if let ModelSyncState::Pausing(until) = self.state
+            && until > around.now
+        {
+            return ModelTurn::Paused;
+        }
+        if self.is_calling() {
+            return ModelTurn::Paused;
+        }
+        self.state = ModelSyncState::Ready;
+        self.limit_adapters();
+        while let Some(front) = self.tasks.front().cloned() {
+            let writes = matches!(front, SyncTask::Apply(_) | SyncTask::Delete(DeleteTask { recheck: false, .. }));
+            if let SyncTask::Apply(task) = &front
+                && let Some(failed) = self.failed_stage
+                && task.stage > failed
+            {
+                self.notes.push(format!("{} is left for later", task.object.reference()));
+                self.skip_object(&task.object.reference().identity());
+                continue;
+            }
+            if writes && let Some(write) = self.record_writer.write_ahead() {
+                return self.start_call(write.to_call(), CallPurpose::RecordAhead(Box::new(write)));
+            }
+            match front {
+                SyncTask::Apply(task) => {
+                    let request = self.apply_request(task);
+                    return self.start_call(ClusterCall::Apply(request), CallPurpose::FrontTask);
+                }
+                SyncTask::Delete(DeleteTask { step, recheck: true, .. }) => {
+                    return self.start_call(ClusterCall::Read(step.object), CallPurpose::FrontTask);
+                }
+                SyncTask::Delete(DeleteTask { step, prune, .. }) => {
+                    if prune && let PruneBarrier::Blocked(why) = around.barrier {
+                        self.cancel_deletes(why);
+                        continue;
+                    }
+                    let preconditions =
+                        Preconditions { uid: Some(step.uid), resource_version: Some(step.resource_version) };
+                    return self.start_call(
+                        ClusterCall::Delete { object: step.object, preconditions },
+                        CallPurpose::FrontTask,
+                    );
+                }
+                SyncTask::AwaitGone { object, uid: _, since } => {
+                    let since = since.unwrap_or(around.now);
+                    if around.now.saturating_sub(since) >= around.settings.progress_deadline {
+                        self.tasks.pop_front();
+                        let after = format_duration(around.settings.progress_deadline);
+                        let said =
+                            self.deletion_message.take().unwrap_or_else(|| format!("{object} is still being deleted"));
+                        let message = format!("{said}, after {after}: see that the controller behind it runs");
+                        self.fail_object(&object, &message);
+                        continue;
+                    }
+                    if let Some(SyncTask::AwaitGone { since: slot, .. }) = self.tasks.front_mut() {
+                        *slot = Some(since);
+                    }
+                    return self.start_call(ClusterCall::Read(object), CallPurpose::FrontTask);
+                }
+                SyncTask::CheckGraph(graph) => {
+                    return self.start_call(ClusterCall::Read(graph), CallPurpose::FrontTask);
+                }
+                SyncTask::Barrier => {
+                    self.applied_all = true;
+                    let prunes = self.tasks.iter().any(|task| matches!(task, SyncTask::Delete(_)));
+                    if prunes && *around.barrier == PruneBarrier::Closed {
+                        return ModelTurn::Barrier;
+                    }
+                    self.tasks.pop_front();
+                }
+                SyncTask::WriteRecord => match self.pending_record_write(around) {
+                    Some(write) => return self.start_call(write.to_call(), CallPurpose::RecordAfter(Box::new(write))),
+                    None => {
+                        self.tasks.pop_front();
+                    }
+                },
+                SyncTask::DeleteRecord => match self.record_writer.record_to_delete() {
+                    Some(record) => {
+                        return self.start_call(ClusterCall::DeleteRecord(Box::new(record)), CallPurpose::FrontTask);
+                    }
+                    None => {
+                        self.tasks.pop_front();
+                        self.tasks.push_front(SyncTask::WriteRecord);
+                    }
+                },
+                SyncTask::AwaitGraph | SyncTask::AwaitHealth => {
+                    let graph_only = matches!(front, SyncTask::AwaitGraph);
+                    if let Some(turn) = self.await_health(around, graph_only, effects) {
+                        return turn;
+                    }
+                    self.tasks.pop_front();
+                }
+            }
+        }
+        self.finish();
+        ModelTurn::Done
+    }
+
+    /// Adapters are judged by what is seen now of their workers, and not by which event came first.
+    fn limit_adapters(&mut self) {
+        if !self.watched.values().any(WatchedObject::is_adapter) {
+            return;
+        }
+        let mut workers: BTreeMap<String, u64> = BTreeMap::new();
+        for (base, ready) in self.watched.values().flat_map(WatchedObject::workers) {
+            let sum = workers.entry(base.clone()).or_default();
+            *sum = sum.saturating_add(*ready);
+        }
+        self.watched.values_mut().for_each(|watched| watched.limit_by_workers(&workers));
+    }
+
+    fn start_call(&mut self, call: ClusterCall, flight: CallPurpose) -> ModelTurn {
+        self.state = ModelSyncState::Calling(flight);
+        ModelTurn::Call(Box::new(call))
+    }
+
+    fn apply_request(&mut self, task: ApplyTask) -> ApplyRequest {
+        let ApplyTask { object, manager, force, stage: _, entry, history_line: _, follows } = task;
+        self.record_writer.mark_sent(&entry);
+        let object = object.with_uid(self.record_writer.uid(&entry.object.identity()).filter(|_| follows));
+        ApplyRequest { force, ..ApplyRequest::new(object, manager) }
+    }
+
+    /// Waits for the graph, or for everything. `None` when there is nothing left to wait for.
+    fn await_health(
+        &mut self,
+        around: &SyncContext<'_>,
+        graph_only: bool,
+        effects: &mut Vec<super::MachineEffect>,
+    ) -> Option<ModelTurn> {
+        if !self.faults.is_empty() || !self.blocked.is_empty() {
+            // It will not become what git says: waiting would only hide that.
+            self.drop_adapters("its graph is not as git says");
+            return None;
+        }
+        let waited: Vec<&WatchedObject> = self
+            .watched
+            .values()
+            .filter(|watched| !watched.skipped)
+            .filter(|watched| !graph_only || super::tasks::stage_of(&watched.object) == ApplyStage::Graph)
+            .collect();
+        if let Some(message) = waited.iter().find_map(|watched| watched.terminal_message()) {
+            self.faults.push(message);
+            self.waits_failed += 1;
+            self.drop_adapters("its graph failed");
+            return None;
+        }
+        let waiting: Vec<String> = waited.iter().filter_map(|watched| watched.waiting_message()).collect();
+        if waiting.is_empty() {
+            let calm = *self.healthy_since.get_or_insert(around.now) + ADAPTER_SETTLE_TIME;
+            let was_stirred = !self.wait.message.is_empty() && self.watched.values().any(WatchedObject::is_adapter);
+            if was_stirred && !graph_only && around.now < calm {
+                self.state = ModelSyncState::Pausing(calm);
+                return Some(ModelTurn::Paused);
+            }
+            self.waited = true;
+            return None;
+        }
+        self.healthy_since = None;
+        let message = waiting.join("; ");
+        if self.wait.set_message(around.now, message.clone()) {
+            effects.push(super::MachineEffect::Report(SyncProgress::Waiting {
+                model: self.name.clone(),
+                message: message.clone(),
+            }));
+        }
+        let deadline = around.settings.progress_deadline;
+        let is_over = self.wait.deadline(deadline).is_some_and(|at| at <= around.now);
+        let graphs: Vec<ObjectRef> =
+            self.watched.values().filter(|one| one.wants_pods()).map(|one| one.object.clone()).collect();
+        if !graphs.is_empty() && self.wait.should_read_pods(around.now, is_over) {
+            return Some(self.start_call(ClusterCall::ReadPods(graphs), CallPurpose::FrontTask));
+        }
+        if is_over {
+            self.faults.push(format!("no progress for {}: {}", format_duration(deadline), self.wait.describe()));
+            self.waits_failed += 1;
+            self.drop_adapters("its graph is not ready");
+            return None;
+        }
+        self.state = ModelSyncState::Watching;
+        Some(ModelTurn::AwaitHealth)
+    }
+
+    /// Adapters that were to follow the graph are left for a later sync.
+    fn drop_adapters(&mut self, why: &str) {
+        let adapters: Vec<ObjectRef> = self
+            .tasks
+            .iter()
+            .filter_map(|task| match task {
+                SyncTask::Apply(task) if task.stage == ApplyStage::Adapter => Some(task.object.reference()),
+                SyncTask::Apply(_)
+                | SyncTask::Delete(_)
+                | SyncTask::AwaitGone { .. }
+                | SyncTask::CheckGraph(_)
+                | SyncTask::Barrier
+                | SyncTask::WriteRecord
+                | SyncTask::DeleteRecord
+                | SyncTask::AwaitGraph
+                | SyncTask::AwaitHealth => None,
+            })
+            .collect();
+        for adapter in adapters {
+            self.notes.push(format!("{adapter} is left for later: {why}"));
+            self.skip_object(&adapter.identity());
+        }
+    }
+
+    /// Nothing more is done about an object.
+    pub(super) fn skip_object(&mut self, identity: &ObjectIdentity) {
+        self.tasks.retain(|task| !is_about(task, identity));
+        if let Some(watched) = self.watched.get_mut(identity) {
+            watched.skipped = true;
+        }
+    }
+
+    /// Something about an object failed for this sync.
+    pub(super) fn fail_object(&mut self, object: &ObjectRef, message: &str) {
+        self.faults.push(message.to_owned());
+        self.skip_object(&object.identity());
+    }
+
+    /// An apply failed: later stages of the model wait, and nobody prunes.
+    pub(super) fn fail_apply(&mut self, stage: ApplyStage) {
+        self.failed_apply = true;
+        self.failed_stage = Some(self.failed_stage.map_or(stage, |earlier| earlier.min(stage)));
+    }
+
+    fn cancel_deletes(&mut self, why: &str) {
+        let count =
+            self.tasks.iter().filter(|task| matches!(task, SyncTask::Delete(DeleteTask { prune: true, .. }))).count();
+        self.tasks.retain(|task| !matches!(task, SyncTask::Delete(_) | SyncTask::AwaitGone { .. }));
+        self.blocked.push(format!("{count} deletions are held back, because {why}"));
+    }
+
+    /// The pause before the next look at an object that is going.
+    pub(super) fn gone_poll_delay(&self) -> Duration {
+        MAX_GONE_POLL.min(Duration::from_millis(20) * 2u32.saturating_pow(self.polls.min(10)))
+    }
+}

@@ -1,0 +1,275 @@
+//! One model's record while it is synced: what it said, what it must say before the first write, and after the last.
+
+use super::ClusterCall;
+use stator_core::object::{Object, ObjectIdentity};
+use stator_model::plan::{
+    Action, Change, InventoryEntry, ObservedModelState, PlanStep, Record, RecordState, SyncHistoryEntry,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The outcomes that a record keeps.
+const MAX_HISTORY: usize = 10;
+/// The word of [`SyncHistoryEntry::result`] for a sync that failed.
+pub(super) const FAILED_RESULT: &str = "Failed";
+
+/// The bookkeeping of one model.
+#[derive(Debug)]
+pub(super) struct RecordWriter {
+    /// As the cluster has it, as far as known.
+    stored: Option<Record>,
+    /// What is true now.
+    entries: BTreeMap<ObjectIdentity, InventoryEntry>,
+    /// What is about to be applied.
+    intended: BTreeMap<ObjectIdentity, InventoryEntry>,
+    /// The record without inventory and history.
+    template: Record,
+    /// Something was written, or may have been.
+    has_written: bool,
+    /// The cluster has what git says and the record does not know it: a sync ended before it could say so.
+    caught_up: bool,
+    /// This sync's outcome heads the history already.
+    in_history: bool,
+    /// What was done, for the history.
+    history_lines: Vec<String>,
+}
+
+/// How a model's sync has gone so far, for its record.
+pub(super) struct SyncEnding<'a> {
+    /// When, RFC 3339 in UTC.
+    pub time: &'a str,
+    /// The word of [`SyncHistoryEntry::result`].
+    pub result: &'a str,
+    /// One sentence.
+    pub message: &'a str,
+    /// The cluster refused a write, which is worth a line in the history although nothing changed.
+    pub refused: bool,
+    /// Health was waited for to its end, which is worth a status although nothing changed.
+    pub waited: bool,
+    /// How the model stands.
+    pub seen: ObservedModelState,
+}
+
+/// A record to be written, and which parts of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct RecordWrite {
+    pub record: Record,
+    pub object: bool,
+    pub status: bool,
+}
+
+impl RecordWrite {
+    pub(super) fn to_call(&self) -> ClusterCall {
+        let Self { record, object, status } = self.clone();
+        ClusterCall::WriteRecord { record: Box::new(record), object, status }
+    }
+}
+
+impl RecordWriter {
+    /// `blank` is the record as git has it now, without inventory and history.
+    pub(super) fn new(stored: Option<Record>, mut template: Record) -> Self {
+        template.generation = stored.as_ref().and_then(|record| record.generation);
+        template.observed_generation = stored.as_ref().and_then(|record| record.observed_generation);
+        let entries = stored.iter().flat_map(|record| &record.inventory);
+        Self {
+            entries: entries.map(|entry| (entry.object.identity(), entry.clone())).collect(),
+            intended: BTreeMap::new(),
+            template,
+            stored,
+            has_written: false,
+            caught_up: false,
+            in_history: false,
+            history_lines: Vec::new(),
+        }
+    }
+
+    /// Puts right what an interrupted sync, or a person, left in the record: objects that nothing is to be done about
+    /// get the uid that the plan saw, and entries of objects that are no longer there go.
+    pub(super) fn repair_inventory(&mut self, changes: &[Change], retired: bool) {
+        let mentioned: BTreeSet<ObjectIdentity> = changes.iter().map(|change| change.object.identity()).collect();
+        self.entries.retain(|identity, _| mentioned.contains(identity));
+        for change in changes {
+            let identity = change.object.identity();
+            match (&change.step, &change.inventory) {
+                // What is held back or blocked was not applied: the digest stays that of what was.
+                (PlanStep::Nothing, Some(entry)) if change.action != Action::Keep => {
+                    let digest = self.entries.get(&identity).map(|known| known.digest.clone()).unwrap_or_default();
+                    if entry.uid.is_some() {
+                        let generation = self.entries.get(&identity).map_or(entry.generation, |known| known.generation);
+                        self.entries.insert(identity, InventoryEntry { digest, generation, ..entry.clone() });
+                    }
+                }
+                (PlanStep::Nothing, Some(entry)) => {
+                    let same = self.entries.get(&identity).is_some_and(|known| {
+                        // The generation moves with every scaling: it is no reason to write.
+                        let InventoryEntry { object, uid, generation: _, digest, prune } = known;
+                        (object, uid, digest, prune) == (&entry.object, &entry.uid, &entry.digest, &entry.prune)
+                    });
+                    self.caught_up |= self.entries.get(&identity).is_some_and(|known| known.digest != entry.digest);
+                    if !same && entry.uid.is_some() {
+                        self.entries.insert(identity, entry.clone());
+                    }
+                }
+                // Of a model that is gone: weights that outlive it, and what is being deleted already, are no longer
+                // this record's.
+                (PlanStep::Nothing, None) if retired && change.action == Action::Keep => {
+                    self.entries.remove(&identity);
+                }
+                (PlanStep::Nothing, None)
+                | (PlanStep::Apply(_) | PlanStep::Replace { .. } | PlanStep::Delete(_), _) => {}
+            }
+        }
+    }
+
+    /// An apply is coming.
+    pub(super) fn mark_intended(&mut self, entry: &InventoryEntry) {
+        self.intended.insert(entry.object.identity(), entry.clone());
+    }
+
+    /// The record to be written before the next write, `None` when the stored one already names every object that may
+    /// be written.
+    pub(super) fn write_ahead(&self) -> Option<RecordWrite> {
+        let mut inventory: BTreeMap<ObjectIdentity, InventoryEntry> = self
+            .stored
+            .iter()
+            .flat_map(|record| &record.inventory)
+            .map(|entry| (entry.object.identity(), entry.clone()))
+            .collect();
+        let known = inventory.len();
+        for (identity, entry) in self.entries.iter().chain(&self.intended) {
+            inventory.entry(identity.clone()).or_insert_with(|| entry.clone());
+        }
+        if self.stored.is_some() && inventory.len() == known {
+            return None;
+        }
+        let record = Record { inventory: sort_inventory(inventory.into_values()), ..self.template.clone() };
+        Some(RecordWrite { record, object: true, status: false })
+    }
+
+    /// An apply is sent: from now on the object may exist.
+    pub(super) fn mark_sent(&mut self, entry: &InventoryEntry) {
+        self.entries.entry(entry.object.identity()).or_insert_with(|| InventoryEntry { uid: None, ..entry.clone() });
+    }
+
+    /// An apply came back.
+    pub(super) fn mark_applied(&mut self, entry: &InventoryEntry, live: &Object, wrote: bool) {
+        self.has_written |= wrote;
+        self.entries.insert(
+            entry.object.identity(),
+            InventoryEntry { uid: live.uid().map(str::to_owned), generation: live.generation(), ..entry.clone() },
+        );
+    }
+
+    /// The uid that an apply of this sync, or an earlier one, gave.
+    pub(super) fn uid(&self, identity: &ObjectIdentity) -> Option<&str> {
+        self.entries.get(identity)?.uid.as_deref()
+    }
+
+    /// An object is gone, or going for good.
+    pub(super) fn mark_deleted(&mut self, identity: &ObjectIdentity, wrote: bool) {
+        self.has_written |= wrote;
+        self.entries.remove(identity);
+    }
+
+    /// A line for the history.
+    pub(super) fn add_history_line(&mut self, line: String) {
+        self.history_lines.push(line);
+    }
+
+    /// What is to be written of the record now, `None` when the stored one says the same.
+    /// What is still to be applied in this sync stays in it, so that it need not be written again before that.
+    pub(super) fn next_write(
+        &self,
+        ending: SyncEnding<'_>,
+        is_pending: impl Fn(&ObjectIdentity) -> bool,
+    ) -> Option<RecordWrite> {
+        let SyncEnding { time, result, message, refused, waited, seen } = ending;
+        let pending = self.intended.iter().filter(|(identity, _)| !self.entries.contains_key(*identity));
+        let pending = pending.filter(|(identity, _)| is_pending(identity)).map(|(_, entry)| entry);
+        let inventory = sort_inventory(self.entries.values().chain(pending).cloned());
+        let outcome = SyncHistoryEntry {
+            time: time.to_owned(),
+            revision: self.template.revision.clone(),
+            result: result.to_owned(),
+            message: message.to_owned(),
+            changes: self.history_lines.clone(),
+        };
+        // A sync that fails alike every minute is one line, not one a minute; one that did nothing is none.
+        let alike = self.history().first().is_some_and(|newest| {
+            let SyncHistoryEntry { time: _, revision, result, message, changes } = newest;
+            (revision, result, message) == (&outcome.revision, &outcome.result, &outcome.message)
+                && (*changes == outcome.changes || outcome.changes.is_empty())
+        });
+        let news = if self.has_written { !(self.in_history && alike) } else { refused && !alike };
+        let history = if news {
+            let earlier = self.history().get(usize::from(self.in_history)..).unwrap_or_default();
+            std::iter::once(outcome).chain(earlier.iter().cloned()).take(MAX_HISTORY).collect()
+        } else {
+            self.history().to_vec()
+        };
+        let mut record = Record { inventory, history, ..self.template.clone() };
+        let mut is_fresh = self.has_written || self.caught_up;
+        if let Some(stored) = &self.stored {
+            // An inventory that is put right is that of a sync which was interrupted after its last apply.
+            is_fresh |= stored.has_stale_status() || stored.is_stale || stored.inventory != record.inventory;
+            if !is_fresh {
+                // What nothing was done for is as it was: a commit that changes no object is no reason to write.
+                record.revision.clone_from(&stored.revision);
+                record.source.clone_from(&stored.source);
+                record.intent.clone_from(&stored.intent);
+            }
+        }
+        let before = self.stored.as_ref().and_then(|stored| stored.state.as_ref());
+        record.state = if is_fresh || news || waited || self.stored.is_none() {
+            Some(RecordState::new(seen, time, before))
+        } else {
+            before.cloned()
+        };
+        let (object, status) = match &self.stored {
+            Some(stored) => {
+                (!stored.has_same_object(&record), stored.has_stale_status() || !stored.has_same_status(&record))
+            }
+            None if record.inventory.is_empty() && record.history.is_empty() => (false, false),
+            None => (true, true),
+        };
+        // A status is about a generation: a new object gets a new status.
+        (object || status).then_some(RecordWrite { record, object, status: true })
+    }
+
+    /// The record as stored, when there is one and nothing is left in it: it may go.
+    pub(super) fn record_to_delete(&self) -> Option<Record> {
+        self.stored.clone().filter(|_| self.entries.is_empty())
+    }
+
+    /// The record was written, and has that generation now.
+    pub(super) fn mark_stored(&mut self, write: RecordWrite, generation: Option<i64>) {
+        let RecordWrite { mut record, object: _, status } = write;
+        record.generation = generation;
+        // It has another resource version now; which one nobody needs before the next sync reads it.
+        record.uid = self.stored.as_ref().and_then(|stored| stored.uid.clone());
+        if status {
+            // Any record after the first write that does not leave the history alone heads it.
+            self.in_history |= record.history.first() != self.history().first();
+            record.observed_generation = generation;
+        } else {
+            record = record.to_pending_write(self.stored.as_ref());
+        }
+        self.template.generation = generation;
+        self.template.observed_generation = record.observed_generation;
+        self.stored = Some(record);
+    }
+
+    /// The record is gone.
+    pub(super) fn mark_retired(&mut self) {
+        self.stored = None;
+    }
+
+    fn history(&self) -> &[SyncHistoryEntry] {
+        self.stored.as_ref().map(|record| record.history.as_slice()).unwrap_or_default()
+    }
+}
+
+fn sort_inventory(entries: impl Iterator<Item = InventoryEntry>) -> Vec<InventoryEntry> {
+    let mut entries: Vec<InventoryEntry> = entries.collect();
+    entries.sort_by(|a, b| a.object.cmp(&b.object));
+    entries
+}

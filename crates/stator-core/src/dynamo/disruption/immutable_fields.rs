@@ -1,0 +1,87 @@
+//! What admission forbids to change after creation.
+
+use super::{ChangeRemedy, ForbiddenChange};
+use crate::dynamo::admission::{self, UpdateAuthor};
+use crate::object::{FieldPath, Object};
+
+fn correction_needed(path: FieldPath, message: impl Into<String>) -> ForbiddenChange {
+    ForbiddenChange { path, message: message.into(), remedy: ChangeRemedy::Correct }
+}
+
+/// What admission forbids about a change; replicas under a scaling adapter are never stator's to write, so they are left
+/// out. A restart's order is refused whatever was there before.
+pub(super) fn forbidden_changes(old: &Object, new: &Object) -> Vec<ForbiddenChange> {
+    let changed = admission::check_update(old, new, UpdateAuthor::Operator).into_iter();
+    changed
+        .map(|one| ForbiddenChange { path: one.path, message: one.message, remedy: one.remedy })
+        .chain(
+            admission::check_restart_order(new)
+                .into_iter()
+                .map(|one| correction_needed(one.path, format!("{}; {}", one.message, one.help))),
+        )
+        .collect()
+}
+
+/// A claim only grows. It holds weights, so stator never deletes it to change it.
+pub(super) fn forbidden_claim_changes(old: &Object, new: &Object) -> Vec<ForbiddenChange> {
+    let strip = |object: &Object| {
+        let mut spec = object.spec().clone();
+        if let Some(map) = spec.as_object_mut() {
+            map.remove("resources");
+            map.remove("volumeName");
+        }
+        spec
+    };
+    let (before, after) = (strip(old), strip(new));
+    let mut faults = Vec::new();
+    let empty = serde_json::Map::new();
+    for (field, value) in after.as_object().unwrap_or(&empty) {
+        if before.get(field) != Some(value) {
+            faults.push(correction_needed(
+                FieldPath::from_fields(["spec", field]),
+                format!("a claim's `{field}` cannot be changed; give the new claim another name"),
+            ));
+        }
+    }
+    let size = |object: &Object| object.str_at("/spec/resources/requests/storage").and_then(bytes);
+    if let (Some(before), Some(after)) = (size(old), size(new))
+        && after < before
+    {
+        faults.push(correction_needed(
+            FieldPath::from_fields(["spec", "resources", "requests", "storage"]),
+            "a claim cannot shrink; give the smaller claim another name",
+        ));
+    }
+    faults
+}
+
+/// A quantity of bytes, in thousandths so that `1500m` counts; `None` for what is none.
+fn bytes(text: &str) -> Option<u128> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at_checked(split)?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let factor: u128 = match suffix {
+        "" => 1_000,
+        "m" => 1,
+        "k" => 1_000_000,
+        "M" => 1_000_000_000,
+        "G" => 1_000_000_000_000,
+        "T" => 1_000_000_000_000_000,
+        "P" => 1_000_000_000_000_000_000,
+        "E" => 1_000_000_000_000_000_000_000,
+        "Ki" => 1_000 << 10,
+        "Mi" => 1_000 << 20,
+        "Gi" => 1_000 << 30,
+        "Ti" => 1_000 << 40,
+        "Pi" => 1_000 << 50,
+        "Ei" => 1_000 << 60,
+        _ => return None,
+    };
+    let mut sum = whole.parse::<u128>().ok()?.checked_mul(factor)?;
+    let mut unit = factor;
+    for digit in fraction.bytes() {
+        unit /= 10;
+        sum = sum.checked_add(u128::from(digit.checked_sub(b'0')?).checked_mul(unit)?)?;
+    }
+    Some(sum)
+}

@@ -1,0 +1,213 @@
+//! The health of requests, adapters, scaling adapters and claims.
+
+use super::{Health, HealthVerdict, find_condition, stale_generation_verdict, unobserved_verdict};
+use crate::dynamo::kinds::{ADAPTER, GRAPH};
+use crate::object::Object;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+fn status_str<'a>(object: &'a Object, pointer: &str) -> &'a str {
+    object.status().pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A request runs once. `Failed` is for ever, and an edit after its end is ignored for ever.
+pub(super) fn request_health(object: &Object) -> HealthVerdict {
+    let phase = status_str(object, "/phase");
+    if phase == "Failed" {
+        return HealthVerdict::new(Health::Failed, failure_message(object)).into_terminal();
+    }
+    if let Some(verdict) = stale_generation_verdict(object) {
+        if verdict.health == Health::Progressing && matches!(phase, "Ready" | "Deployed") {
+            return HealthVerdict::new(
+                Health::Degraded,
+                "was edited after its end, which Dynamo ignores: delete it, and the next sync makes it again",
+            )
+            .into_terminal();
+        }
+        return verdict;
+    }
+    let auto_apply = object.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true);
+    match phase {
+        "Deployed" => HealthVerdict::new(Health::Healthy, format!("deployed as {}", status_str(object, "/dgdName"))),
+        "Ready" if !auto_apply => {
+            HealthVerdict::new(Health::Healthy, "a recommendation is available: `stator lock` keeps it in git")
+        }
+        "Ready" => HealthVerdict::progressing("profiled, the graph is not made yet"),
+        "Deploying" => match find_condition(object, "DeploymentReady") {
+            Some(one) if one.status == "False" && one.reason == "DeploymentDegraded" => {
+                HealthVerdict::new(Health::Degraded, one.message)
+            }
+            Some(_) | None => {
+                HealthVerdict::progressing(format!("deploying {}", status_str(object, "/dgdName")).trim_end())
+            }
+        },
+        "Profiling" => {
+            let step = status_str(object, "/profilingPhase");
+            HealthVerdict::progressing(if step.is_empty() {
+                "profiling".to_owned()
+            } else {
+                format!("profiling: {step}")
+            })
+        }
+        "" | "Pending" => HealthVerdict::progressing("waiting to be profiled"),
+        other => HealthVerdict::new(Health::Unknown, format!("phase {other} is not known")),
+    }
+}
+
+/// Where a request failed, why, and what to do: Dynamo never tries it again.
+fn failure_message(object: &Object) -> String {
+    let steps = [
+        ("Validation", "while it was validated"),
+        ("Profiling", "while profiling"),
+        ("SpecGenerated", "while its graph was written"),
+        ("DeploymentReady", "while deploying"),
+        ("Succeeded", ""),
+    ];
+    let failed = steps.iter().find_map(|(name, step)| {
+        let one = find_condition(object, name).filter(|one| one.status == "False" && !one.message.is_empty())?;
+        Some((*step, one))
+    });
+    let Some((step, one)) = failed else {
+        return "the request failed, and does not say why; set `sla.attempt` one higher to try again".to_owned();
+    };
+    let step = if step.is_empty() { String::new() } else { format!(" {step}") };
+    let reason = if one.reason.is_empty() { String::new() } else { format!(" ({})", one.reason) };
+    let message = one.message.trim_end_matches('.');
+    let next = match one.reason {
+        "DeploymentDeleted" => "set `sla.attempt` one higher to have it made again",
+        _ => "change what `sla` asks for, or set `sla.attempt` one higher to try again",
+    };
+    format!("the request failed{step}{reason}: {message}; {next}")
+}
+
+/// A request together with the graph that it made, as far as there is one: the graph shows what the request's phase
+/// only says later.
+pub(super) fn combine_with_graph(request: HealthVerdict, graph: &Object, judged: HealthVerdict) -> HealthVerdict {
+    let name = graph.name();
+    if request.health == Health::Failed || graph.is_deleting() {
+        return request;
+    }
+    match judged.health {
+        Health::Healthy => request,
+        Health::Suspended if request.health == Health::Healthy => {
+            HealthVerdict { message: format!("graph {name}: {}", judged.message), ..judged }
+        }
+        Health::Suspended => request,
+        Health::Progressing | Health::Unknown | Health::Degraded | Health::Failed => {
+            let message = format!("graph {name}: {}", judged.message);
+            // The operator tries a graph again for ever, so its failure is no end of the request.
+            HealthVerdict { health: request.health.max(judged.health), message, terminal: false }
+        }
+    }
+}
+
+/// An adapter is loaded on each endpoint of its base model. A base model only needs endpoints.
+pub(super) fn adapter_health(object: &Object) -> HealthVerdict {
+    let generation = object.generation().unwrap_or(0);
+    let Some(ready) = find_condition(object, "EndpointsReady") else {
+        return unobserved_verdict();
+    };
+    // The generation is in the conditions, as the object has none of its own.
+    match ready.observed_generation {
+        None => return unobserved_verdict(),
+        Some(observed) if observed < generation => {
+            return HealthVerdict::progressing("the operator has not seen the change yet");
+        }
+        Some(_) => {}
+    }
+    if let Some(services) = find_condition(object, "ServicesFound")
+        && services.status == "False"
+    {
+        return HealthVerdict::new(Health::Failed, services.message);
+    }
+    let count = |name: &str| object.status().get(name).and_then(Value::as_u64).unwrap_or(0);
+    let (loaded, total) = (count("readyEndpoints"), count("totalEndpoints"));
+    let kind = object.spec().get("modelType").and_then(Value::as_str).unwrap_or("base");
+    if kind == "base" {
+        return if ready.status == "True" {
+            HealthVerdict::new(Health::Healthy, format!("{total} endpoints"))
+        } else {
+            HealthVerdict::progressing(format!("no endpoints yet: {}", ready.message))
+        };
+    }
+    match (loaded, total) {
+        (_, 0) => HealthVerdict::progressing("the base model has no endpoints yet"),
+        (loaded, total) if loaded >= total => {
+            HealthVerdict::new(Health::Healthy, format!("loaded on {total} of {total} endpoints"))
+        }
+        (0, total) => HealthVerdict::progressing(format!("loaded on 0 of {total} endpoints: {}", ready.message)),
+        (loaded, total) => {
+            HealthVerdict::new(Health::Degraded, format!("loaded on {loaded} of {total} endpoints: {}", ready.message))
+        }
+    }
+}
+
+/// How many endpoints the operator knows for an adapter, and of which base model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdapterEndpoints {
+    /// The base model.
+    pub base_model: String,
+    /// How many there are by the adapter's own status.
+    pub total: u64,
+}
+
+impl AdapterEndpoints {
+    /// Those of an adapter; `None` for any other object.
+    pub fn from_adapter(adapter: &Object) -> Option<Self> {
+        let kind = adapter.spec().get("modelType").and_then(Value::as_str).unwrap_or("base");
+        let base = adapter.str_at("/spec/baseModelName")?;
+        (adapter.kind() == ADAPTER.kind && kind != "base").then(|| Self {
+            base_model: base.to_owned(),
+            total: adapter.status().get("totalEndpoints").and_then(Value::as_u64).unwrap_or(0),
+        })
+    }
+
+    /// The verdict on the adapter, held against the workers that are ready in its graph. The operator looks at an
+    /// adapter some time after its workers were replaced; until then its status counts those that were there before.
+    pub fn check_against_workers(&self, verdict: HealthVerdict, workers: u64) -> HealthVerdict {
+        let Self { base_model: _, total } = self;
+        if verdict.health != Health::Healthy || *total >= workers {
+            return verdict;
+        }
+        HealthVerdict::progressing(format!("loaded on {total} endpoints, and {workers} workers are ready"))
+    }
+}
+
+/// How many workers of a graph are ready for the adapters of each base model. A component whose status does not count
+/// those that are ready counts for none.
+pub fn ready_workers(graph: &Object) -> BTreeMap<String, u64> {
+    let mut workers = BTreeMap::new();
+    let components = graph.spec().get("components").and_then(Value::as_array).into_iter().flatten();
+    for component in components.filter(|_| graph.kind() == GRAPH.kind) {
+        let text = |pointer: &str| component.pointer(pointer).and_then(Value::as_str);
+        let (Some(name), Some(base)) = (text("/name"), text("/modelRef/name")) else { continue };
+        let counted = graph.status().get("components").and_then(|all| all.get(name));
+        let ready = counted.and_then(|one| one.get("readyReplicas")).and_then(Value::as_u64).unwrap_or(0);
+        let sum: &mut u64 = workers.entry(base.to_owned()).or_default();
+        *sum = sum.saturating_add(ready);
+    }
+    workers
+}
+
+/// Scaling adapters report no generation: the selector shows that the operator took it up.
+pub(super) fn scaling_adapter_health(object: &Object) -> HealthVerdict {
+    let count = |value: &Value| value.get("replicas").and_then(Value::as_u64).unwrap_or(0);
+    let (want, have) = (count(object.spec()), count(object.status()));
+    if status_str(object, "/selector").is_empty() {
+        return HealthVerdict::progressing("the operator has not taken it up yet");
+    }
+    match (have, want) {
+        (0, 0) => HealthVerdict::new(Health::Suspended, "at 0 replicas"),
+        (have, want) if have == want => HealthVerdict::new(Health::Healthy, format!("{have} replicas")),
+        (have, want) => HealthVerdict::progressing(format!("{have} of {want} replicas")),
+    }
+}
+
+pub(super) fn claim_health(object: &Object) -> HealthVerdict {
+    match status_str(object, "/phase") {
+        "Bound" => HealthVerdict::new(Health::Healthy, "bound"),
+        "Lost" => HealthVerdict::new(Health::Failed, "its volume is lost").into_terminal(),
+        "" | "Pending" => HealthVerdict::progressing("waits for a volume"),
+        other => HealthVerdict::new(Health::Unknown, format!("phase {other} is not known")),
+    }
+}

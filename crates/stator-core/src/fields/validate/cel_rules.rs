@@ -1,0 +1,151 @@
+//! Rules in CEL (`x-kubernetes-validations`), with the functions that Kubernetes adds to the language and the bundled
+//! schemas use: `quantity` and its comparisons, and the string extensions.
+//!
+//! No rule of a bundled schema is left out. One that could not be compiled would fail every object it stands over, with
+//! the reason, rather than be passed over in silence.
+
+use super::{ValidationIssue, predecessor};
+use crate::fields::schema::{CelRule, JsonType, SchemaNode};
+use crate::fields::type_ref::TypeRef;
+use crate::object::{PathSegment, Quantity};
+use cel::extractors::This;
+use cel::objects::Opaque;
+use cel::{Context, Env, ExecutionError, Value as CelValue};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+static CEL_ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    // The names of the extension are new to a fresh environment, so adding it cannot fail; a rule that misses one of
+    // its functions would say so.
+    let _ = env.add_extension(cel::extensions::strings);
+    Arc::new(env)
+});
+
+/// Judges a value and everything in it by the rules of its schema.
+pub(super) fn check(
+    node: &SchemaNode,
+    value: &Value,
+    old: Option<&Value>,
+    path: &mut Vec<PathSegment>,
+    faults: &mut Vec<ValidationIssue>,
+) {
+    for rule in &node.rules {
+        if let Err(message) = evaluate_rule(rule, node, value, old) {
+            faults.push(ValidationIssue::new(path, message));
+        }
+    }
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                if let Some(field) = node.properties.get(name).or(node.additional.as_deref()) {
+                    path.push(PathSegment::Field(name.clone()));
+                    check(field, value, old.and_then(|old| old.get(name)), path, faults);
+                    path.pop();
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(item) = node.items.as_deref() else { return };
+            for (index, value) in items.iter().enumerate() {
+                let before =
+                    old.and_then(Value::as_array).and_then(|old| predecessor(TypeRef::Declared(node), value, old));
+                path.push(PathSegment::Index(index));
+                check(item, value, before, path, faults);
+                path.pop();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The message when the rule does not hold.
+fn evaluate_rule(rule: &CelRule, node: &SchemaNode, value: &Value, old: Option<&Value>) -> Result<(), String> {
+    let program = rule.program.get_or_init(|| CEL_ENV.compile(&rule.rule).map_err(|error| error.to_string()));
+    let program = program.as_ref().map_err(|error| format!("rule compile error: {error}: {}", rule.rule))?;
+    let mut context = cel_context();
+    if program.references().has_variable("oldSelf") {
+        // A rule about a transition says nothing of what is new.
+        let Some(old) = old else { return Ok(()) };
+        context.add_variable_from_value("oldSelf", to_cel(Some(node), old));
+    }
+    context.add_variable_from_value("self", to_cel(Some(node), value));
+    match program.execute(&context) {
+        Ok(CelValue::Bool(true)) => Ok(()),
+        Ok(CelValue::Bool(false)) => Err(match &rule.message {
+            Some(message) => format!("Invalid value: {message}"),
+            None => format!("Invalid value: failed rule: {}", rule.rule),
+        }),
+        Ok(_) => Err(format!("Invalid value: the rule gives no yes or no: {}", rule.rule)),
+        Err(error) => Err(format!("Invalid value: rule evaluation error: {error}: {}", rule.rule)),
+    }
+}
+
+/// A value as CEL sees it. The schema tells whole numbers from others.
+fn to_cel(node: Option<&SchemaNode>, value: &Value) -> CelValue {
+    match value {
+        Value::Null => CelValue::Null,
+        Value::Bool(flag) => CelValue::Bool(*flag),
+        Value::Number(number) => {
+            let float = node.is_some_and(|node| node.kind == JsonType::Number);
+            match number.as_i64().filter(|_| !float) {
+                Some(whole) => CelValue::Int(whole),
+                None => CelValue::Float(number.as_f64().unwrap_or(f64::NAN)),
+            }
+        }
+        Value::String(text) => CelValue::from(text.as_str()),
+        Value::Array(items) => {
+            let node = node.and_then(|node| node.items.as_deref());
+            CelValue::from(items.iter().map(|item| to_cel(node, item)).collect::<Vec<_>>())
+        }
+        Value::Object(map) => {
+            let field = |name: &str| node.and_then(|node| node.properties.get(name).or(node.additional.as_deref()));
+            let fields: HashMap<String, CelValue> =
+                map.iter().map(|(name, value)| (name.clone(), to_cel(field(name), value))).collect();
+            CelValue::from(fields)
+        }
+    }
+}
+
+impl Opaque for Quantity {
+    fn runtime_type_name(&self) -> &str {
+        "kubernetes.Quantity"
+    }
+}
+
+type OpaqueHandle = Arc<dyn Opaque>;
+
+fn cel_context() -> Context<'static, 'static> {
+    let mut context = Context::with_env(Arc::clone(&CEL_ENV));
+    let parse = |text: Arc<String>| match Quantity::parse(&text) {
+        Some(quantity) => Ok(CelValue::Opaque(Arc::new(quantity))),
+        None => Err(ExecutionError::function_error("quantity", format!("{text:?} is not a quantity"))),
+    };
+    let is = |text: Arc<String>| Quantity::parse(&text).is_some();
+    let greater =
+        |This(a): This<OpaqueHandle>, b: OpaqueHandle| Ok::<_, ExecutionError>(to_quantity(&a)? > to_quantity(&b)?);
+    let less =
+        |This(a): This<OpaqueHandle>, b: OpaqueHandle| Ok::<_, ExecutionError>(to_quantity(&a)? < to_quantity(&b)?);
+    let order = |This(a): This<OpaqueHandle>, b: OpaqueHandle| {
+        Ok::<_, ExecutionError>(to_quantity(&a)?.cmp(&to_quantity(&b)?) as i64)
+    };
+    let whole = |This(a): This<OpaqueHandle>| {
+        to_quantity(&a)?.to_integer().ok_or_else(|| ExecutionError::function_error("asInteger", "not a whole number"))
+    };
+    // None of these names is taken in the standard library, so none of them can be refused.
+    let _ = context.add_function("quantity", parse);
+    let _ = context.add_function("isQuantity", is);
+    let _ = context.add_function("isGreaterThan", greater);
+    let _ = context.add_function("isLessThan", less);
+    let _ = context.add_function("compareTo", order);
+    let _ = context.add_function("asInteger", whole);
+    context
+}
+
+fn to_quantity(value: &OpaqueHandle) -> Result<Quantity, ExecutionError> {
+    value
+        .downcast_ref::<Quantity>()
+        .copied()
+        .ok_or_else(|| ExecutionError::function_error("quantity", "not a quantity"))
+}

@@ -1,0 +1,35 @@
+//! A quoted line of a file.
+
+use super::{field_names_secret, is_secret_value};
+use regex::Regex;
+use std::sync::LazyLock;
+
+/// `name: value` in YAML of either style, the value quoted or up to where it ends.
+static YAML_ENTRY_REGEX: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r#"["']?([A-Za-z_][A-Za-z0-9_.-]*)["']?\s*:\s+("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s{\[,}\]#][^,}\]#]*)"#)
+        .ok()
+});
+
+/// A line of a YAML file with the values of secrets starred out, one star a character, so that columns stay.
+pub fn redact_source_line(line: &str) -> String {
+    let Some(form) = YAML_ENTRY_REGEX.as_ref() else { return line.to_owned() };
+    let mut hidden = String::with_capacity(line.len());
+    let mut from = 0;
+    for found in form.captures_iter(line) {
+        let (Some(name), Some(value)) = (found.get(1), found.get(2)) else { continue };
+        // Outside of `{…}` a plain value goes on to the comment, commas and all.
+        let in_map = line.get(..value.start()).is_some_and(|head| head.contains('{'));
+        let rest = line.get(value.start()..).unwrap_or_default();
+        let plain = rest.split_once(" #").map_or(rest, |(text, _)| text);
+        let quoted = rest.starts_with(['"', '\'']);
+        let text = if in_map || quoted { value.as_str() } else { plain }.trim_end();
+        if value.start() >= from && field_names_secret(name.as_str()) && is_secret_value(text.trim_matches(['"', '\'']))
+        {
+            hidden.push_str(line.get(from..value.start()).unwrap_or_default());
+            hidden.extend(text.chars().map(|_| '*'));
+            from = value.start() + text.len();
+        }
+    }
+    hidden.push_str(line.get(from..).unwrap_or_default());
+    hidden
+}

@@ -1,0 +1,111 @@
+//! What belongs to a graph: adapters, and the claim of its cache.
+
+use super::documents::ManifestDocument;
+use super::{classify, completion, rules};
+use crate::intent::model::{AccessMode, Adapter, Cache, Engine, Model, OverrideKind};
+use serde_json::Value;
+use stator_core::finding::Finding;
+
+/// The model that an adapter is for: Dynamo compares `baseModelName` with the graph's reference byte for byte.
+pub fn base_model_of(adapter: &ManifestDocument) -> &str {
+    adapter.value.pointer("/spec/baseModelName").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether a graph serves a base model: by its components' references, or by what its workers load.
+pub fn serves_base_model(graph: &Value, model: &Model, base: &str) -> bool {
+    let components = graph.pointer("/spec/components").and_then(Value::as_array);
+    let reference = |component: &Value| component.pointer("/modelRef/name").is_some_and(|name| name == base);
+    !base.is_empty() && (model.spec.model == base || components.into_iter().flatten().any(reference))
+}
+
+/// An adapter as an intent has it; else why not.
+pub fn adapter_from_manifest(
+    document: &ManifestDocument,
+    graph: &str,
+    engine: Engine,
+) -> Result<Adapter, Box<Finding>> {
+    let value = &document.value;
+    let name = classify::name_of(value);
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let refuse = |path: &str, why: String| {
+        let message = format!("document {}: DynamoModel `{name}` is not carried: `{path}` {why}", document.number);
+        Box::new(Finding::error(
+            rules::NOT_CARRIED,
+            document.at_text(path),
+            message,
+            "keep it where it is applied today",
+        ))
+    };
+    let model_type = text("/spec/modelType");
+    if model_type != "lora" {
+        let found = if model_type.is_empty() { "base" } else { model_type };
+        return Err(refuse("spec.modelType", format!("is `{found}`, and a model has adapters of type `lora` only")));
+    }
+    if !matches!(engine, Engine::Vllm | Engine::Custom) {
+        return Err(refuse("spec.baseModelName", "names a graph of an engine that loads no adapters".to_owned()));
+    }
+    let source = text("/spec/source/uri");
+    let source = source
+        .parse()
+        .map_err(|_| refuse("spec.source.uri", format!("is `{source}`; Dynamo takes `s3://…` and `hf://…`")))?;
+    let served = text("/spec/modelName");
+    let prefix = format!("{graph}-");
+    let short = name.strip_prefix(prefix.as_str()).filter(|short| !short.is_empty());
+    let adapter_name = short.unwrap_or(name).parse().map_err(|why| refuse("metadata.name", why))?;
+    let object_name = if short.is_some() { None } else { name.parse().ok() };
+    let served_name = Some(served.to_owned()).filter(|served| !served.is_empty() && *served != short.unwrap_or(name));
+    Ok(Adapter { name: adapter_name, source, served_name, object_name, max_rank: None })
+}
+
+/// A cache that is nothing but the claim, when a component of the graph mounts it.
+pub fn mounted_cache(graph: &Value, claim: &ManifestDocument) -> Option<Cache> {
+    let name = classify::name_of(&claim.value);
+    let components = graph.pointer("/spec/components").and_then(Value::as_array);
+    let volumes = |component: &Value| component.pointer("/podTemplate/spec/volumes")?.as_array().cloned();
+    let mounted = components
+        .into_iter()
+        .flatten()
+        .filter_map(volumes)
+        .flatten()
+        .any(|volume| volume.pointer("/persistentVolumeClaim/claimName").is_some_and(|of| of == name));
+    mounted.then(|| {
+        Some(Cache {
+            claim: name.parse().ok()?,
+            size: None,
+            storage_class: None,
+            access_mode: None,
+            mount_path: None,
+            volume: None,
+            hf_home: Some(false),
+            model_path: None,
+            prune: None,
+        })
+    })?
+}
+
+/// Gives the cache the claim's size and class, when the claim is the cache's; false otherwise.
+pub fn apply_cache_claim(model: &mut Model, document: &ManifestDocument) -> bool {
+    let value = &document.value;
+    let Some(cache) = model.spec.cache.as_mut().filter(|cache| cache.size.is_none()) else { return false };
+    if cache.claim.as_str() != classify::name_of(value) {
+        return false;
+    }
+    let size = value.pointer("/spec/resources/requests/storage");
+    let size = match size {
+        Some(Value::String(text)) => text.parse().ok(),
+        Some(Value::Number(number)) => number.to_string().parse().ok(),
+        Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => None,
+    };
+    if size.is_none() {
+        return false;
+    }
+    cache.size = size;
+    let class = value.pointer("/spec/storageClassName").and_then(Value::as_str);
+    cache.storage_class = class.and_then(|class| class.parse().ok());
+    let modes = value.pointer("/spec/accessModes").and_then(Value::as_array);
+    let first = modes.and_then(|modes| modes.first()).cloned().unwrap_or_default();
+    cache.access_mode =
+        serde_json::from_value(first).ok().filter(|mode: &AccessMode| *mode != AccessMode::ReadWriteMany);
+    completion::complete_model(model, value, OverrideKind::PersistentVolumeClaim);
+    true
+}

@@ -1,0 +1,281 @@
+//! Which documents become models, which belong to a model, and which have no place in one.
+
+use super::documents::ManifestDocument;
+use super::rules;
+use serde_json::{Value, json};
+use stator_core::dynamo::conversion::{self, ConversionError, UnmappedField};
+use stator_core::dynamo::legacy;
+use stator_core::finding::Finding;
+use std::collections::BTreeMap;
+
+/// The documents by what they are to a model.
+#[derive(Debug, Default)]
+pub struct ClassifiedManifests {
+    /// Graphs and requests, at the version that stator writes.
+    pub roots: Vec<ManifestDocument>,
+    /// Adapters.
+    pub adapters: Vec<ManifestDocument>,
+    /// Claims.
+    pub claims: Vec<ManifestDocument>,
+}
+
+/// The kind of a document.
+pub fn kind_of(value: &Value) -> &str {
+    value.get("kind").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The name of a document's object.
+pub fn name_of(value: &Value) -> &str {
+    value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The namespace that a document's object names.
+pub fn namespace_of(value: &Value) -> Option<&str> {
+    value.pointer("/metadata/namespace").and_then(Value::as_str).filter(|namespace| !namespace.is_empty())
+}
+
+/// Kinds of Dynamo's that a person does not write, and why.
+const GENERATED_KINDS: [(&str, &str); 5] = [
+    (
+        "DynamoComponentDeployment",
+        "Dynamo's operator makes it from a graph: import the DynamoGraphDeployment that owns it",
+    ),
+    (
+        "DynamoGraphDeploymentScalingAdapter",
+        "Dynamo's operator makes it from a component's `scalingAdapter`: import the graph",
+    ),
+    ("DynamoWorkerMetadata", "Dynamo's pods write it while they run"),
+    ("DynamoCheckpoint", "it is a snapshot of one worker, which later releases of Dynamo no longer have"),
+    ("DynamoGraphDeploymentRun", "Dynamo makes it from a request: import the DynamoGraphDeploymentRequest"),
+];
+
+/// Sorts, with a finding for everything that has no place.
+pub fn classify_documents(documents: Vec<ManifestDocument>, findings: &mut Vec<Finding>) -> ClassifiedManifests {
+    let documents = convert_legacy(documents, findings);
+    let mut sorted = ClassifiedManifests::default();
+    let mut seen: BTreeMap<(String, String, String), ManifestDocument> = BTreeMap::new();
+    for document in documents {
+        let Some((api_version, kind)) = type_meta(&document, findings) else { continue };
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let (name, namespace) = (name_of(&document.value), namespace_of(&document.value).unwrap_or_default());
+        if name.is_empty() {
+            findings.push(Finding::error(
+                rules::NOT_AN_OBJECT,
+                document.location(),
+                format!("document {}: the {kind} has no `metadata.name`", document.number),
+                "give it the name that it has in the cluster",
+            ));
+            continue;
+        }
+        let key = (format!("{group}/{kind}"), namespace.to_owned(), name.to_owned());
+        if let Some(first) = seen.get(&key) {
+            let alike = stator_core::dynamo::equivalence::differences(&first.value, &document.value).is_empty();
+            let (place, number) = (format!("{}:{}", first.file, first.line), document.number);
+            if alike {
+                findings.push(Finding::warning(
+                    rules::DIFFERENCE_NOTE,
+                    document.location(),
+                    format!("document {number}: {kind} `{name}` is the same as that of {place}"),
+                    "nothing is lost: it is imported once",
+                ));
+            } else {
+                findings.push(Finding::error(
+                    rules::DUPLICATE_NAME,
+                    document.location(),
+                    format!("document {number}: {kind} `{name}` is given twice and says something else in {place}, which is imported"),
+                    "import one of them at a time, into folders of their own",
+                ));
+            }
+            continue;
+        }
+        seen.insert(key, document.clone());
+        match (group, kind.as_str()) {
+            ("nvidia.com", "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest") => {
+                add_root(document, &api_version, &kind, &mut sorted, findings);
+            }
+            ("nvidia.com", "DynamoModel") => sorted.adapters.push(document),
+            ("", "PersistentVolumeClaim") => sorted.claims.push(document),
+            _ => findings.push(unsupported_kind_finding(&document, group, &api_version, &kind)),
+        }
+    }
+    sorted
+}
+
+/// Puts what the first operator's kinds stand for in the place of those kinds.
+fn convert_legacy(documents: Vec<ManifestDocument>, findings: &mut Vec<Finding>) -> Vec<ManifestDocument> {
+    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let is_old = |document: &ManifestDocument| {
+        legacy::is_legacy(&text(&document.value, "apiVersion"), &text(&document.value, "kind"))
+    };
+    let (old, mut rest): (Vec<ManifestDocument>, Vec<ManifestDocument>) = documents.into_iter().partition(is_old);
+    let values: Vec<Value> = old.iter().map(|document| document.value.clone()).collect();
+    let reading = legacy::convert_documents(&values);
+    for graph in reading.graphs {
+        let Some(first) = graph.document_indices.first().and_then(|place| old.get(*place)) else { continue };
+        let made = std::iter::once(with_containers(graph.document)).chain(graph.claims);
+        rest.extend(made.map(|value| first.with_value(value)));
+    }
+    for left in reading.unmapped {
+        let Some(document) = old.get(left.document) else { continue };
+        let (kind, name) = (kind_of(&document.value), name_of(&document.value));
+        let path = if left.path.0.is_empty() { String::new() } else { format!(": `{}`", left.path) };
+        let message = format!("document {}: {kind} `{name}`{path} is not carried: {}", document.number, left.reason);
+        let help = "see to it by hand: the model is written without it";
+        // Components find each other by themselves today: nothing is lost with these.
+        let matters = !matches!(left.path.last_field(), Some("dynamoNamespace" | "externalServices"));
+        findings.push(if matters {
+            Finding::error(rules::NOT_CARRIED, document.at(&left.path), message, help)
+        } else {
+            Finding::warning(rules::DIFFERENCE_NOTE, document.at(&left.path), message, help)
+        });
+    }
+    for (place, faults) in reading.errors {
+        let Some(document) = old.get(place) else { continue };
+        let (kind, name) = (kind_of(&document.value), name_of(&document.value));
+        for fault in faults {
+            findings.push(Finding::error(
+                rules::NOT_AN_OBJECT,
+                document.at(&fault.path),
+                format!("document {}: {kind} `{name}`: `{}`: {}", document.number, fault.path, fault.message),
+                correction_help(&fault.message),
+            ));
+        }
+    }
+    rest
+}
+
+/// Gives each component the container that the first operator started for it, said or not: an image is to be put there.
+fn with_containers(mut graph: Value) -> Value {
+    let components = graph.pointer_mut("/spec/components").and_then(Value::as_array_mut);
+    for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let pod = || json!({"spec": {"containers": [{"name": "main"}]}});
+        component.entry("podTemplate").or_insert_with(pod);
+    }
+    graph
+}
+
+fn type_meta(document: &ManifestDocument, findings: &mut Vec<Finding>) -> Option<(String, String)> {
+    let text = |field: &str| document.value.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    match (text("apiVersion"), text("kind")) {
+        (Some(api_version), Some(kind)) => Some((api_version.to_owned(), kind.to_owned())),
+        (api_version, _) => {
+            let lacking = if document.value.is_object() {
+                format!("has no `{}`", if api_version.is_none() { "apiVersion" } else { "kind" })
+            } else {
+                format!("is {}, not a map", stator_core::object::json_type(&document.value))
+            };
+            findings.push(Finding::error(
+                rules::NOT_AN_OBJECT,
+                document.location(),
+                format!("document {} is no Kubernetes object: it {lacking}", document.number),
+                "name files of manifests, such as `kubectl get dynamographdeployment NAME -o yaml` prints",
+            ));
+            None
+        }
+    }
+}
+
+/// Brings a graph or a request to the version that stator writes, and tells what has no field there.
+fn add_root(
+    mut document: ManifestDocument,
+    api_version: &str,
+    kind: &str,
+    sorted: &mut ClassifiedManifests,
+    findings: &mut Vec<Finding>,
+) {
+    let (name, number) = (name_of(&document.value).to_owned(), document.number);
+    match conversion::convert(&document.value) {
+        Ok(converted) => {
+            for left in &converted.unmapped {
+                let message =
+                    format!("document {number}: {kind} `{name}`: `{}` is not carried: {}", left.path, left.reason);
+                let help = "v1beta1 has no field for it";
+                findings.push(if is_significant(left) {
+                    Finding::error(rules::NOT_CARRIED, document.at(&left.path), message, help)
+                } else {
+                    Finding::warning(rules::DIFFERENCE_NOTE, document.at(&left.path), message, help)
+                });
+            }
+            document.value = converted.document;
+            sorted.roots.push(document);
+        }
+        Err(ConversionError::Malformed(faults)) => {
+            for fault in faults {
+                findings.push(Finding::error(
+                    rules::NOT_AN_OBJECT,
+                    document.at(&fault.path),
+                    format!("document {number}: {kind} `{name}`: `{}`: {}", fault.path, fault.message),
+                    correction_help(&fault.message),
+                ));
+            }
+        }
+        Err(ConversionError::UnsupportedKind { .. } | ConversionError::NotAnObject(_)) => {
+            findings.push(Finding::error(
+                rules::UNKNOWN_KIND,
+                document.at_text("apiVersion"),
+                format!("document {number}: {kind} of version `{api_version}` is not known"),
+                "known are `nvidia.com/v1beta1` and `nvidia.com/v1alpha1`",
+            ))
+        }
+    }
+}
+
+/// The fix of a field that has not the type it should have.
+fn correction_help(message: &str) -> &'static str {
+    if message.contains("expected string") && message.contains("a boolean") {
+        "put it in quotes: kubectl reads `y`, `no`, `on` and their like as true or false"
+    } else if message.contains("expected string") && message.contains("a number") {
+        "put it in quotes: without them it is a number"
+    } else {
+        "correct the manifest: no API server takes it as it is"
+    }
+}
+
+/// Whether something is lost without a field: what a person switched off, or only named, is not.
+fn is_significant(left: &UnmappedField) -> bool {
+    match &left.value {
+        Value::Null => false,
+        Value::Bool(flag) => *flag,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty() && left.path.last_field() != Some("dynamoNamespace"),
+        Value::Array(items) => items.iter().any(|item| item.get("create").is_none_or(|create| create == true)),
+        Value::Object(map) => {
+            let off = |field: &str| map.get(field) == Some(&Value::Bool(false));
+            !map.is_empty() && !off("enabled") && !off("create")
+        }
+    }
+}
+
+/// Why an object has no place in a model.
+fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_version: &str, kind: &str) -> Finding {
+    let (name, number) = (name_of(&document.value), document.number);
+    let error = |rule, message: String, help: &str| Finding::error(rule, document.location(), message, help);
+    if group == "stator.dev" {
+        return error(
+            rules::UNKNOWN_KIND,
+            format!("document {number}: {kind} `{name}` is stator's own already"),
+            "copy the file into the repository as it is",
+        );
+    }
+    if group == "nvidia.com" {
+        if let Some((_, why)) = GENERATED_KINDS.iter().find(|(known, _)| *known == kind) {
+            let message = format!("document {number}: {kind} `{name}` is not carried: {why}");
+            return error(rules::NOT_CARRIED, message, "leave it out");
+        }
+        return error(
+            rules::UNKNOWN_KIND,
+            format!("document {number}: there is no kind {kind} of version `{api_version}` that stator knows"),
+            "kinds that become models are DynamoGraphDeployment, DynamoGraphDeploymentRequest and DynamoModel",
+        );
+    }
+    let help = if (group, kind) == ("", "Secret") {
+        "keep it out of git, and create it in the cluster; the model names it"
+    } else {
+        "keep it where it is applied today, or in a folder that another tool applies"
+    };
+    error(
+        rules::NOT_CARRIED,
+        format!("document {number}: {kind} `{name}` is not carried: a model has no place for a {kind}"),
+        help,
+    )
+}

@@ -1,0 +1,252 @@
+//! A guess made whole: what it renders is held against the target, and what is left over goes into `template` and
+//! `overrides`.
+
+use super::remainder::{self, RemainderPatch};
+use crate::intent::model::{Model, Override, OverrideKind, OverrideTarget};
+use crate::intent::{FieldOrigins, Intent};
+use crate::render::{self, RenderTarget, RenderedObject};
+use serde_json::{Map, Value, json};
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::equivalence;
+use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::registry::MAIN_CONTAINER;
+use stator_core::object::{FieldPath, KeyValue, Object, PathSegment};
+use std::collections::BTreeMap;
+
+/// How often a remainder may be added to what the last one left. The second round is for lists that a template merges
+/// in another order.
+const MAX_COMPLETION_ROUNDS: usize = 3;
+
+/// Where guesses are rendered to. The namespace is the environment's to say, so any will do.
+pub fn place() -> RenderTarget {
+    RenderTarget {
+        repository: "import".to_owned(),
+        environment: "import".to_owned(),
+        namespace: "default".to_owned(),
+        platform: Platform::default(),
+    }
+}
+
+/// What a model renders to, whatever else may be said of it.
+pub fn render_objects(model: &Model) -> Vec<RenderedObject> {
+    let intent =
+        Intent { source: "model.yaml".to_owned(), model: model.clone(), origins: FieldOrigins::default(), lock: None };
+    render::render_unchecked(&intent, &place()).objects
+}
+
+/// The object of a kind that a model renders to, with the replicas that a new one starts with.
+pub fn render_object(model: &Model, kind: ObjectKind, name: Option<&str>) -> Option<Object> {
+    let fits = |object: &Object| object.kind() == kind.kind && name.is_none_or(|name| object.name() == name);
+    render_objects(model).iter().map(RenderedObject::with_initial_replicas).find(fits)
+}
+
+/// The arguments that each component of the graph renders to, by its name.
+pub fn rendered_args(model: &Model) -> BTreeMap<String, Vec<String>> {
+    let Some(graph) = render_object(model, kinds::GRAPH, None) else { return BTreeMap::new() };
+    components(graph.value())
+        .into_iter()
+        .map(|(name, component)| {
+            let args = component.get("podTemplate").and_then(|pod| pod.pointer("/spec/containers/0/args"));
+            let texts = args.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+            (name.to_owned(), texts.map(str::to_owned).collect())
+        })
+        .collect()
+}
+
+/// Whether a model renders a graph.
+pub fn renders_graph(model: &Model, graph: &Value) -> bool {
+    render_object(model, kinds::GRAPH, None)
+        .is_some_and(|object| equivalence::differences(object.value(), graph).is_empty())
+}
+
+fn components(graph: &Value) -> BTreeMap<&str, &Map<String, Value>> {
+    let list = graph.pointer("/spec/components").and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(Value::as_object)
+        .filter_map(|component| Some((component.get("name")?.as_str()?, component)))
+        .collect()
+}
+
+/// Puts into the model what it lacks to render the target.
+pub fn complete_model(model: &mut Model, target: &Value, kind: OverrideKind) {
+    let (of, name) = match kind {
+        OverrideKind::DynamoGraphDeployment => (kinds::GRAPH, None),
+        OverrideKind::DynamoGraphDeploymentRequest => (kinds::REQUEST, None),
+        OverrideKind::DynamoModel => (kinds::ADAPTER, target.pointer("/metadata/name").and_then(Value::as_str)),
+        OverrideKind::PersistentVolumeClaim => (kinds::CLAIM, None),
+    };
+    for _ in 0..MAX_COMPLETION_ROUNDS {
+        let Some(object) = render_object(model, of, name) else { return };
+        if equivalence::differences(object.value(), target).is_empty() {
+            return;
+        }
+        let (have, want) = (user_fields(object.value()), user_fields(target));
+        if kind == OverrideKind::DynamoGraphDeployment {
+            add_graph_remainder(
+                model,
+                significant_remainder(remainder::between(&have, &want, &FieldPath::root()), object.value()),
+            );
+        } else {
+            let rest = significant_remainder(remainder::between(&have, &want, &FieldPath::root()), object.value());
+            add_override(model, kind, name, rest);
+        }
+    }
+}
+
+/// An object without what an intent cannot say, or says elsewhere. Labels and annotations are always there, so that
+/// what one of two lacks is told label by label.
+fn user_fields(object: &Value) -> Map<String, Value> {
+    let mut all = Map::new();
+    if let Some(spec) = object.get("spec").filter(|spec| spec.as_object().is_some_and(|spec| !spec.is_empty())) {
+        all.insert("spec".to_owned(), spec.clone());
+    }
+    let keys = |field: &str| {
+        let keys = object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
+        let own = keys.into_iter().flatten().filter(|(key, _)| !equivalence::is_reserved_key(key));
+        Value::Object(own.map(|(key, value)| (key.clone(), value.clone())).collect())
+    };
+    all.insert("metadata".to_owned(), json!({"labels": keys("labels"), "annotations": keys("annotations")}));
+    all
+}
+
+/// What of a remainder counts: a field that the rendered object has and the target lacks does not, when it is one that
+/// an API server would fill in.
+fn significant_remainder(rest: RemainderPatch, object: &Value) -> RemainderPatch {
+    let whole = equivalence::normalize_document(object);
+    let matters = |path: &FieldPath| {
+        let mut without = object.clone();
+        path.remove_from(&mut without);
+        equivalence::normalize_document(&without) != whole
+    };
+    RemainderPatch { merge: rest.merge, remove: rest.remove.into_iter().filter(matters).collect() }
+}
+
+/// A pod's remainder goes into the template of its component, all else into an override.
+fn add_graph_remainder(model: &mut Model, rest: RemainderPatch) {
+    let RemainderPatch { mut merge, mut remove } = rest;
+    let components = merge.get_mut("spec").and_then(|spec| spec.get_mut("components")).and_then(Value::as_array_mut);
+    for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let name = component.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let Some(Value::Object(pod)) = component.get("podTemplate") else { continue };
+        // What is removed below is removed after the template is merged: such a part has to come later.
+        let here = FieldPath::from_fields(["spec", "components"])
+            .join(PathSegment::Key([("name".to_owned(), KeyValue::new(&name.as_str().into()))].into()))
+            .field("podTemplate");
+        let later: Vec<&FieldPath> = remove.iter().filter(|path| path.starts_with(&here)).collect();
+        let clash = later.iter().any(|path| path_exists(pod, path.0.get(here.0.len()..).unwrap_or_default()));
+        if !clash && let Some(template) = template_of(model, &name) {
+            render::strategic_merge::merge_maps(template, Some(pod));
+            component.remove("podTemplate");
+        }
+    }
+    let emptied =
+        |component: &Value| component.as_object().is_some_and(|map| map.len() == 1 && map.contains_key("name"));
+    if let Some(Value::Object(spec)) = merge.get_mut("spec") {
+        if let Some(Value::Array(components)) = spec.get_mut("components") {
+            components.retain(|component| !emptied(component));
+            if components.is_empty() {
+                spec.remove("components");
+            }
+        }
+        if spec.is_empty() {
+            merge.remove("spec");
+        }
+    }
+    remove.sort();
+    add_override(model, OverrideKind::DynamoGraphDeployment, None, RemainderPatch { merge, remove });
+}
+
+/// Whether a path leads to something in a partial map.
+fn path_exists(map: &Map<String, Value>, path: &[PathSegment]) -> bool {
+    let mut probe = Value::Object(map.clone());
+    FieldPath(path.to_vec()).remove_from(&mut probe)
+}
+
+/// The template of the component of a name, made when it is not there.
+fn template_of<'a>(model: &'a mut Model, name: &str) -> Option<&'a mut Map<String, Value>> {
+    let spec = &mut model.spec;
+    let role = spec.serving.as_ref().and_then(|serving| {
+        let default = ["frontend", "worker", "prefill", "decode"].into_iter().find(|role| *role == name);
+        serving.field_of_component(name).or(default)
+    });
+    if let Some((_, component)) = spec.components.iter_mut().find(|(known, _)| known.as_str() == name) {
+        return Some(component.template.get_or_insert_default());
+    }
+    let serving = spec.serving.as_mut()?;
+    let template = match role? {
+        "frontend" => &mut serving.frontend.as_mut()?.template,
+        "worker" => &mut serving.worker.as_mut()?.template,
+        "prefill" => &mut serving.prefill.as_mut()?.template,
+        _ => &mut serving.decode.as_mut()?.template,
+    };
+    Some(template.get_or_insert_default())
+}
+
+/// Adds a remainder to the model's overrides: to the one of the same target, where there is one.
+fn add_override(model: &mut Model, kind: OverrideKind, name: Option<&str>, rest: RemainderPatch) {
+    if rest.merge.is_empty() && rest.remove.is_empty() {
+        return;
+    }
+    let overrides = &mut model.spec.overrides;
+    let name = name.map(str::to_owned);
+    let same = |one: &&mut Override| one.target.kind == kind && one.target.name == name;
+    let remove = rest.remove.iter().filter_map(|path| path.to_string().parse().ok());
+    match overrides.iter_mut().find(same) {
+        Some(one) => {
+            render::strategic_merge::merge_maps(&mut one.merge, Some(&rest.merge));
+            one.remove.extend(remove);
+        }
+        None => overrides.push(Override {
+            target: OverrideTarget { kind, name },
+            merge: rest.merge,
+            remove: remove.collect(),
+        }),
+    }
+}
+
+/// How many leaves a value has: scalars, and maps and lists that are empty.
+pub fn count_leaves(value: &Value) -> usize {
+    match value {
+        Value::Object(map) if !map.is_empty() => map.values().map(count_leaves).sum(),
+        Value::Array(items) if !items.is_empty() => items.iter().map(count_leaves).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => 1,
+    }
+}
+
+/// How many leaves of a partial map only say which item is meant: the name of a component, and that of `main`.
+fn count_name_leaves(map: &Map<String, Value>) -> usize {
+    let items = |field: &str, below: &Value| {
+        let list = below.as_array().into_iter().flatten();
+        list.filter(|item| item.get("name").is_some_and(|name| field == "components" || name == MAIN_CONTAINER)).count()
+    };
+    map.iter()
+        .map(|(field, below)| {
+            let here = if matches!(field.as_str(), "components" | "containers") { items(field, below) } else { 0 };
+            let inside = match below {
+                Value::Object(map) => count_name_leaves(map),
+                Value::Array(items) => items.iter().filter_map(Value::as_object).map(count_name_leaves).sum(),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+            };
+            here + inside
+        })
+        .sum()
+}
+
+/// How many of a target's leaves a model has in `template` and `overrides`, and how many there are in all.
+pub fn measure_coverage(model: &Model, targets: &[Value]) -> (usize, usize) {
+    let spec = &model.spec;
+    let mut templates: Vec<&Map<String, Value>> = Vec::new();
+    if let Some(serving) = &spec.serving {
+        templates.extend(serving.frontend.as_ref().and_then(|frontend| frontend.template.as_ref()));
+        let workers = [&serving.worker, &serving.prefill, &serving.decode];
+        templates.extend(workers.into_iter().flatten().filter_map(|worker| worker.template.as_ref()));
+    }
+    templates.extend(spec.components.values().filter_map(|component| component.template.as_ref()));
+    let count =
+        |map: &Map<String, Value>| if map.is_empty() { 0 } else { count_leaves(&json!(map)) - count_name_leaves(map) };
+    let rest: usize = templates.into_iter().map(count).sum::<usize>()
+        + spec.overrides.iter().map(|one| count(&one.merge) + one.remove.len()).sum::<usize>();
+    let all = targets.iter().map(|target| count_leaves(&equivalence::normalize_document(target))).sum();
+    (rest, all)
+}

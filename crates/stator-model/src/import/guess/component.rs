@@ -1,0 +1,207 @@
+//! What every component's guess is made of: environment, secrets, resources, images.
+
+use crate::import::command_line::CommandLine;
+use crate::intent::model::{EnvFromConfigMap, EnvFromSecret, EnvValue, Probes, Resources, Secrets};
+use crate::intent::scalar::{EnvName, ImageReference, Quantity};
+use serde_json::{Map, Value};
+use stator_core::dynamo::registry::{self, MAIN_CONTAINER, env};
+use std::collections::BTreeMap;
+
+/// A component of the target, read.
+#[derive(Clone, Copy, Debug)]
+pub struct ComponentManifest<'a>(pub &'a Map<String, Value>);
+
+impl<'a> ComponentManifest<'a> {
+    /// A text field of the component.
+    pub fn text(self, field: &str) -> Option<&'a str> {
+        self.0.get(field).and_then(Value::as_str)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'a str {
+        self.text("name").unwrap_or_default()
+    }
+
+    /// `podTemplate.spec`.
+    pub fn pod_spec(self) -> Option<&'a Map<String, Value>> {
+        self.0.get("podTemplate")?.get("spec")?.as_object()
+    }
+
+    /// The container `main`.
+    pub fn main_container(self) -> Option<&'a Map<String, Value>> {
+        let containers = self.pod_spec()?.get("containers")?.as_array()?;
+        let mut maps = containers.iter().filter_map(Value::as_object);
+        maps.find(|container| container.get("name").is_some_and(|name| name == MAIN_CONTAINER))
+    }
+
+    /// A field of the container `main`.
+    pub fn main_field(self, field: &str) -> Option<&'a Value> {
+        self.main_container()?.get(field)
+    }
+
+    /// `command` and `args` of `main`; none when an item is no text.
+    pub fn command_line(self) -> Option<CommandLine> {
+        let list = |field: &str| match self.main_field(field) {
+            None => Some(None),
+            Some(Value::Array(items)) => {
+                items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>().map(Some)
+            }
+            Some(_) => None,
+        };
+        let command = list("command")?.filter(|command| !command.is_empty());
+        Some(CommandLine { command, args: list("args")?.unwrap_or_default() })
+    }
+
+    /// `replicas`, when it is not the default.
+    pub fn replicas(self) -> Option<u32> {
+        let count = self.0.get("replicas").and_then(Value::as_u64).and_then(|count| u32::try_from(count).ok());
+        count.filter(|count| *count != 1 && *count <= 10_000)
+    }
+
+    /// Nodes of one replica, when it is more than one.
+    pub fn nodes(self) -> Option<u32> {
+        let nodes = self.0.get("multinode")?.get("nodeCount").map_or(Some(2), Value::as_u64)?;
+        u32::try_from(nodes).ok().filter(|nodes| (2..=128).contains(nodes))
+    }
+
+    /// The image of `main`, when an intent can hold it.
+    pub fn image(self) -> Option<ImageReference> {
+        self.main_field("image")?.as_str()?.parse().ok()
+    }
+
+    /// `workingDir` of `main`.
+    pub fn working_dir(self) -> Option<String> {
+        self.main_field("workingDir").and_then(Value::as_str).filter(|path| !path.is_empty()).map(str::to_owned)
+    }
+
+    /// The probes of `main`.
+    pub fn probes(self) -> Option<Probes> {
+        let probe = |field: &str| self.main_field(field).and_then(Value::as_object).cloned();
+        let probes = Probes {
+            startup: probe("startupProbe"),
+            liveness: probe("livenessProbe"),
+            readiness: probe("readinessProbe"),
+        };
+        (probes != Probes::default()).then_some(probes)
+    }
+
+    /// `sharedMemorySize`.
+    pub fn shared_memory(self) -> Option<Quantity> {
+        self.text("sharedMemorySize")?.parse().ok()
+    }
+
+    /// Environment variables of `main` that an intent has words for.
+    pub fn env(self) -> BTreeMap<EnvName, EnvValue> {
+        let items = self.main_field("env").and_then(Value::as_array);
+        // Of a name that is there twice, neither: the list is kept as it stands.
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for name in items.into_iter().flatten().filter_map(|item| item.get("name")?.as_str()) {
+            let count = counts.entry(name).or_default();
+            *count = count.saturating_add(1);
+        }
+        let read = |item: &Value| {
+            let item = item.as_object()?;
+            let name = item.get("name")?.as_str()?;
+            if env::is_identity(name) || counts.get(name) != Some(&1) {
+                return None;
+            }
+            Some((name.parse().ok()?, env_value(item)?))
+        };
+        items.into_iter().flatten().filter_map(read).collect()
+    }
+
+    /// The texts of environment variables, as far as they are written out.
+    pub fn literal_env(self) -> BTreeMap<String, String> {
+        let literal = |(name, value): (EnvName, EnvValue)| match value {
+            EnvValue::Literal(text) => Some((name.to_string(), text)),
+            EnvValue::Secret(_) | EnvValue::ConfigMap(_) => None,
+        };
+        self.env().into_iter().filter_map(literal).collect()
+    }
+
+    /// The secrets that the container takes its environment from and that its image is pulled with; none when there
+    /// is something that an intent has no words for.
+    pub fn secrets(self) -> Option<Secrets> {
+        let names = |list: Option<&Value>, name: &dyn Fn(&Value) -> Option<String>| -> Option<Vec<_>> {
+            let items = list.and_then(Value::as_array);
+            items.into_iter().flatten().map(|item| name(item)?.parse().ok()).collect::<Option<Vec<_>>>()
+        };
+        let only_name = |item: &Value| -> Option<String> {
+            let map = item.as_object().filter(|map| map.len() == 1)?;
+            Some(map.get("name")?.as_str()?.to_owned())
+        };
+        let from_secret = |item: &Value| {
+            let map = item.as_object().filter(|map| map.len() == 1)?;
+            only_name(map.get("secretRef")?)
+        };
+        let mut env: Vec<crate::intent::scalar::DnsName> = names(self.main_field("envFrom"), &from_secret)?;
+        let image_pull = names(self.pod_spec().and_then(|pod| pod.get("imagePullSecrets")), &only_name)?;
+        // The token's variable is not to be seen from outside a Secret: its usual names tell.
+        let is_token = |name: &str| name.split(['-', '.']).any(|part| part == "hf" || part.starts_with("hugging"));
+        let first_is_token = env.first().is_some_and(|name| is_token(name.as_str()));
+        let hugging_face = if first_is_token { Some(env.remove(0)) } else { None };
+        Some(Secrets { hugging_face, image_pull, env })
+    }
+
+    /// `resources` of `main` besides its GPUs.
+    pub fn resources(self, without_limit: Option<&str>) -> Option<Resources> {
+        let list = |field: &str| -> BTreeMap<String, Quantity> {
+            let map = self.main_field("resources").and_then(|all| all.get(field)).and_then(Value::as_object);
+            let quantity = |(name, value): (&String, &Value)| {
+                let text = match value {
+                    Value::String(text) => text.clone(),
+                    Value::Number(number) => number.to_string(),
+                    Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+                };
+                Some((name.clone(), text.parse().ok()?))
+            };
+            map.into_iter().flatten().filter_map(quantity).collect()
+        };
+        let (requests, mut limits) = (list("requests"), list("limits"));
+        if let Some(gpus) = without_limit {
+            limits.remove(gpus);
+        }
+        let resources = Resources { requests, limits };
+        (resources != Resources::default()).then_some(resources)
+    }
+
+    /// GPUs of one pod, as a whole number under `limits`.
+    pub fn gpus(self, resource: &str) -> Option<u32> {
+        match self.main_field("resources")?.get("limits")?.get(resource)? {
+            Value::String(text) => text.parse().ok().filter(|count: &u32| count.to_string() == *text),
+            Value::Number(number) => number.as_u64().and_then(|count| u32::try_from(count).ok()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+        .filter(|count| (1..=1024).contains(count))
+    }
+}
+
+fn env_value(item: &Map<String, Value>) -> Option<EnvValue> {
+    let Some(from) = item.get("valueFrom") else {
+        let value = item.get("value").map_or(Some(""), Value::as_str)?;
+        return Some(EnvValue::Literal(value.to_owned()));
+    };
+    let from = from.as_object().filter(|from| from.len() == 1)?;
+    let (kind, key) = from.iter().next()?;
+    let reference = key.as_object().filter(|key| key.len() == 2)?;
+    let text = |field: &str| reference.get(field).and_then(Value::as_str);
+    let (name, key) = (text("name")?.parse().ok()?, text("key").filter(|key| !key.is_empty())?.to_owned());
+    match kind.as_str() {
+        "secretKeyRef" => Some(EnvValue::Secret(EnvFromSecret { secret: name, key })),
+        "configMapKeyRef" => Some(EnvValue::ConfigMap(EnvFromConfigMap { config_map: name, key })),
+        _ => None,
+    }
+}
+
+/// The value that most of them have; of equals, the first.
+pub fn most_common<T: PartialEq + Clone>(values: &[T]) -> Option<T> {
+    let count = |value: &T| values.iter().filter(|other| *other == value).count();
+    let best = values.iter().map(count).max()?;
+    values.iter().find(|value| count(value) == best).cloned()
+}
+
+/// The runtime version of NVIDIA's image of a name.
+pub fn runtime_version_of(image: &ImageReference, name: &str) -> Option<crate::intent::scalar::RuntimeVersion> {
+    let (_, tag) = image.as_str().rsplit_once(':')?;
+    (!name.is_empty() && registry::image_reference(name, tag) == image.as_str()).then(|| tag.parse().ok()).flatten()
+}

@@ -1,0 +1,77 @@
+//! The proof: the text is read as an intent, rendered, and held against the manifests.
+
+use super::documents::ManifestDocument;
+use super::{completion, rules};
+use crate::intent::{SourceFile, SourceTree, Workspace};
+use crate::render;
+use serde_json::Value;
+use stator_core::dynamo::equivalence;
+use stator_core::finding::Finding;
+
+/// What differs between the manifests and what the text renders to; no error when nothing does.
+pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument) -> Vec<Finding> {
+    let number = root.number;
+    let file = SourceFile { path: "model.yaml".to_owned(), content: Ok(text.as_bytes().to_vec()) };
+    let workspace = Workspace::parse(&SourceTree { files: vec![file] });
+    let refused = |message: String, help: &str| Finding::error(rules::NO_MODEL, root.location(), message, help);
+    let selection = match workspace.resolve_environment(None) {
+        Ok(selection) => selection,
+        Err(error) => return vec![refused(format!("document {number}: {error}"), "report this with the manifest")],
+    };
+    let told = |finding: &Finding| {
+        let place = format!("model.yaml:{}", finding.location.line);
+        if finding.is_error() {
+            refused(
+                format!("document {number}: stator refuses the model ({place}): {}", finding.message),
+                &finding.help,
+            )
+        } else {
+            let message = format!("document {number}: {} ({place})", finding.message);
+            Finding::warning(finding.rule, root.location(), message, finding.help.clone())
+        }
+    };
+    let mut faults: Vec<Finding> = selection.findings.iter().map(told).collect();
+    let [intent] = selection.intents.as_slice() else { return faults };
+    let rendered = render::render_unchecked(intent, &completion::place());
+    faults.extend(rendered.findings.iter().map(told));
+    for target in targets {
+        let text = |pointer: &str| target.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let named = text("/kind") != stator_core::dynamo::kinds::REQUEST.kind;
+        let object = rendered
+            .objects
+            .iter()
+            .map(crate::render::RenderedObject::with_initial_replicas)
+            .find(|object| object.kind() == text("/kind") && (!named || object.name() == text("/metadata/name")));
+        let Some(object) = object else {
+            let message = format!("document {number}: {} `{}` is not rendered", text("/kind"), text("/metadata/name"));
+            faults.push(Finding::error(rules::NOT_CARRIED, root.location(), message, "report this with the manifest"));
+            continue;
+        };
+        for difference in equivalence::differences(target, object.value()) {
+            let shown = |value: &Option<Value>| value.as_ref().map_or("absent".to_owned(), ToString::to_string);
+            faults.push(Finding::error(
+                rules::NOT_CARRIED,
+                root.at(&difference.path),
+                format!(
+                    "document {number}: {} `{}`: `{}` is {}, and the model renders {}",
+                    text("/kind"),
+                    text("/metadata/name"),
+                    difference.path,
+                    shorten(&shown(&difference.left)),
+                    shorten(&shown(&difference.right))
+                ),
+                "correct the model by hand, under `overrides` if need be",
+            ));
+        }
+    }
+    faults
+}
+
+fn shorten(text: &str) -> String {
+    const MAX_CHARACTERS: usize = 120;
+    if text.chars().count() <= MAX_CHARACTERS {
+        text.to_owned()
+    } else {
+        text.chars().take(MAX_CHARACTERS).chain(['…']).collect()
+    }
+}

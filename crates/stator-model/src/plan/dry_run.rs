@@ -1,0 +1,390 @@
+//! What a server-side apply of the desired object would make of the live one: run here, dry, before it is run there.
+
+use super::FieldChange;
+use crate::render::{RenderedModel, RenderedObject};
+use serde_json::{Value, json};
+use stator_core::dynamo::kinds::FIELD_MANAGER;
+use stator_core::fields::{self, ApplyError, ApplyInput, FieldManager, FieldSet, ManagerOperation, StructuralSchema};
+use stator_core::object::{FieldPath, KeyValue, Object, PathSegment};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The manager that holds replica counts while they pass from git to a scaling adapter.
+pub const SEED_MANAGER: &str = "stator-initial-replicas";
+
+/// Times are the cluster's to give: a dry run needs one that is well formed.
+const DRY_RUN_TIME: &str = "1970-01-01T00:00:00Z";
+
+/// Seeds to give up later, by component.
+pub(super) type SeedReplicas = BTreeMap<String, u64>;
+
+/// A merge that the cluster would take.
+pub(super) struct MergedObject {
+    /// The live object as it becomes.
+    pub(super) object: Object,
+    /// What is sent.
+    pub(super) applied: Object,
+    /// What differs, without what stator never looks at.
+    pub(super) fields: Vec<FieldChange>,
+    /// Managers whose fields are taken.
+    pub(super) forced: Vec<String>,
+    /// Counts to hold while stator gives them up.
+    pub(super) seeds: SeedReplicas,
+    /// Components whose count stator still owns and leaves to others from now on.
+    pub(super) released: Vec<String>,
+    /// True when stator is not among the managers although the object is its own.
+    pub(super) ownership_lost: bool,
+    pub(super) before: Value,
+    pub(super) after: Value,
+}
+
+/// A merge that the cluster would refuse.
+#[derive(Default)]
+pub(super) struct MergeRefusal {
+    pub(super) reasons: Vec<String>,
+    pub(super) fields: Vec<FieldChange>,
+    /// Before and after, had it been forced.
+    pub(super) sides: Option<(Value, Value)>,
+}
+
+/// stator's own field set, where it wrote at the version that the object is read at.
+fn own_field_set(live: &Object) -> Option<FieldSet> {
+    let text = |entry: &Value, name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
+    let entries = live.value().pointer("/metadata/managedFields")?.as_array()?;
+    let entry = entries.iter().find(|entry| {
+        text(entry, "manager").as_deref() == Some(FIELD_MANAGER)
+            && text(entry, "operation").as_deref() == Some(ManagerOperation::Apply.name())
+            && entry.get("subresource").is_none()
+    })?;
+    if text(entry, "apiVersion").as_deref() != Some(live.api_version()) {
+        return None;
+    }
+    FieldSet::from_fields_v1(entry.get("fieldsV1")?).ok()
+}
+
+/// Runs the apply dry. Disputed fields are taken only from managers that the intent names; a replica count that a
+/// scaling adapter or planner owns is left out; one that stator hands over to an adapter keeps its value.
+pub(super) fn merge_desired(
+    schema: &StructuralSchema,
+    rendered: &RenderedModel,
+    desired: &RenderedObject,
+    live: &Object,
+) -> Result<MergedObject, MergeRefusal> {
+    let managers = fields::managers(live).map_err(|fault| MergeRefusal {
+        reasons: vec![format!("its record of field owners is damaged: {fault}; remove `metadata.managedFields`")],
+        ..MergeRefusal::default()
+    })?;
+    let (mut applied, _) = without_delegated(desired);
+    let mut start = live.clone();
+    let mut seeds = SeedReplicas::new();
+    let mut force = false;
+    let mut forced = Vec::new();
+    loop {
+        let result = match run_apply(schema, &start, &applied, FIELD_MANAGER, force) {
+            Ok(value) => value,
+            Err(ApplyError::Conflicts(conflicts)) => {
+                let delegated: BTreeSet<String> =
+                    conflicts.iter().filter_map(|(_, path)| delegated_component(&applied, path)).collect();
+                let left_out = without_replicas(&applied, &delegated);
+                if left_out != applied {
+                    applied = left_out;
+                    continue;
+                }
+                let may_take = |(manager, path): &(String, FieldPath)| {
+                    rendered.take_over.contains(manager)
+                        || manager == SEED_MANAGER
+                        || is_handed_back(&applied, live, path)
+                };
+                if !force && conflicts.iter().all(may_take) {
+                    let who: BTreeSet<&String> = conflicts.iter().map(|(manager, _)| manager).collect();
+                    forced = who.into_iter().cloned().collect();
+                    force = true;
+                    continue;
+                }
+                return Err(explain_conflicts(schema, rendered, live, &start, &applied, &managers, conflicts));
+            }
+            Err(
+                fault
+                @ (ApplyError::TypeErrors(_) | ApplyError::MalformedManagedFields(_) | ApplyError::ObjectNotFound),
+            ) => {
+                return Err(MergeRefusal { reasons: vec![fault.to_string()], ..MergeRefusal::default() });
+            }
+        };
+        // Giving up a count that nobody else holds would make it 1: it is held under another name meanwhile.
+        let lost = lost_replicas(live, &result, &applied);
+        if seeds.is_empty() && !lost.is_empty() {
+            let held = replicas_only(&applied, &lost);
+            if let Ok(value) = run_apply(schema, &start, &held, SEED_MANAGER, false)
+                && let Ok(object) = Object::from_value(value)
+            {
+                start = object;
+                seeds = lost;
+                continue;
+            }
+        }
+        let Ok(object) = Object::from_value(result) else {
+            let reasons = vec!["the merged object would lose its name".to_owned()];
+            return Err(MergeRefusal { reasons, ..MergeRefusal::default() });
+        };
+        let (before, after) = compared_sides(schema, live, &object, &applied, &managers);
+        return Ok(MergedObject {
+            fields: field_changes(schema, live, &object, &managers),
+            ownership_lost: own_field_set(live).is_none(),
+            released: released_components(live, &applied),
+            object,
+            applied,
+            forced,
+            seeds,
+            before,
+            after,
+        });
+    }
+}
+
+fn run_apply(
+    schema: &StructuralSchema,
+    live: &Object,
+    config: &Object,
+    manager: &str,
+    force: bool,
+) -> Result<Value, ApplyError> {
+    let input = ApplyInput {
+        schema,
+        live: Some(live.value()),
+        config: config.value(),
+        manager,
+        force,
+        status: false,
+        now: DRY_RUN_TIME,
+    };
+    fields::apply(&input).map(|result| result.object)
+}
+
+/// What changes, and who owns it now.
+fn field_changes(
+    schema: &StructuralSchema,
+    live: &Object,
+    merged: &Object,
+    managers: &[FieldManager],
+) -> Vec<FieldChange> {
+    fields::diff(schema, live.value(), merged.value())
+        .into_iter()
+        .filter(|one| {
+            !one.path.starts_with(&FieldPath::from_fields(["metadata", "managedFields"]))
+                && !one.path.starts_with(&FieldPath::from_fields(["status"]))
+        })
+        .map(|one| {
+            let owners = fields::owners_of(managers, &one.path);
+            let owner = if owners.is_empty() { FIELD_MANAGER.to_owned() } else { owners.join(", ") };
+            field_change(one, owner)
+        })
+        .collect()
+}
+
+/// Before and after, restricted to what stator owns or wants.
+fn compared_sides(
+    schema: &StructuralSchema,
+    live: &Object,
+    merged: &Object,
+    applied: &Object,
+    managers: &[FieldManager],
+) -> (Value, Value) {
+    let mut set = FieldSet::from_value(schema, applied.value());
+    for manager in managers.iter().filter(|one| one.name == FIELD_MANAGER && one.operation == ManagerOperation::Apply) {
+        set = set.union(&manager.fields);
+    }
+    let names = ["name", "namespace"].map(|name| FieldPath::from_fields(["metadata", name]));
+    let set = set.union(&FieldSet::from_paths(
+        names.into_iter().chain(["apiVersion", "kind"].map(|n| FieldPath::from_fields([n]))),
+    ));
+    (fields::restrict_to(schema, live.value(), &set), fields::restrict_to(schema, merged.value(), &set))
+}
+
+fn explain_conflicts(
+    schema: &StructuralSchema,
+    rendered: &RenderedModel,
+    live: &Object,
+    start: &Object,
+    applied: &Object,
+    managers: &[FieldManager],
+    conflicts: Vec<(String, FieldPath)>,
+) -> MergeRefusal {
+    let mut by_manager: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (manager, path) in &conflicts {
+        by_manager.entry(manager).or_default().push(path.to_string());
+    }
+    let reasons = by_manager
+        .iter()
+        .map(|(manager, paths)| {
+            let list = paths.join(", ");
+            if rendered.take_over.iter().any(|one| one == manager) {
+                format!("{list}: owned by {manager}, which `takeOver` names, but not all owners are named there")
+            } else {
+                format!(
+                    "{list}: owned by {manager}; write its value into the intent, or name {manager} in `spec.takeOver` \
+                     to take it back"
+                )
+            }
+        })
+        .collect();
+    let would_be =
+        run_apply(schema, start, applied, FIELD_MANAGER, true).ok().and_then(|value| Object::from_value(value).ok());
+    let (fields, sides) = would_be.map_or((Vec::new(), None), |object| {
+        (field_changes(schema, live, &object, managers), Some(compared_sides(schema, live, &object, applied, managers)))
+    });
+    MergeRefusal { reasons, fields, sides }
+}
+
+/// A field's change with its owner.
+pub(super) fn field_change(difference: fields::FieldDifference, owner: String) -> FieldChange {
+    FieldChange {
+        path: difference.path,
+        old: difference.old.unwrap_or(Value::Null),
+        new: difference.new.unwrap_or(Value::Null),
+        owner,
+    }
+}
+
+/// The component whose replica count a path is.
+fn replicas_component(path: &FieldPath) -> Option<String> {
+    if path.last_field() != Some("replicas") {
+        return None;
+    }
+    path.0.iter().find_map(|step| match step {
+        PathSegment::Key(keys) => keys.get("name").map(ToString::to_string),
+        PathSegment::Field(_) | PathSegment::Item(_) | PathSegment::Index(_) => None,
+    })
+}
+
+/// The component whose replica count a path is, when git leaves that count to a scaling adapter or a planner.
+fn delegated_component(applied: &Object, path: &FieldPath) -> Option<String> {
+    let name = replicas_component(path)?;
+    let planner = components(applied).any(|(_, one)| one.get("type").and_then(Value::as_str) == Some("planner"));
+    (planner || component_has_adapter(applied, &name)).then_some(name)
+}
+
+/// True when a path is a replica count that a scaling adapter had and git takes back by leaving the adapter out.
+fn is_handed_back(applied: &Object, live: &Object, path: &FieldPath) -> bool {
+    replicas_component(path)
+        .is_some_and(|name| component_has_adapter(live, &name) && !component_has_adapter(applied, &name))
+}
+
+fn component_has_adapter(object: &Object, name: &str) -> bool {
+    components(object).any(|(other, component)| other == name && has_scaling_adapter(component))
+}
+
+fn components(object: &Object) -> impl Iterator<Item = (&str, &Value)> {
+    let list = object.spec().get("components").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(|one| Some((one.get("name")?.as_str()?, one)))
+}
+
+fn has_scaling_adapter(component: &Value) -> bool {
+    component.get("scalingAdapter").is_some_and(|adapter| !adapter.is_null())
+}
+
+/// What is applied, and the counts to seed: those of components whose count belongs to a scaling adapter.
+pub(super) fn without_delegated(desired: &RenderedObject) -> (Object, SeedReplicas) {
+    let mut seeds = desired.initial_replicas.clone();
+    let mut names = BTreeSet::new();
+    for (name, component) in components(&desired.object).filter(|(_, component)| has_scaling_adapter(component)) {
+        if let Some(replicas) = component.get("replicas").and_then(Value::as_u64) {
+            seeds.insert(name.to_owned(), replicas);
+            names.insert(name.to_owned());
+        }
+    }
+    let object = if names.is_empty() { desired.object.clone() } else { without_replicas(&desired.object, &names) };
+    (object, seeds)
+}
+
+fn without_replicas(object: &Object, names: &BTreeSet<String>) -> Object {
+    map_components(object, |component| {
+        let name = component.get("name").and_then(Value::as_str).unwrap_or_default();
+        if names.contains(name)
+            && let Some(map) = component.as_object_mut()
+        {
+            map.remove("replicas");
+        }
+    })
+}
+
+/// The object with seeded counts written in: what it looks like once it is created.
+pub fn with_replicas(object: &Object, seeds: &BTreeMap<String, u64>) -> Object {
+    if seeds.is_empty() {
+        return object.clone();
+    }
+    map_components(object, |component| {
+        let name = component.get("name").and_then(Value::as_str).unwrap_or_default();
+        if let Some(count) = seeds.get(name)
+            && let Some(map) = component.as_object_mut()
+        {
+            map.insert("replicas".to_owned(), json!(count));
+        }
+    })
+}
+
+fn map_components(object: &Object, change: impl Fn(&mut Value)) -> Object {
+    let edited = object.clone().map(|mut value| {
+        if let Some(list) = value.pointer_mut("/spec/components").and_then(Value::as_array_mut) {
+            list.iter_mut().for_each(change);
+        }
+        value
+    });
+    // Editing components cannot take an object's name away.
+    edited.unwrap_or_else(|_| object.clone())
+}
+
+/// Nothing but the seeded counts: what the seeding manager applies.
+pub fn replicas_only(object: &Object, seeds: &BTreeMap<String, u64>) -> Object {
+    let list: Vec<Value> = seeds.iter().map(|(name, count)| json!({"name": name, "replicas": count})).collect();
+    let value = json!({
+        "apiVersion": object.api_version(),
+        "kind": object.kind(),
+        "metadata": {"name": object.name(), "namespace": object.namespace()},
+        "spec": {"components": list},
+    });
+    Object::from_value(value).unwrap_or_else(|_| object.clone())
+}
+
+/// Components whose count stator owns, and does not apply.
+fn released_components(live: &Object, applied: &Object) -> Vec<String> {
+    let Some(own) = own_field_set(live) else { return Vec::new() };
+    let counted = |name: &str| {
+        let key = BTreeMap::from([("name".to_owned(), KeyValue::new(&Value::from(name)))]);
+        FieldPath::from_fields(["spec", "components"]).join(PathSegment::Key(key)).field("replicas")
+    };
+    components(applied)
+        .filter(|(_, one)| one.get("replicas").is_none())
+        .map(|(name, _)| name.to_owned())
+        .filter(|name| !own.intersection(&FieldSet::from_paths([counted(name)])).is_empty())
+        .collect()
+}
+
+/// Counts that the live object has, that the merge would take away, of components that stay and give their count up.
+fn lost_replicas(live: &Object, merged: &Value, applied: &Object) -> SeedReplicas {
+    let count = |component: &Value| component.get("replicas").and_then(Value::as_u64);
+    let merged_components: BTreeMap<&str, &Value> = merged
+        .pointer("/spec/components")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|one| Some((one.get("name")?.as_str()?, one)))
+        .collect();
+    let gives_up: BTreeSet<&str> =
+        components(applied).filter(|(_, one)| one.get("replicas").is_none()).map(|(name, _)| name).collect();
+    components(live)
+        .filter(|(name, _)| gives_up.contains(name))
+        .filter_map(|(name, component)| {
+            let before = count(component)?;
+            let after = merged_components.get(name)?;
+            (count(after) != Some(before)).then(|| (name.to_owned(), before))
+        })
+        .collect()
+}
+
+/// What stator owns of a live object, for a diff of its deletion.
+pub(super) fn owned_fields(live: &Object) -> Option<Value> {
+    let schema = fields::bundled_schema(live.api_version(), live.kind())?;
+    let names = ["name", "namespace"].map(|name| FieldPath::from_fields(["metadata", name]));
+    let heads = ["apiVersion", "kind"].map(|name| FieldPath::from_fields([name]));
+    let set = own_field_set(live)?.union(&FieldSet::from_paths(names.into_iter().chain(heads)));
+    Some(fields::restrict_to(schema, live.value(), &set))
+}

@@ -1,0 +1,61 @@
+//! The GPUs of a line: what it holds, what somebody else may make of it, and what a request does with them.
+
+use super::context::PlanContext;
+use super::{Change, GpuRange};
+use crate::render::RenderedObject;
+use stator_core::dynamo::gpus;
+use stator_core::object::Object;
+
+/// The GPUs of a line that changes nothing: what is there stays.
+pub(super) fn set_unchanged_gpus(change: &mut Change, live: &Object) {
+    set_gpus(change, gpus::unchanged_gpus(live));
+}
+
+/// Adds the GPUs of the graph that a request made: they are the model's, and what happens to the request leaves them.
+pub(super) fn add_graph_gpus(world: &PlanContext<'_>, change: &mut Change, request: &Object) {
+    if let Some(graph) = world.graph_made_by(request) {
+        set_unchanged_gpus(change, graph);
+    }
+}
+
+/// Writes the GPUs of a change down.
+pub(super) fn set_gpus(change: &mut Change, gpus: gpus::GpuChange) {
+    change.gpus = gpus.totals;
+    change.gpus_by_sku = gpus.by_sku;
+    change.gpu_sku = gpus.sku;
+}
+
+/// Between how many GPUs an autoscaler or planner may move a graph, where the intent gives bounds.
+pub(super) fn scaling_gpu_range(desired: &RenderedObject, object: &Object) -> Option<GpuRange> {
+    if desired.replica_bounds.is_empty() {
+        return None;
+    }
+    let used = gpus::gpu_use(object);
+    let sum = |bound: fn(&(u64, u64)) -> u64| {
+        used.components.iter().fold(0_u64, |sum, component| {
+            let replicas = desired.replica_bounds.get(&component.name).map_or(component.replicas, bound);
+            sum.saturating_add(replicas.saturating_mul(component.per_replica))
+        })
+    };
+    Some(GpuRange { min: sum(|(min, _)| *min), max: sum(|(_, max)| *max) }).filter(|range| range.max > 0)
+}
+
+/// What a request does with GPUs, in a sentence.
+pub(super) fn search_reason(object: &Object) -> Option<String> {
+    let search = gpus::request_gpu_budget(object)?;
+    let most = if search.bounded { "up to" } else { "as many GPUs as the operator finds, up to" };
+    let count = |number: u64| format!("{most} {number}{}", if search.bounded { " GPUs" } else { "" });
+    Some(match (search.profiling, search.graph) {
+        (0, 0) => "holds no GPUs itself: its search simulates, and its result is only kept".to_owned(),
+        (profiling, 0) => format!("its search measures on {}, and its result is only kept", count(profiling)),
+        (0, graph) => format!("its search simulates, and the graph that it makes takes {}", count(graph)),
+        (profiling, _) => {
+            format!("its search measures on {}, and so may run the graph that it makes", count(profiling))
+        }
+    })
+}
+
+/// The GPUs of a line that changes something, by the class of the change.
+pub(super) fn set_changed_gpus(change: &mut Change, live: Option<&Object>, after: Option<&Object>) {
+    set_gpus(change, gpus::gpu_change(live, after, change.disruption));
+}

@@ -1,0 +1,114 @@
+//! What a graph that Dynamo's profiler makes is held to: `overrides.dgd` of a request.
+//!
+//! The profiler of Dynamo 1.2 merges it over the graph that it generated, which is a v1alpha1 graph whatever the
+//! request's version is. Arguments of workers are appended, everything else replaces; a service that the graph turns out
+//! not to have is passed over. So every name that the profiler gives to workers of the engine is written.
+
+use super::component::router_mode_name;
+use super::engine::{self, EngineTable, WorkerInputs, WorkerRole};
+use super::pod::EnvVars;
+use super::{RenderContext, rules};
+use crate::intent::model::{Engine, ModelSpec, Sla, SlaWorker, Worker};
+use serde_json::{Map, Value, json};
+use stator_core::dynamo::registry::env as names;
+
+/// The partial graph, when the intent holds the generated one to anything.
+pub(super) fn render_overrides(context: &mut RenderContext<'_>, sla: &Sla) -> Option<Value> {
+    let model = &context.intent.model.spec;
+    let mut spec = Map::new();
+    // At the graph's own level, which the profiler leaves empty: a list replaces what a service has.
+    let env = graph_env(model, sla);
+    if !env.is_empty() {
+        spec.insert("envs".to_owned(), Value::Array(env));
+    }
+    let services = worker_services(context, model, sla);
+    if !services.is_empty() {
+        spec.insert("services".to_owned(), Value::Object(services));
+    }
+    (!spec.is_empty())
+        .then(|| json!({"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment", "spec": spec}))
+}
+
+fn graph_env(model: &ModelSpec, sla: &Sla) -> Vec<Value> {
+    let mut env = EnvVars::default();
+    if let Some(mode) = sla.router {
+        env.set(names::ROUTER_MODE, router_mode_name(mode));
+    }
+    env.add_layer(&model.env);
+    env.into_values()
+}
+
+fn worker_services(context: &mut RenderContext<'_>, model: &ModelSpec, sla: &Sla) -> Map<String, Value> {
+    let written = sla.worker.clone().unwrap_or_default();
+    let table =
+        engine::table(model.engine).filter(|_| matches!(model.engine, Engine::Vllm | Engine::Sglang | Engine::Trtllm));
+    let Some(table) = table else {
+        // An engine that is none for `sla` has a finding of its own.
+        if model.engine == Engine::Auto {
+            report_unnamed_engine(context, model, sla);
+        }
+        return Map::new();
+    };
+    let worker = to_worker(&written);
+    let inputs = WorkerInputs {
+        model: &model.model,
+        served_name: model.served_name.as_deref(),
+        worker: &worker,
+        role: WorkerRole::Aggregated,
+        kv_events: false,
+        adapter_rank: None,
+    };
+    for field in table.settings_without_flag(&inputs) {
+        context.error(
+            rules::NOT_WITH_SLA,
+            &format!("spec.sla.worker.{field}"),
+            format!("`{field}` has no flag of its own in this engine, and would replace all that the profiler chose"),
+            "remove it, and set it in `serving` once the recommendation is promoted",
+        );
+    }
+    worker_service(table, &inputs)
+        .map(|service| table.generated_workers.iter().map(|name| ((*name).to_owned(), service.clone())).collect())
+        .unwrap_or_default()
+}
+
+fn worker_service(table: &EngineTable, inputs: &WorkerInputs<'_>) -> Option<Value> {
+    let mut service = Map::new();
+    let args = table.override_args(inputs);
+    if !args.is_empty() {
+        service.insert("extraPodSpec".to_owned(), json!({"mainContainer": {"args": args}}));
+    }
+    let sizes = [inputs.worker.tensor_parallel, inputs.worker.pipeline_parallel];
+    if sizes.iter().any(Option::is_some) {
+        let gpus = sizes.into_iter().flatten().fold(1_u32, u32::saturating_mul);
+        service.insert("resources".to_owned(), json!({"limits": {"gpu": gpus.to_string()}}));
+    }
+    (!service.is_empty()).then_some(Value::Object(service))
+}
+
+fn to_worker(written: &SlaWorker) -> Worker {
+    Worker {
+        tensor_parallel: written.tensor_parallel,
+        pipeline_parallel: written.pipeline_parallel,
+        dtype: written.dtype.clone(),
+        max_sequences: written.max_sequences,
+        max_length: written.max_length,
+        args: written.args.clone(),
+        ..Worker::default()
+    }
+}
+
+/// Which flags a worker takes is not known before the profiler has picked its engine.
+fn report_unnamed_engine(context: &mut RenderContext<'_>, model: &ModelSpec, sla: &Sla) {
+    let written = [("spec.sla.worker", sla.worker.is_some()), ("spec.servedName", model.served_name.is_some())];
+    for (path, present) in written {
+        if present {
+            let field = path.rsplit('.').next().unwrap_or(path);
+            context.error(
+                rules::NOT_WITH_SLA,
+                path,
+                format!("`{field}` needs an engine's flags, and `engine: auto` leaves the engine open"),
+                format!("name the engine, or remove `{field}`"),
+            );
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! From a repository and a cluster to a plan.
+
+use super::args::ChangeArgs;
+use super::error::{CliError, CliErrorKind};
+use super::repository::{self, DesiredState, OpenedRepository};
+use rayon::prelude::*;
+use stator_cluster::cluster::Cluster;
+use stator_cluster::sync::{GatherError, GatheredState, PlanParameters};
+use stator_model::plan::{self, Plan, PlanInput, PlanScope, Record};
+
+/// Looks at everything that a plan of these objects needs to know of a cluster.
+pub async fn gather_live_state<C: Cluster>(cluster: &C, desired: &DesiredState) -> Result<GatheredState, CliError> {
+    Ok(desired.gather_live(cluster).await?)
+}
+
+impl From<GatherError> for CliError {
+    fn from(error: GatherError) -> Self {
+        let hints = Self::from(error.cause.clone());
+        hints.hints().iter().fold(Self::new(CliErrorKind::Cluster, error.to_string()), |all, hint| all.with_hint(hint))
+    }
+}
+
+/// A plan, and the records that it was made from.
+#[derive(Debug)]
+pub struct PlanWithRecords {
+    /// The plan.
+    pub plan: Plan,
+    /// The environment's records.
+    pub records: Vec<Record>,
+}
+
+/// Plans an environment against what the cluster holds.
+pub fn plan_changes(
+    opened: &OpenedRepository,
+    desired: DesiredState,
+    live: GatheredState,
+    arguments: &ChangeArgs,
+) -> PlanWithRecords {
+    let input = plan_input(opened, desired, live, arguments);
+    let records = input
+        .records
+        .iter()
+        .filter(|record| record.repository == input.repository && record.environment == input.environment)
+        .cloned()
+        .collect();
+    let mut plan = plan::build_plan(&input);
+    plan.findings = repository::findings_in_scope(plan.findings, &opened.checkout.scope);
+    // Ten thousand trees take a while to take down, too.
+    input.live.into_par_iter().for_each(drop);
+    PlanWithRecords { plan, records }
+}
+
+/// What a plan of these is made of.
+pub fn plan_input(
+    opened: &OpenedRepository,
+    desired: DesiredState,
+    live: GatheredState,
+    arguments: &ChangeArgs,
+) -> PlanInput {
+    let checkout = &opened.checkout;
+    let scope = if checkout.scope.is_everything() {
+        PlanScope::All
+    } else {
+        // A model that is gone from the folder is known by its record.
+        let here = |source: &str| checkout.scope.contains(source);
+        let models = desired.rendered.iter().filter(|model| here(&model.source));
+        let mut names: std::collections::BTreeSet<String> = models.map(|model| model.model.clone()).collect();
+        let broken = desired.selection.broken.iter().filter(|broken| here(&broken.source));
+        names.extend(broken.filter_map(|broken| broken.name.clone()));
+        names.extend(live.records.iter().filter(|record| here(&record.source)).map(|record| record.model.clone()));
+        PlanScope::Models(names)
+    };
+    let aim = PlanParameters {
+        revision: checkout.revision.clone(),
+        folder: (!opened.workspace.is_named()).then(|| checkout.root.to_string_lossy().into_owned()),
+        allow: arguments.allowed_holds(),
+        prune: arguments.prune,
+        scope,
+    };
+    desired.into_plan_input(live, aim)
+}

@@ -1,0 +1,229 @@
+//! The branch at the git host, and the pull request for it.
+
+use super::{Rollback, RollbackArgs};
+use crate::cli::error::{CliError, CliErrorKind};
+use crate::cli::output::Output;
+use crate::controller::sources::file;
+use clap::ValueEnum;
+use stator_git::forge::{AnyForge, BranchPusher, ForgeApi as _, ForgeError, ForgeHttp, NewPullRequest};
+use stator_git::source::credentials::GitCredentials;
+use stator_git::source::model_source::{Forge, ForgeKind};
+use stator_git::source::restore::RollbackRepository;
+use stator_git::source::secret::SecretValues;
+use stator_git::source::transport::http::{HttpProxy, HttpSettings};
+use stator_git::source::url::{AllowedSchemes, RepositoryUrl, UrlScheme};
+use stator_model::present::{escape, findings};
+use std::path::Path;
+
+/// Where the token is, where no file of sources names it.
+const TOKEN_VARIABLE: &str = "STATOR_FORGE_TOKEN";
+
+/// The types of git hosts, as `spec.forge.type` has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ForgeArg {
+    /// GitHub, also on premises
+    Github,
+    /// GitLab
+    Gitlab,
+    /// Gitea or Forgejo
+    Gitea,
+    /// Bitbucket, cloud or data center
+    Bitbucket,
+    /// Azure DevOps
+    Azure,
+}
+
+impl From<ForgeArg> for ForgeKind {
+    fn from(argument: ForgeArg) -> Self {
+        match argument {
+            ForgeArg::Github => Self::Github,
+            ForgeArg::Gitlab => Self::Gitlab,
+            ForgeArg::Gitea => Self::Gitea,
+            ForgeArg::Bitbucket => Self::Bitbucket,
+            ForgeArg::Azure => Self::Azure,
+        }
+    }
+}
+
+/// A git host that a pull request can be opened at.
+pub(super) struct RollbackForge {
+    forge: AnyForge,
+    /// `None` where the repository is reached over SSH: then the user pushes.
+    push: Option<BranchPusher>,
+}
+
+/// The git host of the repository, where one is configured.
+pub(super) fn connect_forge(
+    arguments: &RollbackArgs,
+    restorer: &RollbackRepository,
+    output: &Output,
+) -> Result<Option<RollbackForge>, CliError> {
+    let remote = restorer.remote();
+    let here = remote.as_ref().map(|remote| {
+        RepositoryUrl::parse(&remote.url, AllowedSchemes { insecure: true, local: true }).map_err(|error| {
+            CliError::input(format!("the address of the remote `{}`: {error}", remote.name))
+                .with_hint("give a file with a ModelSource by --source, which has an address of its own")
+        })
+    });
+    let (spec, url, secret, settings) = match &arguments.source {
+        Some(path) => match forge_of_file(path, here.and_then(Result::ok).as_ref(), output)? {
+            Some(found) => found,
+            None => return Ok(None),
+        },
+        None => {
+            let Some(token) = std::env::var_os(TOKEN_VARIABLE).and_then(|token| token.into_string().ok()) else {
+                return Ok(None);
+            };
+            let Some(url) = here.transpose()? else {
+                return Err(CliError::input("there is no remote to open a pull request at")
+                    .with_hint("git remote add origin ADDRESS, or leave it at the branch with --no-pull-request"));
+            };
+            let kind = match arguments.forge {
+                Some(kind) => kind.into(),
+                None => well_known_forge(url.host()).ok_or_else(|| {
+                    CliError::usage(format!("which git host runs at {} is not known", url.host()))
+                        .with_hint("say it with --forge github, gitlab, gitea, bitbucket or azure")
+                })?,
+            };
+            let secret = SecretValues::new(TOKEN_VARIABLE, [("token".to_owned(), token.into_bytes())]);
+            (
+                Forge { kind, url: None, secret_ref: None, context: None, target_url: None },
+                url,
+                secret,
+                HttpSettings::default(),
+            )
+        }
+    };
+    let http = ForgeHttp::with_settings(&settings)
+        .map_err(|error| CliError::new(CliErrorKind::Input, error.to_string()).with_hint(error.help()))?;
+    let forge = AnyForge::connect_to_propose(&spec, &url, &secret, http.clone()).map_err(forge_error)?;
+    let push = match url.scheme() {
+        UrlScheme::Https | UrlScheme::Http => {
+            Some(BranchPusher::connect(&spec, &url, &secret, &http).map_err(forge_error)?)
+        }
+        UrlScheme::Ssh | UrlScheme::Local => None,
+    };
+    Ok(Some(RollbackForge { forge, push }))
+}
+
+type ForgeAccess = (Forge, RepositoryUrl, SecretValues, HttpSettings);
+
+/// The git host of a file's source: that of this repository, or the only one.
+fn forge_of_file(path: &Path, here: Option<&RepositoryUrl>, output: &Output) -> Result<Option<ForgeAccess>, CliError> {
+    let read = file::read_file(path).map_err(CliError::from)?;
+    if !read.findings.is_empty() {
+        let shown = |_: &str| Some(read.redacted_text.clone());
+        output.write_stderr(&findings::with_snippets(&read.findings, &shown, &output.stderr_style));
+    }
+    if read.findings.iter().any(stator_core::finding::Finding::is_error) {
+        return Err(CliError::input(format!("{} has errors", path.display())).with_hint("mend them first"));
+    }
+    let same = |url: &RepositoryUrl| {
+        here.is_some_and(|here| here.host() == url.host() && here.repository() == url.repository())
+    };
+    let mut all = read.sources;
+    let at = all.iter().position(|source| same(&source.url)).or((all.len() == 1).then_some(0));
+    let Some(at) = at else {
+        return Err(CliError::input(format!("{} has no source of this repository", path.display()))
+            .with_hint("compare `spec.url` with `git remote -v`"));
+    };
+    let source = all.swap_remove(at);
+    let Some(spec) = source.spec.forge else {
+        output.note(&format!("{} names no git host (`spec.forge`), so no pull request is opened.", source.key.name));
+        return Ok(None);
+    };
+    let Some(secret) = source.secrets.forge else {
+        return Err(CliError::input(format!("{}: the git host has no secret", source.key.name))
+            .with_hint("name one with the key `token` in `spec.forge.secretRef`"));
+    };
+    // Roots and proxy are the repository's, as its git host is behind the same.
+    let mut settings = HttpSettings::default();
+    if let Some(git) = &source.secrets.git {
+        let credentials =
+            GitCredentials::read(Some(git), &source.url).map_err(|error| CliError::input(error.to_string()))?;
+        settings.roots = credentials.roots;
+        settings.client = credentials.client.map(|client| (client.certificate, client.key));
+        settings.proxy =
+            credentials.proxy.map(|proxy| HttpProxy { url: proxy.url, login: proxy.login, bypass: proxy.bypass });
+    }
+    Ok(Some((spec, source.url, secret, settings)))
+}
+
+/// The hosts that everybody knows.
+fn well_known_forge(host: &str) -> Option<ForgeKind> {
+    match host {
+        "github.com" | "ssh.github.com" => Some(ForgeKind::Github),
+        "gitlab.com" | "altssh.gitlab.com" => Some(ForgeKind::Gitlab),
+        "codeberg.org" | "gitea.com" => Some(ForgeKind::Gitea),
+        "bitbucket.org" | "altssh.bitbucket.org" => Some(ForgeKind::Bitbucket),
+        "dev.azure.com" | "ssh.dev.azure.com" | "vs-ssh.visualstudio.com" => Some(ForgeKind::Azure),
+        host if host.ends_with(".ghe.com") => Some(ForgeKind::Github),
+        host if host.ends_with(".visualstudio.com") => Some(ForgeKind::Azure),
+        _ => None,
+    }
+}
+
+/// Pushes the branch where stator can, and opens the pull request.
+pub(super) async fn open_pull_request(
+    host: &RollbackForge,
+    restorer: &RollbackRepository,
+    rollback: &Rollback,
+    branch: &str,
+    commit: &str,
+    output: &Output,
+) -> Result<(), CliError> {
+    let again = |error: ForgeError| {
+        forge_error(error)
+            .with_hint(format!("the branch `{branch}` is made here; run the command again, or push it with git"))
+    };
+    match &host.push {
+        Some(push) => push.push_branch(restorer.git_folder(), commit, branch).await.map_err(again)?,
+        None => {
+            output.note("stator pushes over HTTPS alone, and this repository is reached over SSH.");
+        }
+    }
+    let base = restorer.remote().map_or_else(|| restorer.branch().to_owned(), |remote| remote.branch);
+    let new = NewPullRequest {
+        title: rollback.title.clone(),
+        body: escape_body(&rollback.body),
+        base,
+        head: branch.to_owned(),
+    };
+    match host.forge.create_pull_request(&new).await {
+        Ok(opened) => output.write_result(&format!("Pull request {}: {}\n", opened.number, opened.url)),
+        Err(ForgeError::Conflict { .. }) => {
+            output.note(&format!("There is a pull request of `{branch}` already."));
+            Ok(())
+        }
+        // The branch is not there yet, and the user is to bring it.
+        Err(ForgeError::Invalid { .. } | ForgeError::NotFound { .. }) if host.push.is_none() => {
+            print_next_step(restorer, branch, output);
+            output.note("and the same command again, for the pull request.");
+            Ok(())
+        }
+        Err(error) => Err(again(error)),
+    }
+}
+
+/// What is left to do by hand.
+pub(super) fn print_next_step(restorer: &RollbackRepository, branch: &str, output: &Output) {
+    match restorer.remote() {
+        Some(remote) => output.note(&format!("Next: git push {} {branch}", remote.name)),
+        None => output.note(&format!("Next: git merge {branch}")),
+    }
+}
+
+/// The body as Markdown that is nothing but text: the first lines of others' commits are in it.
+fn escape_body(text: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("- ") {
+        Some(item) => format!("- {}\n", escape::markdown(item)),
+        None => format!("{}\n", escape::markdown(line)),
+    };
+    text.lines().map(line).collect()
+}
+
+fn forge_error(error: ForgeError) -> CliError {
+    // What passes by itself is a matter of the controller's patience; here a person runs the command again.
+    let passes = matches!(error, ForgeError::Unavailable { .. } | ForgeError::RateLimited { .. });
+    CliError::new(CliErrorKind::Cluster, error.to_string()).with_hint(if passes { "" } else { error.help() })
+}

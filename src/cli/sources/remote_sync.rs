@@ -1,0 +1,445 @@
+//! `stator sync --source`: asks a controller for a sync, and lets go what it holds back.
+
+use super::{ListedSource, SourceClient, parse_source_name};
+use crate::cli::connect;
+use crate::cli::error::{CliError, CliErrorKind, ExitStatus};
+use crate::cli::output::Output;
+use crate::cli::signals::wait_for_interrupt;
+use crate::cli::sync::{SyncReportFormat, confirm};
+use crate::controller::sources::manual_requests::{
+    self, ALLOW, HoldApproval, ManualRequests, OUTSIDE_WINDOWS_ANNOTATION, REQUESTED_AT_ANNOTATION,
+};
+use crate::controller::sources::objects::MODEL_SOURCE;
+use clap::builder::FalseyValueParser;
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, Args};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use stator_cluster::cluster::{Cluster as _, WatchEvent};
+use stator_git::source::model_source::status::{
+    ConditionStatus, HeldRevision, MAX_MESSAGE_LENGTH, ModelSourceStatus, RECONCILING, truncate_line,
+};
+use stator_model::plan::{HoldKind, short_commit};
+use stator_model::present::escape;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A source, in the place of a folder.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options for sources")]
+pub struct SourceArgs {
+    /// Ask the controller to sync this source (`stator get sources`), rather than sync a folder from here
+    #[arg(long, env = "STATOR_SOURCE", value_name = "NAME")]
+    pub source: Option<String>,
+    /// The commit that --allow and --outside-windows are about; without it the one that the source's status names
+    #[arg(long, env = "STATOR_REVISION", value_name = "COMMIT")]
+    pub revision: Option<String>,
+    /// Sync one commit although no sync window is open
+    #[arg(long, env = "STATOR_OUTSIDE_WINDOWS", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    pub outside_windows: bool,
+}
+
+/// What a folder is synced with, and a source is not asked for.
+const FOLDER_ONLY_OPTIONS: [&str; 9] = [
+    "path",
+    "environment",
+    "prune",
+    "dry_run",
+    "progress_deadline",
+    "plan",
+    "watch",
+    "simulate_operator",
+    "simulate_speed",
+];
+/// What says something of a source only.
+const SOURCE_ONLY_OPTIONS: [&str; 2] = ["revision", "outside_windows"];
+
+/// What on the command line makes no sense together. What a variable says counts for all commands of a shell, and is no
+/// mistake of this one; clap's own conflicts would take it for one.
+///
+/// # Errors
+/// As clap words it.
+pub fn check_conflicts(command: &mut clap::Command, matches: &ArgMatches) -> Result<(), clap::Error> {
+    let Some(("sync", given)) = matches.subcommand() else { return Ok(()) };
+    let Some(sync) = command.find_subcommand_mut("sync") else { return Ok(()) };
+    let written = |id: &&&str| given.value_source(id) == Some(ValueSource::CommandLine);
+    let name = |sync: &clap::Command, id: &str| {
+        let argument = sync.get_arguments().find(|argument| argument.get_id() == id);
+        argument.map(ToString::to_string).unwrap_or_default()
+    };
+    let source = name(sync, "source");
+    if given.contains_id("source") {
+        let Some(other) = FOLDER_ONLY_OPTIONS.iter().find(written) else { return Ok(()) };
+        let message = format!("the argument '{source}' cannot be used with '{}'", name(sync, other));
+        return Err(sync.error(clap::error::ErrorKind::ArgumentConflict, message));
+    }
+    let Some(other) = SOURCE_ONLY_OPTIONS.iter().find(written) else { return Ok(()) };
+    let message = format!("the argument '{}' is about a source, which '{source}' names", name(sync, other));
+    Err(sync.error(clap::error::ErrorKind::MissingRequiredArgument, message))
+}
+
+/// What is asked of a source, and how.
+#[derive(Clone, Debug)]
+pub struct SourceSyncOptions<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its namespace.
+    pub namespace: Option<&'a str>,
+    /// What is to be let go.
+    pub allow: BTreeSet<HoldKind>,
+    /// A commit, for that.
+    pub revision: Option<&'a str>,
+    /// Whether it may be synced outside the windows.
+    pub outside_windows: bool,
+    /// Whether to wait for the end.
+    pub wait: bool,
+    /// Whether nobody is asked.
+    pub yes: bool,
+    /// Whether nobody may be asked.
+    pub no_input: bool,
+    /// The form of the answer.
+    pub format: SyncReportFormat,
+}
+
+/// How long changes are gathered before the source is looked at again.
+const WATCH_DEBOUNCE: Duration = Duration::from_millis(100);
+/// After this long without an answer, it is said that there may be nobody to answer.
+const UNANSWERED_WARNING_AFTER: Duration = Duration::from_secs(30);
+/// How often the source is looked at where nothing is heard of it.
+const POLL_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Asks, and waits where that is wished.
+pub async fn run(
+    wish: &SourceSyncOptions<'_>,
+    cluster: &crate::cli::args::ClusterArgs,
+    output: &Output,
+) -> Result<ExitStatus, CliError> {
+    let deadline = cluster.timeout.map(|limit| Instant::now() + limit);
+    tokio::select! {
+        done = connect::with_timeout(cluster, request_sync(wish, cluster, deadline, output)) => done,
+        () = wait_for_interrupt() => Err(CliError::new(CliErrorKind::Interrupted, "interrupted")
+            .with_hint("what was asked for stands; `stator get sources` shows what becomes of it")),
+    }
+}
+
+async fn request_sync(
+    wish: &SourceSyncOptions<'_>,
+    cluster: &crate::cli::args::ClusterArgs,
+    deadline: Option<Instant>,
+    output: &Output,
+) -> Result<ExitStatus, CliError> {
+    let (namespace, name) = parse_source_name(wish.name);
+    let site = SourceClient::open(cluster, namespace.or(wish.namespace), output).await?;
+    let found = site.get(name).await?;
+    if found.is_suspended() && wish.wait {
+        return Err(CliError::new(
+            CliErrorKind::Refused,
+            format!("{} is suspended, and would not be synced", found.full_name()),
+        )
+        .with_hint(format!("`stator resume {name} -n {}` goes on with it", site.namespace())));
+    }
+    let asked = SourceSyncRequest::from_options(wish, &found)?;
+    for line in asked.warnings(&found) {
+        output.warn(&line);
+    }
+    if asked.releases_holds() {
+        confirm(wish.yes, wish.no_input, "Let it go?", output)?;
+    }
+    // The watch is opened first, so that no answer falls between.
+    let mut changes = match wish.wait {
+        true => Some(site.kube.watch(&[MODEL_SOURCE], Some(site.namespace())).await?),
+        false => None,
+    };
+    let changed = site.patch(name, &asked.patch()).await?;
+    if wish.format == SyncReportFormat::Text {
+        output.write_result(&asked.text(&changed))?;
+    }
+    let Some(changes) = &mut changes else {
+        if found.is_suspended() {
+            output.warn(&format!(
+                "{} is suspended: it is looked at, and not synced before `stator resume {name} -n {}`",
+                found.full_name(),
+                site.namespace()
+            ));
+        }
+        if wish.format == SyncReportFormat::Json {
+            output.write_result(&stator_model::present::json(&asked.report(&changed, None))?)?;
+        }
+        return Ok(ExitStatus::Success);
+    };
+    let (last, end) = wait_for_answer(&site, name, changed, changes, deadline, output).await?;
+    output.write_result(&match wish.format {
+        SyncReportFormat::Json => {
+            stator_model::present::json(&asked.report(&last, Some(end != SyncWaitOutcome::TimedOut)))?
+        }
+        SyncReportFormat::Text => format_outcome(&last, end),
+    })?;
+    if let Some(held) = last.status.held.as_ref().filter(|_| end == SyncWaitOutcome::NotReady) {
+        for line in hold_lines(held) {
+            output.warn(&line);
+        }
+    }
+    Ok(match end {
+        SyncWaitOutcome::Ready => ExitStatus::Success,
+        SyncWaitOutcome::NotReady => ExitStatus::Negative,
+        SyncWaitOutcome::TimedOut => ExitStatus::Timeout,
+    })
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SyncWaitOutcome {
+    /// The newest commit is synced and healthy.
+    Ready,
+    /// It is not, and nothing is under way.
+    NotReady,
+    /// The time ran out.
+    TimedOut,
+}
+
+/// Follows a source until what was asked is answered.
+async fn wait_for_answer(
+    site: &SourceClient,
+    name: &str,
+    mut found: ListedSource,
+    changes: &mut tokio::sync::mpsc::Receiver<WatchEvent>,
+    deadline: Option<Instant>,
+    output: &Output,
+) -> Result<(ListedSource, SyncWaitOutcome), CliError> {
+    let began = Instant::now();
+    let mut said = String::new();
+    let mut warned = false;
+    loop {
+        if let Some(end) = wait_outcome(&found) {
+            return Ok((found, end));
+        }
+        if is_answered(&found) && found.message() != said {
+            found.message().clone_into(&mut said);
+            output.note(&format!("{}: {said}", found.full_name()));
+        }
+        if !is_answered(&found) && !warned && began.elapsed() > UNANSWERED_WARNING_AFTER {
+            warned = true;
+            output.warn(&format!(
+                "{}: no answer yet; is a controller running that looks after namespace {}?",
+                found.full_name(),
+                site.namespace()
+            ));
+        }
+        // A little before `--timeout` ends the command, so that how far it has come can be said.
+        let margin = Duration::from_millis(300);
+        let end = deadline.map(|deadline| deadline.checked_sub(margin).unwrap_or(deadline));
+        let next = end.map_or(Instant::now() + POLL_INTERVAL, |end| end.min(Instant::now() + POLL_INTERVAL));
+        tokio::select! {
+            event = changes.recv() => if event.is_none() {
+                return Err(CliError::new(CliErrorKind::Cluster, "the cluster ended the watch")
+                    .with_hint("`stator get sources` shows what became of it"));
+            },
+            () = tokio::time::sleep_until(next) => {}
+        }
+        if end.is_some_and(|end| Instant::now() >= end) {
+            return Ok((found, SyncWaitOutcome::TimedOut));
+        }
+        tokio::time::sleep(WATCH_DEBOUNCE).await;
+        while changes.try_recv().is_ok() {}
+        found = site.get(name).await?;
+    }
+}
+
+/// Whether the last request, which may be a later one than ours, is answered.
+fn is_answered(found: &ListedSource) -> bool {
+    let annotations: BTreeMap<String, String> =
+        found.object.annotations().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let (requests, _) = ManualRequests::from_annotations(&annotations);
+    // As a status repeats it.
+    let asked = requests.requested_at.as_deref().map(|at| truncate_line(at, MAX_MESSAGE_LENGTH));
+    asked.is_some() && asked == found.status.last_handled_request
+}
+
+/// What became of the request, once it is known.
+pub(super) fn wait_outcome(found: &ListedSource) -> Option<SyncWaitOutcome> {
+    if !is_answered(found) {
+        return None;
+    }
+    let ready = found.ready()?;
+    let moving = found.status.condition(RECONCILING).filter(|moving| moving.status == ConditionStatus::True);
+    match (ready.status, moving) {
+        (ConditionStatus::True, None) => Some(SyncWaitOutcome::Ready),
+        (ConditionStatus::False, None) => Some(SyncWaitOutcome::NotReady),
+        // It failed, and is tried again by and by.
+        (ConditionStatus::False, Some(moving)) if moving.reason == "ProgressingWithRetry" => {
+            Some(SyncWaitOutcome::NotReady)
+        }
+        (ConditionStatus::True | ConditionStatus::False | ConditionStatus::Unknown, _) => None,
+    }
+}
+
+fn format_outcome(found: &ListedSource, end: SyncWaitOutcome) -> String {
+    let reason = found.ready().map_or("Unknown", |ready| ready.reason.as_str());
+    let what = match end {
+        SyncWaitOutcome::Ready => "ready".to_owned(),
+        SyncWaitOutcome::NotReady => format!("not ready ({reason})"),
+        SyncWaitOutcome::TimedOut => "not done in time".to_owned(),
+    };
+    format!("{}: {what}: {}\n", escape::line(&found.full_name()), escape::line(found.message()))
+}
+
+/// What guards hold back, a line each, and what lets it go.
+pub(super) fn hold_lines(held: &HeldRevision) -> Vec<String> {
+    let commit = short_commit(&held.revision);
+    let guards = held.guards.iter().map(|one| format!("held back[{}] at {commit}: {}", one.guard, one.message));
+    guards.chain((!held.command.is_empty()).then(|| format!("to let it go: {}", held.command))).collect()
+}
+
+/// What is written into the source.
+#[derive(Clone, Debug)]
+pub(super) struct SourceSyncRequest {
+    at: String,
+    allow: Option<HoldApproval>,
+    outside_windows: Option<String>,
+}
+
+impl SourceSyncRequest {
+    /// What a wish comes to for a source.
+    pub(super) fn from_options(wish: &SourceSyncOptions<'_>, found: &ListedSource) -> Result<Self, CliError> {
+        let given = wish.revision.map(|text| {
+            manual_requests::parse_commit(text).ok_or_else(|| {
+                CliError::usage(format!("`{text}` is no commit"))
+                    .with_hint("write at least its first 7 hexadecimal digits; `git log` and `stator get sources -o wide` show them")
+            })
+        });
+        let given = given.transpose()?;
+        if given.is_some() && wish.allow.is_empty() && !wish.outside_windows {
+            return Err(CliError::usage("--revision names the commit that --allow or --outside-windows is about")
+                .with_hint("which commit is synced is what git says: the newest that the source follows"));
+        }
+        let status = &found.status;
+        let allow = if wish.allow.is_empty() {
+            None
+        } else {
+            let held = status.held.as_ref().map(|held| held.revision.clone());
+            let revision = given.clone().or(held).ok_or_else(|| {
+                CliError::new(
+                    CliErrorKind::Refused,
+                    format!("nothing of {} is held back, so there is nothing to let go", found.full_name()),
+                )
+                .with_hint("--revision COMMIT lets something go before it is held back")
+            })?;
+            Some(HoldApproval { kinds: wish.allow.clone(), revision })
+        };
+        let outside_windows = match (wish.outside_windows, given.or_else(|| status.revision.seen.clone())) {
+            (false, _) => None,
+            (true, Some(revision)) => Some(revision),
+            (true, None) => {
+                return Err(CliError::new(
+                    CliErrorKind::Refused,
+                    format!("no commit of {} was seen yet", found.full_name()),
+                )
+                .with_hint("name the one that is meant with --revision COMMIT"));
+            }
+        };
+        Ok(Self { at: jiff::Timestamp::now().to_string(), allow, outside_windows })
+    }
+
+    fn releases_holds(&self) -> bool {
+        self.allow.is_some() || self.outside_windows.is_some()
+    }
+
+    /// The annotations: of the requests, only those that are made are touched.
+    fn patch(&self) -> Value {
+        let mut annotations = Map::new();
+        annotations.insert(REQUESTED_AT_ANNOTATION.to_owned(), json!(self.at));
+        if let Some(approval) = &self.allow {
+            annotations.insert(ALLOW.to_owned(), json!(approval.to_annotation()));
+        }
+        if let Some(commit) = &self.outside_windows {
+            annotations.insert(OUTSIDE_WINDOWS_ANNOTATION.to_owned(), json!(commit));
+        }
+        json!({"metadata": {"annotations": annotations}})
+    }
+
+    /// What whoever asks should know before.
+    pub(super) fn warnings(&self, found: &ListedSource) -> Vec<String> {
+        let status = &found.status;
+        let mut lines: Vec<String> = status.held.iter().flat_map(hold_lines).collect();
+        if self.releases_holds() {
+            lines.retain(|line| !line.starts_with("to let it go"));
+        }
+        if let (Some(approval), Some(held)) = (&self.allow, &status.held) {
+            let missing: Vec<&str> = held
+                .guards
+                .iter()
+                .map(|one| one.guard.as_str())
+                .filter(|guard| {
+                    manual_requests::parse_hold_kind(guard).is_none_or(|kind| !approval.kinds.contains(&kind))
+                })
+                .collect();
+            if !missing.is_empty() {
+                lines.push(format!("this lets go of some of it: {} still holds it back", missing.join(", ")));
+            }
+        }
+        let named = self.allow.as_ref().map(|approval| &approval.revision).or(self.outside_windows.as_ref());
+        if let (Some(named), Some(seen)) = (named, &status.revision.seen)
+            && !seen.starts_with(named.as_str())
+        {
+            lines.push(format!(
+                "the newest commit is {}, and this is about {}",
+                short_commit(seen),
+                short_commit(named)
+            ));
+        }
+        lines
+    }
+
+    fn text(&self, found: &ListedSource) -> String {
+        let title = escape::line(&found.full_name());
+        let mut out = format!("{title}: asked for a sync.\n");
+        if let Some(approval) = &self.allow {
+            let (words, _) = approval
+                .to_annotation()
+                .rsplit_once('@')
+                .map(|(words, rest)| (words.to_owned(), rest.len()))
+                .unwrap_or_default();
+            out.push_str(&format!("{title}: let go of {words} at {}.\n", short_commit(&approval.revision)));
+        }
+        if let Some(commit) = &self.outside_windows {
+            out.push_str(&format!("{title}: {} may be synced outside the windows.\n", short_commit(commit)));
+        }
+        out
+    }
+
+    fn report<'a>(&self, found: &'a ListedSource, answered: Option<bool>) -> SourceSyncReport<'a> {
+        SourceSyncReport {
+            namespace: found.object.namespace(),
+            name: found.name(),
+            requested_at: self.at.clone(),
+            allow: self.allow.as_ref().map(HoldApproval::to_annotation),
+            outside_windows: self.outside_windows.clone(),
+            answered,
+            ready: found.ready().map_or("Unknown", |ready| ready.status.as_str()),
+            reason: found.ready().map_or("", |ready| ready.reason.as_str()),
+            message: found.message(),
+            status: &found.status,
+        }
+    }
+}
+
+/// What `sync --source -o json` prints.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SourceSyncReport<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    requested_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allow: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outside_windows: Option<String>,
+    /// With `--wait`: whether an answer came in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answered: Option<bool>,
+    ready: &'static str,
+    reason: &'a str,
+    message: &'a str,
+    status: &'a ModelSourceStatus,
+}

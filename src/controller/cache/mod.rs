@@ -1,0 +1,331 @@
+//! A cluster whose reads are answered from memory: what stator renders and its records, in the namespaces that somebody
+//! holds, kept up to date by one list and one watch of each kind.
+//!
+//! Writes go through, and their answers are taken in at once, so that whoever wrote reads what was written. Nothing ever
+//! goes back to an older version. What is not held (other namespaces, other kinds, other versions of a kind) is read from
+//! the cluster. While a view is not whole, a read waits for it or fails; it never gives a part, which would look like
+//! removals.
+//!
+//! Nothing is deleted by memory alone: an object is read from the cluster right before, and the delete itself says which
+//! uid and which resource version it means, so that the cluster refuses it when anything happened in between. What was
+//! refused is in doubt, and is read from the cluster until the watch tells how it is.
+
+mod cached_store;
+pub(in crate::controller) mod drift_detector;
+mod namespace_cache;
+
+use namespace_cache::{NamespaceCache, kind_index, kind_index_of_object};
+use rayon::prelude::*;
+use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::{
+    AnyCluster, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
+};
+use stator_cluster::sync::incremental::{ObjectVersion, PLANNED_KINDS};
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::object::{Object, ObjectRef};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// How long it counts which API groups the cluster serves. What is installed meanwhile is seen that much later.
+const PLATFORM_TTL: Duration = Duration::from_secs(600);
+
+/// A cluster, and what is remembered of it. Clones share it; whoever acts as somebody else needs one of his own.
+#[derive(Clone, Debug)]
+pub struct CachedCluster {
+    cluster: AnyCluster,
+    memory: Arc<ClusterMemory>,
+    /// The only namespace that may be touched, where there is one.
+    only_namespace: Option<Arc<str>>,
+}
+
+#[derive(Debug, Default)]
+struct ClusterMemory {
+    namespaces: Mutex<BTreeMap<String, Weak<NamespaceCache>>>,
+    platform: Mutex<Option<(Instant, Platform)>>,
+}
+
+/// The memories of one cluster: one for each user that stator acts as, since each may see something else.
+#[derive(Debug)]
+pub struct IdentityCaches {
+    default_cluster: CachedCluster,
+    by_user: Mutex<BTreeMap<String, CachedCluster>>,
+}
+
+impl IdentityCaches {
+    /// Of a cluster as stator itself sees it.
+    pub fn new(cluster: AnyCluster) -> Self {
+        Self { default_cluster: CachedCluster::new(cluster), by_user: Mutex::default() }
+    }
+
+    fn lock_by_user(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, CachedCluster>> {
+        self.by_user.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As stator itself sees it.
+    pub fn default_cluster(&self) -> CachedCluster {
+        self.default_cluster.clone()
+    }
+
+    /// As a user sees it; `connect` is asked once.
+    ///
+    /// # Errors
+    /// What `connect` says.
+    pub async fn get_or_connect<E>(
+        &self,
+        user: &str,
+        connect: impl Future<Output = Result<AnyCluster, E>>,
+    ) -> Result<CachedCluster, E> {
+        let known = self.lock_by_user().get(user).cloned();
+        if let Some(live) = known {
+            return Ok(live);
+        }
+        let live = CachedCluster::new(connect.await?);
+        // Two that connected at once go on with one memory.
+        Ok(self.lock_by_user().entry(user.to_owned()).or_insert(live).clone())
+    }
+}
+
+/// As long as somebody has this, reads of a namespace are answered from memory.
+#[derive(Clone, Debug)]
+pub struct NamespaceCacheGuard {
+    _cache: Option<Arc<NamespaceCache>>,
+}
+
+impl CachedCluster {
+    /// Nothing is remembered yet. An embedded cluster has its own memory, and is asked every time.
+    pub fn new(cluster: AnyCluster) -> Self {
+        Self { cluster, memory: Arc::default(), only_namespace: None }
+    }
+
+    /// The same cluster and memory, whose writes ask a fence first.
+    pub fn fenced(&self, fence: Fence) -> Self {
+        Self { cluster: self.cluster.with_fence(fence), ..self.clone() }
+    }
+
+    /// The same cluster and memory, of which one namespace only may be touched.
+    pub fn confined(&self, namespace: &str) -> Self {
+        Self { cluster: self.cluster.in_namespace(namespace), only_namespace: Some(namespace.into()), ..self.clone() }
+    }
+
+    /// Whether a namespace may be touched. Where not, the cluster is asked, which says so.
+    fn may_touch(&self, namespace: &str) -> bool {
+        self.only_namespace.as_deref().is_none_or(|only| only == namespace)
+    }
+
+    /// The cluster itself.
+    pub fn cluster(&self) -> &AnyCluster {
+        &self.cluster
+    }
+
+    /// Remembers a namespace, for as long as what it gives lives. Needs a runtime.
+    pub fn cache_namespace(&self, namespace: &str) -> NamespaceCacheGuard {
+        let Some(cluster) = self.cluster.as_kubernetes().filter(|_| self.may_touch(namespace)) else {
+            return NamespaceCacheGuard { _cache: None };
+        };
+        let mut namespaces = self.memory.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        namespaces.retain(|_, cache| cache.strong_count() > 0);
+        let cache = namespaces.get(namespace).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let cache = Arc::new(NamespaceCache::start(cluster, namespace));
+            namespaces.insert(namespace.to_owned(), Arc::downgrade(&cache));
+            cache
+        });
+        NamespaceCacheGuard { _cache: Some(cache) }
+    }
+
+    /// Everything that is remembered of a namespace, a line each; `labels` are those of an environment. `None` where it is
+    /// not remembered, or not whole: then it is for the cluster to say.
+    pub async fn list_versions(
+        &self,
+        namespace: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Option<Vec<ObjectVersion>> {
+        let cache = self.namespace_cache(namespace)?;
+        let mut lines = Vec::new();
+        for kind in PLANNED_KINDS {
+            let at = kind_index(kind)?;
+            cache.wait_for_sync(at).await.ok()?;
+            // What is in doubt is read again first.
+            for name in cache.stale_names(at) {
+                self.get_uncached(&cache, at, &object_ref(kind, namespace, name)).await.ok()?;
+            }
+            cache.for_each_version(at, labels, |name, version, is_labelled| {
+                lines.push(ObjectVersion { kind: *kind, name: name.into(), version, is_labelled });
+            });
+        }
+        Some(lines).filter(|_| !cache.is_opaque())
+    }
+
+    /// An object as it is remembered, without a look at the cluster.
+    pub fn get_cached(&self, namespace: &str, kind: &ObjectKind, name: &str) -> Option<Object> {
+        let (known, _) = self.namespace_cache(namespace)?.get(kind_index(kind)?, name);
+        known.and_then(|known| known.parse_object())
+    }
+
+    /// Whether a namespace is remembered.
+    pub fn is_cached(&self, namespace: &str) -> bool {
+        self.namespace_cache(namespace).is_some()
+    }
+
+    fn namespace_cache(&self, namespace: &str) -> Option<Arc<NamespaceCache>> {
+        if !self.may_touch(namespace) {
+            return None;
+        }
+        let namespaces = self.memory.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        namespaces.get(namespace).and_then(Weak::upgrade).filter(|cache| !cache.is_opaque())
+    }
+
+    /// The memory that an object belongs to, and where in it.
+    fn locate(&self, object: &ObjectRef) -> Option<(Arc<NamespaceCache>, usize)> {
+        let at = kind_index_of_object(object)?;
+        Some((self.namespace_cache(&object.namespace)?, at))
+    }
+
+    /// Asks the cluster itself, and remembers the answer.
+    async fn get_uncached(
+        &self,
+        cache: &NamespaceCache,
+        at: usize,
+        object: &ObjectRef,
+    ) -> Result<Option<Object>, ClusterError> {
+        let (known, _) = cache.get(at, &object.name);
+        let found = self.cluster.get(object).await?;
+        match (&found, known) {
+            (Some(found), _) => cache.apply_response(at, found),
+            // Gone is the one that was known before the cluster was asked; there may be another one since.
+            (None, known) => cache.mark_gone(at, &object.name, known.as_ref().map_or("", |known| &known.uid)),
+        }
+        Ok(found)
+    }
+
+    /// Whether the object that is to be deleted is still the one that was meant, by the cluster itself. `None` when it is
+    /// not there at all.
+    async fn check_preconditions(
+        &self,
+        (cache, at): (&NamespaceCache, usize),
+        object: &ObjectRef,
+        meant: &Preconditions,
+    ) -> Result<Option<()>, ClusterError> {
+        let Some(live) = self.get_uncached(cache, at, object).await? else { return Ok(None) };
+        let differs = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_some_and(|wanted| Some(wanted) != found)
+        };
+        if differs(&meant.uid, live.uid()) {
+            let message = "it is another object of that name now: its uid is not the one that was meant".to_owned();
+            return Err(ClusterError::Precondition { object: object.clone(), message });
+        }
+        if differs(&meant.resource_version, live.resource_version()) {
+            let message = "it was written since it was looked at".to_owned();
+            return Err(ClusterError::Precondition { object: object.clone(), message });
+        }
+        Ok(Some(()))
+    }
+}
+
+fn object_ref(kind: &ObjectKind, namespace: &str, name: String) -> ObjectRef {
+    ObjectRef { api_version: kind.api_version(), kind: kind.kind.to_owned(), namespace: namespace.to_owned(), name }
+}
+
+impl Cluster for CachedCluster {
+    fn describe(&self) -> String {
+        self.cluster.describe()
+    }
+
+    async fn platform(&self) -> Result<Platform, ClusterError> {
+        if self.cluster.as_kubernetes().is_none() {
+            return self.cluster.platform().await;
+        }
+        let known = self.memory.platform.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, platform)) = known.filter(|(asked, _)| asked.elapsed() < PLATFORM_TTL) {
+            return Ok(platform);
+        }
+        let platform = self.cluster.platform().await?;
+        *self.memory.platform.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), platform.clone()));
+        Ok(platform)
+    }
+
+    async fn list(
+        &self,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<Object>, ClusterError> {
+        let held =
+            namespace.and_then(|namespace| Some((namespace, self.namespace_cache(namespace)?, kind_index(kind)?)));
+        let Some((namespace, cache, at)) = held else { return self.cluster.list(kind, namespace, labels).await };
+        cache.wait_for_sync(at).await?;
+        if cache.is_opaque() {
+            return self.cluster.list(kind, Some(namespace), labels).await;
+        }
+        for name in cache.stale_names(at) {
+            self.get_uncached(&cache, at, &object_ref(kind, namespace, name)).await?;
+        }
+        // By name, and so sorted as the trait asks.
+        let found: Vec<Object> =
+            cache.select(at, labels).into_par_iter().filter_map(|kept| kept.parse_object()).collect();
+        let has = |object: &Object| {
+            let own = object.labels();
+            labels.iter().all(|(name, value)| own.get(name.as_str()) == Some(&value.as_str()))
+        };
+        Ok(found.into_iter().filter(has).collect())
+    }
+
+    async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {
+        let Some((cache, at)) = self.locate(object) else { return self.cluster.get(object).await };
+        cache.wait_for_sync(at).await?;
+        match cache.get(at, &object.name) {
+            _ if cache.is_opaque() => self.cluster.get(object).await,
+            (_, true) => self.get_uncached(&cache, at, object).await,
+            (known, false) => Ok(known.and_then(|known| known.parse_object())),
+        }
+    }
+
+    async fn apply(&self, request: &ApplyRequest) -> Result<ApplyResponse, ClusterError> {
+        let reference = request.object.reference();
+        let result = self.cluster.apply(request).await;
+        let Some((cache, at)) = self.locate(&reference).filter(|_| !request.dry_run) else { return result };
+        match &result {
+            // The last finalizer took the object along: the answer is its last state.
+            Ok(ApplyResponse { object, .. }) if object.is_deleting() && object.finalizers().is_empty() => {
+                cache.mark_gone(at, &reference.name, object.uid().unwrap_or_default());
+            }
+            Ok(ApplyResponse { object, .. }) => cache.apply_response(at, object),
+            // It may have been carried out, or shows that the object is another one.
+            Err(_) => cache.mark_stale(at, &reference.name),
+        }
+        result
+    }
+
+    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
+        let Some((cache, at)) = self.locate(object) else { return self.cluster.delete(object, preconditions).await };
+        let uid = preconditions.uid.as_deref().unwrap_or_default();
+        let managed = kinds::MANAGED.iter().any(|kind| kind.kind == object.kind);
+        if managed && self.check_preconditions((&cache, at), object, preconditions).await?.is_none() {
+            return Ok(DeleteOutcome::Absent);
+        }
+        let result = self.cluster.delete(object, preconditions).await;
+        match &result {
+            Ok(DeleteOutcome::Gone | DeleteOutcome::Absent) if !uid.is_empty() => {
+                cache.mark_gone(at, &object.name, uid)
+            }
+            Ok(DeleteOutcome::Pending(left)) => cache.apply_response(at, left),
+            Ok(DeleteOutcome::Gone | DeleteOutcome::Absent) | Err(_) => cache.mark_stale(at, &object.name),
+        }
+        result
+    }
+
+    async fn watch(
+        &self,
+        kinds: &[ObjectKind],
+        namespace: Option<&str>,
+    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+        let places: Option<Vec<usize>> = kinds.iter().map(kind_index).collect();
+        match (namespace.and_then(|namespace| self.namespace_cache(namespace)), places) {
+            (Some(cache), Some(places)) => cache.watch(places),
+            (_, None) | (None, _) => self.cluster.watch(kinds, namespace).await,
+        }
+    }
+}

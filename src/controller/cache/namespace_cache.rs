@@ -1,0 +1,326 @@
+//! What one namespace holds, kept up to date by a list and a watch of each kind.
+
+use super::cached_store::{CachedObject, CachedObjectStore, StoreChange, parse_version};
+use stator_cluster::cluster::kube::{KubeCluster, WatchUpdate};
+use stator_cluster::cluster::{ClusterError, WatchEvent};
+use stator_cluster::sync::incremental::PLANNED_KINDS;
+use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::object::{Object, ObjectRef};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// How long a reader waits for the first list.
+const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a reader waits for a watch that is being opened again.
+const REWATCH_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many events a watcher may be behind before it is told to list again.
+const WATCHER_CAPACITY: usize = 4096;
+
+/// A namespace that is kept. Ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct NamespaceCache {
+    state: Arc<SharedCacheState>,
+    _tasks: JoinSet<()>,
+}
+
+/// How well a kind is known.
+#[derive(Clone, Debug)]
+enum CacheSyncState {
+    /// A list is under way.
+    Listing,
+    /// Everything is known.
+    Synced,
+    /// There may be news that nobody has heard of.
+    Lagging(ClusterError),
+    /// Nothing is known.
+    Failed(ClusterError),
+}
+
+#[derive(Debug)]
+struct CachedKind {
+    store: CachedObjectStore,
+    sync_state: CacheSyncState,
+    /// How many lists have failed.
+    failures: u64,
+    /// Whether it was whole at least once: who watches from before the first list reads that.
+    has_synced: bool,
+}
+
+#[derive(Debug)]
+struct NamespaceCacheState {
+    kinds: Vec<CachedKind>,
+    watchers: Vec<CacheWatcher>,
+    /// Resource versions are no numbers here: nothing can be kept.
+    opaque: bool,
+}
+
+#[derive(Debug)]
+struct CacheWatcher {
+    kinds: Vec<usize>,
+    queue: mpsc::Sender<WatchEvent>,
+    /// What was known when it began and the watch had not told yet: up to those versions it is no news.
+    before: HashMap<Box<str>, u64>,
+    /// The last place, kept for the word that events were lost.
+    last: Option<mpsc::OwnedPermit<WatchEvent>>,
+}
+
+#[derive(Debug)]
+struct SharedCacheState {
+    state: Mutex<NamespaceCacheState>,
+    /// Counts changes of how well something is known.
+    sync_changes: watch::Sender<u64>,
+    relist_requests: Vec<Notify>,
+}
+
+/// The place of a kind among those that are kept.
+pub(super) fn kind_index(kind: &ObjectKind) -> Option<usize> {
+    PLANNED_KINDS.iter().position(|known| known == kind)
+}
+
+/// The place of an object's kind, at the version that is kept.
+pub(super) fn kind_index_of_object(object: &ObjectRef) -> Option<usize> {
+    PLANNED_KINDS.iter().position(|known| known.kind == object.kind && known.api_version() == object.api_version)
+}
+
+impl NamespaceCache {
+    /// Begins to keep a namespace.
+    pub(super) fn start(cluster: &KubeCluster, namespace: &str) -> Self {
+        let row = || CachedKind {
+            store: CachedObjectStore::default(),
+            sync_state: CacheSyncState::Listing,
+            failures: 0,
+            has_synced: false,
+        };
+        let state = NamespaceCacheState {
+            kinds: PLANNED_KINDS.iter().map(|_| row()).collect(),
+            watchers: Vec::new(),
+            opaque: false,
+        };
+        let (turns, _) = watch::channel(0);
+        let nudges = PLANNED_KINDS.iter().map(|_| Notify::new()).collect();
+        let state =
+            Arc::new(SharedCacheState { state: Mutex::new(state), sync_changes: turns, relist_requests: nudges });
+        let mut tasks = JoinSet::new();
+        for (at, kind) in PLANNED_KINDS.iter().enumerate() {
+            let (state, cluster, namespace) = (Arc::clone(&state), cluster.clone(), namespace.to_owned());
+            tasks.spawn(async move {
+                let Some(nudge) = state.relist_requests.get(at) else { return };
+                cluster.list_and_watch(kind, &namespace, nudge, &|told| state.handle_update(at, told)).await;
+            });
+        }
+        Self { state, _tasks: tasks }
+    }
+
+    /// Waits until everything of a kind is known.
+    ///
+    /// # Errors
+    /// When it cannot be had: what is known is a part, and a part looks like removals.
+    pub(super) async fn wait_for_sync(&self, at: usize) -> Result<(), ClusterError> {
+        let mut turns = self.state.sync_changes.subscribe();
+        let (began, mut nudged) = (Instant::now(), false);
+        let before = self.state.with_kind(at, |row| row.failures).unwrap_or_default();
+        loop {
+            turns.borrow_and_update();
+            let Some((standing, failures)) = self.state.with_kind(at, |row| (row.sync_state.clone(), row.failures))
+            else {
+                return Err(ClusterError::transient("the kind is not kept"));
+            };
+            let (patience, error) = match standing {
+                CacheSyncState::Synced => return Ok(()),
+                CacheSyncState::Failed(error) if failures > before => return Err(error),
+                CacheSyncState::Failed(error) => {
+                    if !std::mem::replace(&mut nudged, true) {
+                        self.state.request_relist(at);
+                    }
+                    (FIRST_LIST_TIMEOUT, error)
+                }
+                CacheSyncState::Lagging(error) => (REWATCH_TIMEOUT, error),
+                CacheSyncState::Listing => {
+                    (FIRST_LIST_TIMEOUT, ClusterError::transient("the first list of the cluster goes on"))
+                }
+            };
+            if tokio::time::timeout_at(began + patience, turns.changed()).await.is_err() {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Everything of a kind that may have these labels.
+    pub(super) fn select(&self, at: usize, labels: &BTreeMap<String, String>) -> Vec<Arc<CachedObject>> {
+        self.state.with_kind(at, |row| row.store.select(labels)).unwrap_or_default()
+    }
+
+    /// Everything of a kind: name, version, and whether it may have these labels.
+    pub(super) fn for_each_version(
+        &self,
+        at: usize,
+        labels: &BTreeMap<String, String>,
+        tell: impl FnMut(&str, u64, bool),
+    ) {
+        self.state.with_kind(at, |row| row.store.for_each_version(labels, tell));
+    }
+
+    /// What is known of an object, and whether that is in doubt.
+    pub(super) fn get(&self, at: usize, name: &str) -> (Option<Arc<CachedObject>>, bool) {
+        self.state.with_kind(at, |row| (row.store.get(name), row.store.is_stale(name))).unwrap_or_default()
+    }
+
+    /// Objects in doubt.
+    pub(super) fn stale_names(&self, at: usize) -> Vec<String> {
+        self.state.with_kind(at, |row| row.store.stale_names()).unwrap_or_default()
+    }
+
+    /// The cluster answered with an object.
+    pub(super) fn apply_response(&self, at: usize, object: &Object) {
+        if let Some(version) = object.resource_version().and_then(parse_version) {
+            self.state.with_kind(at, |row| row.store.apply_response(object, version));
+        }
+    }
+
+    /// The cluster answered that an object is gone.
+    pub(super) fn mark_gone(&self, at: usize, name: &str, uid: &str) {
+        self.state.with_kind(at, |row| row.store.mark_gone(name, uid));
+    }
+
+    /// An object is not as we thought.
+    pub(super) fn mark_stale(&self, at: usize, name: &str) {
+        self.state.with_kind(at, |row| row.store.mark_stale(name));
+    }
+
+    /// True where nothing can be kept, since resource versions are no numbers.
+    pub(super) fn is_opaque(&self) -> bool {
+        self.state.lock().opaque
+    }
+
+    /// Changes of the kinds from now on.
+    pub(super) fn watch(&self, kinds: Vec<usize>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+        let (queue, receiver) = mpsc::channel(WATCHER_CAPACITY + 1);
+        let last = queue.clone().try_reserve_owned().map_err(|_| ClusterError::transient("a new queue is full"))?;
+        let mut state = self.state.lock();
+        state.watchers.retain(|watcher| !watcher.queue.is_closed());
+        let rows = kinds.iter().filter_map(|at| state.kinds.get(*at));
+        let before = rows.flat_map(|row| row.store.unobserved_versions()).collect();
+        state.watchers.push(CacheWatcher { kinds, queue, before, last: Some(last) });
+        Ok(receiver)
+    }
+}
+
+impl SharedCacheState {
+    fn lock(&self) -> MutexGuard<'_, NamespaceCacheState> {
+        // Every change is made by one call that does not panic half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with_kind<T>(&self, at: usize, look: impl FnOnce(&mut CachedKind) -> T) -> Option<T> {
+        self.lock().kinds.get_mut(at).map(look)
+    }
+
+    fn request_relist(&self, at: usize) {
+        if let Some(nudge) = self.relist_requests.get(at) {
+            nudge.notify_one();
+        }
+    }
+
+    fn handle_update(&self, at: usize, told: WatchUpdate) {
+        let mut state = self.lock();
+        if told.resource_version().is_some_and(|version| parse_version(version).is_none()) {
+            state.opaque = true;
+        }
+        let Some(row) = state.kinds.get_mut(at) else { return };
+        let turned = row.update_sync_state(&told);
+        let events = row.apply_update(told);
+        state.notify_watchers(at, events);
+        drop(state);
+        if turned {
+            self.sync_changes.send_modify(|turns| *turns = turns.wrapping_add(1));
+        }
+    }
+}
+
+impl CachedKind {
+    /// How well everything is known now. True when that is another answer than before.
+    fn update_sync_state(&mut self, told: &WatchUpdate) -> bool {
+        self.sync_state = match told {
+            WatchUpdate::ListStarted(_) => CacheSyncState::Listing,
+            WatchUpdate::ListComplete | WatchUpdate::WatchOpened => CacheSyncState::Synced,
+            WatchUpdate::WatchFailed(error) => CacheSyncState::Lagging(error.clone()),
+            WatchUpdate::ListFailed(error) => {
+                self.failures = self.failures.wrapping_add(1);
+                CacheSyncState::Failed(error.clone())
+            }
+            WatchUpdate::Listed(_) | WatchUpdate::Event(..) | WatchUpdate::Bookmark(_) => return false,
+        };
+        true
+    }
+
+    /// Takes it in, and gives what watchers are to hear.
+    fn apply_update(&mut self, told: WatchUpdate) -> Vec<WatchEvent> {
+        let number = |text: &str| parse_version(text).unwrap_or_default();
+        let shelf = &mut self.store;
+        match told {
+            WatchUpdate::ListStarted(version) => shelf.begin_list(number(&version)),
+            WatchUpdate::Listed(object) => {
+                let version = object.resource_version().map(number).unwrap_or_default();
+                if shelf.apply_listed(&object, version) == StoreChange::Changed && self.has_synced {
+                    return vec![WatchEvent::Applied(object)];
+                }
+            }
+            WatchUpdate::ListComplete => {
+                self.has_synced = true;
+                if let StoreChange::Gone(objects) = shelf.finish_list() {
+                    return objects.into_iter().map(WatchEvent::Deleted).collect();
+                }
+            }
+            // What we wrote ourselves is no news here, and still an event there.
+            WatchUpdate::Event(WatchEvent::Applied(object), version) => {
+                shelf.apply_watched(&object, number(&version));
+                return vec![WatchEvent::Applied(object)];
+            }
+            WatchUpdate::Event(WatchEvent::Deleted(object), version) => {
+                shelf.apply_deleted(&object, number(&version));
+                return vec![WatchEvent::Deleted(object)];
+            }
+            WatchUpdate::Event(WatchEvent::Resync, _) => return vec![WatchEvent::Resync],
+            WatchUpdate::Bookmark(version) => shelf.advance_version(number(&version)),
+            WatchUpdate::WatchOpened | WatchUpdate::WatchFailed(_) | WatchUpdate::ListFailed(_) => {}
+        }
+        Vec::new()
+    }
+}
+
+impl CacheWatcher {
+    /// Whether it is of before the watcher began.
+    fn was_known(&self, event: &WatchEvent) -> bool {
+        match event {
+            WatchEvent::Applied(object) | WatchEvent::Deleted(object) => {
+                let version = object.resource_version().and_then(parse_version);
+                let before = object.uid().and_then(|uid| self.before.get(uid));
+                before.zip(version).is_some_and(|(before, version)| version <= *before)
+            }
+            WatchEvent::Resync => false,
+        }
+    }
+}
+
+impl NamespaceCacheState {
+    fn notify_watchers(&mut self, at: usize, events: Vec<WatchEvent>) {
+        for event in events {
+            self.watchers.retain_mut(|watcher| {
+                if !watcher.kinds.contains(&at) || watcher.was_known(&event) {
+                    return !watcher.queue.is_closed();
+                }
+                if watcher.queue.try_send(event.clone()).is_ok() {
+                    return true;
+                }
+                if let Some(last) = watcher.last.take() {
+                    last.send(WatchEvent::Resync);
+                }
+                false
+            });
+        }
+    }
+}

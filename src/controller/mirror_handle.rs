@@ -1,0 +1,152 @@
+//! A source's mirror, for tasks: its calls block, so each runs on a thread that may wait, one after the other.
+
+use super::metrics::{Metrics, Operation};
+use crate::controller::report::preview::planner::PullRequestTrees;
+use crate::controller::report::preview::trees::{self, PullRequestReader, PullRequestRefs};
+use crate::controller::sources::file::ResolvedSource;
+use stator_git::forge::ForgeHttp;
+use stator_git::forge::github::app::BlockingTokenProvider;
+use stator_git::source::credentials::{GitCredentials, GitLogin};
+use stator_git::source::mirror::{Mirror, MirrorError, RemoteRepository};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// How long anything that is asked of a mirror is waited for, the wait for its turn included. Every conversation with a
+/// host has a shorter deadline of its own.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+
+/// Why a repository could not be asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum GitError {
+    /// The mirror says no.
+    #[error(transparent)]
+    Mirror(#[from] MirrorError),
+    /// The secret for it cannot be used.
+    #[error("{message}")]
+    Credentials {
+        /// What is wrong, without a value.
+        message: String,
+    },
+    /// A hostile repository brought the reader down; the mirror is opened anew.
+    #[error("reading the repository came to an unexpected end")]
+    Panicked,
+    /// The mirror is at work for too long: a conversation ends in minutes, but several may wait for each other.
+    #[error("the repository was not read in {} minutes", OPERATION_TIMEOUT.as_secs() / 60)]
+    TimedOut,
+}
+
+impl GitError {
+    /// As [`MirrorError::retry_delay`].
+    pub fn may_pass(&self) -> Option<Duration> {
+        match self {
+            Self::Mirror(error) => error.retry_delay(),
+            Self::Credentials { .. } => None,
+            Self::Panicked | Self::TimedOut => Some(Duration::ZERO),
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Mirror(error) => error.help().into_owned(),
+            Self::Credentials { .. } => "correct the secret that `secretRef` names".to_owned(),
+            Self::Panicked => "report it, with the log; stator tries again".to_owned(),
+            Self::TimedOut => {
+                "it is tried again; see whether the git host is slow, or the disk of `--data` is".to_owned()
+            }
+        }
+    }
+}
+
+/// A mirror that tasks share. Clones are the same one.
+#[derive(Clone)]
+pub struct MirrorHandle {
+    inner: Arc<MirrorHandleState>,
+}
+
+struct MirrorHandleState {
+    source: Arc<ResolvedSource>,
+    folder: PathBuf,
+    metrics: Arc<Metrics>,
+    cancel: CancellationToken,
+    mirror: Mutex<Option<Mirror>>,
+}
+
+impl std::fmt::Debug for MirrorHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Git").field("folder", &self.inner.folder).finish_non_exhaustive()
+    }
+}
+
+impl MirrorHandle {
+    /// The mirror of a source, in a folder of its own below `data`. Nothing is opened yet. `cancel` ends what is under
+    /// way.
+    pub fn new(source: Arc<ResolvedSource>, data: &Path, metrics: Arc<Metrics>, cancel: CancellationToken) -> Self {
+        let folder = data.join("mirrors").join(&source.key.namespace).join(format!("{}.git", source.key.name));
+        Self { inner: Arc::new(MirrorHandleState { source, folder, metrics, cancel, mirror: Mutex::new(None) }) }
+    }
+
+    /// Does something with the mirror, on a thread that may wait. Whoever stops waiting leaves it to end by itself.
+    ///
+    /// # Errors
+    /// What the mirror says, and when it cannot be opened.
+    pub async fn with<T, F>(&self, operation: Operation, work: F) -> Result<T, GitError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Mirror) -> Result<T, MirrorError> + Send + 'static,
+    {
+        let inner = Arc::clone(&self.inner);
+        let (began, span) = (Instant::now(), tracing::Span::current());
+        let done = tokio::task::spawn_blocking(move || {
+            let _inside = span.enter();
+            let mut slot = inner.mirror.lock().unwrap_or_else(PoisonError::into_inner);
+            // Out of its place while it works: one that panics is not used again.
+            let mut mirror = match slot.take() {
+                Some(mirror) => mirror,
+                None => inner.open_mirror()?,
+            };
+            let before = mirror.traffic().received;
+            let done = work(&mut mirror);
+            let received = mirror.traffic().received.saturating_sub(before);
+            *slot = Some(mirror);
+            let done = done.map_err(GitError::from);
+            inner.metrics.record_git_operation(&inner.source.key, operation, done.is_ok(), began.elapsed(), received);
+            done
+        });
+        let failed = match tokio::time::timeout(OPERATION_TIMEOUT, done).await {
+            Ok(Ok(done)) => return done,
+            Ok(Err(_)) => GitError::Panicked,
+            Err(_) => GitError::TimedOut,
+        };
+        self.inner.metrics.record_git_operation(&self.inner.source.key, operation, false, began.elapsed(), 0);
+        Err(failed)
+    }
+}
+
+impl PullRequestReader for MirrorHandle {
+    async fn read_trees(&self, wanted: PullRequestRefs) -> Result<PullRequestTrees, String> {
+        let read = self.with(Operation::Preview, move |mirror| trees::read_trees(mirror, &wanted)).await;
+        read.map_err(|error| format!("{error}; {}", error.help()))
+    }
+}
+
+impl MirrorHandleState {
+    fn open_mirror(&self) -> Result<Mirror, GitError> {
+        let source = &self.source;
+        // Read here and not once and for all: it is wiped from memory with the mirror.
+        let credentials = GitCredentials::read(source.secrets.git.as_ref(), &source.url)
+            .map_err(|error| GitError::Credentials { message: error.to_string() })?;
+        let mut remote = RemoteRepository::new(source.url.clone(), credentials);
+        remote.cancel = self.cancel.clone();
+        if let GitLogin::App(app) = &remote.credentials.login {
+            let told = |error: stator_git::forge::ForgeError| GitError::Credentials { message: error.to_string() };
+            let http = ForgeHttp::new().map_err(told)?.with_observer(self.metrics.forge_observer());
+            let tokens =
+                BlockingTokenProvider::for_fetching(app, &source.url, &http, tokio::runtime::Handle::current());
+            remote.tokens = Some(Arc::new(tokens.map_err(told)?));
+        }
+        Ok(Mirror::open(&self.folder, remote)?)
+    }
+}

@@ -1,0 +1,345 @@
+//! What a unit says of its commits: into the ledger, and from there to the git host.
+
+use super::commit_ledger::{
+    CommitLedger, CommitStage, CommitVerdict, MAX_MODEL_STATUSES, ModelVerdict, StatusContexts,
+};
+use super::status_poster::StatusPoster;
+use super::write_budget::ForgeWriteBudget;
+use crate::controller::metrics::{Metrics, Queue};
+use crate::controller::sources::file::ResolvedSource;
+use stator_cluster::cluster::kube::Fence;
+use stator_git::forge::{AnyForge, CommitStatus, ForgeHttp, StatusState};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long a host is asked what it shows, after a start.
+const RECALL_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What contexts begin with.
+pub(in crate::controller) const DEFAULT_CONTEXT_PREFIX: &str = "stator";
+
+/// The source's git host, and what all that speak to it share.
+#[derive(Clone)]
+pub(in crate::controller) struct SourceForge {
+    pub(in crate::controller) forge: Arc<AnyForge>,
+    pub(in crate::controller) poster: Arc<StatusPoster<AnyForge>>,
+    pub(in crate::controller) budget: Arc<ForgeWriteBudget>,
+    /// What everything that is written there asks.
+    pub(in crate::controller) fence: Option<Fence>,
+    pub(in crate::controller) metrics: Arc<Metrics>,
+}
+
+/// The statuses of one source's commits. Where the source names no forge, they are only kept.
+pub(in crate::controller) struct CommitReporter {
+    source: Arc<ResolvedSource>,
+    desired: DesiredStatuses,
+    /// Seen before the environment's name was known.
+    unnamed_commits: Vec<String>,
+    /// The newest commit and those before it that an earlier process may have said something of, where nobody has asked
+    /// the host for them.
+    unrecalled: Option<(String, Vec<String>)>,
+    /// To be taken up again, as soon as its statuses have a name.
+    reopened: Option<String>,
+}
+
+/// What the host is to show. Clones are of the same.
+#[derive(Clone)]
+pub(in crate::controller) struct DesiredStatuses {
+    host: Option<SourceForge>,
+    ledger: Arc<Mutex<Option<CommitLedger>>>,
+    /// What the host showed of the commit that was the newest at the start; nothing before it was asked.
+    start: Arc<watch::Sender<Option<InitialStatus>>>,
+}
+
+/// What was found at the git host before anything was said there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::controller) enum InitialStatus {
+    /// The newest commit had its end: whoever posted that had posted the ends of those before it.
+    Concluded,
+    /// It had none, or the host did not answer: an earlier process may have left older ones without an end, too.
+    Unconcluded,
+}
+
+impl DesiredStatuses {
+    fn lock_ledger(&self) -> MutexGuard<'_, Option<CommitLedger>> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the host shows of a commit as a whole: what is wanted, once it was posted.
+    pub(in crate::controller) fn posted_status(&self, commit: &str) -> Option<CommitStatus> {
+        let wanted = self.lock_ledger().as_ref().and_then(|ledger| ledger.desired_status(commit))?;
+        self.host.as_ref()?.poster.posted_status(commit, &wanted.context)
+    }
+
+    /// Hands it all to the poster, again too: what found no room there finds it later.
+    pub(in crate::controller) fn post_all(&self) {
+        let Some(host) = &self.host else { return };
+        let wanted = self.lock_ledger().as_ref().map(CommitLedger::desired_statuses);
+        if let Some(wanted) = wanted {
+            host.poster.request_statuses(wanted);
+        }
+    }
+
+    /// Waits until the commits have a context to be told under and the host was asked for the newest one.
+    pub(in crate::controller) async fn wait_for_initial(&self) -> Option<InitialStatus> {
+        self.start.subscribe().wait_for(Option::is_some).await.ok().and_then(|start| *start)
+    }
+
+    /// What the host showed of the newest commit, where it was asked already.
+    pub(in crate::controller) fn initial_status(&self) -> Option<InitialStatus> {
+        *self.start.borrow()
+    }
+
+    /// Reads what the host shows of a commit, so that what is said of it there comes to an end. Says whether it had one.
+    /// An error is in the host's words, or that there was no answer.
+    pub(in crate::controller) async fn recall_statuses(&self, commit: &str) -> Result<bool, String> {
+        let context = self.lock_ledger().as_ref().map(|ledger| ledger.contexts().environment());
+        let (Some(SourceForge { poster, .. }), Some(context)) = (&self.host, context) else { return Ok(false) };
+        let answer = tokio::time::timeout(RECALL_TIMEOUT, poster.load_posted_statuses(commit, &context)).await;
+        let shown = answer.map_err(|_| "no answer in time".to_owned())?.map_err(|error| error.to_string())?;
+        if let Some(ledger) = &mut *self.lock_ledger() {
+            ledger.restore_statuses(commit, &shown);
+        }
+        Ok(shown.iter().any(|status| status.context == context && status.state != StatusState::Pending))
+    }
+}
+
+impl CommitReporter {
+    /// Of a source. A forge that cannot be connected to is told, and nothing is posted.
+    pub(in crate::controller) fn new(
+        source: Arc<ResolvedSource>,
+        budget: Arc<ForgeWriteBudget>,
+        fence: Option<Fence>,
+        seed: u64,
+        metrics: &Arc<Metrics>,
+    ) -> (Self, Option<String>) {
+        let (forge, problem) = match connect_forge(&source, metrics) {
+            Ok(forge) => (forge.map(Arc::new), None),
+            Err(problem) => (None, Some(problem)),
+        };
+        let host = forge.map(|forge| {
+            let poster = Arc::new(StatusPoster::start(Arc::clone(&forge), Arc::clone(&budget), fence.clone(), seed));
+            let state = poster.state();
+            // The sender is gone with the poster.
+            metrics
+                .add_queue_probe(Queue::Statuses, move || state.has_changed().is_ok().then(|| state.borrow().pending));
+            SourceForge { forge, poster, budget, fence, metrics: Arc::clone(metrics) }
+        });
+        let wanted = DesiredStatuses { host, ledger: Arc::default(), start: Arc::new(watch::channel(None).0) };
+        let environment = source.spec.environment.clone();
+        let mut report =
+            Self { source, desired: wanted, unnamed_commits: Vec::new(), unrecalled: None, reopened: None };
+        if let Some(environment) = environment {
+            report.open_ledger(environment.as_str());
+        }
+        (report, problem)
+    }
+
+    /// The git host, where the source names one that can be connected to.
+    pub(in crate::controller) fn host(&self) -> Option<&SourceForge> {
+        self.desired.host.as_ref()
+    }
+
+    /// What the host is to show, for whoever looks at the repository.
+    pub(in crate::controller) fn desired_statuses(&self) -> DesiredStatuses {
+        self.desired.clone()
+    }
+
+    /// Whether the environment's name is known.
+    pub(in crate::controller) fn has_environment(&self) -> bool {
+        self.desired.lock_ledger().is_some()
+    }
+
+    /// The environment's name is known now; the first time counts.
+    pub(in crate::controller) async fn set_environment(&mut self, environment: &str) {
+        if self.has_environment() {
+            return;
+        }
+        self.open_ledger(environment);
+        if let Some((commit, before)) = self.unrecalled.take() {
+            self.recall_newest(&commit, &before).await;
+        }
+        if let Some(commit) = self.reopened.take() {
+            self.reopen_commit(&commit);
+        }
+        self.desired.post_all();
+    }
+
+    fn open_ledger(&mut self, environment: &str) {
+        let spec = &self.source.spec;
+        let prefix = spec.forge.as_ref().and_then(|forge| forge.context.clone());
+        let mut ledger = CommitLedger::new(StatusContexts {
+            prefix: prefix.unwrap_or_else(|| DEFAULT_CONTEXT_PREFIX.to_owned()),
+            environment: environment.to_owned(),
+            per_model: spec.status_per_model,
+            most_models: MAX_MODEL_STATUSES,
+            target_url: spec.forge.as_ref().and_then(|forge| forge.target_url.clone()),
+        });
+        for commit in self.unnamed_commits.drain(..) {
+            ledger.record_commit(&commit);
+        }
+        *self.desired.lock_ledger() = Some(ledger);
+    }
+
+    /// A commit is the newest now. `before` is what the source may have followed when it was last looked at, by an earlier
+    /// process or another replica perhaps: what the host shows of them all is read once.
+    pub(in crate::controller) async fn report_commit(&mut self, commit: &str, before: &BTreeSet<String>, first: bool) {
+        let named = match &mut *self.desired.lock_ledger() {
+            Some(ledger) => {
+                ledger.record_commit(commit);
+                true
+            }
+            None => {
+                self.unnamed_commits.push(commit.to_owned());
+                false
+            }
+        };
+        let before: Vec<String> = before.iter().cloned().collect();
+        match first {
+            true if named => self.recall_newest(commit, &before).await,
+            true => self.unrecalled = Some((commit.to_owned(), before)),
+            false => {}
+        }
+        self.desired.post_all();
+    }
+
+    /// The newest commit is taken up again, since somebody changed something for it.
+    pub(in crate::controller) fn reopen_commit(&mut self, commit: &str) {
+        if self.has_environment() {
+            self.update_ledger(|ledger| ledger.reopen_commit(commit));
+        } else {
+            self.reopened = Some(commit.to_owned());
+        }
+    }
+
+    /// Reads what the host shows of the newest commit and of those `before` it. What it does not answer now is asked again
+    /// by whoever looks back.
+    async fn recall_newest(&self, newest: &str, before: &[String]) {
+        // Where there is no host, nothing was said.
+        let mut start = if self.desired.host.is_some() { InitialStatus::Unconcluded } else { InitialStatus::Concluded };
+        for commit in std::iter::once(newest).chain(before.iter().map(String::as_str)) {
+            match self.desired.recall_statuses(commit).await {
+                Ok(ended) if ended && commit == newest => start = InitialStatus::Concluded,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(error, commit, "what the git host shows of the commit is not known yet");
+                    start = InitialStatus::Unconcluded;
+                }
+            }
+        }
+        self.desired.start.send_replace(Some(start));
+    }
+
+    /// The newest commit has come this far.
+    pub(in crate::controller) fn report_progress(&mut self, commit: &str, stage: CommitStage) {
+        self.update_ledger(|ledger| ledger.record_progress(commit, stage));
+    }
+
+    /// The newest commit is synced although no window is open, as somebody asked for it.
+    pub(in crate::controller) fn report_outside_windows(&mut self, commit: &str) {
+        self.update_ledger(|ledger| ledger.mark_outside_windows(commit));
+    }
+
+    /// The newest commit has ended.
+    pub(in crate::controller) fn report_verdict(&mut self, commit: &str, verdict: CommitVerdict) {
+        self.update_ledger(|ledger| ledger.record_verdict(commit, verdict));
+    }
+
+    /// How models of the newest commit ended.
+    pub(in crate::controller) fn report_models(&mut self, commit: &str, models: Vec<(String, ModelVerdict)>) {
+        self.update_ledger(|ledger| {
+            for (model, verdict) in models {
+                ledger.record_model(commit, &model, Some(verdict));
+            }
+        });
+    }
+
+    fn update_ledger(&mut self, change: impl FnOnce(&mut CommitLedger)) {
+        if let Some(ledger) = &mut *self.desired.lock_ledger() {
+            change(ledger);
+        }
+        self.desired.post_all();
+    }
+
+    /// Waits until all that is wanted is posted, but not for long: what is not is posted after the next start.
+    pub(in crate::controller) async fn wait_until_posted(&self, deadline: Duration) {
+        if let Some(SourceForge { poster, .. }) = &self.desired.host
+            && !poster.wait_until_posted(deadline).await
+        {
+            tracing::warn!("not all statuses were posted in time; the next start posts the rest");
+        }
+    }
+}
+
+/// The source's forge, where it names one with a secret.
+fn connect_forge(source: &ResolvedSource, metrics: &Arc<Metrics>) -> Result<Option<AnyForge>, String> {
+    let (Some(spec), Some(secret)) = (&source.spec.forge, &source.secrets.forge) else { return Ok(None) };
+    let http = ForgeHttp::with_roots_of([Some(secret), source.secrets.git.as_ref()].into_iter().flatten())
+        .map_err(|error| error.to_string())?
+        .with_observer(metrics.forge_observer());
+    let told = |error: stator_git::forge::ForgeError| format!("{error}; {}", error.help());
+    AnyForge::connect(spec, &source.url, secret, http).map(Some).map_err(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(more: &str) -> CommitReporter {
+        let text = format!(
+            "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {{name: a}}\nspec: {{url: 'https://h/a/b.git', ref: {{branch: main}}{more}}}\n"
+        );
+        let source = crate::controller::sources::file::parse_file("s.yaml", text.as_bytes()).sources.remove(0);
+        CommitReporter::new(Arc::new(source), Arc::default(), None, 7, &Arc::default()).0
+    }
+
+    fn shown(report: &CommitReporter) -> String {
+        let wanted = report.desired.lock_ledger().as_ref().map(CommitLedger::desired_statuses).unwrap_or_default();
+        let lines = wanted
+            .into_iter()
+            .map(|(commit, status)| format!("{commit} {} {:?}: {}", status.context, status.state, status.description));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[tokio::test]
+    async fn what_is_told_before_the_environment_has_a_name_is_not_lost() {
+        let mut report = report("");
+        report.report_commit("aaaaaaa", &BTreeSet::new(), true).await;
+        report.report_commit("bbbbbbb", &BTreeSet::from(["aaaaaaa".to_owned()]), false).await;
+        report.reopen_commit("bbbbbbb");
+        report.report_progress("bbbbbbb", CommitStage::Reading);
+        assert_eq!(shown(&report), "");
+        report.set_environment("prod").await;
+        // The first name counts.
+        report.set_environment("other").await;
+        insta::assert_snapshot!(shown(&report), @r"
+        aaaaaaa stator/prod Success: superseded by bbbbbbb
+        bbbbbbb stator/prod Pending: queued
+        ");
+    }
+
+    #[tokio::test]
+    async fn a_status_leads_where_its_source_says() {
+        let mut report =
+            report(", environment: prod, forge: {type: gitea, targetUrl: 'https://grafana.example.com/d/models'}");
+        report.report_commit("aaaaaaa", &BTreeSet::new(), true).await;
+        let wanted = report.desired.lock_ledger().as_ref().map(CommitLedger::desired_statuses).unwrap_or_default();
+        let leads: Vec<_> = wanted.iter().map(|(_, status)| status.target_url.as_deref()).collect();
+        assert_eq!(leads, [Some("https://grafana.example.com/d/models")]);
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_is_taken_up_again_is_pending_once_more_unless_it_went_well() {
+        let mut report = report(", environment: prod");
+        report.report_commit("aaaaaaa", &BTreeSet::new(), true).await;
+        report.report_verdict("aaaaaaa", CommitVerdict::Unsigned { message: "no signature".to_owned() });
+        let ended = shown(&report);
+        report.reopen_commit("aaaaaaa");
+        insta::assert_snapshot!(ended + "\n" + &shown(&report), @r"
+        aaaaaaa stator/prod Failure: signature refused: no signature
+        aaaaaaa stator/prod Pending: queued
+        ");
+    }
+}

@@ -1,0 +1,235 @@
+//! What of all that happens to a source is told to people, and when: no I/O, and no clock of its own.
+//!
+//! Three laws. A change is told once: the same failure of the same commit is not told again before the source was well. Nothing recovers that was not told to have failed. What is overtaken before it was told is not
+//! told: a failure that may pass by itself is told when it has lasted for [`TRANSIENT_FAILURE_GRACE`], and not at all when it passed or
+//! when a newer commit came.
+//!
+//! What an earlier process told is read from the source's own status, which says how it stood in the end: that is not told
+//! again. A source of a file has none, so that what it stands like when the process starts counts as told.
+
+use crate::controller::sources::registry::source_events::{SourceEvent, SourceEventKind};
+use crate::controller::sources::registry::{PreviousState, ProblemReason};
+use jiff::{SignedDuration, Timestamp};
+use stator_git::source::model_source::NotificationEvent;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long a failure that may pass by itself is left to pass.
+pub const TRANSIENT_FAILURE_GRACE: SignedDuration = SignedDuration::from_mins(5);
+/// How long after drift was told the next is told: two that fight over an object do so every few seconds.
+pub const DRIFT_REPEAT_INTERVAL: SignedDuration = SignedDuration::from_mins(10);
+
+/// What is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotificationDecision {
+    /// What it is called.
+    pub event: NotificationEvent,
+    /// What else it is: whoever wants one of both is told once.
+    pub also: Option<NotificationEvent>,
+    /// What happened.
+    pub source_event: SourceEvent,
+}
+
+impl NotificationDecision {
+    /// What it is called for somebody who wants these, if he wants it.
+    pub fn matching_event(&self, events: &BTreeSet<NotificationEvent>) -> Option<NotificationEvent> {
+        [Some(self.event), self.also].into_iter().flatten().find(|event| events.contains(event))
+    }
+}
+
+/// What failures are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum FailureSubject {
+    /// A commit.
+    Commit,
+    /// The source itself, or its repository.
+    Source,
+}
+
+impl FailureSubject {
+    fn of(news: &SourceEvent) -> Self {
+        if news.revision.is_some() { Self::Commit } else { Self::Source }
+    }
+}
+
+/// What is remembered of one source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotificationHistory {
+    /// Nothing is known of the time before, and no commit has had its verdict since: what is heard is as it was.
+    is_unprimed: bool,
+    /// What was told to have failed, and not to be well again.
+    failing: BTreeSet<FailureSubject>,
+    /// What was said since it was last well.
+    notified: BTreeSet<(SourceEventKind, Option<String>)>,
+    /// What may pass by itself.
+    pending: BTreeMap<FailureSubject, SourceEvent>,
+    /// The commit that was last told to be synced.
+    synced: Option<String>,
+    /// When drift was last told, and whether it is still there.
+    drifted: Option<(Timestamp, bool)>,
+}
+
+impl NotificationHistory {
+    /// Of a source, as it is known to have stood before this process.
+    pub fn new(recalled: Option<&PreviousState>) -> Self {
+        let Some(recalled) = recalled else { return Self { is_unprimed: true, ..Self::default() } };
+        // What may pass was perhaps never told, so nothing is said of its passing either.
+        let known =
+            |reason: &str| ProblemReason::ALL.into_iter().find(|one| one.as_str() == reason && is_commit_failure(*one));
+        let reason =
+            recalled.reason.as_deref().and_then(known).filter(|_| !recalled.ready && recalled.judged_commit.is_some());
+        let failing = reason.map(|_| FailureSubject::Commit).into_iter().collect();
+        let said = reason
+            .map(|reason| (SourceEventKind::Failed(reason), recalled.judged_commit.clone()))
+            .into_iter()
+            .collect();
+        Self { failing, notified: said, synced: recalled.applied.clone().filter(|_| recalled.ready), ..Self::default() }
+    }
+
+    /// Something happened.
+    pub fn observe_event(&mut self, news: SourceEvent) -> Option<NotificationDecision> {
+        // What becomes of one model is told with its commit.
+        if news.model.is_some() {
+            return None;
+        }
+        let about = FailureSubject::of(&news);
+        let overtaken = |one: &SourceEvent| one.revision.is_some() && one.revision != news.revision;
+        if about == FailureSubject::Commit && self.pending.get(&about).is_some_and(overtaken) {
+            self.pending.remove(&about);
+        }
+        match news.kind {
+            SourceEventKind::Synced => {
+                self.pending.remove(&about);
+                self.notified.retain(|(_, revision)| revision.is_none());
+                let failed = self.failing.remove(&about);
+                let known = self.synced == news.revision && !failed;
+                self.synced.clone_from(&news.revision);
+                let silent = std::mem::take(&mut self.is_unprimed) || known;
+                let (event, also) = match failed {
+                    true => (NotificationEvent::Recovered, Some(NotificationEvent::Synced)),
+                    false => (NotificationEvent::Synced, None),
+                };
+                (!silent).then_some(NotificationDecision { event, also, source_event: news })
+            }
+            SourceEventKind::Recovered => {
+                self.pending.remove(&about);
+                self.notified.retain(|(_, revision)| revision.is_some() != news.revision.is_some());
+                self.failing.remove(&about).then_some(NotificationDecision {
+                    event: NotificationEvent::Recovered,
+                    also: None,
+                    source_event: news,
+                })
+            }
+            SourceEventKind::Failed(reason) if is_transient_failure(reason) && !self.is_unprimed => {
+                if !self.notified.contains(&(news.kind, news.revision.clone())) {
+                    // It counts from when it began, whatever the words.
+                    let at = self.pending.get(&about).map_or(news.at, |first| first.at);
+                    self.pending.insert(about, SourceEvent { at, ..news });
+                }
+                None
+            }
+            SourceEventKind::Failed(_) => self.record_failure(about, news),
+            SourceEventKind::Held => {
+                self.pending.remove(&about);
+                let new = self.notified.insert((news.kind, news.revision.clone()));
+                let silent = std::mem::take(&mut self.is_unprimed) || !new;
+                (!silent).then_some(NotificationDecision {
+                    event: NotificationEvent::Held,
+                    also: None,
+                    source_event: news,
+                })
+            }
+            SourceEventKind::Drifted => {
+                let silent = match self.drifted {
+                    Some((_, true)) => true,
+                    Some((told, false)) => news.at.duration_since(told) < DRIFT_REPEAT_INTERVAL,
+                    None => false,
+                } || self.is_unprimed;
+                let told = if silent { self.drifted.map_or(Timestamp::UNIX_EPOCH, |(told, _)| told) } else { news.at };
+                self.drifted = Some((told, true));
+                (!silent).then_some(NotificationDecision {
+                    event: NotificationEvent::Drifted,
+                    also: None,
+                    source_event: news,
+                })
+            }
+            SourceEventKind::Healed => {
+                self.drifted = self.drifted.map(|(told, _)| (told, false));
+                None
+            }
+            SourceEventKind::OutsideWindows
+            | SourceEventKind::WindowClosed
+            | SourceEventKind::Suspended
+            | SourceEventKind::Resumed
+            | SourceEventKind::RequestRejected => None,
+        }
+    }
+
+    fn record_failure(&mut self, about: FailureSubject, news: SourceEvent) -> Option<NotificationDecision> {
+        self.pending.remove(&about);
+        let new = self.notified.insert((news.kind, news.revision.clone()));
+        if self.is_unprimed {
+            self.is_unprimed = about == FailureSubject::Source;
+            return None;
+        }
+        if !new {
+            return None;
+        }
+        self.failing.insert(about);
+        Some(NotificationDecision { event: NotificationEvent::Failed, also: None, source_event: news })
+    }
+
+    /// What has lasted too long by now. What it is not the `newest` commit's is left aside.
+    pub fn take_overdue(&mut self, now: Timestamp, newest: Option<&str>) -> Vec<NotificationDecision> {
+        self.pending.retain(|_, news| news.revision.as_deref().is_none_or(|commit| Some(commit) == newest));
+        let late: Vec<FailureSubject> = self
+            .pending
+            .iter()
+            .filter(|(_, news)| now.duration_since(news.at) >= TRANSIENT_FAILURE_GRACE)
+            .map(|(about, _)| *about)
+            .collect();
+        let late = late.into_iter().filter_map(|about| Some((about, self.pending.remove(&about)?)));
+        let late: Vec<(FailureSubject, SourceEvent)> = late.collect();
+        late.into_iter().filter_map(|(about, news)| self.record_failure(about, news)).collect()
+    }
+
+    /// When [`NotificationHistory::take_overdue`] has something to say, if nothing happens before.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.pending.values().map(|news| news.at).min().and_then(|at| at.checked_add(TRANSIENT_FAILURE_GRACE).ok())
+    }
+}
+
+/// Whether it is a commit that failed so, and will again.
+fn is_commit_failure(reason: ProblemReason) -> bool {
+    match reason {
+        ProblemReason::VerificationFailed
+        | ProblemReason::BuildFailed
+        | ProblemReason::Blocked
+        | ProblemReason::HealthCheckFailed => true,
+        ProblemReason::AccessDenied
+        | ProblemReason::SecretInvalid
+        | ProblemReason::ClusterUnreachable
+        | ProblemReason::InternalError
+        | ProblemReason::AuthenticationFailed
+        | ProblemReason::GitOperationFailed
+        | ProblemReason::ReconciliationFailed
+        | ProblemReason::Held => false,
+    }
+}
+
+/// Whether a failure may pass without anybody doing anything.
+fn is_transient_failure(reason: ProblemReason) -> bool {
+    match reason {
+        ProblemReason::ClusterUnreachable
+        | ProblemReason::InternalError
+        | ProblemReason::GitOperationFailed
+        | ProblemReason::ReconciliationFailed => true,
+        ProblemReason::AccessDenied
+        | ProblemReason::SecretInvalid
+        | ProblemReason::AuthenticationFailed
+        | ProblemReason::VerificationFailed
+        | ProblemReason::BuildFailed
+        | ProblemReason::Held
+        | ProblemReason::Blocked
+        | ProblemReason::HealthCheckFailed => false,
+    }
+}

@@ -1,0 +1,105 @@
+//! The words of a notification, and the form that its receiver takes.
+
+use crate::controller::report::commit_ledger::commit_label;
+use crate::controller::sources::resolved_source::SourceKey;
+use serde_json::json;
+use stator_git::source::model_source::{NotificationEvent, NotificationKind};
+use stator_git::source::transport::http::sanitize_text;
+use stator_model::present::escape;
+
+/// Characters of a message. Slack shows 3,000 of a text in one piece.
+const MAX_MESSAGE_CHARS: usize = 2000;
+
+/// One notification, whoever it goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotificationMessage {
+    /// What happened.
+    pub event: NotificationEvent,
+    /// The same, as events of the cluster have it: `HealthCheckFailed`.
+    pub reason: &'static str,
+    /// To which source.
+    pub source: SourceKey,
+    /// In which environment, where that is known.
+    pub environment: Option<String>,
+    /// Of which commit, where it is about one.
+    pub revision: Option<String>,
+    /// In a sentence, from a repository in parts.
+    pub text: String,
+    /// When.
+    pub at: jiff::Timestamp,
+}
+
+impl NotificationMessage {
+    /// The body for a receiver, as JSON.
+    pub fn body(&self, kind: NotificationKind) -> Vec<u8> {
+        let body = match kind {
+            NotificationKind::Slack => json!({
+                "text": self.slack_text(),
+                // Nothing in it is markup, and no address in it is fetched.
+                "mrkdwn": false, "unfurl_links": false, "unfurl_media": false,
+            }),
+            NotificationKind::Webhook => json!({
+                "apiVersion": "stator.dev/v1alpha1",
+                "kind": "Notification",
+                "event": event_name(self.event),
+                "reason": self.reason,
+                "source": {"namespace": self.source.namespace, "name": self.source.name},
+                "environment": self.environment,
+                "revision": self.revision,
+                "message": sanitize_text(escape::line(&self.text).as_bytes(), MAX_MESSAGE_CHARS),
+                "time": self.at.to_string(),
+            }),
+        };
+        body.to_string().into_bytes()
+    }
+
+    /// One line for people, in which nothing is markup or calls anybody.
+    fn slack_text(&self) -> String {
+        let environment = self.environment.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        let revision = self.revision.as_ref().map(|commit| format!(" at {}", commit_label(commit))).unwrap_or_default();
+        let text = sanitize_text(escape::line(&self.text).as_bytes(), MAX_MESSAGE_CHARS);
+        // What happened to a commit begins with its name.
+        let text = match &self.revision {
+            Some(commit) => text.strip_prefix(&format!("{}: ", commit_label(commit))).unwrap_or(&text),
+            None => &text,
+        };
+        escape_markup(&format!("{} {}{environment}{revision}: {text}", event_title(self.event), self.source))
+    }
+}
+
+/// As Slack wants text escaped; and an `@` is followed by a character of no width, since Mattermost reads mentions in plain
+/// text.
+fn escape_markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '@' => out.push_str("@\u{200b}"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// As `spec.notifications` spells it.
+pub fn event_name(event: NotificationEvent) -> &'static str {
+    match event {
+        NotificationEvent::Synced => "synced",
+        NotificationEvent::Failed => "failed",
+        NotificationEvent::Recovered => "recovered",
+        NotificationEvent::Held => "held",
+        NotificationEvent::Drifted => "drifted",
+    }
+}
+
+fn event_title(event: NotificationEvent) -> &'static str {
+    match event {
+        NotificationEvent::Synced => "Synced:",
+        NotificationEvent::Failed => "Failed:",
+        NotificationEvent::Recovered => "Well again:",
+        NotificationEvent::Held => "Held back:",
+        NotificationEvent::Drifted => "Drifted:",
+    }
+}

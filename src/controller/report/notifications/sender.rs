@@ -1,0 +1,165 @@
+//! One receiver's task: in order, one at a time, tried again with growing pauses, and given up in the end.
+
+use super::message::{NotificationMessage, event_name};
+use crate::controller::backoff::Backoff;
+use crate::controller::metrics::{Metrics, Notified};
+use crate::controller::sources::notification_target::NotificationTarget;
+use crate::controller::sources::resolved_source::SourceKey;
+use aws_lc_rs::hmac;
+use http::header::CONTENT_TYPE;
+use secrecy::ExposeSecret as _;
+use stator_git::source::model_source::NotificationEvent;
+use stator_git::source::transport::http::{HttpClient, HttpSettings, retry_after};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Notifications that wait for one receiver.
+pub(super) const QUEUE_CAPACITY: usize = 64;
+/// How often one is tried.
+const MAX_ATTEMPTS: u32 = 8;
+/// Pauses between tries.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(2);
+const MAX_BACKOFF: Duration = Duration::from_secs(300);
+/// How long one try may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// Bytes of a refusal that are read.
+const MAX_REFUSAL_BYTES: usize = 256;
+
+/// What became of one try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum NotificationOutcome {
+    Sent,
+    /// No other try would end differently.
+    Refused(String),
+    /// It may pass, after a time that the receiver asks for.
+    Failed(String, Option<Duration>),
+}
+
+/// Sends until its queue is closed and empty. `hurry` ends the pauses: what is left is tried once more each.
+pub(super) async fn run_sender(
+    source: SourceKey,
+    target: NotificationTarget,
+    mut queue: mpsc::Receiver<NotificationMessage>,
+    metrics: Arc<Metrics>,
+    hurry: CancellationToken,
+) {
+    let settings = HttpSettings {
+        roots: target.roots.clone(),
+        connect_timeout: Duration::from_secs(5),
+        total_timeout: Some(REQUEST_TIMEOUT),
+        ..HttpSettings::default()
+    };
+    let http = match HttpClient::new("the receiver", &settings) {
+        Ok(http) => http,
+        Err(error) => {
+            tracing::warn!(%source, receiver = target.name, "nobody can be told: {error}");
+            return;
+        }
+    };
+    while let Some(message) = queue.recv().await {
+        let sent = deliver_message(&http, &target, &message, &hurry).await;
+        let ended = match sent {
+            NotificationOutcome::Sent => Notified::Sent,
+            NotificationOutcome::Refused(why) => {
+                tracing::warn!(%source, receiver = target.name, event = event_name(message.event), "a notification was refused: {why}");
+                Notified::Refused
+            }
+            NotificationOutcome::Failed(why, _) => {
+                tracing::warn!(%source, receiver = target.name, event = event_name(message.event), "a notification is given up: {why}");
+                Notified::Failed
+            }
+        };
+        metrics.record_notification(target.kind, ended);
+    }
+}
+
+/// Tries until it is taken, refused for good, or given up.
+async fn deliver_message(
+    http: &HttpClient,
+    target: &NotificationTarget,
+    message: &NotificationMessage,
+    hurry: &CancellationToken,
+) -> NotificationOutcome {
+    let body = message.body(target.kind);
+    // The same for every try: whoever takes it twice can tell.
+    let id = uuid::Uuid::new_v4().to_string();
+    let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
+    loop {
+        let last = backoff.attempts() + 1 >= MAX_ATTEMPTS || hurry.is_cancelled();
+        let (why, asked) = match post_message(http, target, message.event, &id, &body).await {
+            NotificationOutcome::Failed(why, asked) if !last => (why, asked),
+            done @ (NotificationOutcome::Sent | NotificationOutcome::Refused(_) | NotificationOutcome::Failed(..)) => {
+                return done;
+            }
+        };
+        tracing::debug!(receiver = target.name, "a notification is tried again: {why}");
+        let pause = backoff.next_pause().max(asked.unwrap_or_default());
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = hurry.cancelled() => {}
+        }
+    }
+}
+
+async fn post_message(
+    http: &HttpClient,
+    target: &NotificationTarget,
+    event: NotificationEvent,
+    id: &str,
+    body: &[u8],
+) -> NotificationOutcome {
+    let mut request = http
+        .client()
+        .post(target.url.clone())
+        .header(CONTENT_TYPE, "application/json")
+        .header("x-stator-event", event_name(event))
+        .header("x-stator-delivery", id);
+    if let Some(token) = &target.token {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, token.expose_secret().as_bytes());
+        let signature = format!("sha256={}", hex::encode(hmac::sign(&key, body)));
+        request = request.header("x-stator-signature-256", signature);
+    }
+    let answer = match request.body(body.to_vec()).send().await {
+        Ok(answer) => answer,
+        Err(error) => return NotificationOutcome::Failed(describe_transport_error(&error), None),
+    };
+    let status = answer.status();
+    if status.is_success() {
+        return NotificationOutcome::Sent;
+    }
+    let after = retry_after(answer.headers(), SystemTime::now());
+    let code = status.as_u16();
+    if status.is_redirection() {
+        return NotificationOutcome::Refused(format!(
+            "the receiver leads elsewhere (status {code}), and no secret address is followed there"
+        ));
+    }
+    if status.is_server_error() || [408, 425, 429].contains(&code) {
+        return NotificationOutcome::Failed(format!("the receiver answered with status {code}"), after);
+    }
+    let said = read_refusal_reason(target, answer).await.map(|said| format!(": {said}")).unwrap_or_default();
+    NotificationOutcome::Refused(format!("the receiver answered with status {code}{said}"))
+}
+
+/// The word that a refusal gives as its reason, as Slack does. Anything longer may quote what was sent, or where to.
+async fn read_refusal_reason(target: &NotificationTarget, mut answer: reqwest::Response) -> Option<String> {
+    let chunk = answer.chunk().await.ok().flatten()?;
+    let text = std::str::from_utf8(chunk.get(..MAX_REFUSAL_BYTES).unwrap_or(&chunk)).ok()?.trim();
+    let word =
+        !text.is_empty() && text.len() <= 60 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    (word && !target.url.as_str().contains(text)).then(|| text.to_owned())
+}
+
+/// Why there is no answer, without a word of the address.
+fn describe_transport_error(error: &reqwest::Error) -> String {
+    let why = if error.is_timeout() {
+        "it does not answer in time"
+    } else if error.is_connect() {
+        "it cannot be connected to"
+    } else {
+        "the connection broke off"
+    };
+    format!("the receiver is not reached: {why}")
+}

@@ -1,0 +1,93 @@
+//! One comment a pull request and source: found by its marker, edited in its place, and left alone when it says it all.
+
+use super::PreviewRunner;
+use super::trees::PullRequestReader;
+use stator_cluster::cluster::kube::Fence;
+use stator_git::forge::{ForgeApi, ForgeError, PullRequestComment};
+use stator_model::present::preview::{self, CommentMarker, PreviewComment, PreviewContent};
+
+impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
+    /// Writes the comment's text where it is not there yet. Without `add`, only a comment that is there is edited. Nothing
+    /// is written any more once another replica may have taken over: what it finds there it puts right itself.
+    pub(super) async fn upsert_comment(&mut self, number: u64, body: &str, add: bool) -> Result<(), ForgeError> {
+        let wanted = CommentMarker::parse(body);
+        if let Some(comment) = self.known.get(&number).and_then(|known| known.comment.clone()) {
+            if CommentMarker::parse(&comment.body) == wanted {
+                return Ok(());
+            }
+            match self.edit_comment(number, &comment, body).await {
+                // Somebody deleted it, or wrote it meanwhile: the host is asked again.
+                Err(ForgeError::NotFound { .. } | ForgeError::Conflict { .. }) => {}
+                done => return done,
+            }
+        }
+        let scope = wanted.as_ref().map(|marker| marker.scope.clone());
+        let own =
+            |comment: &PullRequestComment| CommentMarker::parse(&comment.body).map(|marker| marker.scope) == scope;
+        let mut ours = self.forge.list_own_comments(number).await?.into_iter().filter(own);
+        match ours.next() {
+            Some(first) => {
+                if CommentMarker::parse(&first.body) == wanted {
+                    self.remember_comment(number, first);
+                } else {
+                    self.edit_comment(number, &first, body).await?;
+                }
+            }
+            None if add => {
+                self.budget.take().await;
+                if !self.may_write() {
+                    return Ok(());
+                }
+                let comment = self.forge.create_comment(number, body).await?;
+                // The host's own account of the text may differ (line ends, a mark at its end): ours is what is compared.
+                self.remember_comment(number, PullRequestComment { body: body.to_owned(), ..comment });
+            }
+            None => {}
+        }
+        for double in ours {
+            let moved = self.superseded_comment();
+            if CommentMarker::parse(&double.body) != CommentMarker::parse(&moved) {
+                self.budget.take().await;
+                if !self.may_write() {
+                    return Ok(());
+                }
+                self.forge.update_comment(number, &double, &moved).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn edit_comment(&mut self, number: u64, comment: &PullRequestComment, body: &str) -> Result<(), ForgeError> {
+        self.budget.take().await;
+        if !self.may_write() {
+            return Ok(());
+        }
+        let edited = self.forge.update_comment(number, comment, body).await?;
+        self.remember_comment(number, PullRequestComment { body: body.to_owned(), ..edited });
+        Ok(())
+    }
+
+    fn may_write(&self) -> bool {
+        self.settings.fence.as_ref().is_none_or(Fence::is_valid)
+    }
+
+    /// Of the text only the marker is kept: there may be a thousand of them.
+    fn remember_comment(&mut self, number: u64, comment: PullRequestComment) {
+        let body = comment.body.lines().next().unwrap_or_default().to_owned();
+        self.known.entry(number).or_default().comment = Some(PullRequestComment { body, ..comment });
+    }
+
+    fn superseded_comment(&self) -> String {
+        let environment = self.environment();
+        let preview = PreviewComment {
+            scope: &self.settings.scope,
+            environment: &environment,
+            head: "",
+            content: PreviewContent::Superseded,
+            models: None,
+            notes: &[],
+            link: None,
+        };
+        preview::render_comment(&preview, self.comment_budget())
+    }
+}

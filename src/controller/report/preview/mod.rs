@@ -1,0 +1,407 @@
+//! Previews: every open pull request onto the branch that a source follows is planned, commented on and given a status.
+//!
+//! One task a source and one pull request at a time, so no two writers meet. What is said is derived from the host's own
+//! state each time: hints only say where to look, and after a restart everything is looked at once.
+
+mod comment_upsert;
+pub mod planner;
+mod pull_request_queue;
+pub mod trees;
+
+use super::commit_ledger::{FirstFinding, StatusContexts, commit_label};
+use super::status_poster::StatusPoster;
+use super::write_budget::ForgeWriteBudget;
+use crate::controller::metrics::{Metrics, Previewed};
+use crate::controller::sources::hints::SourceHints;
+use planner::{PullRequestPlan, PullRequestPlanError, PullRequestPlanner};
+use pull_request_queue::PullRequestQueue;
+use stator_cluster::cluster::kube::Fence;
+use stator_git::forge::{CommitStatus, ForgeApi, ForgeError, PullRequest, PullRequestState, RetryAdvice, StatusState};
+use stator_model::intent::scalar::DnsName;
+use stator_model::present::preview::{self, PreviewComment, PreviewContent};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use trees::{PullRequestReader, PullRequestRefs};
+
+/// How long a base branch that moved is left to move on before all open pull requests are planned again.
+const BASE_SETTLE_DELAY: Duration = Duration::from_secs(10);
+/// How long after one preview of a pull request the next may come: pushes come in bursts.
+const PREVIEW_DEBOUNCE: Duration = Duration::from_secs(5);
+/// Pauses after a refusal.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(5);
+const MAX_BACKOFF: Duration = Duration::from_secs(600);
+
+/// What previews are of.
+#[derive(Clone, Debug)]
+pub struct PreviewSettings {
+    /// Who keeps the comments: see [`Marker::scope`](preview::Marker::scope).
+    pub scope: String,
+    /// The branch that pull requests are to go into.
+    pub branch: String,
+    /// The folder of the repository that holds its root `stator.yaml`.
+    pub folder: String,
+    /// The environment, where the source names one.
+    pub environment: Option<String>,
+    /// A namespace in place of the environment's own.
+    pub namespace: Option<DnsName>,
+    /// What statuses begin with: `stator`.
+    pub prefix: String,
+    /// Where all of it is to be read.
+    pub link: Option<String>,
+    /// How often all open pull requests are looked at, hints or not.
+    pub poll_interval: Duration,
+    /// What every comment asks before it is written; nothing where this works alone.
+    pub fence: Option<Fence>,
+}
+
+/// What is remembered of an open pull request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct KnownPullRequest {
+    /// The commit that was planned last.
+    head: String,
+    /// The base branch's commit at that time.
+    tip: Option<String>,
+    comment: Option<stator_git::forge::PullRequestComment>,
+    failures: u32,
+}
+
+/// Keeps the previews of one source.
+pub struct PreviewRunner<F, C> {
+    forge: Arc<F>,
+    commits: C,
+    poster: Arc<StatusPoster<F>>,
+    budget: Arc<ForgeWriteBudget>,
+    settings: PreviewSettings,
+    planner: Arc<Mutex<PullRequestPlanner>>,
+    known: BTreeMap<u64, KnownPullRequest>,
+    queue: PullRequestQueue,
+    /// The environment's name, once a plan has told it.
+    environment_name: Option<String>,
+    /// How the last one ended, until it is counted.
+    last_outcome: Option<Previewed>,
+    metrics: Arc<Metrics>,
+}
+
+/// Why a preview was not finished.
+enum PreviewRunError {
+    Forge(ForgeError),
+    Git(String),
+}
+
+impl From<ForgeError> for PreviewRunError {
+    fn from(error: ForgeError) -> Self {
+        Self::Forge(error)
+    }
+}
+
+impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
+    /// Nothing is asked yet. `budget` is shared by all that write to the same host.
+    pub fn new(
+        forge: Arc<F>,
+        commits: C,
+        poster: Arc<StatusPoster<F>>,
+        budget: Arc<ForgeWriteBudget>,
+        settings: PreviewSettings,
+    ) -> Self {
+        let planner = PullRequestPlanner::new(settings.environment.clone(), settings.namespace.clone());
+        let planner = Arc::new(Mutex::new(planner));
+        Self {
+            forge,
+            commits,
+            poster,
+            budget,
+            settings,
+            planner,
+            known: BTreeMap::new(),
+            queue: PullRequestQueue::default(),
+            environment_name: None,
+            last_outcome: None,
+            metrics: Arc::default(),
+        }
+    }
+
+    /// Counts what it does there.
+    pub fn with_metrics(self, metrics: Arc<Metrics>) -> Self {
+        Self { metrics, ..self }
+    }
+
+    /// Works until it is told to end: on hints, when the base branch moves (`tip` is its newest commit), and every few
+    /// minutes anyway.
+    pub async fn run(
+        mut self,
+        hints: Arc<SourceHints>,
+        mut tip: watch::Receiver<Option<String>>,
+        ending: CancellationToken,
+    ) {
+        let mut look = Instant::now();
+        let mut backoff = 0_u32;
+        loop {
+            let due = self.queue.next_due().map_or(look, |due| due.min(look));
+            tokio::select! {
+                () = ending.cancelled() => return,
+                hinted = hints.pulls.next() => {
+                    let now = Instant::now();
+                    if hinted.everything {
+                        look = now;
+                    }
+                    hinted.items.into_iter().for_each(|number| self.queue.schedule(number, now));
+                    continue;
+                }
+                moved = tip.changed() => {
+                    if moved.is_err() {
+                        return;
+                    }
+                    tip.mark_unchanged();
+                    look = look.min(Instant::now() + BASE_SETTLE_DELAY);
+                    continue;
+                }
+                () = tokio::time::sleep_until(due) => {}
+            }
+            let newest = tip.borrow().clone();
+            let now = Instant::now();
+            let looked = look <= now;
+            let done = if looked {
+                look = now + crate::controller::sources::schedule::jittered(self.settings.poll_interval);
+                self.poll_pull_requests(newest.as_deref()).await.map_err(PreviewRunError::Forge)
+            } else if let Some(number) = self.queue.take_due(now) {
+                let done = self.update_preview(number, newest).await;
+                let ended = if done.is_err() { Some(Previewed::Failed) } else { self.last_outcome.take() };
+                if let Some(ended) = ended {
+                    self.metrics.record_preview(ended, now.elapsed());
+                }
+                self.queue.finish(number, Instant::now() + PREVIEW_DEBOUNCE);
+                if done.is_err() {
+                    let known = self.known.entry(number).or_default();
+                    known.failures = known.failures.saturating_add(1);
+                    let pause = backoff_pause(known.failures);
+                    self.queue.schedule(number, Instant::now() + pause);
+                }
+                done
+            } else {
+                continue;
+            };
+            match done {
+                Ok(()) => backoff = 0,
+                Err(PreviewRunError::Git(error)) => {
+                    tracing::warn!(scope = self.settings.scope, error, "a pull request could not be read");
+                }
+                Err(PreviewRunError::Forge(error)) => {
+                    let Some(wait) = pause_after_error(&error, &mut backoff) else {
+                        // The host's own words may quote what was sent.
+                        tracing::warn!(scope = self.settings.scope, "previews stop: {}", error.help());
+                        return;
+                    };
+                    let again = Instant::now() + wait;
+                    self.queue.hold_until(again);
+                    look = if looked { again.max(Instant::now() + backoff_pause(backoff)) } else { look.max(again) };
+                }
+            }
+        }
+    }
+
+    /// Lists the open pull requests: those that are new or moved are to be planned, those that are gone are closed out.
+    async fn poll_pull_requests(&mut self, tip: Option<&str>) -> Result<(), ForgeError> {
+        let open = self.forge.list_open_pull_requests(&self.settings.branch).await?;
+        let now = Instant::now();
+        for pull in &open {
+            let stale = self
+                .known
+                .get(&pull.number)
+                .is_none_or(|known| !same_commit(&known.head, &pull.head) || known.tip.as_deref() != tip);
+            if stale {
+                self.queue.schedule(pull.number, now);
+            }
+        }
+        let gone: Vec<u64> =
+            self.known.keys().filter(|number| !open.iter().any(|pull| pull.number == **number)).copied().collect();
+        gone.into_iter().for_each(|number| self.queue.schedule(number, now));
+        Ok(())
+    }
+
+    /// Brings one pull request's comment and status up to date.
+    async fn update_preview(&mut self, number: u64, tip: Option<String>) -> Result<(), PreviewRunError> {
+        let pull = match self.forge.pull_request(number).await {
+            Ok(pull) => pull,
+            Err(ForgeError::NotFound { .. }) => {
+                self.known.remove(&number);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if pull.state != PullRequestState::Open || pull.base != self.settings.branch {
+            return self.close_out(&pull).await;
+        }
+        let Some(wanted) = PullRequestRefs::from_pull_request(&pull, tip.clone(), &self.settings.folder) else {
+            let unplanned = PullRequestPlanError {
+                reason: "its commits are in another repository, and this host offers no ref to fetch them by"
+                    .to_owned(),
+                help: "push the branch to this repository".to_owned(),
+                is_head_at_fault: true,
+            };
+            return self.publish_preview(&pull, &pull.head, tip, Err(unplanned)).await;
+        };
+        let sides = match self.commits.read_trees(wanted).await {
+            Ok(sides) => sides,
+            Err(error) => {
+                let description = "could not be planned: the repository could not be read".to_owned();
+                self.post_status(&pull.head, self.environment(), StatusState::Error, description);
+                return Err(PreviewRunError::Git(error));
+            }
+        };
+        if !same_commit(&pull.head, &sides.head_commit) {
+            // Somebody pushed in between: what the host says now is what counts, and the next look finds it.
+            self.queue.schedule(number, Instant::now() + PREVIEW_DEBOUNCE);
+        }
+        let head = sides.head_commit.clone();
+        let planner = Arc::clone(&self.planner);
+        let planned =
+            tokio::task::spawn_blocking(move || planner.lock().unwrap_or_else(PoisonError::into_inner).plan(&sides));
+        let planned = planned.await.unwrap_or_else(|_| {
+            Err(PullRequestPlanError {
+                reason: "stator failed over these files".to_owned(),
+                help: "report it, with the files".to_owned(),
+                is_head_at_fault: true,
+            })
+        });
+        self.publish_preview(&pull, &head, tip, planned).await
+    }
+
+    /// Writes the comment and wants the status.
+    async fn publish_preview(
+        &mut self,
+        pull: &PullRequest,
+        head: &str,
+        tip: Option<String>,
+        planned: Result<PullRequestPlan, PullRequestPlanError>,
+    ) -> Result<(), PreviewRunError> {
+        self.last_outcome = Some(match &planned {
+            Ok(_) => Previewed::Planned,
+            Err(error) if error.is_head_at_fault => Previewed::Faulty,
+            Err(_) => Previewed::Failed,
+        });
+        if let Ok(planned) = &planned {
+            self.environment_name = Some(planned.plan.environment.clone());
+        }
+        let environment = self.environment();
+        let no_notes = Vec::new();
+        let (shown, models, notes) = match &planned {
+            Ok(planned) => (PreviewContent::Plan(&planned.plan), Some(planned.models), &planned.notes),
+            Err(error) => (PreviewContent::Failed { reason: &error.reason, help: &error.help }, None, &no_notes),
+        };
+        let preview = PreviewComment {
+            scope: &self.settings.scope,
+            environment: &environment,
+            head,
+            content: shown,
+            models,
+            notes,
+            link: self.settings.link.as_deref(),
+        };
+        let body = preview::render_comment(&preview, self.comment_budget());
+        let (state, description) = preview_status(&planned);
+        // The status first: it costs the host less, and a comment that fails is told by the next look.
+        self.post_status(head, environment, state, description);
+        // Where nothing changes and nothing was ever said, nothing is said.
+        let silent = planned.as_ref().is_ok_and(|one| {
+            one.plan.findings.is_empty()
+                && one.notes.is_empty()
+                && one.plan.changes.iter().all(stator_model::present::plan::is_unchanged)
+        });
+        self.upsert_comment(pull.number, &body, !silent).await?;
+        let known = self.known.entry(pull.number).or_default();
+        (known.head, known.tip, known.failures) = (head.to_owned(), tip, 0);
+        Ok(())
+    }
+
+    /// Says in the comment, where there is one, that nothing is previewed any more.
+    async fn close_out(&mut self, pull: &PullRequest) -> Result<(), PreviewRunError> {
+        let shown = match pull.state {
+            PullRequestState::Merged => PreviewContent::Merged,
+            // Open onto another branch is gone from this one.
+            PullRequestState::Closed | PullRequestState::Open => PreviewContent::Closed,
+        };
+        let environment = self.environment();
+        let preview = PreviewComment {
+            scope: &self.settings.scope,
+            environment: &environment,
+            head: &pull.head,
+            content: shown,
+            models: None,
+            notes: &[],
+            link: None,
+        };
+        let body = preview::render_comment(&preview, self.comment_budget());
+        self.upsert_comment(pull.number, &body, false).await?;
+        self.known.remove(&pull.number);
+        Ok(())
+    }
+
+    fn environment(&self) -> String {
+        let known = self.environment_name.as_ref().or(self.settings.environment.as_ref());
+        known.cloned().unwrap_or_else(|| "default".to_owned())
+    }
+
+    fn comment_budget(&self) -> preview::CommentLimits {
+        let limits = self.forge.limits();
+        let bytes = limits.comment.min(preview::CommentLimits::default().bytes);
+        preview::CommentLimits { bytes, html: limits.html }
+    }
+
+    fn post_status(&self, commit: &str, environment: String, state: StatusState, description: String) {
+        let contexts = StatusContexts {
+            prefix: self.settings.prefix.clone(),
+            environment,
+            per_model: false,
+            most_models: 0,
+            target_url: self.settings.link.clone(),
+        };
+        let status =
+            CommitStatus { context: contexts.preview(), state, description, target_url: contexts.target_url.clone() };
+        self.poster.request_statuses([(commit.to_owned(), status)]);
+    }
+}
+
+/// The status of a preview. A plan that a guard will hold back is no fault of the commit's: it says so, and is green.
+fn preview_status(planned: &Result<PullRequestPlan, PullRequestPlanError>) -> (StatusState, String) {
+    match planned {
+        Ok(planned) => match FirstFinding::from_findings(&planned.plan.findings) {
+            Some(first) => (StatusState::Failure, first.sentence()),
+            None => (StatusState::Success, preview::status_description(&planned.plan, planned.models)),
+        },
+        Err(error) if error.is_head_at_fault => {
+            (StatusState::Failure, format!("could not be planned: {}", error.reason))
+        }
+        Err(error) => (StatusState::Error, format!("could not be planned: {}", error.reason)),
+    }
+}
+
+/// Hosts that give twelve characters of a commit mean the same.
+fn same_commit(one: &str, other: &str) -> bool {
+    let length = one.len().min(other.len());
+    length >= commit_label(one).len().max(1) && one.get(..length) == other.get(..length)
+}
+
+fn backoff_pause(failures: u32) -> Duration {
+    crate::controller::sources::schedule::jittered(
+        INITIAL_BACKOFF.saturating_mul(1 << failures.min(8)).min(MAX_BACKOFF),
+    )
+}
+
+/// How long to leave a host alone after a refusal; `None` for good.
+fn pause_after_error(error: &ForgeError, failures: &mut u32) -> Option<Duration> {
+    *failures = failures.saturating_add(1);
+    match (error, error.retry_advice()) {
+        (ForgeError::Unauthorized { .. } | ForgeError::Forbidden { .. } | ForgeError::Closed { .. }, _) => None,
+        (_, RetryAdvice::After(pause)) => Some(pause + crate::controller::sources::schedule::jittered(INITIAL_BACKOFF)),
+        (ForgeError::Unavailable { .. }, RetryAdvice::Soon) => Some(backoff_pause(*failures)),
+        // One conversation that says no is no reason to leave the others.
+        (_, RetryAdvice::Soon | RetryAdvice::Never) => Some(Duration::ZERO),
+    }
+}
+
+#[cfg(test)]
+mod tests;

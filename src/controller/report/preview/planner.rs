@@ -1,0 +1,370 @@
+//! What a pull request would change, from the files of three commits and nothing else: no cluster, no secret.
+//!
+//! What is *wished* comes from the pull request: models, overlays, locks, defaults, and what `stator.yaml` says of
+//! environments. What *judges* comes from the base branch as it is now: policy, guards and prices. So nobody lets himself
+//! through, and yet a change of defaults shows what it does.
+//!
+//! Only models whose files, or settings above them, differ are parsed and rendered. Of all others a line is kept, by the
+//! content of their files: whose names and objects they are, and how many GPUs. Sums, guards and clashes of names are
+//! therefore those of the whole environment.
+
+use stator_cluster::sync::DesiredState;
+use stator_core::finding::Finding;
+use stator_core::object::ObjectIdentity;
+use stator_model::intent::scalar::DnsName;
+use stator_model::intent::{EnvironmentError, ResolvedEnvironment, SourceFile, SourceTree, Workspace};
+use stator_model::plan::{self, Plan, RevisionComparison, UnchangedTotals};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, Hasher as _, RandomState};
+use std::sync::Arc;
+
+/// The name of settings, at the root and below.
+const SETTINGS_FILE: &str = "stator.yaml";
+/// Lines of models that are kept. A repository has at most some ten thousand models, and two sides of each.
+const MAX_MODEL_FACTS: usize = 50_000;
+
+/// The commits that a preview is made of.
+#[derive(Clone, Debug, Default)]
+pub struct PullRequestTrees {
+    /// The base branch as it is now.
+    pub tip: SourceTree,
+    /// Its commit, in full.
+    pub tip_commit: String,
+    /// Where the pull request left the base branch.
+    pub base: SourceTree,
+    /// Its commit, in full.
+    pub base_commit: String,
+    /// What the pull request brings.
+    pub head: SourceTree,
+    /// Its commit, in full.
+    pub head_commit: String,
+}
+
+/// What would change.
+#[derive(Clone, Debug)]
+pub struct PullRequestPlan {
+    /// The plan. Models that are the same on both sides are in its sums alone.
+    pub plan: Plan,
+    /// How many models the environment has.
+    pub models: usize,
+    /// What a reader has to know, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Why there is no plan: the environment cannot be told from the repository.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct PullRequestPlanError {
+    /// What is wrong.
+    pub reason: String,
+    /// What to do about it.
+    pub help: String,
+    /// Whether the pull request is at fault, and not the base branch.
+    pub is_head_at_fault: bool,
+}
+
+/// What is kept of a model that did not change.
+#[derive(Clone, Debug, Default)]
+struct PreviewModelFacts {
+    /// The names and objects that it takes; empty for one that the environment does not have.
+    names: BTreeSet<String>,
+    objects: Vec<ObjectIdentity>,
+    rest: UnchangedTotals,
+    counts: bool,
+}
+
+/// Plans pull requests of one source.
+#[derive(Debug)]
+pub struct PullRequestPlanner {
+    environment: Option<String>,
+    namespace: Option<DnsName>,
+    hash: RandomState,
+    facts: HashMap<u64, Arc<PreviewModelFacts>>,
+    /// What the facts were judged by.
+    policy_digest: u64,
+}
+
+/// One side, cut into settings and models.
+struct PreviewSide<'a> {
+    settings: Vec<&'a SourceFile>,
+    /// Folder → its files, and a digest of all that the model is made from.
+    models: BTreeMap<&'a str, (Vec<&'a SourceFile>, u64)>,
+}
+
+fn split_path(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+impl PullRequestPlanner {
+    /// For an environment, or the only one there is; in its own namespace, or in this one.
+    pub fn new(environment: Option<String>, namespace: Option<DnsName>) -> Self {
+        Self { environment, namespace, hash: RandomState::new(), facts: HashMap::new(), policy_digest: 0 }
+    }
+
+    /// What the pull request would change.
+    ///
+    /// # Errors
+    /// When the environment cannot be told from the repository.
+    pub fn plan(&mut self, sides: &PullRequestTrees) -> Result<PullRequestPlan, PullRequestPlanError> {
+        let judge = self.base_policy(&sides.tip)?;
+        let judged = self.digest_files(sides.tip.files.iter().filter(|file| file.path == SETTINGS_FILE));
+        if std::mem::replace(&mut self.policy_digest, judged) != judged {
+            self.facts.clear();
+        }
+        let (base, head) = (self.split_side(&sides.base), self.split_side(&sides.head));
+        let digest = |side: &PreviewSide<'_>, folder: &str| side.models.get(folder).map(|(_, digest)| *digest);
+        let folders: BTreeSet<&str> = base.models.keys().chain(head.models.keys()).copied().collect();
+        let (mut affected, same): (BTreeSet<&str>, BTreeSet<&str>) =
+            folders.into_iter().partition(|folder| digest(&base, folder) != digest(&head, folder));
+        let facts = self.model_facts(&head, &same, &judge)?;
+
+        let mut pair = self.render_sides(&base, &head, &affected, &judge)?;
+        // Who has the name or an object of one that changes is looked at as well: which of both counts is for the plan.
+        let taken = names_of(&pair.0).chain(names_of(&pair.1)).collect::<BTreeSet<String>>();
+        let objects: BTreeSet<ObjectIdentity> = objects_of(&pair.0).chain(objects_of(&pair.1)).collect();
+        let clashes = |facts: &PreviewModelFacts| {
+            !facts.names.is_disjoint(&taken) || facts.objects.iter().any(|object| objects.contains(object))
+        };
+        let more: Vec<&str> = facts.iter().filter(|(_, facts)| clashes(facts)).map(|(folder, _)| *folder).collect();
+        if !more.is_empty() {
+            affected.extend(more);
+            pair = self.render_sides(&base, &head, &affected, &judge)?;
+        }
+        let (base_desired, head_desired) = pair;
+
+        let mut rest = UnchangedTotals::default();
+        let mut models = head_desired.rendered.len() + head_desired.selection.broken.len();
+        for (_, facts) in facts.iter().filter(|(folder, _)| !affected.contains(*folder)) {
+            rest.add(&facts.rest);
+            models += usize::from(facts.counts);
+        }
+        // What was there before and lies in files that stay as they are is no news of this pull request.
+        let changed = changed_files(&sides.base, &sides.head);
+        let known: BTreeSet<(String, String)> =
+            base_desired.findings.iter().map(|one| (one.location.file.clone(), one.message.clone())).collect();
+        let news = |one: &Finding| {
+            changed.contains(one.location.file.as_str())
+                || !known.contains(&(one.location.file.clone(), one.message.clone()))
+        };
+        let findings: Vec<Finding> = head_desired.findings.iter().filter(|one| news(one)).cloned().collect();
+        let quiet = |mut desired: DesiredState| {
+            desired.rendered.iter_mut().for_each(|one| one.findings.retain(Finding::is_error));
+            desired
+        };
+        let (base_desired, head_desired) = (quiet(base_desired), quiet(head_desired));
+        let mut plan = plan::compare_revisions(&RevisionComparison {
+            repository: &head_desired.target.repository,
+            environment: &head_desired.target.environment,
+            base: &base_desired.rendered,
+            base_revision: &sides.base_commit,
+            base_broken: &base_desired.selection.broken,
+            head: &head_desired.rendered,
+            head_revision: &sides.head_commit,
+            broken: &head_desired.selection.broken,
+            findings: &findings,
+            prices: judge.prices.as_ref(),
+            guards: judge.guards.clone(),
+            unchanged: rest,
+        });
+        plan.findings.retain(news);
+        Ok(PullRequestPlan { plan, models, notes: settings_notes(&changed) })
+    }
+
+    /// Policy, guards and prices as the base branch has them now, without its models.
+    fn base_policy(&self, tip: &SourceTree) -> Result<ResolvedEnvironment, PullRequestPlanError> {
+        let root = tip.files.iter().filter(|file| file.path == SETTINGS_FILE).cloned().collect();
+        let workspace = Workspace::parse(&SourceTree { files: root });
+        workspace.resolve_environment(self.environment.as_deref()).map_err(|error| plan_error(&error, false))
+    }
+
+    fn split_side<'a>(&self, tree: &'a SourceTree) -> PreviewSide<'a> {
+        let mut side = PreviewSide { settings: Vec::new(), models: BTreeMap::new() };
+        for file in &tree.files {
+            match split_path(&file.path) {
+                (_, SETTINGS_FILE) => side.settings.push(file),
+                (folder, _) => side.models.entry(folder).or_insert_with(|| (Vec::new(), 0)).0.push(file),
+            }
+        }
+        let chains: BTreeMap<&str, u64> =
+            side.settings.iter().map(|file| (split_path(&file.path).0, self.digest_files([*file]))).collect();
+        for (folder, (files, digest)) in &mut side.models {
+            let mut hasher = self.hash.build_hasher();
+            for above in ancestors(folder) {
+                hasher.write_u64(chains.get(above).copied().unwrap_or_default());
+            }
+            hasher.write_u64(self.digest_files(files.iter().copied()));
+            *digest = hasher.finish();
+        }
+        side
+    }
+
+    fn digest_files<'a>(&self, files: impl IntoIterator<Item = &'a SourceFile>) -> u64 {
+        let mut hasher = self.hash.build_hasher();
+        for file in files {
+            hasher.write(file.path.as_bytes());
+            hasher.write_u8(0xff);
+            match &file.content {
+                Ok(content) => hasher.write(content),
+                Err(reason) => hasher.write(reason.as_bytes()),
+            }
+            hasher.write_u8(0xff);
+        }
+        hasher.finish()
+    }
+
+    /// A line for each of these models; what is not known yet is rendered, all at once.
+    fn model_facts<'a>(
+        &mut self,
+        side: &PreviewSide<'a>,
+        folders: &BTreeSet<&'a str>,
+        judge: &ResolvedEnvironment,
+    ) -> Result<Vec<(&'a str, Arc<PreviewModelFacts>)>, PullRequestPlanError> {
+        let digest = |folder: &str| side.models.get(folder).map_or(0, |(_, digest)| *digest);
+        let missing: BTreeSet<&str> =
+            folders.iter().copied().filter(|folder| !self.facts.contains_key(&digest(folder))).collect();
+        if self.facts.len() + missing.len() > MAX_MODEL_FACTS {
+            self.facts.clear();
+            return if missing.len() < folders.len() { self.model_facts(side, folders, judge) } else { Ok(Vec::new()) };
+        }
+        if !missing.is_empty() {
+            let mut found: HashMap<&str, PreviewModelFacts> = HashMap::new();
+            let desired = self.render_side(side, &missing, judge)?;
+            for rendered in &desired.rendered {
+                let facts = found.entry(split_path(&rendered.source).0).or_default();
+                facts.counts = true;
+                facts.names.insert(rendered.model.clone());
+                facts.objects.extend(rendered.objects.iter().map(|one| one.object.reference().identity()));
+                facts.rest.objects += rendered.objects.len();
+            }
+            for broken in &desired.selection.broken {
+                let facts = found.entry(split_path(&broken.source).0).or_default();
+                facts.counts = true;
+                facts.names.extend(broken.name.clone());
+            }
+            let alone = plan::compare_revisions(&RevisionComparison {
+                base: &desired.rendered,
+                head: &desired.rendered,
+                ..RevisionComparison::default()
+            });
+            for change in &alone.changes {
+                let Some(facts) = found.get_mut(split_path(&change.source).0) else { continue };
+                facts.rest.gpus.add(change.gpus);
+                for (sku, totals) in &change.gpus_by_sku {
+                    facts.rest.gpus_by_sku.entry(sku.clone()).or_default().add(*totals);
+                }
+            }
+            for folder in missing {
+                let facts = found.remove(folder).unwrap_or_default();
+                self.facts.insert(digest(folder), Arc::new(facts));
+            }
+        }
+        let line = |folder: &&'a str| Some((*folder, Arc::clone(self.facts.get(&digest(folder))?)));
+        Ok(folders.iter().filter_map(line).collect())
+    }
+
+    fn render_sides(
+        &self,
+        base: &PreviewSide<'_>,
+        head: &PreviewSide<'_>,
+        folders: &BTreeSet<&str>,
+        judge: &ResolvedEnvironment,
+    ) -> Result<(DesiredState, DesiredState), PullRequestPlanError> {
+        let head = self.render_side(head, folders, judge)?;
+        let base = match self.render_side(base, folders, judge) {
+            Ok(base) => base,
+            // The base has no such environment, or could not be read: then all of it is new.
+            Err(_) => DesiredState::render(ResolvedEnvironment {
+                intents: Vec::new(),
+                broken: Vec::new(),
+                findings: Vec::new(),
+                ..judge.clone()
+            }),
+        };
+        Ok((base, head))
+    }
+
+    /// These models of a side, rendered, and judged as the base branch judges.
+    fn render_side(
+        &self,
+        side: &PreviewSide<'_>,
+        folders: &BTreeSet<&str>,
+        judge: &ResolvedEnvironment,
+    ) -> Result<DesiredState, PullRequestPlanError> {
+        let models = side.models.iter().filter(|(folder, _)| folders.contains(*folder));
+        let files = side.settings.iter().chain(models.flat_map(|(_, (files, _))| files));
+        let mut files: Vec<SourceFile> = files.map(|file| (*file).clone()).collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let workspace = Workspace::parse(&SourceTree { files });
+        let mut selection =
+            workspace.resolve_environment(Some(&judge.name)).map_err(|error| plan_error(&error, true))?;
+        selection.policy.clone_from(&judge.policy);
+        selection.guards = judge.guards.clone();
+        selection.prices.clone_from(&judge.prices);
+        if let Some(namespace) = &self.namespace {
+            selection.environment.namespace = namespace.clone();
+        }
+        Ok(DesiredState::render(selection))
+    }
+}
+
+/// A folder's ancestors, from the root down to itself.
+fn ancestors(folder: &str) -> impl Iterator<Item = &str> {
+    let ends = folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]);
+    std::iter::once("").chain(ends.filter(|end| *end > 0).filter_map(|end| folder.get(..end)))
+}
+
+fn names_of(desired: &DesiredState) -> impl Iterator<Item = String> {
+    let broken = desired.selection.broken.iter().filter_map(|one| one.name.clone());
+    desired.rendered.iter().map(|one| one.model.clone()).chain(broken)
+}
+
+fn objects_of(desired: &DesiredState) -> impl Iterator<Item = ObjectIdentity> {
+    desired.rendered.iter().flat_map(|one| one.objects.iter().map(|object| object.object.reference().identity()))
+}
+
+/// The files that are not the same on both sides.
+fn changed_files<'a>(base: &'a SourceTree, head: &'a SourceTree) -> BTreeSet<&'a str> {
+    let by_path = |tree: &'a SourceTree| -> BTreeMap<&'a str, &'a SourceFile> {
+        tree.files.iter().map(|file| (file.path.as_str(), file)).collect()
+    };
+    let (base, head) = (by_path(base), by_path(head));
+    let paths: BTreeSet<&str> = base.keys().chain(head.keys()).copied().collect();
+    paths
+        .into_iter()
+        .filter(|path| base.get(path).map(|one| &one.content) != head.get(path).map(|one| &one.content))
+        .collect()
+}
+
+fn settings_notes(changed: &BTreeSet<&str>) -> Vec<String> {
+    if changed.contains(SETTINGS_FILE) {
+        return vec![
+            "This changes the repository's `stator.yaml`. Its policy, guards and prices are not in force before it is \
+             merged: what is shown was judged by those of the base branch."
+                .to_owned(),
+        ];
+    }
+    Vec::new()
+}
+
+fn plan_error(error: &EnvironmentError, by_head: bool) -> PullRequestPlanError {
+    let whose = if by_head { "as the pull request has it" } else { "of the base branch" };
+    let help = match error {
+        EnvironmentError::Unknown { .. } => {
+            format!("name the environment in the root stator.yaml {whose}, or in the source's `spec.environment`")
+        }
+        EnvironmentError::Ambiguous { .. } => "name one in the source's `spec.environment`".to_owned(),
+        EnvironmentError::Unreadable { .. } => {
+            format!("mend the root stator.yaml {whose}; `stator validate` says what is wrong")
+        }
+    };
+    let reason = match error {
+        EnvironmentError::Ambiguous { known } => {
+            format!("the repository has several environments: {}", known.join(", "))
+        }
+        EnvironmentError::Unknown { .. } | EnvironmentError::Unreadable { .. } => error.to_string(),
+    };
+    PullRequestPlanError { reason, help, is_head_at_fault: by_head }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! Stories of pull requests, and that looking at a part says what looking at all of it says.
+
+use super::*;
+use proptest::prelude::*;
+use stator_model::plan::Action;
+use stator_model::present::preview as body;
+use std::fmt::Write as _;
+
+const ROOT: &str = "apiVersion: stator.dev/v1alpha1
+kind: Repository
+metadata: {name: models}
+spec:
+  environments: {prod: {namespace: prod}}
+";
+
+fn model(name: &str, replicas: u32) -> String {
+    format!(
+        "apiVersion: stator.dev/v1alpha1
+kind: Model
+metadata: {{name: {name}}}
+spec:
+  model: Qwen/Qwen3-8B
+  engine: vllm
+  runtime: 1.2.0
+  hardware: {{gpu: h200_sxm}}
+  serving: {{frontend: {{replicas: 1}}, worker: {{replicas: {replicas}, gpus: 2}}}}
+"
+    )
+}
+
+fn tree(files: &[(&str, &str)]) -> SourceTree {
+    let mut files: Vec<SourceFile> = files
+        .iter()
+        .map(|(path, content)| SourceFile { path: (*path).into(), content: Ok(content.as_bytes().to_vec()) })
+        .collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    SourceTree { files }
+}
+
+fn sides(tip: SourceTree, base: SourceTree, head: SourceTree) -> PullRequestTrees {
+    let commit = |letter: &str| letter.repeat(40);
+    PullRequestTrees { tip, base, head, tip_commit: commit("a"), base_commit: commit("b"), head_commit: commit("c") }
+}
+
+fn planner() -> PullRequestPlanner {
+    PullRequestPlanner::new(Some("prod".into()), None)
+}
+
+fn told(planned: &PullRequestPlan) -> String {
+    let mut out = format!("{}\n", body::status_description(&planned.plan, planned.models));
+    for change in &planned.plan.changes {
+        writeln!(out, "{} {} {}", change.action.as_str(), change.object, change.disruption.as_str()).unwrap();
+    }
+    for finding in &planned.plan.findings {
+        writeln!(out, "{}:{} {}", finding.location.file, finding.location.line, finding.message).unwrap();
+    }
+    for hold in &planned.plan.holds {
+        writeln!(out, "held: {}", hold.message).unwrap();
+    }
+    planned.notes.iter().for_each(|note| writeln!(out, "note: {note}").unwrap());
+    out
+}
+
+#[test]
+fn one_model_of_three_changes() {
+    let (a, b, c) = (model("a", 1), model("b", 1), model("c", 1));
+    let base = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a), ("b/model.yaml", &b), ("c/model.yaml", &c)]);
+    let more = model("b", 3);
+    let head = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a), ("b/model.yaml", &more), ("c/model.yaml", &c)]);
+    let planned = planner().plan(&sides(base.clone(), base, head)).unwrap();
+    insta::assert_snapshot!(told(&planned), @r#"
+    1 of 3 models changes: +4 h200_sxm (6 → 10)
+    update DynamoGraphDeployment prod/b scale
+    "#);
+}
+
+#[test]
+fn policy_guards_and_prices_are_those_of_the_base_branch() {
+    let strict = ROOT.replace(
+        "{namespace: prod}",
+        "{namespace: prod, guards: {maxGpus: 5}, policy: [{name: small, expression: 'gpus <= 4', message: too large}]}",
+    );
+    let (one, five) = (model("a", 1), model("a", 5));
+    let base = tree(&[("stator.yaml", &strict), ("a/model.yaml", &one)]);
+    // It lifts the policy and breaks it, in one.
+    let head = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &five)]);
+    let planned = planner().plan(&sides(base.clone(), base, head)).unwrap();
+    insta::assert_snapshot!(told(&planned), @r#"
+    1 of 1 model changes: 2 h200_sxm
+    blocked DynamoGraphDeployment prod/a none
+    a/model.yaml:3 policy `small`: too large
+    note: This changes the repository's `stator.yaml`. Its policy, guards and prices are not in force before it is merged: what is shown was judged by those of the base branch.
+    "#);
+}
+
+#[test]
+fn the_policy_of_today_judges_and_not_that_of_the_day_of_the_branch() {
+    let strict = ROOT.replace(
+        "{namespace: prod}",
+        "{namespace: prod, policy: [{name: small, expression: 'gpus <= 4', message: too large}]}",
+    );
+    let (one, five) = (model("a", 1), model("a", 5));
+    let tip = tree(&[("stator.yaml", &strict), ("a/model.yaml", &one)]);
+    let base = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &one)]);
+    let head = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &five)]);
+    let planned = planner().plan(&sides(tip, base, head)).unwrap();
+    insta::assert_snapshot!(told(&planned), @r#"
+    1 of 1 model changes: 2 h200_sxm
+    blocked DynamoGraphDeployment prod/a none
+    a/model.yaml:3 policy `small`: too large
+    "#);
+}
+
+#[test]
+fn a_change_of_defaults_shows_what_it_does_to_all_models_below() {
+    let defaults = |level: &str| {
+        format!("apiVersion: stator.dev/v1alpha1\nkind: Defaults\nspec: {{env: {{LOG_LEVEL: {level}}}}}\n")
+    };
+    let (a, b, c) = (model("a", 1), model("b", 1), model("c", 1));
+    let files = |level: &str| {
+        let defaults = defaults(level);
+        tree(&[
+            ("stator.yaml", ROOT),
+            ("chat/stator.yaml", &defaults),
+            ("chat/a/model.yaml", &a),
+            ("chat/b/model.yaml", &b),
+            ("c/model.yaml", &c),
+        ])
+    };
+    let planned = planner().plan(&sides(files("info"), files("info"), files("debug"))).unwrap();
+    insta::assert_snapshot!(told(&planned), @r#"
+    2 of 3 models change: 0 h200_sxm (6 → 6, peak 10)
+    update DynamoGraphDeployment prod/a managed-roll
+    update DynamoGraphDeployment prod/b managed-roll
+    "#);
+}
+
+#[test]
+fn a_name_that_an_untouched_model_has_is_a_clash() {
+    let a = model("a", 1);
+    let base = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a)]);
+    let head = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a), ("b/model.yaml", &a)]);
+    let planned = planner().plan(&sides(base.clone(), base, head)).unwrap();
+    insta::assert_snapshot!(told(&planned), @r#"
+    1 of 2 models changes: 2 h200_sxm
+    blocked DynamoGraphDeployment prod/a none
+    a/model.yaml:3 the name `a` is also given by `b/model.yaml`
+    b/model.yaml:3 the name `a` is also given by `a/model.yaml`
+    "#);
+}
+
+#[test]
+fn faults_are_shown_where_they_are_new() {
+    let (bad, a) = (model("bad", 1).replace("vllm", "vlm"), model("a", 1));
+    let worse = model("a", 1).replace("engine: vllm", "engine: vlm");
+    let base = tree(&[("stator.yaml", ROOT), ("bad/model.yaml", &bad), ("a/model.yaml", &a)]);
+    let head = tree(&[("stator.yaml", ROOT), ("bad/model.yaml", &bad), ("a/model.yaml", &worse)]);
+    let planned = planner().plan(&sides(base.clone(), base, head)).unwrap();
+    insta::assert_snapshot!(told(&planned), @r#"
+    1 of 2 models changes: 2 h200_sxm
+    blocked DynamoGraphDeployment prod/a none
+    a/model.yaml:6 `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`
+    "#);
+}
+
+#[test]
+fn deletions_are_a_share_of_the_whole_environment() {
+    let models: Vec<(String, String)> =
+        (0..40).map(|number| (format!("m{number}/model.yaml"), model(&format!("m{number}"), 1))).collect();
+    let of = |from: usize| {
+        let files: Vec<(&str, &str)> = std::iter::once(("stator.yaml", ROOT))
+            .chain(models[from..].iter().map(|(path, text)| (path.as_str(), text.as_str())))
+            .collect();
+        tree(&files)
+    };
+    let held = |gone: usize| planner().plan(&sides(of(0), of(0), of(gone))).unwrap().plan.holds;
+    assert_eq!(held(8), [], "a fifth goes");
+    insta::assert_snapshot!(held(9)[0].message, @"9 of 40 objects would be deleted at once");
+}
+
+#[test]
+fn an_environment_that_cannot_be_told_is_said_to_whom_it_concerns() {
+    let a = model("a", 1);
+    let good = tree(&[("stator.yaml", ROOT), ("a/model.yaml", &a)]);
+    let other = ROOT.replace("prod:", "staging:");
+    let other = tree(&[("stator.yaml", &other), ("a/model.yaml", &a)]);
+    let of_head = planner().plan(&sides(good.clone(), good.clone(), other.clone())).unwrap_err();
+    let of_base = planner().plan(&sides(other.clone(), other, good)).unwrap_err();
+    insta::assert_snapshot!(format!("{of_head}\n{}\n{of_base}\n{}", of_head.help, of_base.help), @r#"
+    unknown environment `prod`; there are `staging`
+    name the environment in the root stator.yaml as the pull request has it, or in the source's `spec.environment`
+    unknown environment `prod`; there are `staging`
+    name the environment in the root stator.yaml of the base branch, or in the source's `spec.environment`
+    "#);
+    assert!(of_head.is_head_at_fault && !of_base.is_head_at_fault);
+}
+
+#[test]
+fn what_did_not_change_is_rendered_once() {
+    let models: Vec<(String, String)> =
+        (0..30).map(|number| (format!("m{number}/model.yaml"), model(&format!("m{number}"), 1))).collect();
+    let with = |replicas: u32| {
+        let first = model("m0", replicas);
+        let files: Vec<(&str, &str)> = [("stator.yaml", ROOT), ("m0/model.yaml", &first)]
+            .into_iter()
+            .chain(models[1..].iter().map(|(path, text)| (path.as_str(), text.as_str())))
+            .collect();
+        tree(&files)
+    };
+    let mut planner = planner();
+    planner.plan(&sides(with(1), with(1), with(2))).unwrap();
+    let known = planner.facts.len();
+    let planned = planner.plan(&sides(with(1), with(1), with(3))).unwrap();
+    assert_eq!((known, planner.facts.len()), (29, 29));
+    assert_eq!(planned.plan.changes.len(), 1);
+    assert_eq!((planned.models, planned.plan.summary.gpus.after), (30, 64));
+}
+
+/// One of a few folders, with one of a few contents: names that clash, faults, and nothing at all are among them.
+fn files() -> impl Strategy<Value = Vec<(u8, u8)>> {
+    proptest::collection::btree_map(0u8..6, 0u8..7, 0..6).prop_map(|files| files.into_iter().collect())
+}
+
+fn tree_of(files: &[(u8, u8)], root: bool) -> SourceTree {
+    let root = if root { ROOT.replace("spec:\n", "spec:\n  defaults: {env: {A: b}}\n") } else { ROOT.to_owned() };
+    let mut all = vec![("stator.yaml".to_owned(), root)];
+    for (folder, content) in files {
+        let text = match content {
+            0 => model("same", 1),
+            1 => model(&format!("m{folder}"), 1).replace("engine: vllm", "engine: vlm"),
+            2 => "kind: [".to_owned(),
+            replicas => model(&format!("m{folder}"), u32::from(*replicas)),
+        };
+        all.push((format!("f{folder}/model.yaml"), text));
+    }
+    let all: Vec<(&str, &str)> = all.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    tree(&all)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A planner that knows nothing, one that has seen other pull requests, and a comparison of everything agree.
+    #[test]
+    fn a_part_says_what_the_whole_says(base in files(), heads in proptest::collection::vec((files(), any::<bool>()), 1..3)) {
+        let mut warm = planner();
+        for (head, root) in &heads {
+            let sides = sides(tree_of(&base, false), tree_of(&base, false), tree_of(head, *root));
+            let (Ok(seen), Ok(cold)) = (warm.plan(&sides), planner().plan(&sides)) else {
+                prop_assert!(false, "the environment is there");
+                return Ok(());
+            };
+            prop_assert_eq!(&seen.plan, &cold.plan);
+            prop_assert_eq!(seen.models, cold.models);
+
+            let whole = |tree: &SourceTree| DesiredState::render(Workspace::parse(tree).resolve_environment(Some("prod")).unwrap());
+            let (base, head) = (whole(&sides.base), whole(&sides.head));
+            let whole = plan::compare_revisions(&RevisionComparison {
+                repository: "models",
+                environment: "prod",
+                base: &base.rendered,
+                base_broken: &base.selection.broken,
+                head: &head.rendered,
+                broken: &head.selection.broken,
+                ..RevisionComparison::default()
+            });
+            let moving = |plan: &Plan| -> Vec<_> { plan.changes.iter().filter(|one| one.action != Action::Keep).cloned().collect() };
+            prop_assert_eq!(moving(&seen.plan), moving(&whole));
+            prop_assert_eq!(&seen.plan.summary.gpus, &whole.summary.gpus);
+            prop_assert_eq!(&seen.plan.summary.gpus_by_sku, &whole.summary.gpus_by_sku);
+            prop_assert_eq!(&seen.plan.holds, &whole.holds);
+        }
+    }
+}

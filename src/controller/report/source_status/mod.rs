@@ -1,0 +1,450 @@
+//! How a source stands → the status of its object. Pure: the same input gives the same status, and a status that is given
+//! back as the previous one stays as it is, so that a source at rest is never written.
+//!
+//! kstatus reads the conditions: `Stalled` is in the way of everything until somebody does something, `Reconciling` goes
+//! by itself, and `Ready` is true only when the newest commit is applied and healthy.
+
+pub mod status_writer;
+#[cfg(test)]
+mod tests;
+
+use super::commit_ledger::commit_label;
+use crate::controller::sources::registry::source_state::{
+    ModelHealthCounts, PlanSummary, ProblemReason, ProblemScope, RevisionVerdict, ShownStatus, SourcePhase,
+    SourceProblem, SourceState, TimestampedRevision,
+};
+use crate::controller::sources::registry::{RejectedSource as NotRun, RejectionReason};
+use crate::controller::sources::resolved_source::SourceKey;
+use jiff::Timestamp;
+use stator_git::source::model_source::status::{
+    ConditionStatus, GpuCounts, HeldGuard, HeldRevision, MAX_HELD_GUARDS, MAX_MESSAGE_LENGTH, MAX_POSTED_STATUSES,
+    ModelCounts, ModelSourceStatus, PlanCounts, PostedStatus, READY, RECONCILING, Revisions, STALLED, SourceCondition,
+    bound_message, truncate_line,
+};
+use stator_model::plan::HoldKind;
+use stator_model::present::plan::hold_kind_name;
+use std::borrow::Cow;
+
+/// What a status depends on beside how the source stands.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceStatusInput<'a> {
+    /// Which source.
+    pub key: &'a SourceKey,
+    /// `metadata.generation` of the spec that it stands so by.
+    pub generation: i64,
+    /// What its object says now, or said when this process started.
+    pub previous: &'a ModelSourceStatus,
+    /// What is to be said beside: [`crate::controller::board::Board::remarks`].
+    pub remarks: &'a [String],
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// The status of a source that runs.
+pub fn build_status(standing: &SourceState, about: &SourceStatusInput<'_>) -> ModelSourceStatus {
+    let before = about.previous;
+    let judged = standing.verdict.as_ref();
+    let revision = Revisions {
+        seen: commit_or_previous(standing.seen.as_ref(), before.revision.seen.as_deref()),
+        seen_at: observed_since(
+            standing.seen.as_ref(),
+            before.revision.seen.as_deref(),
+            before.revision.seen_at.as_deref(),
+        ),
+        attempted: commit_or_previous(standing.attempted.as_ref(), before.revision.attempted.as_deref()),
+        attempted_at: observed_since(
+            standing.attempted.as_ref(),
+            before.revision.attempted.as_deref(),
+            before.revision.attempted_at.as_deref(),
+        ),
+        applied: commit_or_previous(standing.applied.as_ref(), before.revision.applied.as_deref()),
+        applied_at: observed_since(
+            standing.applied.as_ref(),
+            before.revision.applied.as_deref(),
+            before.revision.applied_at.as_deref(),
+        ),
+    };
+    let is_current = revision.seen.is_some() && revision.seen == revision.applied;
+    let said = summarize_state(standing, is_current, about);
+    ModelSourceStatus {
+        observed_generation: Some(about.generation),
+        conditions: said.conditions(standing, about),
+        last_handled_request: standing
+            .handled_request
+            .as_deref()
+            .map(|request| truncate_line(request, MAX_MESSAGE_LENGTH))
+            .or_else(|| before.last_handled_request.clone()),
+        phase: reported_phase(standing).to_owned(),
+        environment: standing
+            .environment
+            .as_deref()
+            .map(|name| truncate_line(name, 253))
+            .or_else(|| before.environment.clone()),
+        commit: revision.applied.as_deref().map(|commit| truncate_line(&commit_label(commit), 64)),
+        revision,
+        models: match judged {
+            // An attempt that ended before the models were looked at has counted nothing.
+            Some(verdict) if verdict.is_success() || standing.counts != ModelHealthCounts::default() => {
+                Some(model_counts(standing.counts))
+            }
+            Some(_) | None => before.models.clone(),
+        },
+        plan: plan_counts(standing.plan.as_ref(), before.plan.as_ref()),
+        held: if judged.is_some() {
+            standing.hold.as_ref().map(|held| {
+                let guards = held.guards.iter().take(MAX_HELD_GUARDS).map(|(kind, message)| held_guard(*kind, message));
+                HeldRevision {
+                    revision: truncate_line(&held.revision, 64),
+                    guards: guards.collect(),
+                    command: bound_message(&held.release_command(about.key)),
+                }
+            })
+        } else {
+            before.held.clone()
+        },
+        statuses: match &standing.statuses.shown {
+            Some(shown) => std::iter::once(posted_status(shown)).take(MAX_POSTED_STATUSES).collect(),
+            None => before.statuses.clone(),
+        },
+        next_window: standing.next_window.map(format_time),
+    }
+}
+
+/// The status of a source that is not run: what it did before stays said.
+pub fn build_rejected_status(held: &NotRun, about: &SourceStatusInput<'_>) -> ModelSourceStatus {
+    let moves = match (held.reason, held.reason.is_stalled()) {
+        (_, true) => ConditionProgress::Stalled,
+        (RejectionReason::SecretNotRead, false) => ConditionProgress::Retrying,
+        // What is missing may come by itself, and is seen when it does.
+        (_, false) => ConditionProgress::Waiting,
+    };
+    let said = ConditionSummary::new(ConditionStatus::False, held.reason.as_str(), held.message.clone(), moves);
+    ModelSourceStatus {
+        observed_generation: Some(about.generation),
+        conditions: said.conditions(&SourceState::default(), about),
+        phase: phase_name(SourcePhase::Idle).to_owned(),
+        next_window: None,
+        ..about.previous.clone()
+    }
+}
+
+/// What the conditions say.
+#[derive(Clone, Debug)]
+struct ConditionSummary {
+    ready: ConditionStatus,
+    reason: Cow<'static, str>,
+    message: String,
+    progress: ConditionProgress,
+    /// Whether an earlier process said it, with all that there was to say beside.
+    is_recalled: bool,
+}
+
+/// Whether things move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConditionProgress {
+    /// Nothing has to.
+    Idle,
+    /// stator is at work.
+    Reconciling,
+    /// It tries again after a pause.
+    Retrying,
+    /// It goes on when something comes: a window, a secret, somebody who takes a suspension away.
+    Waiting,
+    /// Somebody has to do something.
+    Stalled,
+}
+
+impl ConditionSummary {
+    fn new(
+        ready: ConditionStatus,
+        reason: impl Into<Cow<'static, str>>,
+        message: String,
+        progress: ConditionProgress,
+    ) -> Self {
+        Self { ready, reason: reason.into(), message, progress, is_recalled: false }
+    }
+
+    /// All three conditions, sorted by type.
+    fn conditions(&self, standing: &SourceState, about: &SourceStatusInput<'_>) -> Vec<SourceCondition> {
+        let mut message = self.message.clone();
+        let more = !self.is_recalled;
+        let posting =
+            standing.statuses.problem.as_ref().map(|problem| format!("no commit statuses are posted: {problem}"));
+        for more in standing.rejected_requests.iter().chain(about.remarks).chain(posting.as_ref()).filter(|_| more) {
+            message = format!("{message}; {more}");
+        }
+        let message = bound_message(&message);
+        let (reconciling, reason) = match self.progress {
+            ConditionProgress::Reconciling => (ConditionStatus::True, "Progressing"),
+            ConditionProgress::Retrying => (ConditionStatus::True, "ProgressingWithRetry"),
+            ConditionProgress::Idle | ConditionProgress::Waiting | ConditionProgress::Stalled => {
+                (ConditionStatus::False, &*self.reason)
+            }
+        };
+        let stalled =
+            if self.progress == ConditionProgress::Stalled { ConditionStatus::True } else { ConditionStatus::False };
+        let one = |kind: &str, status: ConditionStatus, reason: &str| {
+            let known = about.previous.condition(kind).filter(|known| known.status == status);
+            SourceCondition {
+                kind: kind.to_owned(),
+                status,
+                reason: reason.to_owned(),
+                // The sentence stands where it is a reason for the status.
+                message: if kind == READY || status == ConditionStatus::True { message.clone() } else { String::new() },
+                last_transition_time: known
+                    .map_or_else(|| format_time(about.now), |known| known.last_transition_time.clone()),
+                observed_generation: Some(about.generation),
+            }
+        };
+        vec![
+            one(READY, self.ready, &self.reason),
+            one(RECONCILING, reconciling, reason),
+            one(STALLED, stalled, &self.reason),
+        ]
+    }
+}
+
+fn summarize_state(standing: &SourceState, is_current: bool, about: &SourceStatusInput<'_>) -> ConditionSummary {
+    let verdict = standing.verdict.as_ref().filter(|verdict| is_verdict_of(&verdict.revision, standing.seen.as_ref()));
+    let recalled = previous_summary(standing, about);
+    let well = is_current && verdict.is_some_and(RevisionVerdict::is_success)
+        || recalled.as_ref().is_some_and(|recalled| recalled.ready == ConditionStatus::True);
+    let ready = if well { ConditionStatus::True } else { ConditionStatus::False };
+    if standing.phase == SourcePhase::Suspended {
+        let message =
+            format!("syncing is suspended; `stator resume {} -n {}` goes on", about.key.name, about.key.namespace);
+        return ConditionSummary::new(
+            ready_while_suspended(ready, standing),
+            "Suspended",
+            message,
+            ConditionProgress::Waiting,
+        );
+    }
+    if let Some(problem) = standing.problem() {
+        return summarize_problem(problem, standing);
+    }
+    if standing.phase == SourcePhase::WindowClosed && !well {
+        let (message, moves) = match standing.next_window {
+            Some(opens) => (
+                format!("no sync window is open; the next one opens at {}", format_time(opens)),
+                ConditionProgress::Waiting,
+            ),
+            None => ("no sync window ever opens; correct `spec.windows`".to_owned(), ConditionProgress::Stalled),
+        };
+        return ConditionSummary::new(ConditionStatus::False, "WindowClosed", message, moves);
+    }
+    if let Some(recalled) = recalled {
+        return recalled;
+    }
+    match (verdict, &standing.seen) {
+        (Some(verdict), Some(_)) if well => {
+            let moves = if standing.phase == SourcePhase::Syncing {
+                ConditionProgress::Reconciling
+            } else {
+                ConditionProgress::Idle
+            };
+            let drifted = standing.counts.drifted;
+            if drifted > 0 {
+                let message = format!(
+                    "live objects of {drifted} of {} models were changed by somebody else; `stator sync --source {} -n {}` \
+                     puts them back",
+                    standing.counts.models, about.key.name, about.key.namespace
+                );
+                return ConditionSummary::new(ConditionStatus::False, "Drifted", message, moves);
+            }
+            let message = format!("{}: {}", commit_label(&verdict.revision), verdict.verdict.sentence());
+            ConditionSummary::new(ready, "ReconciliationSucceeded", message, moves)
+        }
+        // A verdict that is not well comes with a problem; between the two there is work.
+        (_, Some(seen)) => {
+            let message = format!("{}: {}", commit_label(&seen.commit), phase_description(standing.phase));
+            ConditionSummary::new(ConditionStatus::Unknown, "Progressing", message, ConditionProgress::Reconciling)
+        }
+        (_, None) => {
+            let message = "the repository is looked at for the first time".to_owned();
+            ConditionSummary::new(ConditionStatus::Unknown, "Progressing", message, ConditionProgress::Reconciling)
+        }
+    }
+}
+
+/// A process that has just started knows nothing yet. What an earlier one said of the same commit and the same spec is
+/// said on, rather than that all is unknown each time that a pod moves.
+fn previous_summary(standing: &SourceState, about: &SourceStatusInput<'_>) -> Option<ConditionSummary> {
+    let before = about.previous;
+    let same =
+        |now: Option<&TimestampedRevision>, before: Option<&String>| now.is_none_or(|now| Some(&now.commit) == before);
+    let judged =
+        standing.verdict.as_ref().is_some_and(|verdict| is_verdict_of(&verdict.revision, standing.seen.as_ref()));
+    if judged
+        || before.observed_generation != Some(about.generation)
+        || before.revision.seen.is_none()
+        || !same(standing.seen.as_ref(), before.revision.seen.as_ref())
+        || !same(standing.applied.as_ref(), before.revision.applied.as_ref())
+    {
+        return None;
+    }
+    let ready = before.condition(READY)?;
+    let moves = match ready.status {
+        ConditionStatus::True
+            if before.revision.seen == before.revision.applied && standing.phase != SourcePhase::Syncing =>
+        {
+            ConditionProgress::Idle
+        }
+        ConditionStatus::False if ProblemReason::ALL.iter().any(|reason| reason.as_str() == ready.reason) => {
+            ConditionProgress::Reconciling
+        }
+        ConditionStatus::True | ConditionStatus::False | ConditionStatus::Unknown => return None,
+    };
+    let said = ConditionSummary::new(ready.status, ready.reason.clone(), ready.message.clone(), moves);
+    Some(ConditionSummary { is_recalled: true, ..said })
+}
+
+/// Whether a source that is suspended is as its newest commit says: problems are told all the same.
+fn ready_while_suspended(ready: ConditionStatus, standing: &SourceState) -> ConditionStatus {
+    if standing.problems.is_empty() { ready } else { ConditionStatus::False }
+}
+
+fn summarize_problem(problem: &SourceProblem, standing: &SourceState) -> ConditionSummary {
+    let at_work = matches!(standing.phase, SourcePhase::Syncing | SourcePhase::Reading);
+    let moves = match (problem.is_transient, at_work) {
+        (true, _) => ConditionProgress::Retrying,
+        (false, true) if standing.problems.contains_key(&ProblemScope::Commit) => ConditionProgress::Reconciling,
+        (false, _) => ConditionProgress::Stalled,
+    };
+    let moves = match problem.reason {
+        // Models that are watched may become healthy by themselves.
+        ProblemReason::HealthCheckFailed if moves == ConditionProgress::Stalled => ConditionProgress::Waiting,
+        ProblemReason::AccessDenied
+        | ProblemReason::SecretInvalid
+        | ProblemReason::ClusterUnreachable
+        | ProblemReason::InternalError
+        | ProblemReason::AuthenticationFailed
+        | ProblemReason::GitOperationFailed
+        | ProblemReason::VerificationFailed
+        | ProblemReason::BuildFailed
+        | ProblemReason::Held
+        | ProblemReason::Blocked
+        | ProblemReason::HealthCheckFailed
+        | ProblemReason::ReconciliationFailed => moves,
+    };
+    let commit = standing.seen.as_ref().filter(|_| standing.problems.keys().next() == Some(&ProblemScope::Commit));
+    let message = match commit {
+        Some(seen) => format!("{}: {problem}", commit_label(&seen.commit)),
+        None => problem.to_string(),
+    };
+    ConditionSummary::new(ConditionStatus::False, problem.reason.as_str(), message, moves)
+}
+
+fn is_verdict_of(commit: &str, seen: Option<&TimestampedRevision>) -> bool {
+    seen.is_some_and(|seen| seen.commit == commit)
+}
+
+fn commit_or_previous(now: Option<&TimestampedRevision>, before: Option<&str>) -> Option<String> {
+    now.map(|revision| truncate_line(&revision.commit, 64)).or_else(|| before.map(str::to_owned))
+}
+
+/// When a commit was first what it is now: an earlier process may have known it.
+fn observed_since(now: Option<&TimestampedRevision>, before: Option<&str>, at: Option<&str>) -> Option<String> {
+    let known = at.map(str::to_owned);
+    match now {
+        Some(revision) if before == Some(&revision.commit) => known.or_else(|| Some(format_time(revision.at))),
+        Some(revision) => Some(format_time(revision.at)),
+        None => known,
+    }
+}
+
+/// A time as Kubernetes writes it: in UTC, in whole seconds.
+fn format_time(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+/// What is done. A look at the repository that finds nothing new is not told, or each would be a write.
+fn reported_phase(standing: &SourceState) -> &'static str {
+    let judged =
+        standing.verdict.as_ref().is_some_and(|verdict| is_verdict_of(&verdict.revision, standing.seen.as_ref()));
+    if judged && standing.phase == SourcePhase::Reading {
+        phase_name(SourcePhase::Idle)
+    } else {
+        phase_name(standing.phase)
+    }
+}
+
+fn phase_name(phase: SourcePhase) -> &'static str {
+    match phase {
+        SourcePhase::Idle => "Idle",
+        SourcePhase::Reading => "Reading",
+        SourcePhase::Syncing => "Syncing",
+        SourcePhase::Retrying => "Retrying",
+        SourcePhase::WindowClosed => "Window",
+        SourcePhase::Suspended => "Suspended",
+    }
+}
+
+fn phase_description(phase: SourcePhase) -> &'static str {
+    match phase {
+        SourcePhase::Idle | SourcePhase::WindowClosed | SourcePhase::Suspended => "seen, and not synced yet",
+        SourcePhase::Reading => "reading and rendering",
+        SourcePhase::Syncing => "syncing",
+        SourcePhase::Retrying => "tried again after a pause",
+    }
+}
+
+fn model_counts(counts: ModelHealthCounts) -> ModelCounts {
+    ModelCounts {
+        ready: format!("{}/{}", counts.healthy, counts.models),
+        total: to_u64(counts.models),
+        healthy: to_u64(counts.healthy),
+        not_healthy: to_u64(counts.not_healthy),
+        drifted: to_u64(counts.drifted),
+    }
+}
+
+/// The last plan that was to change something; one that was not, only where there is none.
+fn plan_counts(now: Option<&PlanSummary>, before: Option<&PlanCounts>) -> Option<PlanCounts> {
+    match (now, before) {
+        (Some(now), Some(before)) if now.is_empty() && now.blocked == 0 => {
+            // What there is of GPUs is known anew all the same.
+            let gpus = GpuCounts { before: before.gpus.before, after: now.gpus.after, peak: before.gpus.peak };
+            Some(PlanCounts { gpus, ..before.clone() })
+        }
+        (Some(now), _) => Some(PlanCounts {
+            revision: truncate_line(&now.revision, 64),
+            create: to_u64(now.create),
+            update: to_u64(now.update),
+            replace: to_u64(now.replace),
+            delete: to_u64(now.delete),
+            adopt: to_u64(now.adopt),
+            keep: to_u64(now.keep),
+            blocked: to_u64(now.blocked),
+            gpus: GpuCounts { before: now.gpus.before, after: now.gpus.after, peak: now.gpus.peak },
+        }),
+        (None, before) => before.cloned(),
+    }
+}
+
+fn held_guard(kind: HoldKind, message: &str) -> HeldGuard {
+    HeldGuard { guard: hold_kind_name(kind).to_owned(), message: bound_message(message) }
+}
+
+fn posted_status(shown: &ShownStatus) -> PostedStatus {
+    PostedStatus {
+        context: truncate_line(&shown.status.context, 255),
+        revision: truncate_line(&shown.revision, 64),
+        state: status_state_name(shown).to_owned(),
+        description: bound_message(&shown.status.description),
+    }
+}
+
+fn status_state_name(shown: &ShownStatus) -> &'static str {
+    use stator_git::forge::StatusState::{Error, Failure, Pending, Success};
+    match shown.status.state {
+        Pending => "pending",
+        Success => "success",
+        Failure => "failure",
+        Error => "error",
+    }
+}
+
+fn to_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,313 @@
+//! What is wanted, what is shown, and when to try what. No I/O: moments and answers come in.
+
+use super::PosterState;
+use stator_git::forge::{CommitStatus, ForgeError, RetryAdvice, StatusState};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A commit and a context.
+pub(super) type PostKey = (String, String);
+
+/// Statuses that wait to be posted. What is handed in beyond is left out until it is handed in again: those who want
+/// statuses do so every time they look.
+const MAX_PENDING_POSTS: usize = 2_000;
+/// Statuses of which is remembered that they are shown. What is forgotten is at worst posted once more.
+const MAX_REMEMBERED_POSTS: usize = 20_000;
+/// How long a commit may be unknown to the host: a push reaches its API after its git server.
+const UNKNOWN_COMMIT_GRACE: Duration = Duration::from_secs(300);
+/// The longest pause between two tries.
+const MAX_BACKOFF: Duration = Duration::from_secs(300);
+
+/// What to do now.
+#[derive(Debug)]
+pub(super) enum NextPost {
+    /// Post this. Nothing else of the key goes out before it is answered.
+    Post(PostKey, CommitStatus),
+    /// Nothing before this moment, unless something is handed in.
+    Wait(Instant),
+    /// Nothing, unless something is handed in or answered.
+    Idle,
+}
+
+/// A status that is to be posted.
+#[derive(Debug)]
+struct PendingPost {
+    status: CommitStatus,
+    /// The order of handing in.
+    sequence: u64,
+    attempts: u32,
+    since: Instant,
+    not_before: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct PostQueue {
+    pending: BTreeMap<PostKey, PendingPost>,
+    in_flight: BTreeSet<PostKey>,
+    posted_statuses: BTreeMap<PostKey, CommitStatus>,
+    /// The keys of `shown` in the order of their coming.
+    posted_order: VecDeque<PostKey>,
+    /// What the host refused for good; not tried again as it is.
+    refused: BTreeMap<PostKey, CommitStatus>,
+    /// Commits and contexts that take nothing any more.
+    full: BTreeSet<PostKey>,
+    sequence: u64,
+    /// The host as a whole is left alone until then.
+    paused: Option<Instant>,
+    failures: u32,
+    stopped: Option<String>,
+    posted: u64,
+    given_up: u64,
+    jitter_state: u64,
+}
+
+impl PostQueue {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            pending: BTreeMap::new(),
+            in_flight: BTreeSet::new(),
+            posted_statuses: BTreeMap::new(),
+            posted_order: VecDeque::new(),
+            refused: BTreeMap::new(),
+            full: BTreeSet::new(),
+            sequence: 0,
+            paused: None,
+            failures: 0,
+            stopped: None,
+            posted: 0,
+            given_up: 0,
+            jitter_state: seed,
+        }
+    }
+
+    pub(super) fn state(&self) -> PosterState {
+        PosterState {
+            posted: self.posted,
+            pending: self.pending.len(),
+            given_up: self.given_up,
+            stopped: self.stopped.clone(),
+        }
+    }
+
+    /// Nothing is posted any more.
+    pub(super) fn stop(&mut self, why: &str) {
+        self.pending.clear();
+        self.stopped = Some(why.to_owned());
+    }
+
+    pub(super) fn request_status(&mut self, commit: String, status: CommitStatus, now: Instant) {
+        let key = (commit, status.context.clone());
+        if self.stopped.is_some() || self.full.contains(&key) || self.refused.get(&key) == Some(&status) {
+            return;
+        }
+        // While a post is under way, what is shown is about to change; its answer looks at this again.
+        if !self.in_flight.contains(&key)
+            && self.posted_statuses.get(&key).is_some_and(|shown| is_equivalent_status(shown, &status))
+        {
+            self.pending.remove(&key);
+            return;
+        }
+        if let Some(open) = self.pending.get_mut(&key) {
+            if open.status != status {
+                open.status = status;
+            }
+            return;
+        }
+        if self.pending.len() < MAX_PENDING_POSTS {
+            self.sequence += 1;
+            self.pending
+                .insert(key, PendingPost { status, sequence: self.sequence, attempts: 0, since: now, not_before: now });
+        }
+    }
+
+    /// What the host shows, as far as is remembered.
+    pub(super) fn posted_status(&self, commit: &str, context: &str) -> Option<CommitStatus> {
+        self.posted_statuses.get(&(commit.to_owned(), context.to_owned())).cloned()
+    }
+
+    /// The host shows this.
+    pub(super) fn record_posted(&mut self, commit: String, status: CommitStatus) {
+        let key = (commit, status.context.clone());
+        if self.in_flight.contains(&key) {
+            return;
+        }
+        if self.pending.get(&key).is_some_and(|open| is_equivalent_status(&status, &open.status)) {
+            self.pending.remove(&key);
+        }
+        self.remember_posted(key, status);
+    }
+
+    fn remember_posted(&mut self, key: PostKey, status: CommitStatus) {
+        if self.posted_statuses.insert(key.clone(), status).is_none() {
+            self.posted_order.push_back(key);
+        }
+        if self.posted_order.len() > MAX_REMEMBERED_POSTS
+            && let Some(oldest) = self.posted_order.pop_front()
+        {
+            self.posted_statuses.remove(&oldest);
+            self.refused.remove(&oldest);
+        }
+    }
+
+    /// Ends before news of the way, newer before older: a person waits for the end of the newest commit.
+    pub(super) fn next_post(&mut self, now: Instant) -> NextPost {
+        if self.stopped.is_some() {
+            return NextPost::Idle;
+        }
+        if let Some(until) = self.paused.filter(|until| *until > now) {
+            return if self.pending.is_empty() { NextPost::Idle } else { NextPost::Wait(until) };
+        }
+        let free = || self.pending.iter().filter(|(key, _)| !self.in_flight.contains(*key));
+        let rank = |open: &PendingPost| (open.status.state != StatusState::Pending, open.sequence);
+        let due = free().filter(|(_, open)| open.not_before <= now).max_by_key(|(_, open)| rank(open));
+        match due {
+            Some((key, open)) => {
+                let (key, status) = (key.clone(), open.status.clone());
+                self.in_flight.insert(key.clone());
+                NextPost::Post(key, status)
+            }
+            None => free().map(|(_, open)| open.not_before).min().map_or(NextPost::Idle, NextPost::Wait),
+        }
+    }
+
+    /// What was to be posted was not.
+    pub(super) fn return_post(&mut self, key: &PostKey) {
+        self.in_flight.remove(key);
+    }
+
+    /// What the host answered. Gives back what is worth a line in the log: once for what ends in nothing.
+    pub(super) fn handle_response(
+        &mut self,
+        key: &PostKey,
+        status: CommitStatus,
+        result: Result<(), ForgeError>,
+        now: Instant,
+    ) -> Option<String> {
+        self.in_flight.remove(key);
+        let error = match result {
+            Ok(()) => {
+                self.posted += 1;
+                self.failures = 0;
+                self.paused = None;
+                if self.pending.get(key).is_some_and(|open| is_equivalent_status(&status, &open.status)) {
+                    self.pending.remove(key);
+                } else if let Some(open) = self.pending.get_mut(key) {
+                    // Overtaken while it was under way: the newer one begins afresh.
+                    (open.attempts, open.since, open.not_before) = (0, now, now);
+                }
+                self.remember_posted(key.clone(), status);
+                return None;
+            }
+            Err(error) => error,
+        };
+        // A host's words may quote what was sent; only what stator itself knows of the refusal is repeated.
+        let said = |what: &str| Some(format!("{}; {}", what, error.help()));
+        match (&error, error.retry_advice()) {
+            (ForgeError::Unauthorized { .. } | ForgeError::Forbidden { .. } | ForgeError::Closed { .. }, _) => {
+                if self.stopped.is_some() {
+                    return None;
+                }
+                self.stopped = said(&format!("{}: no statuses are posted any more", refusal_reason(&error)));
+                self.pending.clear();
+                self.stopped.clone()
+            }
+            (ForgeError::Full { .. }, _) => {
+                self.full.insert(key.clone());
+                self.give_up(key, &status);
+                said(refusal_reason(&error))
+            }
+            (_, RetryAdvice::Never) => {
+                self.give_up(key, &status);
+                said(refusal_reason(&error))
+            }
+            (ForgeError::NotFound { .. }, _) if self.time_pending(key, now) >= UNKNOWN_COMMIT_GRACE => {
+                self.give_up(key, &status);
+                said(refusal_reason(&error))
+            }
+            (_, RetryAdvice::After(pause)) => {
+                // Everybody is asked to wait, also those who did not ask.
+                let jitter = self.jitter(Duration::from_secs(5).min(pause / 4 + Duration::from_millis(500)));
+                self.pause(now + pause + jitter);
+                None
+            }
+            (ForgeError::Unavailable { .. }, RetryAdvice::Soon) => {
+                self.failures = self.failures.saturating_add(1);
+                let pause = self.backoff(self.failures);
+                self.pause(now + pause);
+                None
+            }
+            (_, RetryAdvice::Soon) => {
+                let attempts = self.pending.get(key).map_or(0, |open| open.attempts).saturating_add(1);
+                let pause = self.backoff(attempts);
+                if let Some(open) = self.pending.get_mut(key) {
+                    (open.attempts, open.not_before) = (attempts, now + pause);
+                }
+                None
+            }
+        }
+    }
+
+    fn time_pending(&self, key: &PostKey, now: Instant) -> Duration {
+        self.pending.get(key).map_or(Duration::ZERO, |open| now.duration_since(open.since))
+    }
+
+    /// Not again as it is. What has been handed in since is another matter.
+    fn give_up(&mut self, key: &PostKey, status: &CommitStatus) {
+        self.given_up += 1;
+        if self.full.contains(key) || self.pending.get(key).is_some_and(|open| open.status == *status) {
+            self.pending.remove(key);
+        }
+        if self.refused.len() >= MAX_REMEMBERED_POSTS {
+            self.refused.clear();
+        }
+        self.refused.insert(key.clone(), status.clone());
+    }
+
+    fn pause(&mut self, until: Instant) {
+        self.paused = self.paused.max(Some(until));
+    }
+
+    /// Doubles from a second, and half of it is chance.
+    fn backoff(&mut self, attempts: u32) -> Duration {
+        let whole = Duration::from_secs(1_u64 << attempts.clamp(1, 9)).min(MAX_BACKOFF);
+        whole / 2 + self.jitter(whole / 2)
+    }
+
+    /// Between nothing and `most` (splitmix64, so that a test can replay it).
+    fn jitter(&mut self, most: Duration) -> Duration {
+        self.jitter_state = self.jitter_state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.jitter_state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let part = u32::try_from((z ^ (z >> 31)) >> 48).unwrap_or(0);
+        most * part / (1 << 16)
+    }
+}
+
+/// A refusal in stator's own words.
+fn refusal_reason(error: &ForgeError) -> &'static str {
+    match error {
+        ForgeError::Misconfigured { .. } => "the source leads to no API of a git host",
+        ForgeError::Unauthorized { .. } => "the git host does not know the token",
+        ForgeError::Forbidden { .. } => "the git host forbids commit statuses to the token",
+        ForgeError::NotFound { .. } => "the git host does not have the commit or the repository",
+        ForgeError::Closed { .. } => "the repository takes no writes",
+        ForgeError::Full { .. } => "the git host takes no more statuses of this context on this commit",
+        ForgeError::RateLimited { .. } => "the git host asks to wait",
+        ForgeError::Conflict { .. } => "the status was changed meanwhile",
+        ForgeError::Invalid { .. } => "the git host refuses the status",
+        ForgeError::Unavailable { .. } => "the git host cannot be reached",
+        ForgeError::Unreadable { .. } => "the git host answers in a way that stator does not understand",
+    }
+}
+
+/// Whether a host that shows one status need not be sent the other. Hosts trim descriptions and clients cut them, and
+/// some fill in an address where none is given.
+fn is_equivalent_status(shown: &CommitStatus, wanted: &CommitStatus) -> bool {
+    let (there, here) = (shown.description.trim(), wanted.description.trim());
+    let cut = there.strip_suffix('…').or_else(|| there.strip_suffix("...")).filter(|start| !start.is_empty());
+    shown.state == wanted.state
+        && (there == here || cut.is_some_and(|start| here.starts_with(start.trim_end())))
+        && (wanted.target_url.is_none() || shown.target_url == wanted.target_url)
+}

@@ -1,0 +1,342 @@
+//! One `ModelSource` object → a source, by the rules that a file of sources is read by; faults name fields in place of
+//! lines.
+
+use crate::controller::sources::resolved_source::ResolvedSource;
+use crate::controller::sources::spec::{self, SourceSecretLookup, rules};
+use crate::controller::sources::tenancy::{ForeignNamespaceError, TenancyPolicy, TenantAccess};
+use serde_json::Value;
+use stator_core::finding::Finding;
+use stator_core::object::Object;
+use stator_git::source::model_source::{ModelSourceSpec, SecretRef};
+use stator_git::source::secret::SecretValues;
+use stator_git::source::url::UrlScheme;
+use stator_model::intent::yaml::{YamlEntry, YamlNode, YamlSpan, YamlValue};
+use stator_model::present::escape;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Most faults that are told of one object, and the most bytes that they may take: they go into a condition.
+const MAX_FINDINGS: usize = 20;
+const MAX_MESSAGE_BYTES: usize = 4096;
+
+/// Why an object is no source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SourceReadError {
+    /// Its spec cannot be worked by: every fault, by field.
+    Spec(String),
+    /// It asks for a namespace that it may not touch.
+    Foreign(ForeignNamespaceError),
+    /// A secret has not what it is read for: every fault, by field.
+    Secret(String),
+}
+
+/// Reads an object without its secrets. Whatever is in it, this returns.
+pub(super) fn read_without_secrets(
+    object: &Object,
+    tenancy: &TenancyPolicy,
+) -> Result<ResolvedSource, SourceReadError> {
+    let (source, findings) = read_guarded(object, SourceSecretLookup::Unread);
+    let Some(mut source) = source else { return Err(SourceReadError::Spec(format_findings(findings))) };
+    if source.spec.allow_local || source.url.scheme() == UrlScheme::Local {
+        let message = "spec.allowLocal: a path of the machine that the controller runs on is nothing that a source of a cluster may read. Write the https:// or ssh:// address of a repository.";
+        return Err(SourceReadError::Spec(message.to_owned()));
+    }
+    let account = source.spec.service_account_name.as_ref().map(|name| name.as_str());
+    source.access = tenancy.access_for(&source.key.namespace, account);
+    if let Some(target) = &source.spec.target_namespace {
+        source.access.check_namespace(target.as_str()).map_err(SourceReadError::Foreign)?;
+    }
+    Ok(source)
+}
+
+/// Reads an object that [`read_source`] found sound, with its secrets.
+pub(super) fn read_with_secrets(
+    object: &Object,
+    access: &TenantAccess,
+    secrets: &BTreeMap<String, SecretValues>,
+) -> Result<ResolvedSource, SourceReadError> {
+    let (source, findings) = read_guarded(object, SourceSecretLookup::Cluster(secrets));
+    let Some(mut source) = source else { return Err(SourceReadError::Secret(format_findings(findings))) };
+    source.access = access.clone();
+    Ok(source)
+}
+
+/// The secrets that a source names, all of the same namespace as itself.
+pub(super) fn secret_names(spec: &ModelSourceSpec) -> BTreeSet<String> {
+    let forge = spec.forge.as_ref().and_then(|forge| forge.secret_ref.as_ref());
+    let own = [
+        spec.secret_ref.as_ref(),
+        forge,
+        spec.webhook.as_ref().map(|hook| &hook.secret_ref),
+        spec.verify.as_ref().map(|verify| &verify.secret_ref),
+    ];
+    let told = spec.notifications.iter().map(|one| &one.secret_ref);
+    own.into_iter().flatten().chain(told).map(|SecretRef { name }| name.to_string()).collect()
+}
+
+/// The secret that deliveries to a source are signed with.
+pub(super) fn webhook_secret(spec: &ModelSourceSpec) -> Option<String> {
+    spec.forge.as_ref()?;
+    spec.webhook.as_ref().map(|hook| hook.secret_ref.name.to_string())
+}
+
+/// The reader is held to never panic; should a hostile object make it, that is this object's fault alone.
+fn read_guarded(object: &Object, shelf: SourceSecretLookup<'_>) -> (Option<ResolvedSource>, Vec<(String, Finding)>) {
+    let reading = AssertUnwindSafe(|| {
+        let mut fields = SourceFieldPaths::default();
+        let node = fields.document_node(object);
+        let mut findings = Vec::new();
+        let source = spec::read_source(&node, "", shelf, &mut findings);
+        let named = |finding: Finding| (fields.path_of_finding(&finding), finding);
+        (source, findings.into_iter().map(named).collect())
+    });
+    catch_unwind(reading).unwrap_or_else(|_| {
+        let message = "reading it came to an unexpected end";
+        let finding = Finding::error(rules::DOCUMENT, Default::default(), message, "Report it, with the object.");
+        (None, vec![("spec".to_owned(), finding)])
+    })
+}
+
+/// `spec.url: what is wrong. What to do.`, each fault once, in the order of the fields.
+fn format_findings(mut findings: Vec<(String, Finding)>) -> String {
+    findings.sort_by_key(|(_, finding)| finding.location.line);
+    let mut seen = BTreeSet::new();
+    let mut faults: Vec<String> = Vec::new();
+    for (field, finding) in findings {
+        let stop = if finding.message.ends_with('.') { "" } else { "." };
+        let fault = escape::line(&format!("{field}: {}{stop} {}", finding.message, finding.help));
+        if seen.insert(fault.clone()) {
+            faults.push(fault);
+        }
+    }
+    let all = faults.len();
+    let mut text = String::new();
+    for (shown, fault) in faults.into_iter().enumerate() {
+        if shown == MAX_FINDINGS || text.len() + fault.len() > MAX_MESSAGE_BYTES {
+            let left = all - shown;
+            text.push_str(&format!(" And {left} more."));
+            break;
+        }
+        if shown > 0 {
+            text.push(' ');
+        }
+        text.push_str(&fault);
+    }
+    // One fault alone may be longer than what there is room for.
+    if text.len() > 2 * MAX_MESSAGE_BYTES {
+        let end = (0..=2 * MAX_MESSAGE_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// The fields of an object in the order of reading. A node's line is the number of its field.
+#[derive(Debug, Default)]
+struct SourceFieldPaths {
+    names: Vec<String>,
+}
+
+impl SourceFieldPaths {
+    /// What a source is read from: of the metadata, only what a file has too.
+    fn document_node(&mut self, object: &Object) -> YamlNode {
+        let text = |text: &str| Value::String(text.to_owned());
+        let metadata = [("name", object.name()), ("namespace", object.namespace())];
+        let mut document = serde_json::Map::new();
+        document.insert("apiVersion".to_owned(), text(object.api_version()));
+        document.insert("kind".to_owned(), text(object.kind()));
+        let metadata = metadata.map(|(key, value)| (key.to_owned(), text(value))).into_iter().collect();
+        document.insert("metadata".to_owned(), Value::Object(metadata));
+        if let Some(spec) = object.value().get("spec") {
+            document.insert("spec".to_owned(), spec.clone());
+        }
+        self.node(&Value::Object(document), "")
+    }
+
+    fn span(&mut self, name: &str) -> YamlSpan {
+        self.names.push(name.to_owned());
+        YamlSpan { file: 0, line: u32::try_from(self.names.len()).unwrap_or(u32::MAX), column: 1, length: 1 }
+    }
+
+    /// The reader of JSON bounds its depth.
+    fn node(&mut self, value: &Value, name: &str) -> YamlNode {
+        let span = self.span(name);
+        let content = match value {
+            Value::Null => YamlValue::Invalid,
+            Value::Bool(flag) => YamlValue::Bool(*flag),
+            Value::Number(number) => YamlValue::Number(number.clone()),
+            Value::String(text) => YamlValue::Text(text.as_str().into()),
+            Value::Array(items) => {
+                let items = items.iter().enumerate();
+                YamlValue::List(items.map(|(at, item)| self.node(item, &format!("{name}[{at}]"))).collect())
+            }
+            Value::Object(map) => {
+                // A field that is null is one that is not there, as everywhere in Kubernetes.
+                let entries = map.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| {
+                    let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                    let value = self.node(value, &name);
+                    YamlEntry { key: key.as_str().into(), key_span: value.span, value }
+                });
+                YamlValue::Map(entries.collect())
+            }
+        };
+        YamlNode { value: content, span }
+    }
+
+    /// The field that a finding is about.
+    fn path_of_finding(&self, finding: &Finding) -> String {
+        let at = usize::try_from(finding.location.line).ok().and_then(|line| line.checked_sub(1));
+        let name = at.and_then(|at| self.names.get(at)).map(String::as_str).filter(|name| !name.is_empty());
+        escape::line(name.unwrap_or("spec")).chars().take(200).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn object(spec: Value) -> Object {
+        let metadata = json!({
+            "name": "models", "namespace": "team-a", "uid": "1", "resourceVersion": "7", "generation": 2,
+            "annotations": {"stator.dev/requestedAt": "now"}, "labels": {"team": "a"},
+        });
+        let value = json!({
+            "apiVersion": "stator.dev/v1alpha1", "kind": "ModelSource", "metadata": metadata, "spec": spec,
+            "status": {"observedGeneration": 1},
+        });
+        Object::from_value(value).unwrap()
+    }
+
+    fn told_of(spec: Value) -> String {
+        match read_without_secrets(&object(spec), &TenancyPolicy::default()) {
+            Ok(source) => format!("fine: {}", source.url),
+            Err(SourceReadError::Spec(text) | SourceReadError::Secret(text)) => text,
+            Err(SourceReadError::Foreign(foreign)) => format!("{foreign}; {}", foreign.help()),
+        }
+    }
+
+    #[test]
+    fn an_object_is_read_as_a_document_of_a_file_is() {
+        let spec = json!({
+            "url": "https://git.example.com/team/models.git", "ref": {"branch": "main"}, "path": "./prod/",
+            "environment": "prod", "interval": "5m", "secretRef": {"name": "git"}, "suspend": null,
+            "forge": {"type": "gitea", "secretRef": {"name": "forge"}}, "webhook": {"secretRef": {"name": "hook"}},
+            "notifications": [{"type": "slack", "secretRef": {"name": "slack"}}],
+        });
+        let source = read_without_secrets(&object(spec.clone()), &TenancyPolicy::default()).unwrap();
+        assert_eq!((source.key.to_string().as_str(), source.folder.as_str()), ("team-a/models", "prod"));
+        assert_eq!(source.access.only_namespace.as_deref(), Some("team-a"));
+        let names: Vec<String> = secret_names(&source.spec).into_iter().collect();
+        assert_eq!(names, ["forge", "git", "hook", "slack"]);
+        assert_eq!(webhook_secret(&source.spec).as_deref(), Some("hook"));
+        let secret = |name: &str, key: &str| {
+            let value = if key == "url" { "https://hooks.example.com/canary" } else { "canary" };
+            (name.to_owned(), SecretValues::new(name, [(key.to_owned(), value.into())]))
+        };
+        let mut secrets = BTreeMap::from([
+            secret("git", "bearerToken"),
+            secret("forge", "token"),
+            secret("hook", "tocken"),
+            secret("slack", "url"),
+        ]);
+        let Err(SourceReadError::Secret(message)) = read_with_secrets(&object(spec.clone()), &source.access, &secrets)
+        else {
+            panic!()
+        };
+        insta::assert_snapshot!(message, @"spec.webhook.secretRef.name: the secret `hook` has no `token`, or an empty one. Add `token` under its `stringData`.");
+        secrets.extend([secret("hook", "token")]);
+        let whole = read_with_secrets(&object(spec), &source.access, &secrets).unwrap();
+        assert!(whole.secrets.webhook.is_some() && whole.access == source.access);
+    }
+
+    #[test]
+    fn every_fault_is_told_by_its_field() {
+        insta::assert_snapshot!(told_of(json!({
+            "url": "https://me:canary@git.example.com/models.git", "ref": {"branch": "-x"}, "interval": "soon",
+            "windows": [{"kind": "deny", "schedule": "0 0 30 2 *", "duration": "1h"}], "later": {"field": 1}, "prune": "yes",
+        })).replace(". ", ".\n"), @r#"
+        spec.interval: `interval` is `soon`; expected a duration from one second to a year.
+        Write it as `30s`, `5m` or `1h30m`.
+        spec.later: unknown field `later` in `spec`; allowed are `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`.
+        Remove it, or move it to where it belongs: check the indentation.
+        spec.prune: `spec.prune` is the text `yes`; expected `true` or `false`.
+        Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as text.
+        spec.ref.branch: `-x` is no name of a branch: write it as `git branch` does.
+        Correct the name.
+        spec.url: credentials do not belong into the address; put them into the secret that `secretRef` names.
+        Name a secret with `username` and `password` under `secretRef`.
+        spec.windows[0].schedule: `0 0 30 2 *` never comes: no year has such a day.
+        Correct it: `*/5 * * * *` is every five minutes.
+        "#);
+    }
+
+    #[test]
+    fn what_is_no_spec_at_all_is_told() {
+        insta::assert_snapshot!(told_of(json!("all of it")), @"spec: `spec` is the text `all of it`; expected a map. Write a map: `{name: value}`, or one field a line, indented.");
+        insta::assert_snapshot!(told_of(Value::Null), @"spec: the document lacks `spec`. Add `spec`: a map.");
+        let deep = (0..100).fold(json!(1), |inner, _| json!({"a": inner}));
+        assert!(told_of(deep).contains("unknown field"));
+        let wide = Value::Object((0..5000).map(|at| (format!("field-{at}"), json!("x".repeat(50)))).collect());
+        let text = told_of(wide);
+        assert!(text.len() < 3 * MAX_MESSAGE_BYTES && text.ends_with("more."), "{}", text.len());
+    }
+
+    #[test]
+    fn the_files_of_the_controller_are_nobody_s_repository() {
+        insta::assert_snapshot!(told_of(json!({"url": "/etc", "allowLocal": true, "ref": {"branch": "main"}})), @"spec.allowLocal: a path of the machine that the controller runs on is nothing that a source of a cluster may read. Write the https:// or ssh:// address of a repository.");
+        assert!(told_of(json!({"url": "file:///etc", "ref": {"branch": "main"}})).starts_with("spec.url: "));
+    }
+
+    #[test]
+    fn another_namespace_needs_an_account_of_the_source() {
+        let spec = |account: Option<&str>| json!({"url": "https://h/a/b.git", "ref": {"branch": "main"}, "targetNamespace": "team-b", "serviceAccountName": account});
+        insta::assert_snapshot!(told_of(spec(None)), @"it is for namespace `team-b`, and this source may touch only its own, `team-a`; set `spec.serviceAccountName` to an account that has rights there, or `spec.targetNamespace` to the source's own namespace");
+        assert_eq!(told_of(spec(Some("deployer"))), "fine: https://h/a/b.git");
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "\\PC{0,12}".prop_map(Value::from),
+        ];
+        let names = prop_oneof![
+            Just("url"),
+            Just("ref"),
+            Just("branch"),
+            Just("secretRef"),
+            Just("name"),
+            Just("windows"),
+            Just("forge"),
+            Just("schedule"),
+            Just("interval"),
+            Just("path"),
+            Just("webhook"),
+            Just("guards"),
+            Just("verify"),
+            Just("x\ny")
+        ];
+        leaf.prop_recursive(4, 40, 6, move |inner| {
+            let map = proptest::collection::btree_map(names.clone().prop_map(str::to_owned), inner.clone(), 0..6);
+            prop_oneof![
+                proptest::collection::vec(inner, 0..4).prop_map(Value::from),
+                map.prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_in_a_spec_is_told_in_one_bounded_line(spec in any_json()) {
+            match read_without_secrets(&object(spec), &TenancyPolicy::default()) {
+                Ok(_) | Err(SourceReadError::Foreign(_)) => {}
+                Err(SourceReadError::Spec(text) | SourceReadError::Secret(text)) => {
+                    prop_assert!(!text.is_empty() && text.len() < 3 * MAX_MESSAGE_BYTES && !text.contains('\n'), "{}", text);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What this replica holds.
+
+use crate::controller::replicas::shard_assignment::shard_of;
+use crate::controller::sources::resolved_source::SourceKey;
+use stator_cluster::cluster::kube::Fence;
+use std::collections::BTreeMap;
+
+/// The shards whose sources this replica works on, each with the fence that its writes ask.
+#[derive(Clone, Debug)]
+pub struct OwnedShards(Option<OwnedShardSet>);
+
+#[derive(Clone, Debug)]
+struct OwnedShardSet {
+    generation: u64,
+    shard_count: u32,
+    fences: BTreeMap<u32, Fence>,
+}
+
+impl OwnedShards {
+    /// Everything, and no lease: this works alone.
+    pub fn all() -> Self {
+        Self(None)
+    }
+
+    /// Some of so many shards, as they are held at a turn: the next change is of the next turn.
+    pub fn shards(turn: u64, of: u32, fences: BTreeMap<u32, Fence>) -> Self {
+        Self(Some(OwnedShardSet { generation: turn, shard_count: of, fences }))
+    }
+
+    pub(in crate::controller) fn generation(&self) -> u64 {
+        self.0.as_ref().map_or(0, |shards| shards.generation)
+    }
+
+    pub(in crate::controller) fn fences(&self) -> impl Iterator<Item = &Fence> {
+        self.0.iter().flat_map(|shards| shards.fences.values())
+    }
+
+    /// Whether a source is this replica's to work on.
+    pub fn owns(&self, source: &SourceKey) -> bool {
+        self.0.is_none() || self.fence(source).is_some()
+    }
+
+    /// What the writes of a source ask; nothing where this works alone, or where the source is not this replica's.
+    pub fn fence(&self, source: &SourceKey) -> Option<&Fence> {
+        let shards = self.0.as_ref()?;
+        shards.fences.get(&shard_of(source, shards.shard_count))
+    }
+
+    /// Whether a source that began under one of these may go on under the other: it is held by the same tenure.
+    pub fn continues_from(&self, before: &Self, source: &SourceKey) -> bool {
+        match (before.fence(source), self.fence(source)) {
+            (Some(before), Some(now)) => before.is_same_as(now),
+            (None, None) => self.owns(source) && before.owns(source),
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
+
+    /// The numbers of the shards, sorted; none where this works alone.
+    pub fn shard_numbers(&self) -> Vec<u32> {
+        self.0.iter().flat_map(|shards| shards.fences.keys().copied()).collect()
+    }
+}

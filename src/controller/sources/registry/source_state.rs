@@ -1,0 +1,414 @@
+//! How a source stands: the one structured truth that statuses, events, notifications and metrics are made of.
+//!
+//! Whoever tells people of a source maps this, and parses no sentence. The unit writes it; see `controller::unit`.
+
+use crate::controller::report::commit_ledger::CommitVerdict;
+use crate::controller::sources::resolved_source::SourceKey;
+use jiff::Timestamp;
+use stator_core::dynamo::gpus::GpuTotals;
+use stator_git::forge::{CommitStatus, StatusState};
+use stator_git::source::model_source::status::{ModelSourceStatus, READY};
+use stator_model::plan::{HoldKind, Summary};
+use stator_model::present::plan::hold_kind_name;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// How one source stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceState {
+    /// Whether its repository was asked at least once, whatever came of it.
+    pub was_polled: bool,
+    /// How it stood when an earlier process last told, where that is known.
+    pub previous: Option<PreviousState>,
+    /// The environment that is synced, once it is known.
+    pub environment: Option<String>,
+    /// The newest commit that was seen, and when.
+    pub seen: Option<TimestampedRevision>,
+    /// The commit that was last synced, well or not, and when that began.
+    pub attempted: Option<TimestampedRevision>,
+    /// The commit that was last synced well, and when that was done.
+    pub applied: Option<TimestampedRevision>,
+    /// What is done now.
+    pub phase: SourcePhase,
+    /// What is in the way, by where it lies. [`SourceState::problem`] is the first.
+    pub problems: BTreeMap<ProblemScope, SourceProblem>,
+    /// How the newest commit ended, once it has.
+    pub verdict: Option<RevisionVerdict>,
+    /// What guards hold back of the newest commit.
+    pub hold: Option<RevisionHold>,
+    /// The commit that live objects are kept at, where the newest one may not be synced: its signature is refused, or no
+    /// window is open.
+    pub last_known_good: Option<String>,
+    /// The models of the last attempt.
+    pub counts: ModelHealthCounts,
+    /// The last plan.
+    pub plan: Option<PlanSummary>,
+    /// Commit statuses.
+    pub statuses: StatusPostingState,
+    /// When the next sync window opens, while none is open.
+    pub next_window: Option<Timestamp>,
+    /// The commit that is synced although no window is open, as somebody asked for it.
+    pub outside_windows: Option<String>,
+    /// The last request for a look and a sync that was answered: [`Requests::at`](crate::controller::requests::Requests::at).
+    pub handled_request: Option<String>,
+    /// What somebody asked for and did not get, with the reason: sentences, sorted.
+    pub rejected_requests: BTreeSet<String>,
+    /// Attempts, looks included, that failed since the last that went well.
+    pub failures: u32,
+}
+
+/// A commit, and a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimestampedRevision {
+    /// In full.
+    pub commit: String,
+    /// When, by the wall clock.
+    pub at: Timestamp,
+}
+
+impl TimestampedRevision {
+    /// A commit, now.
+    pub fn now(commit: impl Into<String>) -> Self {
+        Self { commit: commit.into(), at: Timestamp::now() }
+    }
+}
+
+/// What is known of the time before this process: by the source's own status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PreviousState {
+    /// The commit that was last synced well.
+    pub applied: Option<String>,
+    /// Whether all was well.
+    pub ready: bool,
+    /// The reason word of what was not.
+    pub reason: Option<String>,
+    /// Of which commit the last verdict was.
+    pub judged_commit: Option<String>,
+    /// The commit that was seen last, which may have been taken up.
+    pub seen: Option<String>,
+}
+
+impl PreviousState {
+    /// Of a source's status, as the cluster holds it.
+    pub fn from_status(status: &ModelSourceStatus) -> Self {
+        let ready = status.condition(READY);
+        Self {
+            applied: status.revision.applied.clone(),
+            ready: status.is_condition_true(READY),
+            reason: ready.map(|condition| condition.reason.clone()),
+            judged_commit: status.revision.attempted.clone(),
+            seen: status.revision.seen.clone(),
+        }
+    }
+}
+
+/// What a source is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourcePhase {
+    /// Waits for something to change.
+    #[default]
+    Idle,
+    /// Fetches, reads and renders.
+    Reading,
+    /// Writes, or waits for health.
+    Syncing,
+    /// Pauses before it tries again.
+    Retrying,
+    /// No window is open.
+    WindowClosed,
+    /// `spec.suspend`.
+    Suspended,
+}
+
+/// Where a problem lies. The first in this order is what people are told first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProblemScope {
+    /// The source itself: its spec, its secrets, the account that it acts as.
+    Source,
+    /// The repository: it cannot be looked at.
+    Repository,
+    /// The newest commit: it does not become what it should.
+    Commit,
+}
+
+/// What is in the way, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceProblem {
+    /// In one word.
+    pub reason: ProblemReason,
+    /// What is wrong, in a sentence, without a secret.
+    pub message: String,
+    /// What to do about it; empty where the message says it.
+    pub help: String,
+    /// Whether it may pass by itself: then it is tried again, and else something has to change first.
+    pub is_transient: bool,
+}
+
+impl SourceProblem {
+    /// One that waits for somebody to change something.
+    pub fn permanent(reason: ProblemReason, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), help: help.into(), is_transient: false }
+    }
+
+    /// One that may pass by itself.
+    pub fn transient(reason: ProblemReason, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), help: help.into(), is_transient: true }
+    }
+}
+
+impl fmt::Display for SourceProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.help.as_str() {
+            "" => f.write_str(&self.message),
+            help => write!(f, "{}; {help}", self.message),
+        }
+    }
+}
+
+/// Why a source is not as it should be. The words are those of conditions and events; Flux's where they fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProblemReason {
+    /// It may not do what its repository asks for: another namespace.
+    AccessDenied,
+    /// A secret that it names says what cannot be used.
+    SecretInvalid,
+    /// The cluster cannot be reached as the account that it acts as.
+    ClusterUnreachable,
+    /// Its own task came to an unexpected end.
+    InternalError,
+    /// The git host refuses the login.
+    AuthenticationFailed,
+    /// The git host does not give what is asked for, or cannot be reached.
+    GitOperationFailed,
+    /// The signature is missing or not one of those that are trusted.
+    VerificationFailed,
+    /// The files of the commit have errors.
+    BuildFailed,
+    /// A guard holds the plan back until somebody lets it go.
+    Held,
+    /// An object cannot be touched.
+    Blocked,
+    /// Models do not become healthy.
+    HealthCheckFailed,
+    /// The cluster, the network or stator is at fault.
+    ReconciliationFailed,
+}
+
+impl ProblemReason {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::AccessDenied,
+        Self::SecretInvalid,
+        Self::ClusterUnreachable,
+        Self::InternalError,
+        Self::AuthenticationFailed,
+        Self::GitOperationFailed,
+        Self::VerificationFailed,
+        Self::BuildFailed,
+        Self::Held,
+        Self::Blocked,
+        Self::HealthCheckFailed,
+        Self::ReconciliationFailed,
+    ];
+
+    /// In CamelCase, as conditions have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AccessDenied => "AccessDenied",
+            Self::SecretInvalid => "SecretInvalid",
+            Self::ClusterUnreachable => "ClusterUnreachable",
+            Self::InternalError => "InternalError",
+            Self::AuthenticationFailed => "AuthenticationFailed",
+            Self::GitOperationFailed => "GitOperationFailed",
+            Self::VerificationFailed => "VerificationFailed",
+            Self::BuildFailed => "BuildFailed",
+            Self::Held => "Held",
+            Self::Blocked => "Blocked",
+            Self::HealthCheckFailed => "HealthCheckFailed",
+            Self::ReconciliationFailed => "ReconciliationFailed",
+        }
+    }
+
+    /// Whether another secret could mend it: then the source's secrets are worth reading again.
+    pub const fn secret_may_help(self) -> bool {
+        match self {
+            Self::SecretInvalid | Self::AuthenticationFailed | Self::VerificationFailed => true,
+            Self::AccessDenied
+            | Self::ClusterUnreachable
+            | Self::InternalError
+            | Self::GitOperationFailed
+            | Self::BuildFailed
+            | Self::Held
+            | Self::Blocked
+            | Self::HealthCheckFailed
+            | Self::ReconciliationFailed => false,
+        }
+    }
+
+    /// Of a verdict; none where it says that all is well.
+    pub fn from_verdict(verdict: &CommitVerdict) -> Option<Self> {
+        match verdict {
+            CommitVerdict::Healthy { .. } | CommitVerdict::NoModels | CommitVerdict::Superseded { .. } => None,
+            CommitVerdict::Invalid(_) => Some(Self::BuildFailed),
+            CommitVerdict::Unhealthy { .. } => Some(Self::HealthCheckFailed),
+            CommitVerdict::Held { guard, .. } if guard == BLOCKED_GUARD => Some(Self::Blocked),
+            CommitVerdict::Held { .. } => Some(Self::Held),
+            CommitVerdict::Unsigned { .. } => Some(Self::VerificationFailed),
+            CommitVerdict::Error { .. } => Some(Self::ReconciliationFailed),
+        }
+    }
+}
+
+impl fmt::Display for ProblemReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The guard's word of a verdict on what no approval lets go.
+pub(in crate::controller) const BLOCKED_GUARD: &str = "blocked";
+
+/// How a commit ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionVerdict {
+    /// The commit, in full.
+    pub revision: String,
+    /// How.
+    pub verdict: CommitVerdict,
+    /// When this was first so, by the wall clock.
+    pub at: Timestamp,
+}
+
+impl RevisionVerdict {
+    /// Whether all is well.
+    pub fn is_success(&self) -> bool {
+        self.verdict.state() == StatusState::Success
+    }
+}
+
+/// What guards hold back until somebody lets it go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionHold {
+    /// The guards, and what each says, with the numbers; all of them have to be let go at once. Sorted, and never empty.
+    pub guards: BTreeMap<HoldKind, String>,
+    /// Of which commit, in full.
+    pub revision: String,
+}
+
+impl RevisionHold {
+    /// The value of the annotation `stator.dev/allow` that lets it go.
+    pub fn approval_annotation(&self) -> String {
+        format!("{}@{}", self.guard_list(), self.revision)
+    }
+
+    /// The command that lets it go.
+    pub fn release_command(&self, source: &SourceKey) -> String {
+        format!("stator sync --source {} -n {} --allow {}", source.name, source.namespace, self.guard_list())
+    }
+
+    /// The guards' words, with commas.
+    pub fn guard_list(&self) -> String {
+        self.guards.keys().map(|kind| hold_kind_name(*kind)).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// How many models stand how, in the last attempt. Models that git no longer has are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModelHealthCounts {
+    /// All of them.
+    pub models: usize,
+    /// Those that are applied and healthy.
+    pub healthy: usize,
+    /// Those that are not, whatever the reason.
+    pub not_healthy: usize,
+    /// Those with live objects that somebody else changed since, and that are not put back yet.
+    pub drifted: usize,
+}
+
+/// What a plan was going to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanSummary {
+    /// Of which commit, in full.
+    pub revision: String,
+    /// Objects to create.
+    pub create: usize,
+    /// Objects to update in place.
+    pub update: usize,
+    /// Objects to delete and create again.
+    pub replace: usize,
+    /// Objects to delete.
+    pub delete: usize,
+    /// Objects to take over.
+    pub adopt: usize,
+    /// Objects that stay as they are.
+    pub keep: usize,
+    /// Objects that cannot be touched.
+    pub blocked: usize,
+    /// GPUs of all models, the unchanged ones included.
+    pub gpus: GpuTotals,
+}
+
+impl PlanSummary {
+    /// Of a plan of a commit.
+    pub fn from_summary(revision: &str, summary: &Summary) -> Self {
+        Self {
+            revision: revision.to_owned(),
+            create: summary.create,
+            update: summary.update,
+            replace: summary.replace,
+            delete: summary.delete,
+            adopt: summary.adopt,
+            keep: summary.keep,
+            blocked: summary.blocked,
+            gpus: summary.gpus,
+        }
+    }
+
+    /// Whether it was going to change nothing.
+    pub fn is_empty(&self) -> bool {
+        self.create + self.update + self.replace + self.delete + self.adopt == 0
+    }
+}
+
+/// What became of the commit statuses of a source. Those of models are not told apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusPostingState {
+    /// What the git host shows of the newest commit as a whole.
+    pub shown: Option<ShownStatus>,
+    /// Statuses that are wanted and not posted yet.
+    pub pending: usize,
+    /// Statuses that were refused for good since the start.
+    pub given_up: u64,
+    /// Why none is posted, with what to do about it.
+    pub problem: Option<String>,
+}
+
+/// A status, as the git host shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownStatus {
+    /// The commit, in full.
+    pub revision: String,
+    /// What it shows: `stator/prod`.
+    pub status: CommitStatus,
+}
+
+impl SourceState {
+    /// The first of the problems.
+    pub fn problem(&self) -> Option<&SourceProblem> {
+        self.problems.values().next()
+    }
+
+    /// Whether the newest commit is synced, its models are healthy, and nothing is in the way.
+    pub fn is_ready(&self) -> bool {
+        let commit = |revision: &Option<TimestampedRevision>| revision.as_ref().map(|one| one.commit.clone());
+        self.problems.is_empty() && self.seen.is_some() && commit(&self.seen) == commit(&self.applied)
+    }
+
+    /// Puts a problem, or takes it away.
+    pub fn set_problem(&mut self, part: ProblemScope, problem: Option<SourceProblem>) {
+        match problem {
+            Some(problem) => drop(self.problems.insert(part, problem)),
+            None => drop(self.problems.remove(&part)),
+        }
+    }
+}

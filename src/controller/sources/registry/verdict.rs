@@ -1,0 +1,250 @@
+//! What is said of a commit, and in which words. The most important comes first: hosts cut what is long.
+
+use serde_json::Value;
+use stator_core::mask;
+use stator_git::forge::StatusState;
+use stator_model::present::{escape, pluralize};
+
+/// Characters of one message of others (a finding, a pod's reason) inside a sentence.
+const MAX_MESSAGE_CHARS: usize = 200;
+
+/// Where a commit is on its way. All of these are `pending`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommitStage {
+    /// It was seen, and nothing is done yet.
+    Queued,
+    /// It is fetched, checked and rendered.
+    Reading,
+    /// It is compared with what is live.
+    Planning,
+    /// Its changes are written.
+    Applying {
+        /// Models of which something changes.
+        models: usize,
+    },
+    /// Its models are waited for.
+    Waiting {
+        /// How many are healthy.
+        healthy: usize,
+        /// How many there are.
+        models: usize,
+        /// The first that is not, by name.
+        first: Option<String>,
+    },
+    /// No sync may run now.
+    WindowClosed {
+        /// When one may, as people read it: `2026-11-21 20:00 Europe/Zurich`. `None` when no window opens again.
+        opens: Option<String>,
+    },
+    /// The source is suspended.
+    Suspended,
+}
+
+/// The first of some findings, as it is named in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstFinding {
+    /// The file, from the repository's root.
+    pub file: String,
+    /// The line, from 1; 0 for the whole file.
+    pub line: u32,
+    /// What is wrong.
+    pub message: String,
+    /// How many more findings there are.
+    pub more: usize,
+}
+
+impl FirstFinding {
+    /// The first of these findings that is an error, and the number of the other errors. `None` without errors.
+    pub fn from_findings(findings: &[stator_core::finding::Finding]) -> Option<Self> {
+        let mut errors = findings.iter().filter(|finding| finding.is_error());
+        let first = errors.next()?;
+        Some(Self {
+            file: first.location.file.clone(),
+            line: first.location.line,
+            message: first.message.clone(),
+            more: errors.count(),
+        })
+    }
+
+    /// File, line, how many more there are, and what is wrong.
+    pub fn sentence(&self) -> String {
+        let place = match (self.file.as_str(), self.line) {
+            ("", _) => String::new(),
+            (file, 0) => format!("{}: ", escape::line(file)),
+            (file, line) => format!("{}:{line}: ", escape::line(file)),
+        };
+        // The count of the others goes before the message: it is the message that may be cut.
+        let more = if self.more == 0 { String::new() } else { format!("(and {} more) ", self.more) };
+        format!("{place}{more}{}", sanitize_message(&self.message))
+    }
+}
+
+/// How a commit ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommitVerdict {
+    /// It is applied, and all of its models are healthy at the generation that was applied.
+    Healthy {
+        /// How many models there are.
+        models: usize,
+        /// How many of them were written to.
+        changed: usize,
+    },
+    /// It has no model for this environment.
+    NoModels,
+    /// A newer commit came before this one had ended.
+    Superseded {
+        /// The newer one.
+        by: String,
+    },
+    /// Its files have errors. What has none was synced all the same.
+    Invalid(FirstFinding),
+    /// Its models do not become healthy.
+    Unhealthy {
+        /// The first of them by name.
+        model: String,
+        /// Its health and why, in a sentence.
+        why: String,
+        /// How many others there are.
+        more: usize,
+    },
+    /// A guard holds its plan back, or an object cannot be touched.
+    Held {
+        /// The guard's word, as `--allow` has it; `blocked` for what no release helps.
+        guard: String,
+        /// What it holds back, with the numbers.
+        message: String,
+    },
+    /// Its signature is missing or not one of those that are trusted.
+    Unsigned {
+        /// What was found, in a sentence.
+        message: String,
+    },
+    /// stator could not do its work: the repository, the cluster, the network or stator itself is at fault.
+    Error {
+        /// What happened, in a sentence.
+        message: String,
+    },
+}
+
+impl CommitStage {
+    /// What people read.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Queued => "queued".to_owned(),
+            Self::Reading => "reading and rendering".to_owned(),
+            Self::Planning => "planning".to_owned(),
+            Self::Applying { models } => format!("applying {}", pluralize(*models, "model", "models")),
+            Self::Waiting { healthy, models, first } => {
+                let waits = first.as_ref().map(|name| format!(", waiting for {}", escape::line(name)));
+                format!("{healthy} of {} healthy{}", pluralize(*models, "model", "models"), waits.unwrap_or_default())
+            }
+            Self::WindowClosed { opens: Some(opens) } => {
+                format!("waits for the sync window at {}; what runs is the commit before", escape::line(opens))
+            }
+            Self::WindowClosed { opens: None } => "waits: no sync window opens again".to_owned(),
+            Self::Suspended => "waits: the source is suspended".to_owned(),
+        }
+    }
+}
+
+impl CommitVerdict {
+    /// Which state a host shows.
+    pub fn state(&self) -> StatusState {
+        match self {
+            Self::Healthy { .. } | Self::NoModels | Self::Superseded { .. } => StatusState::Success,
+            Self::Invalid(_) | Self::Unhealthy { .. } | Self::Held { .. } | Self::Unsigned { .. } => {
+                StatusState::Failure
+            }
+            Self::Error { .. } => StatusState::Error,
+        }
+    }
+
+    /// What people read.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Healthy { models, changed: 0 } => {
+                format!("{} healthy, nothing to change", pluralize(*models, "model", "models"))
+            }
+            Self::Healthy { models, changed } => {
+                format!("{} healthy, {changed} changed", pluralize(*models, "model", "models"))
+            }
+            Self::NoModels => "nothing to sync: no model for this environment".to_owned(),
+            Self::Superseded { by } => format!("superseded by {}", commit_label(by)),
+            Self::Invalid(first) => first.sentence(),
+            Self::Unhealthy { model, why, more } => {
+                let more = if *more == 0 { String::new() } else { format!(" (and {more} more)") };
+                format!("{}{more}: {}", escape::line(model), sanitize_message(why))
+            }
+            Self::Held { guard, message } => {
+                format!("held back ({}): {}", escape::line(guard), sanitize_message(message))
+            }
+            Self::Unsigned { message } => format!("signature refused: {}", sanitize_message(message)),
+            Self::Error { message } => format!("not synced: {}", sanitize_message(message)),
+        }
+    }
+}
+
+/// How one model ended, for a status of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelVerdict {
+    /// It is applied and healthy.
+    Healthy,
+    /// It is gone, as git wishes.
+    Removed,
+    /// It does not become healthy.
+    Unhealthy {
+        /// Its health and why, in a sentence.
+        why: String,
+    },
+    /// Its files have errors.
+    Invalid(FirstFinding),
+    /// A guard holds it back, or it cannot be touched.
+    Held {
+        /// What is held back and why.
+        message: String,
+    },
+    /// stator, the cluster or the network is at fault.
+    Error {
+        /// What happened.
+        message: String,
+    },
+}
+
+impl ModelVerdict {
+    /// Which state a host shows.
+    pub fn state(&self) -> StatusState {
+        match self {
+            Self::Healthy | Self::Removed => StatusState::Success,
+            Self::Unhealthy { .. } | Self::Invalid(_) | Self::Held { .. } => StatusState::Failure,
+            Self::Error { .. } => StatusState::Error,
+        }
+    }
+
+    /// What people read.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Healthy => "healthy".to_owned(),
+            Self::Removed => "removed".to_owned(),
+            Self::Unhealthy { why } => sanitize_message(why),
+            Self::Invalid(first) => first.sentence(),
+            Self::Held { message } => format!("held back: {}", sanitize_message(message)),
+            Self::Error { message } => format!("not synced: {}", sanitize_message(message)),
+        }
+    }
+}
+
+/// The first seven characters of a commit.
+pub fn commit_label(commit: &str) -> String {
+    escape::line(&commit.chars().take(7).collect::<String>())
+}
+
+/// A message of others in one line without control characters, with what looks like a secret hidden, and not endless.
+fn sanitize_message(message: &str) -> String {
+    let mut value = Value::String(message.to_owned());
+    mask::redact_value(&mut value);
+    let text = escape::line(value.as_str().unwrap_or_default().trim());
+    match text.char_indices().nth(MAX_MESSAGE_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

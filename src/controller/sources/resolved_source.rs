@@ -1,0 +1,132 @@
+//! Sources, checked: what a unit works by, wherever it was read.
+
+use super::schedule::CronSchedule;
+use super::tenancy::TenantAccess;
+use stator_core::finding::Location;
+use stator_git::source::model_source::{ModelSourceSpec, Reference, WindowKind};
+use stator_git::source::secret::SecretValues;
+use stator_git::source::url::RepositoryUrl;
+use std::fmt;
+use std::time::Duration;
+
+/// What a source is called: `namespace/name`. Two sources of one namespace have different names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl SourceKey {
+    /// Of a namespace and a name.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for SourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// One source, checked.
+#[derive(Clone, Debug)]
+pub struct ResolvedSource {
+    /// Its namespace and name.
+    pub key: SourceKey,
+    /// What it says.
+    pub spec: ModelSourceSpec,
+    /// `spec.url`, read.
+    pub url: RepositoryUrl,
+    /// `spec.path` from the repository's root, without `.`; empty for the root.
+    pub folder: String,
+    /// How long after one look the next is due.
+    pub interval: Option<Duration>,
+    /// When else one is due.
+    pub schedule: Option<CronSchedule>,
+    /// How long a sync may take.
+    pub timeout: Option<Duration>,
+    /// When syncs may run.
+    pub windows: Vec<SyncWindow>,
+    /// The secrets that it names.
+    pub secrets: SourceSecrets,
+    /// As whom it acts, and where.
+    pub access: TenantAccess,
+    /// Where it begins.
+    pub(in crate::controller) location: Location,
+}
+
+/// A time in which syncs may, or may not, run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SyncWindow {
+    /// Which of both.
+    pub kind: WindowKind,
+    /// When it opens.
+    pub opens: CronSchedule,
+    /// How long it stays open.
+    pub duration: Duration,
+}
+
+/// The secrets that a source names, where it does.
+#[derive(Clone, Debug, Default)]
+pub struct SourceSecrets {
+    /// For fetching.
+    pub git: Option<SecretValues>,
+    /// For the host's API.
+    pub forge: Option<SecretValues>,
+    /// What deliveries are signed with.
+    pub webhook: Option<SecretValues>,
+    /// The public keys that revisions must be signed with.
+    pub verify: Option<SecretValues>,
+    /// Where notifications go: one for each of `spec.notifications`, in its order.
+    pub notifications: Vec<SecretValues>,
+}
+
+impl ResolvedSource {
+    /// Whether both are the same in everything that a unit works by: then what was written anew changes nothing for it.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let secret = |one: &Option<SecretValues>, other: &Option<SecretValues>| match (one, other) {
+            (Some(one), Some(other)) => one.name() == other.name() && one.has_same_values(other),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        self.key == other.key
+            && self.spec == other.spec
+            && self.access == other.access
+            && secret(&self.secrets.git, &other.secrets.git)
+            && secret(&self.secrets.forge, &other.secrets.forge)
+            && secret(&self.secrets.webhook, &other.secrets.webhook)
+            && secret(&self.secrets.verify, &other.secrets.verify)
+            && self.secrets.notifications.len() == other.secrets.notifications.len()
+            && (self.secrets.notifications.iter().zip(&other.secrets.notifications))
+                .all(|(one, other)| one.name() == other.name() && one.has_same_values(other))
+    }
+
+    /// Whether a commit that ended badly would end alike by the other: they differ in when there is work, and who is told
+    /// of it, and in nothing else.
+    pub fn has_same_outcome_as(&self, other: &Self) -> bool {
+        let (mut one, mut two) = (self.clone(), other.clone());
+        for source in [&mut one, &mut two] {
+            let spec = &mut source.spec;
+            (spec.interval, spec.schedule, spec.time_zone) = (None, None, None);
+            (spec.suspend, spec.self_heal, spec.previews, spec.webhook) = (false, None, false, None);
+            spec.windows = Vec::new();
+            spec.notifications = Vec::new();
+            source.secrets.webhook = None;
+            source.secrets.notifications = Vec::new();
+        }
+        one.is_same_as(&two)
+    }
+
+    /// What `spec.ref` says, in words.
+    pub fn reference_text(&self) -> String {
+        match &self.spec.reference {
+            Reference::Branch(name) => format!("branch {name}"),
+            Reference::Tag(name) => format!("tag {name}"),
+            Reference::Commit(name) => format!("commit {name}"),
+            Reference::Semver(range) => format!("tags {range}"),
+        }
+    }
+}

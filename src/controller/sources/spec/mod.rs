@@ -1,0 +1,500 @@
+//! One `ModelSource` document → a [`ResolvedSource`], or every fault of it.
+
+pub mod rules;
+
+use super::file::SecretKey;
+use super::resolved_source::{ResolvedSource, SourceKey, SourceSecrets, SyncWindow};
+use crate::controller::sources::notification_target::{self, NotificationTargetError};
+use crate::controller::sources::schedule::{CronSchedule, ScheduleError};
+use crate::controller::sources::tenancy::TenantAccess;
+use stator_core::finding::{Finding, Location, Rule};
+use stator_git::source::credentials::{GitCredentials, GithubApp};
+use stator_git::source::mirror::version_range_error;
+use stator_git::source::model_source::{DURATION_PATTERN, ModelSource, WindowKind};
+use stator_git::source::secret::SecretValues;
+use stator_git::source::signature::{self, KeyFault, SignatureError};
+use stator_git::source::url::{AllowedSchemes, RepositoryUrl, UrlError, UrlScheme};
+use stator_model::intent::check::DocumentSchema;
+use stator_model::intent::yaml::{YamlEntry, YamlNode, YamlValue};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// How often a source is looked at that says nothing of it.
+pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
+/// What an interval, a window or a timeout may be.
+const MIN_DURATION: Duration = Duration::from_secs(1);
+const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Most windows of one source.
+const MAX_WINDOWS: usize = 100;
+
+/// Where the secrets are that a source names.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::controller) enum SourceSecretLookup<'a> {
+    /// In the file that the source is in.
+    File(&'a BTreeMap<SecretKey, SecretValues>),
+    /// In the source's namespace of a cluster: those that were found.
+    Cluster(&'a BTreeMap<String, SecretValues>),
+    /// Not read yet: nothing is said of them, and the source has none.
+    Unread,
+}
+
+static SPEC_SCHEMA: LazyLock<DocumentSchema> =
+    LazyLock::new(|| DocumentSchema::new(&stator_model::intent::schema::strict_schema::<ModelSource>()));
+
+/// How a duration is written.
+static DURATION_REGEX: LazyLock<Option<regex::Regex>> = LazyLock::new(|| regex::Regex::new(DURATION_PATTERN).ok());
+
+/// Reads one document. What is wrong with it goes to `findings`; `None` when anything is.
+pub(in crate::controller) fn read_source(
+    node: &YamlNode,
+    path: &str,
+    known: SourceSecretLookup<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<ResolvedSource> {
+    let mut found = Vec::new();
+    SPEC_SCHEMA.check(node, path, &mut found);
+    let mut reader = SourceSpecReader { path, known, namespace: namespace_of(node), findings: &mut found };
+    let nothing = YamlNode { value: YamlValue::Map(Vec::new()), span: node.span };
+    let spec = node.get("spec").unwrap_or(&nothing);
+    let url = reader.read_url(spec);
+    reader.check_reference(spec);
+    let folder = reader.read_folder(spec);
+    let (interval, schedule) = reader.read_cadence(spec);
+    let timeout = reader.read_duration(spec.entry("timeout"));
+    let windows = reader.read_windows(spec);
+    reader.check_signature_mode(spec);
+    let secrets = reader.read_secrets(spec, url.as_ref());
+    reader.check_forge(spec, url.as_ref());
+    let broken = !found.is_empty();
+    findings.append(&mut found);
+    if broken {
+        return None;
+    }
+    let document: ModelSource = match serde_json::from_value(node.to_json()) {
+        Ok(document) => document,
+        Err(error) => {
+            let help = "Compare the document with `stator schema source`.";
+            findings.push(Finding::error(rules::DOCUMENT, node.span.location(path), error.to_string(), help));
+            return None;
+        }
+    };
+    let namespace = document.metadata.namespace.map_or_else(|| "default".to_owned(), |name| name.to_string());
+    // Whoever writes the file is the one tenant of it.
+    let account = document.spec.service_account_name.as_ref().map(ToString::to_string);
+    Some(ResolvedSource {
+        access: TenantAccess { service_account: account, only_namespace: None },
+        key: SourceKey::new(namespace, document.metadata.name.to_string()),
+        spec: document.spec,
+        url: url?,
+        folder: folder.unwrap_or_default(),
+        interval,
+        schedule,
+        timeout,
+        windows,
+        secrets,
+        location: node.span.location(path),
+    })
+}
+
+fn namespace_of(node: &YamlNode) -> String {
+    let given = node.get("metadata").and_then(|metadata| metadata.get("namespace")).and_then(YamlNode::as_str);
+    given.unwrap_or("default").to_owned()
+}
+
+fn list_items(node: Option<&YamlNode>) -> &[YamlNode] {
+    match node.map(|node| &node.value) {
+        Some(YamlValue::List(items)) => items,
+        Some(
+            YamlValue::Invalid | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) | YamlValue::Map(_),
+        )
+        | None => &[],
+    }
+}
+
+struct SourceSpecReader<'a> {
+    path: &'a str,
+    known: SourceSecretLookup<'a>,
+    namespace: String,
+    findings: &'a mut Vec<Finding>,
+}
+
+impl SourceSpecReader<'_> {
+    fn push_error(&mut self, rule: Rule, place: Location, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.push(Finding::error(rule, place, message, help));
+    }
+
+    fn location(&self, node: &YamlNode) -> Location {
+        node.span.location(self.path)
+    }
+
+    fn read_url(&mut self, spec: &YamlNode) -> Option<RepositoryUrl> {
+        let node = spec.get("url")?;
+        let text = node.as_str()?;
+        let says = |key: &str| spec.get(key).is_some_and(|node| node.value == YamlValue::Bool(true));
+        let allowed = AllowedSchemes { insecure: says("allowInsecure"), local: says("allowLocal") };
+        match RepositoryUrl::parse(text, allowed) {
+            Ok(url) => Some(url),
+            Err(error) => {
+                let help = match &error {
+                    UrlError::Credentials => "Name a secret with `username` and `password` under `secretRef`.",
+                    UrlError::Insecure => "Write `https://`.",
+                    UrlError::Local => "Set `allowLocal: true` beside it, if this is for a machine of your own.",
+                    UrlError::Scheme { .. }
+                    | UrlError::Host
+                    | UrlError::Port { .. }
+                    | UrlError::Path
+                    | UrlError::Character { .. }
+                    | UrlError::Length => "Correct the address.",
+                };
+                self.push_error(rules::URL, self.location(node), error.to_string(), help);
+                None
+            }
+        }
+    }
+
+    fn check_reference(&mut self, spec: &YamlNode) {
+        let Some(entry) = spec.entry("ref") else { return };
+        let entries = entry.value.entries();
+        let place = entry.place().location(self.path);
+        if entries.len() != 1 && matches!(entry.value.value, YamlValue::Map(_)) {
+            let names: Vec<String> = entries.iter().map(|entry| format!("`{}`", entry.key)).collect();
+            let found = if names.is_empty() { "none".to_owned() } else { names.join(" and ") };
+            let message = format!("`ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; here is {found}");
+            // The second of two is no unknown field: it is one too many, as is said here.
+            let doubled = |one: &Finding| {
+                ["branch", "tag", "commit", "semver"]
+                    .iter()
+                    .any(|name| one.message.starts_with(&format!("unknown field `{name}` in `spec.ref`;")))
+            };
+            self.findings.retain(|one| !doubled(one));
+            self.push_error(rules::REF, place, message, "Keep the one that the source is to follow.");
+        }
+        for entry in entries {
+            let Some(text) = entry.value.as_str() else { continue };
+            let fault = match &*entry.key {
+                "branch" if !is_valid_ref("refs/heads/", text) => {
+                    "is no name of a branch: write it as `git branch` does"
+                }
+                "tag" if !is_valid_ref("refs/tags/", text) => "is no name of a tag: write it as `git tag` does",
+                "commit" if !is_full_commit(text) => "is no commit: write all 40 hexadecimal digits",
+                "semver" => {
+                    if let Some(reason) = version_range_error(text) {
+                        let range = stator_model::present::escape::line(text);
+                        let message = format!("`{range}` is not a range of versions: {reason}");
+                        let help = "Write it as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`.";
+                        self.push_error(rules::REF, self.location(&entry.value), message, help);
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            let message = format!("`{}` {fault}", stator_model::present::escape::line(text));
+            self.push_error(rules::REF, self.location(&entry.value), message, "Correct the name.");
+        }
+    }
+
+    fn check_signature_mode(&mut self, spec: &YamlNode) {
+        let Some(mode) = spec.get("verify").and_then(|verify| verify.get("mode")) else { return };
+        let follows = |word: &str| spec.get("ref").is_some_and(|reference| reference.get(word).is_some());
+        if matches!(mode.as_str(), Some("Tag" | "TagAndHead" | "TagAndHEAD")) && !follows("tag") && !follows("semver") {
+            let message = "`verify` asks for a signed tag, and `ref` follows none";
+            self.push_error(
+                rules::REF,
+                self.location(mode),
+                message,
+                "Write `ref.tag` or `ref.semver`, or `mode: Head`.",
+            );
+        }
+    }
+
+    fn read_folder(&mut self, spec: &YamlNode) -> Option<String> {
+        let node = spec.get("path")?;
+        let text = node.as_str()?;
+        let odd = |part: &str| part == ".." || part.eq_ignore_ascii_case(".git") || part.contains('\\');
+        let outside = text.starts_with('/') || text.chars().any(char::is_control) || text.split('/').any(odd);
+        if outside {
+            let message = "`path` leads out of the repository, or where git keeps its own";
+            self.push_error(
+                rules::PATH,
+                self.location(node),
+                message,
+                "Write a folder from the repository's root, as `clusters/prod`.",
+            );
+            return None;
+        }
+        Some(text.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/"))
+    }
+
+    fn read_cadence(&mut self, spec: &YamlNode) -> (Option<Duration>, Option<CronSchedule>) {
+        let interval = self.read_duration(spec.entry("interval"));
+        let schedule = self.read_schedule(spec.get("schedule"), spec.get("timeZone"));
+        if let (None, Some(zone)) = (spec.get("schedule"), spec.entry("timeZone")) {
+            let place = zone.place().location(self.path);
+            self.push_error(
+                rules::SCHEDULE,
+                place,
+                "`timeZone` without a `schedule`",
+                "Add the schedule, or remove the time zone.",
+            );
+        }
+        // A source must not be forgotten because it says nothing.
+        let interval = interval.or_else(|| (spec.get("schedule").is_none()).then_some(DEFAULT_INTERVAL));
+        (interval, schedule)
+    }
+
+    fn read_schedule(&mut self, text: Option<&YamlNode>, zone: Option<&YamlNode>) -> Option<CronSchedule> {
+        let node = text?;
+        match CronSchedule::parse(node.as_str()?, zone.and_then(YamlNode::as_str)) {
+            Ok(schedule) => Some(schedule),
+            Err(error) => {
+                let place = match (&error, zone) {
+                    (ScheduleError::Zone { .. }, Some(zone)) => self.location(zone),
+                    (_, _) => self.location(node),
+                };
+                self.push_error(
+                    rules::SCHEDULE,
+                    place,
+                    error.to_string(),
+                    "Correct it: `*/5 * * * *` is every five minutes.",
+                );
+                None
+            }
+        }
+    }
+
+    fn read_duration(&mut self, entry: Option<&YamlEntry>) -> Option<Duration> {
+        let entry = entry?;
+        let text = entry.value.as_str()?;
+        // jiff takes more: words for units, and signs. What a file may say, an object in a cluster may too, and the reverse.
+        let form = DURATION_REGEX.as_ref().is_some_and(|form| form.is_match(text));
+        let parsed = text.parse::<jiff::SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
+        let parsed = parsed.filter(|_| form);
+        match parsed {
+            Some(duration) if (MIN_DURATION..=MAX_DURATION).contains(&duration) => Some(duration),
+            Some(_) | None => {
+                let message = format!(
+                    "`{}` is `{}`; expected a duration from one second to a year",
+                    entry.key,
+                    stator_model::present::escape::line(text)
+                );
+                self.push_error(
+                    rules::DURATION,
+                    self.location(&entry.value),
+                    message,
+                    "Write it as `30s`, `5m` or `1h30m`.",
+                );
+                None
+            }
+        }
+    }
+
+    fn read_windows(&mut self, spec: &YamlNode) -> Vec<SyncWindow> {
+        let nodes = list_items(spec.get("windows"));
+        if let Some(node) = nodes.get(MAX_WINDOWS) {
+            let message = format!("there are {} windows; at most {MAX_WINDOWS} are allowed", nodes.len());
+            self.push_error(rules::SCHEDULE, self.location(node), message, "Put several times into one schedule.");
+        }
+        let mut windows = Vec::new();
+        for node in nodes.iter().take(MAX_WINDOWS) {
+            let schedule = self.read_schedule(node.get("schedule"), node.get("timeZone"));
+            let duration = self.read_duration(node.entry("duration"));
+            let kind = match node.get("kind").and_then(YamlNode::as_str) {
+                Some("deny") => WindowKind::Deny,
+                Some(_) | None => WindowKind::Allow,
+            };
+            windows.extend(schedule.zip(duration).map(|(opens, duration)| SyncWindow { kind, opens, duration }));
+        }
+        windows
+    }
+
+    fn read_secrets(&mut self, spec: &YamlNode, url: Option<&RepositoryUrl>) -> SourceSecrets {
+        let git = self.find_secret(spec.entry("secretRef"), &[]);
+        let forge = self.find_secret(spec.get("forge").and_then(|forge| forge.entry("secretRef")), &[]);
+        let webhook = self.find_secret(spec.get("webhook").and_then(|hook| hook.entry("secretRef")), &["token"]);
+        let verify = self.find_secret(spec.get("verify").and_then(|verify| verify.entry("secretRef")), &[]);
+        let notifications = self.read_notifications(spec);
+        let named = spec.get("secretRef").is_some();
+        if let Some(url) = url
+            // A secret that is named and not there was told.
+            && (git.is_some() || !named)
+            && let Err(error) = GitCredentials::read(git.as_ref(), url)
+        {
+            let place = spec.entry(if named { "secretRef" } else { "url" }).map(YamlEntry::place).unwrap_or_default();
+            for fault in error.faults {
+                let message = match &error.secret {
+                    Some(secret) => format!("secret `{secret}`: {fault}"),
+                    None => fault.to_string(),
+                };
+                self.push_error(
+                    rules::SECRET,
+                    place.location(self.path),
+                    message,
+                    "Correct the secret, or the address.",
+                );
+            }
+        }
+        if let Some(secret) = &forge
+            && secret.get("token").is_none_or(<[u8]>::is_empty)
+            && !matches!(GithubApp::read(secret), Ok(Some(_)))
+            && let Some(entry) = spec.get("forge").and_then(|forge| forge.entry("secretRef"))
+        {
+            let message = format!("the secret `{}` has neither `token` nor the keys of a GitHub App", secret.name());
+            let help = "Add `token` under its `stringData`.";
+            self.push_error(rules::SECRET, entry.place().location(self.path), message, help);
+        }
+        if let Some(Err(error)) = verify.as_ref().map(signature::check_keys)
+            && let Some(entry) = spec.get("verify").and_then(|verify| verify.entry("secretRef"))
+        {
+            let place = entry.place().location(self.path);
+            let escaped = |text: &str| stator_model::present::escape::line(text);
+            let messages = if let SignatureError::Keys { secret, faults } = &error {
+                let one = |KeyFault { key, line, reason }: &KeyFault| {
+                    let line = if *line == 0 { String::new() } else { format!(" line {line}") };
+                    escaped(&format!("secret `{secret}`: `{key}`{line} {reason}"))
+                };
+                faults.iter().map(one).collect()
+            } else {
+                vec![escaped(&error.to_string())]
+            };
+            for message in messages {
+                self.push_error(rules::SECRET, place.clone(), message, error.help());
+            }
+        }
+        SourceSecrets { git, forge, webhook, verify, notifications }
+    }
+
+    fn read_notifications(&mut self, spec: &YamlNode) -> Vec<SecretValues> {
+        let insecure = spec.get("allowInsecure").is_some_and(|node| node.value == YamlValue::Bool(true));
+        let mut secrets = Vec::new();
+        for one in list_items(spec.get("notifications")) {
+            let Some(secret) = self.find_secret(one.entry("secretRef"), &["url"]) else { continue };
+            match notification_target::target_url(&secret, insecure) {
+                // That it is missing was told.
+                Ok(_) | Err(NotificationTargetError::Missing) => {}
+                Err(fault) => {
+                    let place = one.entry("secretRef").map(YamlEntry::place).unwrap_or_default();
+                    let message =
+                        format!("the secret `{}` {fault}", stator_model::present::escape::line(secret.name()));
+                    self.push_error(rules::SECRET, place.location(self.path), message, fault.help());
+                }
+            }
+            secrets.push(secret);
+        }
+        secrets
+    }
+
+    fn find_secret(&mut self, entry: Option<&YamlEntry>, needed: &[&str]) -> Option<SecretValues> {
+        let entry = entry?;
+        let name = entry.value.get("name")?;
+        let text = name.as_str()?;
+        let key = (self.namespace.clone(), text.to_owned());
+        let found = match self.known {
+            SourceSecretLookup::File(known) => known.get(&key),
+            SourceSecretLookup::Cluster(known) => known.get(text),
+            SourceSecretLookup::Unread => return None,
+        };
+        let Some(values) = found else {
+            let named = stator_model::present::escape::line(text);
+            let (message, help) = match self.known {
+                SourceSecretLookup::File(known) => {
+                    let help = match known.keys().find(|(_, known)| known == text) {
+                        Some((namespace, _)) => format!(
+                            "There is one in namespace `{namespace}`, and a source reads those of its own: `{}`.",
+                            self.namespace
+                        ),
+                        None => "Add the `Secret` document to this file, or correct the name.".to_owned(),
+                    };
+                    (format!("there is no secret `{named}` in the file"), help)
+                }
+                SourceSecretLookup::Cluster(_) | SourceSecretLookup::Unread => (
+                    format!("there is no secret `{named}` in namespace `{}`", self.namespace),
+                    "Create it there, or correct the name.".to_owned(),
+                ),
+            };
+            self.push_error(rules::SECRET, self.location(name), message, help);
+            return None;
+        };
+        for needed in needed {
+            if values.get(needed).is_none_or(<[u8]>::is_empty) {
+                let message = format!("the secret `{text}` has no `{needed}`, or an empty one");
+                self.push_error(
+                    rules::SECRET,
+                    self.location(name),
+                    message,
+                    format!("Add `{needed}` under its `stringData`."),
+                );
+            }
+        }
+        Some(values.clone())
+    }
+
+    fn check_forge(&mut self, spec: &YamlNode, url: Option<&RepositoryUrl>) {
+        if let (None, Some(hook)) = (spec.get("forge"), spec.entry("webhook")) {
+            let message = "`webhook` without `forge.type`: which host signs the calls is not known";
+            let help = "Add `forge: {type: …}`.";
+            self.push_error(rules::FORGE, hook.place().location(self.path), message, help);
+        }
+        let Some(forge) = spec.entry("forge") else {
+            if let Some(previews) = spec.entry("previews").filter(|entry| entry.value.value == YamlValue::Bool(true)) {
+                let message = "`previews` without `forge`: there is nobody to comment to";
+                self.push_error(
+                    rules::FORGE,
+                    previews.place().location(self.path),
+                    message,
+                    "Add `forge`, or remove `previews`.",
+                );
+            }
+            return;
+        };
+        let place = forge.place().location(self.path);
+        if let Some(previews) = spec.entry("previews").filter(|entry| entry.value.value == YamlValue::Bool(true)) {
+            let at = previews.place().location(self.path);
+            if forge.value.get("secretRef").is_none() {
+                let message = "`previews` without `forge.secretRef`: nobody may comment without a token";
+                self.push_error(rules::FORGE, at.clone(), message, "Add `forge.secretRef`, or remove `previews`.");
+            }
+            if spec.get("ref").is_some_and(|reference| reference.get("branch").is_none()) {
+                let message = "`previews` without `ref.branch`: pull requests go into branches";
+                self.push_error(rules::FORGE, at, message, "Follow a branch, or remove `previews`.");
+            }
+        }
+        if let Some(address) = forge.value.get("targetUrl") {
+            let fine = address.as_str().and_then(|text| url::Url::parse(text).ok()).is_some_and(|url| {
+                let web = matches!(url.scheme(), "https" | "http");
+                web && url.has_host() && url.username().is_empty() && url.password().is_none()
+            });
+            if !fine {
+                let message = "`forge.targetUrl` is no `https://` or `http://` address, or has credentials in it";
+                self.push_error(rules::FORGE, self.location(address), message, "Write the whole address of a page.");
+            } else if address.as_str().is_some_and(|text| text.len() > 255) {
+                // GitLab's limit; the others take more.
+                let message = "`forge.targetUrl` is longer than the 255 characters that git hosts take";
+                self.push_error(rules::FORGE, self.location(address), message, "Write a shorter address.");
+            }
+        }
+        if let Some(address) = forge.value.get("url") {
+            let insecure = spec.get("allowInsecure").is_some_and(|node| node.value == YamlValue::Bool(true));
+            let fine = address.as_str().and_then(|text| url::Url::parse(text).ok()).is_some_and(|url| {
+                let scheme = url.scheme() == "https" || (url.scheme() == "http" && insecure);
+                scheme && url.has_host() && url.username().is_empty() && url.password().is_none()
+            });
+            if !fine {
+                let message = "`forge.url` is no `https://` address, or has credentials in it";
+                let help = "Write the API's address; `http://` needs `allowInsecure: true`.";
+                self.push_error(rules::FORGE, self.location(address), message, help);
+            }
+        } else if url.is_some_and(|url| url.scheme() == UrlScheme::Local) && forge.value.get("secretRef").is_some() {
+            let message = "the repository is a path of this machine, so where the host's API is cannot be told";
+            self.push_error(rules::FORGE, place, message, "Add `forge.url`.");
+        }
+    }
+}
+
+fn is_valid_ref(prefix: &str, name: &str) -> bool {
+    !name.starts_with('-') && git2::Reference::is_valid_name(&format!("{prefix}{name}"))
+}
+
+fn is_full_commit(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.chars().all(|c| c.is_ascii_hexdigit())
+}

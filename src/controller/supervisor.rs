@@ -1,0 +1,440 @@
+//! All sources: a task each, started, replaced and ended as a file or a cluster says, and none in another's way.
+
+use super::backoff::Backoff;
+use super::cache::{CachedCluster, IdentityCaches};
+use super::metrics::Metrics;
+use super::mirror_handle::MirrorHandle;
+use super::replicas::OwnedShards;
+use super::unit::{Ended, Place as Spans, Unit, seed};
+use crate::controller::report::commit_reporter::CommitReporter;
+use crate::controller::report::notifications::Notifier;
+use crate::controller::report::write_budget::ForgeWriteBudget;
+use crate::controller::sources::hints::SourceHints;
+use crate::controller::sources::manual_requests::ManualRequests;
+use crate::controller::sources::objects::ModelSourceStore;
+use crate::controller::sources::registry::{
+    PreviousState, ProblemReason, ProblemScope, RegisteredSource, SourceProblem, SourceRegistry, SourceState,
+};
+use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
+use crate::telemetry::SPAN_TARGET;
+use futures_util::future::join_all;
+use stator_cluster::cluster::AnyCluster;
+use stator_cluster::cluster::kube::{
+    ConnectError, ConnectOptions as KubeOptions, Fence, ImpersonatedUser, KubeCluster,
+};
+use stator_git::source::model_source::status::ModelSourceStatus;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+/// Pauses before a task that panicked is started anew.
+const INITIAL_RESTART_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_RESTART_BACKOFF: Duration = Duration::from_secs(300);
+/// How long the last notifications are waited for at the end.
+const NOTIFICATION_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Where the controller works.
+#[derive(Clone, Debug)]
+pub struct ControllerOptions {
+    /// The cluster.
+    pub cluster: AnyCluster,
+    /// How to connect to it as somebody else, where it is a Kubernetes cluster of a kubeconfig.
+    pub kube_options: Option<KubeOptions>,
+    /// What cluster it is, where nobody said which one to use: an environment that names a context of its own is refused
+    /// then.
+    pub implied_cluster: Option<String>,
+    /// Where mirrors are kept.
+    pub data_dir: PathBuf,
+    /// Whether each source is synced once, and then it ends.
+    pub once: bool,
+}
+
+/// A controller that runs.
+#[derive(Debug)]
+pub struct Controller {
+    caches: Arc<IdentityCaches>,
+    options: ControllerOptions,
+    registry: Arc<SourceRegistry>,
+    resources: Option<Arc<ModelSourceStore>>,
+    metrics: Arc<Metrics>,
+    notifier: Notifier,
+    shutdown: CancellationToken,
+    budgets: BTreeMap<String, Arc<ForgeWriteBudget>>,
+    owned_shards: OwnedShards,
+    running: BTreeMap<SourceKey, RunningSource>,
+    /// Sources that are gone and whose tasks are not through yet.
+    leaving: BTreeMap<SourceKey, JoinHandle<Ended>>,
+}
+
+#[derive(Debug)]
+struct RunningSource {
+    source: Arc<ResolvedSource>,
+    requests: watch::Sender<ManualRequests>,
+    shutdown: CancellationToken,
+    task: JoinHandle<Ended>,
+}
+
+/// What became of sources that were applied, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceChanges {
+    /// Started.
+    pub started: Vec<SourceKey>,
+    /// Ended and started anew, as they changed.
+    pub replaced: Vec<SourceKey>,
+    /// Ended, as they are gone. What they synced stays.
+    pub ended: Vec<SourceKey>,
+}
+
+impl Controller {
+    /// Without sources yet.
+    pub fn new(options: ControllerOptions) -> Self {
+        let metrics: Arc<Metrics> = Arc::default();
+        if let AnyCluster::Kubernetes(kube) = &options.cluster {
+            kube.observe_requests(metrics.kube_observer());
+        }
+        let registry: Arc<SourceRegistry> = Arc::default();
+        Self {
+            caches: Arc::new(IdentityCaches::new(options.cluster.clone())),
+            options,
+            notifier: Notifier::new(Arc::clone(&registry), Arc::clone(&metrics)),
+            registry,
+            resources: None,
+            metrics,
+            shutdown: CancellationToken::new(),
+            budgets: BTreeMap::new(),
+            owned_shards: OwnedShards::all(),
+            running: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+        }
+    }
+
+    /// Its sources are these objects of the cluster: what their status says is known of the time before.
+    pub fn with_resources(mut self, resources: Arc<ModelSourceStore>) -> Self {
+        self.resources = Some(resources);
+        self
+    }
+
+    /// What the server needs to know.
+    pub fn registry(&self) -> Arc<SourceRegistry> {
+        Arc::clone(&self.registry)
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Set to end it all, between two writes.
+    pub fn shutdown_token(&self) -> CancellationToken {
+        self.shutdown.clone()
+    }
+
+    /// Makes these the sources that run, as far as this replica holds them. One that is the same as before is not disturbed;
+    /// one that changed ends between two writes and is started anew; nothing that a source synced is deleted because it is
+    /// gone. Never waits: one that takes long to end keeps nobody waiting but its own successor.
+    pub fn apply(&mut self, sources: Vec<ResolvedSource>) -> SourceChanges {
+        let mut applied = SourceChanges::default();
+        let wanted: BTreeMap<SourceKey, ResolvedSource> = sources
+            .into_iter()
+            .filter(|one| self.owned_shards.owns(&one.key))
+            .map(|one| (one.key.clone(), one))
+            .collect();
+        let stale: Vec<SourceKey> = self
+            .running
+            .iter()
+            .filter(|(name, running)| wanted.get(*name).is_none_or(|source| !running.source.is_same_as(source)))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let mut former: BTreeMap<SourceKey, (Arc<ResolvedSource>, ManualRequests)> = BTreeMap::new();
+        for name in stale {
+            if let Some(running) = self.running.remove(&name) {
+                running.shutdown.cancel();
+                let asked = running.requests.borrow().clone();
+                former.insert(name.clone(), (running.source, asked));
+                self.leaving.insert(name.clone(), running.task);
+            }
+            if wanted.contains_key(&name) {
+                applied.replaced.push(name);
+            } else {
+                self.registry.unregister(&name);
+                self.metrics.remove_source(&name);
+                self.notifier.remove_source(&name);
+                applied.ended.push(name);
+            }
+        }
+        let mut known: BTreeMap<SourceKey, SourceState> = self.registry.states().into_iter().collect();
+        for (name, source) in wanted {
+            if !self.running.contains_key(&name) {
+                if !applied.replaced.contains(&name) {
+                    applied.started.push(name.clone());
+                }
+                let replaced = applied.replaced.contains(&name);
+                let standing = known.remove(&name).filter(|_| replaced).unwrap_or_else(|| self.previous_state(&name));
+                let former = former.get(&name);
+                let anew = former.is_some_and(|(former, _)| !former.has_same_outcome_as(&source));
+                let asked = former.map(|(_, asked)| asked.clone()).unwrap_or_default();
+                let running = self.start_source(Arc::new(source), anew, standing, asked);
+                self.running.insert(name, running);
+            }
+        }
+        let through = self.leaving.extract_if(.., |_, task| task.is_finished());
+        // What they counted at their end is nobody's any more.
+        through.for_each(|(key, _)| self.metrics.remove_source(&key));
+        applied
+    }
+
+    /// What this replica holds from now on. Sources that it does not hold any more, or anew, end between two writes and are
+    /// off the board when this returns; which of them start is for [`Controller::apply`] to say, which knows only those
+    /// that are held. Gives those that ended, sorted.
+    pub async fn set_owned_shards(&mut self, held: OwnedShards) -> Vec<SourceKey> {
+        let before = std::mem::replace(&mut self.owned_shards, held);
+        let over: Vec<SourceKey> =
+            self.running.keys().filter(|key| !self.owned_shards.continues_from(&before, key)).cloned().collect();
+        let left: Vec<SourceKey> =
+            self.leaving.keys().filter(|key| !self.owned_shards.continues_from(&before, key)).cloned().collect();
+        self.end_sources(&over).await;
+        let left = left.iter().filter_map(|key| self.leaving.remove(key));
+        let _ = join_all(left.collect::<Vec<_>>()).await;
+        for key in &over {
+            self.registry.unregister(key);
+            self.metrics.remove_source(key);
+            self.notifier.remove_source(key);
+        }
+        over
+    }
+
+    /// Ends sources between two writes, and waits until they are through.
+    async fn end_sources(&mut self, sources: &[SourceKey]) {
+        let ending = sources.iter().filter_map(|key| self.running.remove(key)).map(|running| {
+            running.shutdown.cancel();
+            running.task
+        });
+        let _ = join_all(ending.collect::<Vec<_>>()).await;
+    }
+
+    /// Says what people ask of a source now. Nothing, where it does not run.
+    pub fn set_requests(&self, source: &SourceKey, requests: ManualRequests) {
+        if let Some(running) = self.running.get(source) {
+            running.requests.send_if_modified(|known| {
+                let news = *known != requests;
+                *known = requests;
+                news
+            });
+        }
+    }
+
+    /// What the source's own status says of the time before this process.
+    fn previous_state(&self, source: &SourceKey) -> SourceState {
+        let resource = self.resources.as_ref().and_then(|resources| resources.get(source));
+        let status = resource.map(|resource| ModelSourceStatus::read(resource.object.value()));
+        let recalled = status.as_ref().map(PreviousState::from_status);
+        let handled = status.and_then(|status| status.last_handled_request);
+        SourceState { previous: recalled, handled_request: handled, ..SourceState::default() }
+    }
+
+    fn start_source(
+        &mut self,
+        source: Arc<ResolvedSource>,
+        anew: bool,
+        standing: SourceState,
+        asked: ManualRequests,
+    ) -> RunningSource {
+        let ending = self.shutdown.child_token();
+        let hints = Arc::new(SourceHints::default());
+        // What is known of a source stays known when its task is another one.
+        let (standing, seen) = watch::channel(standing);
+        let (requests, asked) = watch::channel(asked);
+        let fence = self.owned_shards.fence(&source.key).cloned();
+        self.registry.register(RegisteredSource { fence, ..RegisteredSource::new(&source, Arc::clone(&hints), seen) });
+        let host = source.url.host().to_owned();
+        let budget = Arc::clone(self.budgets.entry(host).or_default());
+        let work = SourceTask {
+            registry: self.registry(),
+            in_cluster: self.resources.is_some(),
+            // One mirror has one user, so the one before has to be through.
+            predecessor: self.leaving.remove(&source.key),
+            source: Arc::clone(&source),
+            options: self.options.clone(),
+            fence: self.owned_shards.fence(&source.key).cloned(),
+            caches: Arc::clone(&self.caches),
+            hints,
+            requests: asked,
+            state: standing,
+            metrics: self.metrics(),
+            budget,
+            shutdown: ending.clone(),
+            is_rewritten: anew,
+        };
+        self.metrics.init_source(&source.key);
+        self.notifier.set_receivers(&source);
+        let about = tracing::error_span!(target: SPAN_TARGET, "source", source = %source.key);
+        RunningSource {
+            source,
+            requests,
+            shutdown: ending,
+            task: tokio::spawn(work.run_supervised().instrument(about)),
+        }
+    }
+
+    /// Waits until every source has ended: after [`Controller::shutdown`] was set, or by itself with `once`. True when all
+    /// ended well.
+    pub async fn wait_until_ended(&mut self) -> bool {
+        let left = std::mem::take(&mut self.leaving).into_values();
+        let tasks = std::mem::take(&mut self.running).into_values().map(|running| running.task).chain(left);
+        let ended = join_all(tasks.collect::<Vec<_>>()).await;
+        self.notifier.flush_and_stop(NOTIFICATION_FLUSH_TIMEOUT).await;
+        ended.into_iter().all(|one| matches!(one, Ok(Ended::Well | Ended::Told)))
+    }
+
+    /// How the sources stand, sorted.
+    pub fn states(&self) -> Vec<(SourceKey, SourceState)> {
+        self.registry.states()
+    }
+}
+
+/// What a source's task works with, whatever becomes of one run of it.
+struct SourceTask {
+    registry: Arc<SourceRegistry>,
+    in_cluster: bool,
+    /// The task of the same source that was told to end.
+    predecessor: Option<JoinHandle<Ended>>,
+    source: Arc<ResolvedSource>,
+    options: ControllerOptions,
+    /// What its writes ask.
+    fence: Option<Fence>,
+    caches: Arc<IdentityCaches>,
+    hints: Arc<SourceHints>,
+    requests: watch::Receiver<ManualRequests>,
+    state: watch::Sender<SourceState>,
+    metrics: Arc<Metrics>,
+    budget: Arc<ForgeWriteBudget>,
+    shutdown: CancellationToken,
+    /// Its source was written anew, and no unit has taken that up yet.
+    is_rewritten: bool,
+}
+
+impl SourceTask {
+    /// Runs the unit, and starts it anew when it panics: one hostile repository is one unit's matter.
+    async fn run_supervised(mut self) -> Ended {
+        if let Some(before) = self.predecessor.take() {
+            let _ = before.await;
+        }
+        let mut backoff = Backoff::new(INITIAL_RESTART_BACKOFF, MAX_RESTART_BACKOFF);
+        let mut pause = Duration::ZERO;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.shutdown.cancelled() => return Ended::Told,
+            }
+            let cluster = match self.connect_cluster().await {
+                Ok(cluster) => self.fence.iter().fold(cluster, |cluster, fence| cluster.fenced(fence.clone())),
+                Err(problem) => {
+                    tracing::warn!(source = %self.source.key, "{problem}");
+                    self.state.send_modify(|standing| standing.set_problem(ProblemScope::Source, Some(problem)));
+                    if self.options.once {
+                        return Ended::NotWell;
+                    }
+                    pause = backoff.next_pause();
+                    continue;
+                }
+            };
+            let (report, problem) = CommitReporter::new(
+                Arc::clone(&self.source),
+                Arc::clone(&self.budget),
+                self.fence.clone(),
+                seed(),
+                &self.metrics,
+            );
+            if let Some(problem) = &problem {
+                tracing::warn!(source = %self.source.key, "no statuses are posted: {problem}");
+            }
+            self.state.send_modify(|standing| {
+                standing.set_problem(ProblemScope::Source, None);
+                standing.statuses.problem = problem;
+            });
+            let unit = Unit {
+                git: MirrorHandle::new(
+                    Arc::clone(&self.source),
+                    &self.options.data_dir,
+                    Arc::clone(&self.metrics),
+                    self.shutdown.clone(),
+                ),
+                source: Arc::clone(&self.source),
+                cluster,
+                fence: self.fence.clone(),
+                implied: self.options.implied_cluster.clone(),
+                hints: Arc::clone(&self.hints),
+                board: Arc::clone(&self.registry),
+                in_cluster: self.in_cluster,
+                requests: self.requests.clone(),
+                standing: self.state.clone(),
+                metrics: Arc::clone(&self.metrics),
+                place: Spans::default(),
+                ending: self.shutdown.clone(),
+                anew: std::mem::take(&mut self.is_rewritten),
+            };
+            let once = self.options.once;
+            match tokio::spawn(async move { unit.run(report, once).await }.in_current_span()).await {
+                Ok(ended) => return ended,
+                Err(error) if error.is_panic() => {
+                    self.metrics.record_restart(&self.source.key);
+                    let message = "the source's task came to an unexpected end and is started anew";
+                    let problem =
+                        SourceProblem::transient(ProblemReason::InternalError, message, "report it, with the log");
+                    tracing::error!(source = %self.source.key, "{problem}");
+                    self.state.send_modify(|standing| standing.set_problem(ProblemScope::Source, Some(problem)));
+                    if once {
+                        return Ended::NotWell;
+                    }
+                    pause = backoff.next_pause();
+                }
+                Err(_) => return Ended::Told,
+            }
+        }
+    }
+
+    /// The cluster as this source may use it, with what is remembered of it: all that it reads and writes of models and
+    /// records goes through here, as the account that it acts as, and in the namespace that it may touch.
+    async fn connect_cluster(&self) -> Result<CachedCluster, SourceProblem> {
+        let access = &self.source.access;
+        let live = match &access.service_account {
+            None => self.caches.default_cluster(),
+            Some(_) if matches!(self.options.cluster, AnyCluster::Embedded(_)) => {
+                tracing::info!(source = %self.source.key, "an embedded cluster has no service accounts to act as");
+                self.caches.default_cluster()
+            }
+            Some(account) => self.connect_impersonated(account).await?,
+        };
+        Ok(match &access.only_namespace {
+            Some(namespace) => live.confined(namespace),
+            None => live,
+        })
+    }
+
+    /// The cluster as a service account of the source's own namespace sees it.
+    async fn connect_impersonated(&self, account: &str) -> Result<CachedCluster, SourceProblem> {
+        let impersonate = ImpersonatedUser::service_account(&self.source.key.namespace, account);
+        let user = impersonate.user.clone();
+        let connect = async {
+            let options =
+                KubeOptions { impersonate: Some(impersonate), ..self.options.kube_options.clone().unwrap_or_default() };
+            let connected = if self.options.kube_options.is_some() {
+                KubeCluster::connect(options).await
+            } else {
+                KubeCluster::in_cluster(options)
+            };
+            let told = |error: ConnectError| {
+                SourceProblem::transient(ProblemReason::ClusterUnreachable, error.to_string(), error.help())
+            };
+            let kube = connected.map_err(told)?;
+            kube.observe_requests(self.metrics.kube_observer());
+            Ok(AnyCluster::from(kube))
+        };
+        self.caches.get_or_connect(&user, connect).await
+    }
+}
