@@ -184,10 +184,10 @@ mod tests {
                          "spec": spec}))
         };
         let plain = written("stator-shard-3", json!({"holderIdentity": "a-1", "leaseDurationSeconds": 15}), json!({}));
-        insta::assert_compact_debug_snapshot!(plain, @r#"Some(Lease { name: "stator-shard-3", role: Shard(3), uid: "u", version: "7", holder: Some("a-1"), lasts: 15s, shards: 0, transitions: 0 })"#);
+        insta::assert_compact_debug_snapshot!(plain, @r#"Some(LeaseState { name: "stator-shard-3", role: Shard(3), uid: "u", version: "7", holder: Some("a-1"), lease_duration: 15s, shards: 0, transitions: 0 })"#);
         let odd = json!({"holderIdentity": "", "leaseDurationSeconds": -4, "leaseTransitions": 2});
         let odd = written("stator-shard-0", odd, json!({"stator.dev/shards": "x"}));
-        insta::assert_compact_debug_snapshot!(odd, @r#"Some(Lease { name: "stator-shard-0", role: Shard(0), uid: "u", version: "7", holder: None, lasts: 0ns, shards: 0, transitions: 2 })"#);
+        insta::assert_compact_debug_snapshot!(odd, @r#"Some(LeaseState { name: "stator-shard-0", role: Shard(0), uid: "u", version: "7", holder: None, lease_duration: 0ns, shards: 0, transitions: 2 })"#);
         let other = json!({"holderIdentity": "b-2"});
         assert_eq!(written("stator-member-a-1", other.clone(), json!({})), None, "of another than it is named after");
         assert_eq!(written("stator-namespace-scope", other, json!({})), None);
