@@ -1,6 +1,6 @@
 //! Programs that Go builds from modules of the repository, once for each state of a module.
 
-use sha2::{Digest as _, Sha256};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -23,51 +23,26 @@ impl GoModule {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testbed").join(self.name)
     }
 
-    /// What the program is called.
-    fn program(&self) -> &'static str {
-        match self.package {
-            "." => self.name,
-            package => package.rsplit('/').next().unwrap_or(package),
-        }
-    }
-
-    /// The program, built into the target folder unless it is there. Test processes that come meanwhile wait. An error
-    /// says what is missing.
+    /// The program, built unless the cache has it: see `tests/testbed/build`, which `.ci/run` calls too. Test processes
+    /// that come meanwhile wait. An error says what is missing.
     pub fn build(&self) -> Result<PathBuf, String> {
-        let mut digest = Sha256::new();
-        let own = self.package.starts_with('.').then(|| format!("{}/main.go", self.package));
-        for file in own.as_deref().into_iter().chain(["go.mod", "go.sum"]) {
-            digest.update(fs_err::read(self.folder().join(file)).map_err(text)?);
+        let script = self.folder().with_file_name("build");
+        let mut build = Command::new(script);
+        build.args([self.name, self.package, self.tags]).stdin(Stdio::null());
+        let mut child = build.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(text)?;
+        // Somebody waits for minutes: each line is passed on as it comes. The other stream has one line, at the end.
+        let mut notes = String::new();
+        for line in child.stderr.take().into_iter().flat_map(|notes| BufReader::new(notes).lines()) {
+            let line = line.map_err(text)?;
+            super::say(&line);
+            notes.push_str(&line);
+            notes.push('\n');
         }
-        digest.update(self.tags);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("testbed");
-        fs_err::create_dir_all(&folder).map_err(text)?;
-        let prefix = format!("{}-", self.program());
-        let binary = folder.join(format!("{prefix}{}", &hex::encode(digest.finalize())[..16]));
-        if binary.is_file() {
-            return Ok(binary);
+        let output = child.wait_with_output().map_err(text)?;
+        if output.status.success() {
+            return Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim_end()));
         }
-        if !is_there("go", "version") {
-            return Err(format!("there is no Go to build {} with (tests/testbed/{})", self.what, self.name));
-        }
-        let lock = fs_err::File::create(folder.join("lock")).map_err(text)?;
-        lock.file().lock().map_err(text)?;
-        if binary.is_file() {
-            return Ok(binary);
-        }
-        super::say(&format!("building {} for the tests, once; this takes minutes", self.what));
-        for old in fs_err::read_dir(&folder).map_err(text)?.flatten() {
-            if old.file_name().to_string_lossy().starts_with(&prefix) {
-                fs_err::remove_file(old.path()).map_err(text)?;
-            }
-        }
-        let partial = folder.join(format!("{}.partial", self.program()));
-        let mut go = Command::new("go");
-        go.args(["build", "-trimpath", "-buildvcs=false", "-tags", self.tags, "-ldflags", "-s -w", "-o"]);
-        go.arg(&partial).arg(self.package).env("CGO_ENABLED", if self.tags.is_empty() { "0" } else { "1" });
-        self.run(&mut go)?;
-        fs_err::rename(&partial, &binary).map_err(text)?;
-        Ok(binary)
+        Err(format!("there is no {}: {build:?} failed:\n{}", self.what, super::tail(&notes, 40)))
     }
 
     /// The folder of a module that this one is made of, in Go's cache; fetched where somebody emptied that.
