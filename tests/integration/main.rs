@@ -10,7 +10,9 @@ mod chaos;
 mod cli;
 mod cluster;
 mod controller;
+mod docs;
 mod examples;
+mod fidelity;
 mod forge;
 #[path = "../support/forge/mod.rs"]
 mod forge_fake;
@@ -21,10 +23,12 @@ mod git_server;
 #[path = "../support/gitea/mod.rs"]
 mod gitea;
 mod install;
+mod layering;
 mod mirror;
 #[path = "../support/node/mod.rs"]
 mod node;
 mod node_itself;
+mod reference;
 mod replicas;
 mod sync;
 #[path = "../support/testbed/mod.rs"]

@@ -13,29 +13,18 @@
 //! waited for. So is what `curl` prints: it is asked again until the page is right, as a reader would.
 //!
 //! A block marked `console install` runs with `helm` and `kubectl`, as the admin of a cluster of the page's own that has
-//! nothing of stator yet; `kubectl get` and `kubectl wait` are asked again until the page is right. It has a node that runs pods of the image `registry.example.com/stator`, and somebody who does what
-//! Dynamo's operator would. The git host is there too.
+//! nothing of stator yet; `kubectl get` and `kubectl wait` are asked again until the page is right. It has a node that runs
+//! pods of the image `registry.example.com/stator`, and somebody who does what Dynamo's operator would. The git host is
+//! there too.
 //!
-//! `STATOR_BLESS=1 cargo test --test docs` writes what was printed where a page says something else.
+//! `STATOR_BLESS=1 cargo test --test integration docs::` writes what was printed where a page says something else.
+//! `STATOR_TEST_PROGRAM` is the path of another program to run, built by another profile: see `.ci/nightly`.
 
-#![allow(
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a runner for tests: what fails, fails the test"
-)]
-
-#[path = "support/gitea/mod.rs"]
-mod gitea;
-#[path = "support/node/mod.rs"]
-mod node;
-#[path = "support/testbed/mod.rs"]
-mod testbed;
-
+use crate::{gitea, node, testbed};
+use fs_err as fs;
 use snapbox::IntoData as _;
 use std::cell::{OnceCell, RefCell};
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -129,11 +118,10 @@ impl Place {
 
     /// The variables that commands see, and no others.
     fn environment(&self, kubeconfig: Option<&Path>) -> Vec<(&'static str, OsString)> {
-        let binary = Path::new(env!("CARGO_BIN_EXE_stator"));
         let tools = self.cluster.get().map(|cluster| format!("{}:", cluster.tools.path().display()));
         let tools = tools.unwrap_or_default();
         let path =
-            format!("{tools}{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
+            format!("{tools}{}:{}", program().parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
         let mut variables = vec![
             ("PATH", path.into()),
             ("STATE", self.folder.path().join(".cwd").into()),
@@ -225,7 +213,7 @@ impl Fresh {
         let plane = testbed::ControlPlane::bare(&programs, testbed::Audit::Off).unwrap();
         let setting = node::NodeSettings {
             namespaces: vec!["stator-system".to_owned()],
-            images: vec![("registry.example.com/stator".to_owned(), env!("CARGO_BIN_EXE_stator").into())],
+            images: vec![("registry.example.com/stator".to_owned(), program())],
             variables: vec![("SSL_CERT_FILE".to_owned(), host.gitea.certificate().display().to_string())],
         };
         let node = node::Node::start(&plane, setting)?;
@@ -238,7 +226,7 @@ impl Fresh {
 struct Host {
     gitea: &'static gitea::Gitea,
     repository: gitea::Repository<'static>,
-    port: u16,
+    port: testbed::ReservedPort,
 }
 
 /// What pages call the git host.
@@ -271,7 +259,7 @@ impl Host {
         fs::write(folder.join(".git-credentials"), gitea.url().replacen("://", &login, 1)).unwrap();
         let settings = "[user]\nname = You\nemail = you@example.com\n[credential]\nhelper = store\n";
         fs::write(folder.join(".gitconfig"), settings).unwrap();
-        Some(Self { gitea, repository, port: gitea::quiet_port().unwrap() })
+        Some(Self { gitea, repository, port: testbed::ReservedPort::reserve().unwrap() })
     }
 
     fn environment(&self) -> Vec<(&'static str, OsString)> {
@@ -282,7 +270,7 @@ impl Host {
             ("CURL_CA_BUNDLE", certificate.clone()),
             ("SSL_CERT_FILE", certificate),
             ("GIT_TERMINAL_PROMPT", "0".into()),
-            ("STATOR_LISTEN", format!("127.0.0.1:{}", self.port).into()),
+            ("STATOR_LISTEN", self.port.address().to_string().into()),
         ]
     }
 
@@ -291,7 +279,7 @@ impl Host {
         [
             ("team/models", self.repository.path()),
             (HOST, self.gitea.url()),
-            ("127.0.0.1:8080", format!("127.0.0.1:{}", self.port)),
+            ("127.0.0.1:8080", self.port.address().to_string()),
         ]
     }
 
@@ -319,6 +307,11 @@ fn copy(from: &Path, to: &Path) {
             fs::copy(entry.path(), target).unwrap();
         }
     }
+}
+
+/// The program that pages run.
+fn program() -> PathBuf {
+    std::env::var_os("STATOR_TEST_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_stator").into(), PathBuf::from)
 }
 
 fn root() -> &'static Path {
@@ -356,7 +349,7 @@ fn kubeconfig() -> Option<PathBuf> {
 }
 
 /// The command that `.ci/run` tests with.
-const TESTS: &str = "cargo test --locked";
+const TESTS: &str = "cargo test --workspace --locked";
 
 /// How long what a page promises may take to come true.
 const SOON: Duration = Duration::from_secs(180);
@@ -496,7 +489,7 @@ fn a_page_that_says_something_else_is_found() {
     assert_eq!(faults(page("echo a", "b\n")), 1);
     assert_eq!(faults(page("exit 3", "")), 1);
     assert_eq!(faults(page("cargo test --release", "")), 1);
-    assert_eq!(faults(page("cargo test --locked", "")), 0);
+    assert_eq!(faults(page("cargo test --workspace --locked", "")), 0);
     assert_eq!(check(&page("echo a", "b\n")).1, page("echo a", "a\n"));
     // A `cd` lasts to the next command, and blocks in other languages are left alone.
     assert_eq!(faults(page("cd examples", "$ ls\nmanifests\nrepo-layout\n")), 0);

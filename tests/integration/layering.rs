@@ -1,10 +1,5 @@
-//! The crates depend on each other only as `docs/architecture.md` says, and the pure ones on nothing that does I/O.
-
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test: a file that cannot be read is a failed test"
-)]
+//! The crates depend on each other only as `docs/architecture.md` says, and the pure ones on nothing that does I/O; and laws
+//! try as many cases as they are asked to.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,4 +135,30 @@ fn what_is_reached_through_another_crate_is_found() {
         ]},
     }));
     assert_eq!(packages.reached_from("stator-core"), BTreeSet::from(["middle", "tokio"]));
+}
+
+/// A number of cases that stands in the code is one that `PROPTEST_CASES` does not move.
+#[test]
+fn laws_try_a_share_of_the_cases_that_are_asked_for() {
+    let fixed = regex::Regex::new(r"(with_cases\(|\bcases: )[0-9]").unwrap();
+    let mut wrong = Vec::new();
+    let mut folders: Vec<_> =
+        ["src", "crates", "tests"].map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).into();
+    while let Some(folder) = folders.pop() {
+        for entry in fs_err::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && fixed.is_match(&fs_err::read_to_string(&path).unwrap())
+            {
+                wrong.push(path);
+            }
+        }
+    }
+    assert_eq!(
+        wrong,
+        Vec::<std::path::PathBuf>::new(),
+        "write `ProptestConfig::default().cases / 4`, or another share"
+    );
 }

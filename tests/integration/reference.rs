@@ -1,16 +1,13 @@
 //! The reference pages are generated: from the types, the command line and the rules. A page that drifted fails here.
 //!
-//! `STATOR_BLESS=1 cargo test --test reference` writes them.
+//! `STATOR_BLESS=1 cargo test --test integration reference::` writes them.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a generator for tests: what fails, fails the test")]
-
-mod fidelity;
-
+use crate::fidelity;
+use fs_err as fs;
 use stator_core::finding::Rule;
 use stator_model::intent::explain::{ChildField, FieldExplanation, explain};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 fn hold(path: &str, page: String) {
@@ -20,7 +17,10 @@ fn hold(path: &str, page: String) {
         fs::write(&file, &page).unwrap();
     }
     let held = fs::read_to_string(&file).unwrap_or_default();
-    assert!(held == page, "{path} is not what its source says; run `STATOR_BLESS=1 cargo test --test reference`");
+    assert!(
+        held == page,
+        "{path} is not what its source says; run `STATOR_BLESS=1 cargo test --test integration reference::`"
+    );
 }
 
 fn cell(text: &str) -> String {

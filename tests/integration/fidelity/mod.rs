@@ -6,9 +6,9 @@ mod admission;
 mod conversions;
 mod updates;
 
+use fs_err as fs;
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 /// Lines of a file of verdicts.
