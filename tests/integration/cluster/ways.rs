@@ -135,8 +135,8 @@ async fn a_proxy_of_the_kubeconfig_is_used_for_everything() {
         assert_eq!(proxy.asked(), std::slice::from_ref(&server), "{scheme}");
     }
     // One that is not there is named as what it is: no way to the server.
-    let nowhere = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap();
-    let kubeconfig = through(plane, folder.path(), &format!("http://{nowhere}"));
+    let nowhere = testbed::ReservedPort::reserve().unwrap();
+    let kubeconfig = through(plane, folder.path(), &format!("http://{}", nowhere.address()));
     let kube = KubeCluster::connect(ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() })
         .await
         .unwrap();

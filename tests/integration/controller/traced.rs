@@ -1,6 +1,7 @@
 //! Traces and the log, as a collector and a person get them.
 
 use super::{HOOK, SECRET, Scene, deliver, fleet, head, scale};
+use crate::testbed::ReservedPort;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
@@ -149,10 +150,10 @@ fn a_commit_is_one_trace_from_the_delivery_to_healthy_models() {
 
 #[test]
 fn a_collector_that_is_down_holds_up_nothing_and_costs_one_line() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = ReservedPort::reserve().unwrap();
     let mut scene = Scene::of(fleet(1));
     scene.variables = vec![
-        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("http://{gone}/v1/traces")),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("http://{}/v1/traces", gone.address())),
         ("OTEL_BSP_SCHEDULE_DELAY", "50".to_owned()),
     ];
     scene.declare(&scene.source("models", ""));

@@ -3,8 +3,8 @@
 //! The controller syncs into an embedded cluster, with the operator played. Gitea's deliveries reach it by a wire that
 //! keeps them. Every story ends with [`Stage::end`], which holds what must be true of all of them.
 
-use crate::gitea::{self, BOT, Gitea, GiteaStatus, Repository, WebhookRelay, new_key, quiet_port};
-use crate::testbed::Supervisor;
+use crate::gitea::{self, BOT, Gitea, GiteaStatus, Repository, WebhookRelay, new_key};
+use crate::testbed::{ReservedPort, Supervisor};
 use crate::workbench::Workbench;
 use base64::Engine as _;
 use regex::Regex;
@@ -88,7 +88,7 @@ pub struct Stage {
     pub wire: WebhookRelay,
     gitea: &'static Gitea,
     controller: Supervisor,
-    port: u16,
+    port: ReservedPort,
     /// The first commit of `main`.
     pub first: String,
     /// The deploy key, which also signs commits.
@@ -118,8 +118,8 @@ impl Stage {
         let key = new_key();
         repository.deploy_key("stator", &key.public_key().to_openssh().unwrap());
         let wire = WebhookRelay::start();
-        let port = quiet_port().unwrap();
-        wire.leads_to(&format!("http://127.0.0.1:{port}/webhooks/gitea"));
+        let port = ReservedPort::reserve().unwrap();
+        wire.leads_to(&format!("http://{}/webhooks/gitea", port.address()));
         let prepare = |folder: &Path| {
             for name in ["home", "tmp"] {
                 fs_err::create_dir(folder.join(name)).map_err(|error| error.to_string())?;
@@ -129,7 +129,7 @@ impl Stage {
             let binary = assert_cmd::cargo::cargo_bin!("stator");
             Ok(vec![
                 ("BINARY", binary.as_os_str().to_owned()),
-                ("PORT", OsString::from(port.to_string())),
+                ("PORT", OsString::from(port.number().to_string())),
                 ("SPEED", OsString::from(setting.speed.to_string())),
             ])
         };
@@ -254,7 +254,7 @@ impl Stage {
 
     /// What the controller answers on its listener.
     pub fn get(&self, path: &str) -> Option<(u16, String)> {
-        let address = format!("http://127.0.0.1:{}{path}", self.port);
+        let address = format!("http://{}{path}", self.port.address());
         let ask = || {
             let client =
                 reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build().ok()?;

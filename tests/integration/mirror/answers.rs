@@ -287,9 +287,8 @@ fn a_proxy_of_the_environment_is_gone_through_unless_it_is_told_not_to() {
 #[test]
 fn a_host_that_is_not_there_is_told() {
     let place = Place::new();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let port = crate::testbed::ReservedPort::reserve().unwrap();
+    let address = port.address();
     let error = place.mirror_of(remote(&format!("http://{address}/models.git"))).poll(&main()).unwrap_err();
     let shown = told(&place, &error).replace(&address.to_string(), "GONE");
     assert!(shown.starts_with("GONE cannot be reached: "), "{shown}");

@@ -4,7 +4,7 @@
 //! temporary folder, and ended with the process, as the control plane is. Each test makes a repository of its own. A test
 //! that kills Gitea takes one of its own with [`Gitea::start`].
 //!
-//! Go builds the program into the target folder, with a C compiler; Gitea itself runs `git`. Where one of them is missing
+//! Go builds the program, with a C compiler (see [`GoModule`]); Gitea itself runs `git`. Where one of them is missing
 //! the test is skipped and says so, unless `CI` is set.
 #![allow(
     dead_code,
@@ -22,8 +22,7 @@ mod wire;
 pub use repository::{GiteaComment, GiteaStatus, Repository};
 pub use wire::{DeliveryFate, RelayedDelivery, WebhookRelay, with_header};
 
-pub use crate::testbed::quiet_port;
-use crate::testbed::{self, GoModule, Pipe, Supervisor};
+use crate::testbed::{self, GoModule, Pipe, ReservedPort, Supervisor};
 use russh::keys::PrivateKey;
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::ssh_key::private::Ed25519Keypair;
@@ -49,8 +48,8 @@ pub const BOT: &str = "stator";
 #[derive(Debug)]
 pub struct Gitea {
     supervisor: Supervisor,
-    port: u16,
-    ssh: u16,
+    port: ReservedPort,
+    ssh: ReservedPort,
     password: String,
     tokens: [String; 2],
     http: OnceLock<reqwest::blocking::Client>,
@@ -74,7 +73,7 @@ impl Gitea {
     /// Starts one, and waits until it answers.
     pub fn start() -> Result<Self, String> {
         let mut last = String::new();
-        // A free port may be taken before it is used; a second attempt takes others.
+        // Not every system lets a port be held for a server; a second attempt takes others.
         for _ in 0..3 {
             let mut gitea = Self::launch(Supervisor::piped)?;
             match gitea.setup().and_then(|()| gitea.wait_until_ready()) {
@@ -92,14 +91,15 @@ impl Gitea {
         }
         let binary = MODULE.build()?;
         let module = MODULE.dependency("code.gitea.io/gitea")?;
-        let (port, ssh) = (quiet_port()?, quiet_port()?);
+        let reserve = || ReservedPort::reserve().map_err(|error| error.to_string());
+        let (port, ssh) = (reserve()?, reserve()?);
         let password = uuid::Uuid::new_v4().to_string();
         let prepare = |folder: &Path| {
             let settings = include_str!("app.ini")
                 .replace("{folder}", &folder.display().to_string())
                 .replace("{module}", &module.display().to_string())
-                .replace("{port}", &port.to_string())
-                .replace("{ssh}", &ssh.to_string())
+                .replace("{port}", &port.number().to_string())
+                .replace("{ssh}", &ssh.number().to_string())
                 .replace("{secret}", &uuid::Uuid::new_v4().to_string());
             fs_err::write(folder.join("app.ini"), settings).map_err(|error| error.to_string())?;
             host_key(folder)?;
@@ -160,12 +160,12 @@ impl Gitea {
 
     /// `https://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
+        format!("https://{}", self.port.address())
     }
 
     /// The port of the SSH server, on 127.0.0.1.
     pub fn ssh_port(&self) -> u16 {
-        self.ssh
+        self.ssh.number()
     }
 
     /// The file of its certificate, which only it vouches for.
@@ -176,7 +176,7 @@ impl Gitea {
     /// The lines of `known_hosts` for its SSH server.
     pub fn known_hosts(&self) -> String {
         let key = fs_err::read_to_string(self.folder().join("host.pub")).unwrap();
-        format!("[127.0.0.1]:{} {key}\n", self.ssh)
+        format!("[127.0.0.1]:{} {key}\n", self.ssh.number())
     }
 
     /// The token of [`OWNER`], which may do everything.

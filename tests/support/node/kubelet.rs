@@ -3,7 +3,7 @@
 use super::probe::{ContainerProbe, ProbeVerdict};
 use super::spec::{self, TemplateValues, VolumeContent};
 use super::{ContainerProcess, NodeState, program};
-use crate::testbed;
+use crate::testbed::{self, ReservedPort};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Binding, ConfigMap, Container, ObjectReference, Pod, Secret, ServiceAccount};
 use kube::Client;
@@ -244,11 +244,11 @@ impl PodTask {
         let (mut names, mut ports) = (BTreeMap::new(), BTreeMap::new());
         for port in container.ports.iter().flatten() {
             let number = u16::try_from(port.container_port).unwrap_or_default();
-            let real = testbed::quiet_port().unwrap();
+            let reserved = ReservedPort::reserve().unwrap();
             names.extend(port.name.clone().map(|name| (name, number)));
-            ports.insert(number, real);
+            ports.insert(number, reserved.number());
             let key = (self.namespace.clone(), self.name.clone(), number);
-            self.shared.ports.lock().unwrap().insert(key, real);
+            self.shared.ports.lock().unwrap().insert(key, reserved);
         }
         (names, ports)
     }

@@ -30,7 +30,7 @@ mod spec;
 
 pub use operator::Operator;
 
-use crate::testbed::{self, ControlPlane, Supervisor};
+use crate::testbed::{self, ControlPlane, ReservedPort, Supervisor};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Api, ListParams};
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ struct NodeState {
     /// By namespace and pod.
     running: Mutex<BTreeMap<(String, String), ContainerProcess>>,
     /// Where a pod's ports really are: by namespace, pod and port.
-    ports: Mutex<BTreeMap<(String, String, u16), u16>>,
+    ports: Mutex<BTreeMap<(String, String, u16), ReservedPort>>,
     ending: CancellationToken,
 }
 
@@ -188,7 +188,7 @@ impl Drop for Node {
 impl NodeState {
     fn address(&self, namespace: &str, pod: &str, port: u16) -> Option<SocketAddr> {
         let key = (namespace.to_owned(), pod.to_owned(), port);
-        self.ports.lock().unwrap().get(&key).map(|real| SocketAddr::from(([127, 0, 0, 1], *real)))
+        self.ports.lock().unwrap().get(&key).map(ReservedPort::address)
     }
 }
 

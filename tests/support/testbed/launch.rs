@@ -1,11 +1,10 @@
 //! The programs under their supervisor: started, waited for, and ended with the process that holds the pipe.
 
 use super::supervisor::{Pipe, Supervisor};
-use super::{Programs, runtime};
+use super::{Programs, ReservedPort, runtime};
 use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use std::ffi::OsString;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -29,7 +28,9 @@ const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy"
 /// The programs, in a folder of their own.
 #[derive(Debug)]
 pub struct Launch {
-    port: u16,
+    port: ReservedPort,
+    /// Of its etcd, which comes back there after a restart.
+    _store_port: ReservedPort,
     manager: bool,
     supervisor: Supervisor,
 }
@@ -43,7 +44,7 @@ impl Launch {
     /// The same, of an API server that may keep an audit log.
     pub fn ready_with(programs: &Programs, audit: Audit) -> Result<Self, String> {
         let mut last = String::new();
-        // A free port may be taken before it is used; a second attempt takes others.
+        // Not every system lets a port be held for a server; a second attempt takes others.
         for _ in 0..3 {
             let launch = Self::start(programs, audit, Supervisor::piped)?;
             match launch.wait_until_ready() {
@@ -60,15 +61,16 @@ impl Launch {
         audit: Audit,
         spawn: impl FnOnce(&mut Command) -> std::io::Result<(Child, Pipe)>,
     ) -> Result<Self, String> {
-        let [etcd, port] = free_ports().map_err(|error| error.to_string())?;
+        let reserve = || ReservedPort::reserve().map_err(|error| error.to_string());
+        let (store_port, port) = (reserve()?, reserve()?);
         let prepare = |folder: &Path| {
-            write_files(folder, port)?;
+            write_files(folder, port.number())?;
             let (ours, theirs) = match programs {
                 Programs::Built(binary) => (binary.as_os_str().to_owned(), OsString::new()),
                 Programs::Assets { folder, .. } => (OsString::new(), folder.as_os_str().to_owned()),
             };
-            let store = OsString::from(format!("http://127.0.0.1:{etcd}"));
-            let port = OsString::from(port.to_string());
+            let store = OsString::from(format!("http://{}", store_port.address()));
+            let port = OsString::from(port.number().to_string());
             let flags = match audit {
                 Audit::Off => "",
                 Audit::On => "--audit-policy-file audit.json --audit-log-path audit.log",
@@ -82,7 +84,7 @@ impl Launch {
             ])
         };
         let supervisor = Supervisor::start(include_str!("control-plane.sh"), prepare, spawn)?;
-        let launch = Self { port, manager: programs.has_manager(), supervisor };
+        let launch = Self { port, _store_port: store_port, manager: programs.has_manager(), supervisor };
         launch.start_program("etcd");
         launch.start_program("kube-apiserver");
         Ok(launch)
@@ -142,7 +144,7 @@ impl Launch {
 
     /// `https://127.0.0.1:PORT`.
     pub fn server(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
+        format!("https://{}", self.port.address())
     }
 
     /// The file of the certificate authority: the API server makes one for itself.
@@ -224,10 +226,4 @@ pub fn kubeconfig(server: &str, authority: &Path, users: &[(String, String)]) ->
         "current-context": users.first().map(|(user, _)| user),
     })
     .to_string()
-}
-
-/// Two different ports that nobody listens on.
-fn free_ports() -> std::io::Result<[u16; 2]> {
-    let (one, two) = (TcpListener::bind(("127.0.0.1", 0))?, TcpListener::bind(("127.0.0.1", 0))?);
-    Ok([one.local_addr()?.port(), two.local_addr()?.port()])
 }

@@ -5,7 +5,7 @@
 //! its data in a temporary folder. It ends with the process, whatever ends that: see `supervise.sh`. Each test works in
 //! a namespace of its own.
 //!
-//! The programs come from the folder `KUBEBUILDER_ASSETS`, or Go builds them into the target folder. Where neither is
+//! The programs come from the folder `KUBEBUILDER_ASSETS`, or Go builds them: see [`GoModule`]. Where neither is
 //! possible the test is skipped and says so, unless `CI` is set: there a missing API server fails the test.
 #![allow(
     dead_code,
@@ -22,6 +22,7 @@ mod crds;
 mod launch;
 mod module;
 mod player;
+mod port;
 mod programs;
 mod supervisor;
 mod tools;
@@ -30,6 +31,7 @@ pub use audit::AuditedRequest;
 pub use launch::{Audit, Launch};
 pub use module::{GoModule, is_there};
 pub use player::{ObjectRecording, RecordedVersion, RecordingPlayer};
+pub use port::ReservedPort;
 pub use programs::Programs;
 pub use supervisor::{Pipe, Supervisor};
 pub use tools::{helm, kubeconform, kubectl, promtool};
@@ -38,7 +40,6 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -188,18 +189,6 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
 pub fn say(line: &str) {
     // Nobody reads it where standard error is closed.
     let _ = writeln!(std::io::stderr(), "testbed: {line}");
-}
-
-/// A port that nobody listens on, below those that the system gives to outgoing connections: while a server is down, a client
-/// that asks for it must not be given its port.
-pub fn quiet_port() -> Result<u16, String> {
-    for _ in 0..200 {
-        let port = 20_000 + u16::try_from(uuid::Uuid::new_v4().as_u128() % 12_000).unwrap_or(0);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    Err("no free port".to_owned())
 }
 
 /// The last lines of a text.

@@ -307,8 +307,10 @@ fn a_host_that_says_nothing_or_nonsense_is_left() {
     insta::assert_snapshot!(asked(port, |remote| remote.cancel.cancel()), @"stopped");
     drop(std::net::TcpStream::connect(("127.0.0.1", port)));
     silent.join().unwrap();
-    // Nobody listens at a port that was let go.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // A port that is taken, so that nobody else can listen there, and where nothing listens.
+    let taken = tokio::net::TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = taken.local_addr().unwrap().port();
     insta::assert_snapshot!(asked(port, |_| ()), @"127.0.0.1:PORT cannot be reached: Connection refused (os error 111)");
 }
 
