@@ -85,14 +85,24 @@ async fn one_that_was_frozen_in_a_sync_writes_nothing_when_it_goes_on() {
     let leader = scene.leader(&[&pair[0], &pair[1]]).await;
     let (frozen, other) = (&pair[leader], &pair[1 - leader]);
 
-    let second = push(2);
-    scene
-        .until("it is in the middle", async || scene.graphs().await.values().any(|(_, _, workers)| *workers == 2))
-        .await;
-    frozen.signal("-STOP");
-    assert!(!scene.are(MODELS, 2).await, "the sync was through before it could be frozen");
-    let third = push(3);
-    let took = scene.until("the other one syncs the newest commit", async || scene.are(MODELS, 3).await).await;
+    let mut workers = 1_u32;
+    let second = loop {
+        workers += 1;
+        let commit = push(workers);
+        let begun = async || scene.graphs().await.values().any(|(_, _, now)| *now == i64::from(workers));
+        scene.until("it is in the middle", begun).await;
+        frozen.signal("-STOP");
+        if !scene.are(MODELS, workers.into()).await {
+            break commit;
+        }
+        // It was through before it could be frozen: the next commit is tried.
+        assert!(workers < 10, "no sync could be frozen in the middle");
+        frozen.signal("-CONT");
+        scene.until("its verdict is told", async || verdict(&commit).as_deref() == Some("success")).await;
+    };
+    let third = push(workers + 1);
+    let newest = async || scene.are(MODELS, (workers + 1).into()).await;
+    let took = scene.until("the other one syncs the newest commit", newest).await;
     tell("failover after a SIGSTOP, until the newest commit is synced", took);
     scene.until("its verdict is told", async || verdict(&third).as_deref() == Some("success")).await;
     let before = scene.quiet().await;
@@ -113,8 +123,8 @@ async fn one_that_was_frozen_in_a_sync_writes_nothing_when_it_goes_on() {
         assert_eq!(ends, 1, "one verdict a commit: {:?}", all(commit));
     }
     other.signal("-TERM");
-    push(4);
-    scene.until("the one that was frozen works again", async || scene.are(MODELS, 4).await).await;
+    push(workers + 2);
+    scene.until("the one that was frozen works again", async || scene.are(MODELS, (workers + 2).into()).await).await;
 }
 
 /// Whatever a hand does to the leases, the end is that of the newest commit, and nothing is deleted that git has.

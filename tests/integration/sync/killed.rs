@@ -6,10 +6,10 @@ use crate::workbench::Workbench;
 use stator_cluster::cluster::Cluster as _;
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use stator_core::dynamo::kinds;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 const PLAY: &[&str] = &["--wait", "--simulate-operator", "--simulate-speed", "100000", "--timeout", "60s"];
 
@@ -51,16 +51,24 @@ fn state(bench: &Workbench) -> Vec<(String, String)> {
     state
 }
 
+/// The files of the cluster and when each was written, as far as they are there while a process is at work.
+fn versions(bench: &Workbench) -> BTreeSet<(String, SystemTime)> {
+    let changed = |file: &String| fs_err::metadata(bench.path(file)).and_then(|found| found.modified());
+    let files = bench.files(".stator/cluster").into_iter();
+    files.filter_map(|file| changed(&file).ok().map(|time| (file, time))).collect()
+}
+
 #[test]
 fn killed_at_any_moment_the_next_sync_ends_where_an_undisturbed_one_does() {
     let undisturbed = before();
-    let clock = Instant::now();
+    let at_first = versions(&undisturbed);
     undisturbed.sync(&["--allow", "replace"]).success();
-    let whole = clock.elapsed();
+    let files = versions(&undisturbed).difference(&at_first).count();
+    assert!(files > 10, "a sync writes only {files} files");
     let expected = state(&undisturbed);
     undisturbed.settled();
 
-    // Moments from a fixed seed, over the whole time that a sync takes.
+    // After how many files a sync is killed, from a fixed seed: none, or up to nearly all that it writes.
     let mut seed = 0x5eed_u64;
     let mut killed = 0;
     for series in 0..3 {
@@ -69,9 +77,12 @@ fn killed_at_any_moment_the_next_sync_ends_where_an_undisturbed_one_does() {
         let uids = [untouched("changed"), untouched("kept")];
         for round in 0..5 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let moment = whole.mul_f64(f64::from(u32::try_from(seed >> 33).unwrap()) / f64::from(u32::MAX >> 1));
+            let written = usize::try_from(seed >> 33).unwrap() % (files - 2);
+            let at_first = versions(&bench);
             let mut child = start(&bench, &[PLAY, &["--allow", "replace"]].concat());
-            std::thread::sleep(moment);
+            while child.try_wait().unwrap().is_none() && versions(&bench).difference(&at_first).count() < written {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             child.kill().unwrap();
             killed += usize::from(child.wait().unwrap().code().is_none());
             // Every object is whole, whatever was being written, and what only changes is never deleted.
