@@ -306,7 +306,7 @@ async fn the_end_waits_for_what_is_under_way_only() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases))]
 
     /// Whatever is sent, to whatever path, with whatever headers: an answer, and no hint without the secret.
     #[test]

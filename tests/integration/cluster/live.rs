@@ -94,10 +94,10 @@ async fn take(memory: &Remembered, real: &impl Cluster, step: Step) {
 async fn memory_is_the_cluster_once_the_watch_has_told_everything() {
     let Some(memory) = Remembered::of("random").await else { return };
     let real = super::place::admin(crate::testbed::shared().unwrap()).await;
-    let mut runner = TestRunner::new(Config { cases: 8, ..Config::default() });
+    let mut runner = TestRunner::new(Config::default());
     let mut watch = memory.cluster().watch(&[kinds::GRAPH], Some(memory.home())).await.unwrap();
     let mut mirror: BTreeMap<String, Object> = BTreeMap::new();
-    for _ in 0..8 {
+    for _ in 0..Config::default().cases / 32 {
         for step in steps().new_tree(&mut runner).unwrap().current() {
             take(&memory, &real, step).await;
         }

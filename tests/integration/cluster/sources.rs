@@ -656,21 +656,22 @@ fn a_file_and_a_cluster_take_the_same_sources() {
         prop_assert_eq!(cluster.is_ok(), file.is_empty(), "{}\ncluster: {:?}\nfile: {:?}", source, cluster, file);
         Ok(())
     };
-    let runs = |cases: u32| TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let config = Config { failure_persistence: None, ..Config::default() };
+    let runs = |cases: u32| TestRunner::new(Config { cases, ..config.clone() });
     let one = |name: &'static str, values: BoxedStrategy<Value>, more: Value| {
         let strategy = values.prop_map(move |value| {
             let mut spec = spec(&more);
             spec[name] = value;
             spec
         });
-        runs(200).run(&strategy, |spec| judge(&spec)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        runs(config.cases).run(&strategy, |spec| judge(&spec)).unwrap_or_else(|error| panic!("{name}: {error}"));
     };
     // One field at a time, so that no other fault hides it, and then all together.
     one("url", urls(), json!({"secretRef": {"name": "git"}, "allowInsecure": true}));
     one("url", urls(), json!({}));
     one("ref", references(), json!({}));
     one("interval", durations(), json!({}));
-    runs(400).run(&specs(), |spec| judge(&spec)).unwrap_or_else(|error| panic!("{error}"));
+    runs(config.cases * 2).run(&specs(), |spec| judge(&spec)).unwrap_or_else(|error| panic!("{error}"));
     let (taken, refused) = counts.get();
     assert!(taken > 100 && refused > 100, "{taken} taken, {refused} refused");
 }

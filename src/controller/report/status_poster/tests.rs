@@ -270,7 +270,7 @@ async fn the_queue_is_bounded_and_what_found_no_room_comes_with_the_next_look() 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever a host answers for a while, in the end it shows what was wanted last, and no older one came after it.
     #[test]

@@ -160,7 +160,7 @@ fn field(min: u32, max: u32) -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases))]
 
     /// Around both changes of the clock, in zones that change at different hours and by different steps.
     #[test]

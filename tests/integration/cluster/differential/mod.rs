@@ -1,7 +1,7 @@
 //! The embedded cluster against a real API server: whatever is done to an object, both say and hold the same.
 //!
 //! `STATOR_DIFFERENTIAL_SEQUENCES` says how many random lives of an object are tried (60; a nightly run takes 500), and
-//! `STATOR_DIFFERENTIAL_SEED` which. A life that they disagree about is shrunk to its shortest form, each attempt on an
+//! `STATOR_DIFFERENTIAL_SEED` which: without it they are new ones in each run, and the seed is printed. A life that they disagree about is shrunk to its shortest form, each attempt on an
 //! object of its own; it belongs into `regressions.rs` once the embedded cluster is corrected.
 
 mod compare;
@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What a shrinking may cost at most: attempts, and milliseconds.
 const SHRINKING: (u32, u32) = (2000, 120_000);
 
-fn number(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|error| panic!("{variable}={text}: {error}")))
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -64,9 +64,10 @@ fn whatever_is_done_both_clusters_agree() {
     let Some(plane) = testbed::shared() else { return };
     let runtime = runtime();
     let real = runtime.block_on(Real::of(plane, "differential"));
-    let seed = number("STATOR_DIFFERENTIAL_SEED", 1);
+    let seed = number("STATOR_DIFFERENTIAL_SEED").unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
+    testbed::say(&format!("lives of objects with STATOR_DIFFERENTIAL_SEED={seed}"));
     let config = Config {
-        cases: u32::try_from(number("STATOR_DIFFERENTIAL_SEQUENCES", 60)).unwrap(),
+        cases: u32::try_from(number("STATOR_DIFFERENTIAL_SEQUENCES").unwrap_or(60)).unwrap(),
         failure_persistence: None,
         rng_seed: RngSeed::Fixed(seed),
         max_shrink_iters: SHRINKING.0,

@@ -210,7 +210,7 @@ fn patch(value: &mut Value, path: &[PathSegment], new: Option<&Value>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 2))]
 
     #[test]
     fn applying_twice_changes_nothing(config in thing()) {

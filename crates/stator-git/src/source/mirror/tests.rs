@@ -208,7 +208,7 @@ fn a_mirror_may_move_between_threads() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
 
     /// What git itself says of the same history.
     #[test]

@@ -245,14 +245,8 @@ fn graphs() -> Vec<Value> {
     graphs.map(plain).collect()
 }
 
-/// How many cases a law is tried with: `PROPTEST_CASES` says more, for a long run at night.
-fn config(cases: u32) -> ProptestConfig {
-    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
-    if std::env::var_os("PROPTEST_CASES").is_some() { default } else { ProptestConfig { cases, ..default } }
-}
-
 proptest! {
-    #![proptest_config(config(100))]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 2, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_rendered_is_imported_and_rendered_the_same(model in strategy::valid()) {

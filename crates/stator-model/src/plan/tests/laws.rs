@@ -36,7 +36,7 @@ fn repository() -> impl Strategy<Value = Vec<RenderedModel>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
 
     /// A plan that was carried out leaves nothing to do, through any history of revisions and drift.
     #[test]

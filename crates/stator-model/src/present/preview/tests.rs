@@ -401,7 +401,7 @@ fn check(text: &str, budget: CommentLimits) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_comment_fits_is_whole_and_holds_no_markup_of_others(plan in hostile_plan(), budget in budget(), note in hostile()) {

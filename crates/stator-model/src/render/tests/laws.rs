@@ -18,7 +18,7 @@ fn has_null(value: &Value) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 2))]
 
     #[test]
     fn a_model_renders_alike_every_time_and_holds_what_every_object_holds(model in strategy::model()) {

@@ -33,7 +33,7 @@ fn reread(model: &Model) -> Result<Model, String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 2))]
 
     #[test]
     fn a_valid_model_renders_to_what_an_api_server_takes(model in strategy::valid()) {

@@ -238,7 +238,7 @@ fn tree_of(files: &[(u8, u8)], root: bool) -> SourceTree {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// A planner that knows nothing, one that has seen other pull requests, and a comparison of everything agree.
     #[test]

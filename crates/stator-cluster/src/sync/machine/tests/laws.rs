@@ -82,7 +82,7 @@ fn assert_recorded_first(world: &World, from: usize, before: &World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn a_sync_ends_where_git_says_and_stays_there(old in any_git(), new in any_git(), order: u64, finalizers: bool) {
