@@ -77,6 +77,9 @@ fn the_image_is_small_unprivileged_and_made_for_two_architectures() {
     let build = stages.iter().find(|stage| stage[0].rest.ends_with(" AS build")).unwrap();
     let place = |text: &str| build.iter().position(|one| one.rest.contains(text)).unwrap_or_else(|| panic!("{text}"));
     assert!(place("cargo chef cook") < place(". ."), "a change of a line would compile every dependency again");
+    for command in ["cargo chef cook", "cargo build"] {
+        assert!(build[place(command)].rest.contains(" --profile dist "), "{command} is not of what is given out");
+    }
     for architecture in ["amd64) target=x86_64-", "arm64) target=aarch64-"] {
         assert!(text.contains(architecture), "{architecture}");
     }
