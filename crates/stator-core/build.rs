@@ -1,5 +1,7 @@
 //! Bundles the CRD schemas in `crds/` into the program: one compact JSON file for each served version, without prose.
 
+#![allow(clippy::disallowed_methods, reason = "the crate is pure, and its build script reads files")]
+
 use serde_json::{Map, Value, json};
 use std::error::Error;
 use std::fmt::Write as _;
