@@ -1,6 +1,6 @@
 //! A source's mirror, for tasks: its calls block, so each runs on a thread that may wait, one after the other.
 
-use super::metrics::{Metrics, Operation};
+use super::metrics::{Metrics, MirrorOperation};
 use crate::controller::report::preview::planner::PullRequestTrees;
 use crate::controller::report::preview::trees::{self, PullRequestReader, PullRequestRefs};
 use crate::controller::sources::file::ResolvedSource;
@@ -92,7 +92,7 @@ impl MirrorHandle {
     ///
     /// # Errors
     /// What the mirror says, and when it cannot be opened.
-    pub async fn with<T, F>(&self, operation: Operation, work: F) -> Result<T, GitError>
+    pub async fn with<T, F>(&self, operation: MirrorOperation, work: F) -> Result<T, GitError>
     where
         T: Send + 'static,
         F: FnOnce(&mut Mirror) -> Result<T, MirrorError> + Send + 'static,
@@ -127,7 +127,7 @@ impl MirrorHandle {
 
 impl PullRequestReader for MirrorHandle {
     async fn read_trees(&self, wanted: PullRequestRefs) -> Result<PullRequestTrees, String> {
-        let read = self.with(Operation::Preview, move |mirror| trees::read_trees(mirror, &wanted)).await;
+        let read = self.with(MirrorOperation::Preview, move |mirror| trees::read_trees(mirror, &wanted)).await;
         read.map_err(|error| format!("{error}; {}", error.help()))
     }
 }

@@ -7,15 +7,19 @@
 //! | `cache` | informer caches of live objects, and the drift detector |
 //! | `report` | what is reported: commit statuses, previews, events, notifications, statuses of sources |
 //! | `metrics` | what is measured |
-//! | `unit` | the reconciler of one source |
+//! | `reconcile` | the reconciler of one source |
 //! | `supervisor` | starts, restarts and ends the reconcilers |
 
-pub mod backoff;
 pub mod cache;
+mod lease_watch;
 pub mod metrics;
 pub mod mirror_handle;
+mod reconcile;
 pub mod replicas;
 pub mod report;
 pub mod sources;
 pub mod supervisor;
-mod unit;
+pub(crate) mod waiting;
+
+#[cfg(test)]
+mod folder_order;

@@ -1,27 +1,28 @@
 //! All sources: a task each, started, replaced and ended as a file or a cluster says, and none in another's way.
 
-use super::backoff::Backoff;
 use super::cache::{CachedCluster, IdentityCaches};
 use super::metrics::Metrics;
 use super::mirror_handle::MirrorHandle;
-use super::replicas::OwnedShards;
-use super::unit::{Ended, Place as Spans, Unit, seed};
+use super::reconcile::{ReconcileContext, ReconcileResult, SpanParent};
 use crate::controller::report::commit_reporter::CommitReporter;
 use crate::controller::report::notifications::Notifier;
 use crate::controller::report::write_budget::ForgeWriteBudget;
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::manual_requests::ManualRequests;
-use crate::controller::sources::objects::ModelSourceStore;
+use crate::controller::sources::objects::{DesiredSources, ModelSourceStore};
+use crate::controller::sources::owned_shards::OwnedShards;
 use crate::controller::sources::registry::{
     PreviousState, ProblemReason, ProblemScope, RegisteredSource, SourceProblem, SourceRegistry, SourceState,
 };
 use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
+use crate::controller::waiting::random_bits;
 use crate::telemetry::SPAN_TARGET;
 use futures_util::future::join_all;
 use stator_cluster::cluster::AnyCluster;
 use stator_cluster::cluster::kube::{
     ConnectError, ConnectOptions as KubeOptions, Fence, ImpersonatedUser, KubeCluster,
 };
+use stator_core::retry::Backoff;
 use stator_git::source::model_source::status::ModelSourceStatus;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -68,7 +69,7 @@ pub struct Controller {
     owned_shards: OwnedShards,
     running: BTreeMap<SourceKey, RunningSource>,
     /// Sources that are gone and whose tasks are not through yet.
-    leaving: BTreeMap<SourceKey, JoinHandle<Ended>>,
+    leaving: BTreeMap<SourceKey, JoinHandle<ReconcileResult>>,
 }
 
 #[derive(Debug)]
@@ -76,7 +77,7 @@ struct RunningSource {
     source: Arc<ResolvedSource>,
     requests: watch::Sender<ManualRequests>,
     shutdown: CancellationToken,
-    task: JoinHandle<Ended>,
+    task: JoinHandle<ReconcileResult>,
 }
 
 /// What became of sources that were applied, sorted.
@@ -188,6 +189,18 @@ impl Controller {
         applied
     }
 
+    /// Does what a cluster's objects ask for: starts, replaces and ends sources as [`Controller::apply`] does, and hands on
+    /// what people ask of those that run.
+    pub fn apply_desired(&mut self, desired: DesiredSources) {
+        let changes = self.apply(desired.sources);
+        for (key, requests) in desired.requests {
+            self.set_requests(&key, requests);
+        }
+        for (change, keys) in [("started", changes.started), ("replaced", changes.replaced), ("ended", changes.ended)] {
+            keys.iter().for_each(|key| tracing::info!(source = %key, "{change}"));
+        }
+    }
+
     /// What this replica holds from now on. Sources that it does not hold any more, or anew, end between two writes and are
     /// off the board when this returns; which of them start is for [`Controller::apply`] to say, which knows only those
     /// that are held. Gives those that ended, sorted.
@@ -288,7 +301,7 @@ impl Controller {
         let tasks = std::mem::take(&mut self.running).into_values().map(|running| running.task).chain(left);
         let ended = join_all(tasks.collect::<Vec<_>>()).await;
         self.notifier.flush_and_stop(NOTIFICATION_FLUSH_TIMEOUT).await;
-        ended.into_iter().all(|one| matches!(one, Ok(Ended::Well | Ended::Told)))
+        ended.into_iter().all(|one| matches!(one, Ok(ReconcileResult::Synced | ReconcileResult::Stopped)))
     }
 
     /// How the sources stand, sorted.
@@ -302,7 +315,7 @@ struct SourceTask {
     registry: Arc<SourceRegistry>,
     in_cluster: bool,
     /// The task of the same source that was told to end.
-    predecessor: Option<JoinHandle<Ended>>,
+    predecessor: Option<JoinHandle<ReconcileResult>>,
     source: Arc<ResolvedSource>,
     options: ControllerOptions,
     /// What its writes ask.
@@ -314,22 +327,22 @@ struct SourceTask {
     metrics: Arc<Metrics>,
     budget: Arc<ForgeWriteBudget>,
     shutdown: CancellationToken,
-    /// Its source was written anew, and no unit has taken that up yet.
+    /// Its source was written anew, and no reconciler has taken that up yet.
     is_rewritten: bool,
 }
 
 impl SourceTask {
-    /// Runs the unit, and starts it anew when it panics: one hostile repository is one unit's matter.
-    async fn run_supervised(mut self) -> Ended {
+    /// Runs the reconciler, and starts it anew when it panics: one hostile repository is one source's matter.
+    async fn run_supervised(mut self) -> ReconcileResult {
         if let Some(before) = self.predecessor.take() {
             let _ = before.await;
         }
-        let mut backoff = Backoff::new(INITIAL_RESTART_BACKOFF, MAX_RESTART_BACKOFF);
+        let mut backoff = Backoff::new(INITIAL_RESTART_BACKOFF, MAX_RESTART_BACKOFF, random_bits());
         let mut pause = Duration::ZERO;
         loop {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.shutdown.cancelled() => return Ended::Told,
+                () = self.shutdown.cancelled() => return ReconcileResult::Stopped,
             }
             let cluster = match self.connect_cluster().await {
                 Ok(cluster) => self.fence.iter().fold(cluster, |cluster, fence| cluster.fenced(fence.clone())),
@@ -337,9 +350,9 @@ impl SourceTask {
                     tracing::warn!(source = %self.source.key, "{problem}");
                     self.state.send_modify(|standing| standing.set_problem(ProblemScope::Source, Some(problem)));
                     if self.options.once {
-                        return Ended::NotWell;
+                        return ReconcileResult::NotSynced;
                     }
-                    pause = backoff.next_pause();
+                    pause = backoff.next_delay();
                     continue;
                 }
             };
@@ -347,7 +360,7 @@ impl SourceTask {
                 Arc::clone(&self.source),
                 Arc::clone(&self.budget),
                 self.fence.clone(),
-                seed(),
+                random_bits(),
                 &self.metrics,
             );
             if let Some(problem) = &problem {
@@ -357,7 +370,7 @@ impl SourceTask {
                 standing.set_problem(ProblemScope::Source, None);
                 standing.statuses.problem = problem;
             });
-            let unit = Unit {
+            let context = ReconcileContext {
                 git: MirrorHandle::new(
                     Arc::clone(&self.source),
                     &self.options.data_dir,
@@ -367,19 +380,19 @@ impl SourceTask {
                 source: Arc::clone(&self.source),
                 cluster,
                 fence: self.fence.clone(),
-                implied: self.options.implied_cluster.clone(),
+                implied_cluster: self.options.implied_cluster.clone(),
                 hints: Arc::clone(&self.hints),
-                board: Arc::clone(&self.registry),
+                registry: Arc::clone(&self.registry),
                 in_cluster: self.in_cluster,
                 requests: self.requests.clone(),
-                standing: self.state.clone(),
+                state: self.state.clone(),
                 metrics: Arc::clone(&self.metrics),
-                place: Spans::default(),
-                ending: self.shutdown.clone(),
-                anew: std::mem::take(&mut self.is_rewritten),
+                spans: SpanParent::default(),
+                shutdown: self.shutdown.clone(),
+                is_rewritten: std::mem::take(&mut self.is_rewritten),
             };
             let once = self.options.once;
-            match tokio::spawn(async move { unit.run(report, once).await }.in_current_span()).await {
+            match tokio::spawn(async move { context.run(report, once).await }.in_current_span()).await {
                 Ok(ended) => return ended,
                 Err(error) if error.is_panic() => {
                     self.metrics.record_restart(&self.source.key);
@@ -389,11 +402,11 @@ impl SourceTask {
                     tracing::error!(source = %self.source.key, "{problem}");
                     self.state.send_modify(|standing| standing.set_problem(ProblemScope::Source, Some(problem)));
                     if once {
-                        return Ended::NotWell;
+                        return ReconcileResult::NotSynced;
                     }
-                    pause = backoff.next_pause();
+                    pause = backoff.next_delay();
                 }
-                Err(_) => return Ended::Told,
+                Err(_) => return ReconcileResult::Stopped,
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use super::ServerState;
 use super::response::MessageResponse;
-use crate::controller::metrics::{self, Delivery as Counted};
+use crate::controller::metrics::DeliveryOutcome;
 use crate::controller::sources::registry::WebhookInbox;
 use crate::controller::sources::resolved_source::SourceKey;
 use crate::telemetry::traces::{TraceContext, TraceSpan};
@@ -73,33 +73,33 @@ async fn handle_delivery(
     which: WebhookSourceFilter<'_>,
     request: Request<Body>,
 ) -> MessageResponse {
-    let Some(host) = metrics::parse_forge_label(host) else {
+    let Some(host) = ForgeKind::from_name(host) else {
         let known = "no such host: there is github, gitlab, gitea, bitbucket and azure";
         return MessageResponse::new(StatusCode::NOT_FOUND, known);
     };
     let started = Instant::now();
-    let mut span = TraceSpan::start("webhook", &TraceContext::default()).with("forge", metrics::forge_label(host));
+    let mut span = TraceSpan::start("webhook", &TraceContext::default()).with("forge", host.as_str());
     let (answer, counted) = match accept_delivery(shared, host, which, request, &span.trace_context()).await {
         Ok(counted) => {
             let message = match counted {
-                Counted::Accepted => "accepted",
-                Counted::Ignored => "nothing to do",
-                Counted::Duplicate => "taken before",
-                Counted::Refused | Counted::Unreadable => "refused",
+                DeliveryOutcome::Accepted => "accepted",
+                DeliveryOutcome::Ignored => "nothing to do",
+                DeliveryOutcome::Duplicate => "taken before",
+                DeliveryOutcome::Refused | DeliveryOutcome::Unreadable => "refused",
             };
             (MessageResponse::new(StatusCode::ACCEPTED, message), counted)
         }
         Err(refused) => refused,
     };
-    span.set_attribute("result", counted.word());
+    span.set_attribute("result", counted.as_str());
     shared.metrics.record_delivery(host, counted, started.elapsed());
     answer
 }
 
-type RejectedDelivery = (MessageResponse, Counted);
+type RejectedDelivery = (MessageResponse, DeliveryOutcome);
 
 fn unreadable_delivery(status: StatusCode, message: &'static str) -> RejectedDelivery {
-    (MessageResponse::new(status, message), Counted::Unreadable)
+    (MessageResponse::new(status, message), DeliveryOutcome::Unreadable)
 }
 
 async fn accept_delivery(
@@ -108,7 +108,7 @@ async fn accept_delivery(
     which: WebhookSourceFilter<'_>,
     request: Request<Body>,
     origin: &TraceContext,
-) -> Result<Counted, RejectedDelivery> {
+) -> Result<DeliveryOutcome, RejectedDelivery> {
     let receivers = shared.board.webhook_inboxes(host, which);
     if receivers.is_empty() {
         return Err(unreadable_delivery(StatusCode::NOT_FOUND, "no source takes webhooks here"));
@@ -243,11 +243,11 @@ fn queue_hints(
     delivery: WebhookDelivery,
     entries: &[WebhookInbox],
     origin: &TraceContext,
-) -> Counted {
+) -> DeliveryOutcome {
     let now = Instant::now();
     // The same delivery may go to several paths, one a source.
-    let name = |entry: &WebhookInbox, id: &str| format!("{} {} {id}", metrics::forge_label(host), entry.key);
-    let mut counted = Counted::Duplicate;
+    let name = |entry: &WebhookInbox, id: &str| format!("{} {} {id}", host.as_str(), entry.key);
+    let mut counted = DeliveryOutcome::Duplicate;
     for entry in entries {
         let known = delivery.id.as_deref().map(|id| name(entry, id));
         if known.as_ref().is_some_and(|name| shared.replays.contains(name, now)) {
@@ -260,7 +260,7 @@ fn queue_hints(
         if let Some(name) = known {
             shared.replays.insert(&name, now);
         }
-        counted = if delivery.hints.is_empty() { Counted::Ignored } else { Counted::Accepted };
+        counted = if delivery.hints.is_empty() { DeliveryOutcome::Ignored } else { DeliveryOutcome::Accepted };
         tracing::debug!(source = %entry.key, hints = delivery.hints.len(), "a delivery was taken");
     }
     counted
@@ -268,10 +268,10 @@ fn queue_hints(
 
 /// What the sender is told is not what is wrong: that would help whoever guesses. The log says it.
 fn reject_delivery(host: ForgeKind, refusal: WebhookError) -> RejectedDelivery {
-    tracing::warn!(host = metrics::forge_label(host), "a delivery was refused: {refusal}");
+    tracing::warn!(host = host.as_str(), "a delivery was refused: {refusal}");
     match refusal {
         WebhookError::NoSecret | WebhookError::Unsigned | WebhookError::Forged | WebhookError::Stale => {
-            (MessageResponse::new(StatusCode::UNAUTHORIZED, "not authorized"), Counted::Refused)
+            (MessageResponse::new(StatusCode::UNAUTHORIZED, "not authorized"), DeliveryOutcome::Refused)
         }
         WebhookError::TooLarge => unreadable_delivery(
             StatusCode::PAYLOAD_TOO_LARGE,

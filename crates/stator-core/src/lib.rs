@@ -11,3 +11,4 @@ pub mod fields;
 pub mod finding;
 pub mod mask;
 pub mod object;
+pub mod retry;

@@ -176,8 +176,5 @@ pub(super) async fn shut_down(
 }
 
 pub(super) async fn wait_for_timeout(limit: Option<Duration>) {
-    match limit {
-        Some(limit) => tokio::time::sleep(limit).await,
-        None => std::future::pending().await,
-    }
+    crate::controller::waiting::sleep_for_some(limit).await;
 }

@@ -195,7 +195,7 @@ async fn run_replica(controller: &mut Controller, feed: &mut SourceFeed, leases:
     let mut counted = (0, 0);
     loop {
         tokio::select! {
-            wanted = feed.next_desired() => drop(feed.apply_to_controller(wanted, controller)),
+            wanted = feed.next_desired() => controller.apply_desired(wanted),
             Ok(()) = held.changed() => {
                 let now = held.borrow_and_update().clone();
                 feed.set_owned_shards(now.clone());

@@ -48,11 +48,6 @@ fn label_digest(name: &str, value: &str) -> u64 {
     hasher.finish()
 }
 
-/// A resource version as a number, which Kubernetes 1.35 says it is, and which every server before gives as well.
-pub(super) fn parse_version(text: &str) -> Option<u64> {
-    text.parse().ok()
-}
-
 /// The objects of one kind.
 #[derive(Debug, Default)]
 pub(super) struct CachedObjectStore {

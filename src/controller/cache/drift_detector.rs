@@ -4,7 +4,7 @@ use sha2::{Digest as _, Sha256};
 use stator_cluster::cluster::{Cluster, WatchEvent};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use tokio::sync::mpsc;
 
 /// A digest of what counts of an object.
@@ -15,6 +15,8 @@ type DriftDigest = [u8; 32];
 pub(in crate::controller) struct DriftDetector {
     feed: Option<mpsc::Receiver<WatchEvent>>,
     baseline: HashMap<ObjectIdentity, (DriftDigest, DriftDigest)>,
+    /// Objects of the baseline that were on their way out already: that they go is no news.
+    terminating: HashSet<ObjectIdentity>,
 }
 
 /// What was seen.
@@ -59,12 +61,22 @@ impl DriftDetector {
 
     /// What a plan was made of.
     pub(in crate::controller) fn set_baseline(&mut self, live: &[Object]) {
-        self.baseline = live.iter().map(|object| (object.reference().identity(), digest_object(object))).collect();
+        self.baseline.clear();
+        self.terminating.clear();
+        self.extend_baseline(live);
     }
 
     /// What a plan was made of that left out what is as it was.
     pub(in crate::controller) fn extend_baseline(&mut self, live: &[Object]) {
-        self.baseline.extend(live.iter().map(|object| (object.reference().identity(), digest_object(object))));
+        for object in live {
+            let identity = object.reference().identity();
+            if object.is_deleting() {
+                self.terminating.insert(identity.clone());
+            } else {
+                self.terminating.remove(&identity);
+            }
+            self.baseline.insert(identity, digest_object(object));
+        }
     }
 
     /// Forgets the watch: the namespace is another one.
@@ -108,7 +120,8 @@ impl DriftDetector {
 
 impl DriftDetector {
     /// Waits until an object of ours is gone that nobody meant to delete, while a sync is under way: what it then waits for
-    /// would never come. What the sync writes is taken in meanwhile. May be dropped while it waits.
+    /// would never come. Deletions that are `meant`, and those that were under way when the sync was planned, are foreseen.
+    /// What the sync writes is taken in meanwhile. May be dropped while it waits.
     pub(in crate::controller) async fn wait_for_unexpected_deletion(
         &mut self,
         ours: impl Fn(&Object) -> bool,
@@ -124,7 +137,8 @@ impl DriftDetector {
                 }
                 Some(WatchEvent::Deleted(object)) => {
                     let identity = object.reference().identity();
-                    if self.baseline.remove(&identity).is_some() && !meant.contains(&identity) {
+                    let is_foreseen = self.terminating.remove(&identity) || meant.contains(&identity);
+                    if self.baseline.remove(&identity).is_some() && !is_foreseen {
                         return object.reference();
                     }
                 }
@@ -147,4 +161,63 @@ fn digest_object(object: &Object) -> (DriftDigest, DriftDigest) {
     spec.update(value.get("spec").map(ToString::to_string).unwrap_or_default());
     let status = Sha256::digest(value.get("status").map(ToString::to_string).unwrap_or_default());
     (spec.finalize().into(), status.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(name: &str, is_terminating: bool) -> Object {
+        let mut value = json!({
+            "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment",
+            "metadata": {"name": name, "namespace": "models", "uid": name},
+        });
+        if is_terminating {
+            value["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+            value["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
+        }
+        Object::from_value(value).unwrap()
+    }
+
+    fn detector(live: &[Object]) -> (DriftDetector, mpsc::Sender<WatchEvent>) {
+        let (events, feed) = mpsc::channel(16);
+        let mut detector = DriftDetector { feed: Some(feed), ..DriftDetector::default() };
+        detector.set_baseline(live);
+        (detector, events)
+    }
+
+    /// The object whose deletion ends a sync, once all events are taken in.
+    fn unexpected(live: &[Object], planned: &[&str], events: Vec<WatchEvent>) -> Option<String> {
+        let (mut detector, feed) = detector(live);
+        events.into_iter().for_each(|event| feed.try_send(event).unwrap());
+        let planned = planned.iter().map(|name| object(name, false).reference().identity()).collect();
+        let mut wait = std::pin::pin!(detector.wait_for_unexpected_deletion(|_| true, &planned));
+        futures_util::FutureExt::now_or_never(wait.as_mut()).map(|object| object.name)
+    }
+
+    /// Row E6 of the review: objects that were on their way out before the sync began ended it, each.
+    #[test]
+    fn an_object_that_was_terminating_when_it_was_planned_by_ends_no_sync() {
+        let gone = |name: &str| WatchEvent::Deleted(object(name, true));
+        let live = [object("leaving", true), object("staying", false), object("pruned", false)];
+        assert_eq!(unexpected(&live, &[], vec![gone("leaving")]), None);
+        assert_eq!(unexpected(&live, &["pruned"], vec![gone("pruned")]), None);
+        assert_eq!(unexpected(&live, &[], vec![gone("leaving"), gone("staying")]), Some("staying".to_owned()));
+    }
+
+    /// One that somebody deletes meanwhile passes through a state in which it is terminating, too.
+    #[test]
+    fn an_object_that_somebody_deletes_during_a_sync_ends_it() {
+        let live = [object("a", false), object("b", true)];
+        let events = vec![WatchEvent::Applied(object("a", true)), WatchEvent::Deleted(object("a", true))];
+        assert_eq!(unexpected(&live, &[], events), Some("a".to_owned()));
+        // The one that was on its way out is gone, and there is another of its name.
+        let events = vec![
+            WatchEvent::Deleted(object("b", true)),
+            WatchEvent::Applied(object("b", false)),
+            WatchEvent::Deleted(object("b", false)),
+        ];
+        assert_eq!(unexpected(&live, &[], events), Some("b".to_owned()));
+    }
 }

@@ -170,6 +170,15 @@ impl CachedCluster {
         self.namespace_cache(namespace).is_some()
     }
 
+    /// Waits until a namespace that could not be listed can be: rights were granted, or kinds installed. For ever where it
+    /// can be listed now, or is not remembered.
+    pub async fn wait_for_access(&self, namespace: String) {
+        match self.namespace_cache(&namespace) {
+            Some(cache) => cache.wait_for_recovery().await,
+            None => std::future::pending().await,
+        }
+    }
+
     fn namespace_cache(&self, namespace: &str) -> Option<Arc<NamespaceCache>> {
         if !self.may_touch(namespace) {
             return None;
@@ -324,7 +333,7 @@ impl Cluster for CachedCluster {
     ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
         let places: Option<Vec<usize>> = kinds.iter().map(kind_index).collect();
         match (namespace.and_then(|namespace| self.namespace_cache(namespace)), places) {
-            (Some(cache), Some(places)) => cache.watch(places),
+            (Some(cache), Some(places)) => Ok(cache.watch(places)),
             (_, None) | (None, _) => self.cluster.watch(kinds, namespace).await,
         }
     }

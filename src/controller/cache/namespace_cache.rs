@@ -1,11 +1,11 @@
 //! What one namespace holds, kept up to date by a list and a watch of each kind.
 
-use super::cached_store::{CachedObject, CachedObjectStore, StoreChange, parse_version};
+use super::cached_store::{CachedObject, CachedObjectStore, StoreChange};
 use stator_cluster::cluster::kube::{KubeCluster, WatchUpdate};
 use stator_cluster::cluster::{ClusterError, WatchEvent};
 use stator_cluster::sync::incremental::PLANNED_KINDS;
 use stator_core::dynamo::kinds::ObjectKind;
-use stator_core::object::{Object, ObjectRef};
+use stator_core::object::{Object, ObjectRef, parse_resource_version};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -149,6 +149,20 @@ impl NamespaceCache {
         }
     }
 
+    /// Waits until everything of every kind is known; for ever where it is known now.
+    pub(super) async fn wait_for_recovery(&self) {
+        let mut changes = self.state.sync_changes.subscribe();
+        if self.state.is_synced() {
+            return std::future::pending().await;
+        }
+        // The sender lives as long as this does.
+        while changes.changed().await.is_ok() {
+            if self.state.is_synced() {
+                return;
+            }
+        }
+    }
+
     /// Everything of a kind that may have these labels.
     pub(super) fn select(&self, at: usize, labels: &BTreeMap<String, String>) -> Vec<Arc<CachedObject>> {
         self.state.with_kind(at, |row| row.store.select(labels)).unwrap_or_default()
@@ -176,7 +190,7 @@ impl NamespaceCache {
 
     /// The cluster answered with an object.
     pub(super) fn apply_response(&self, at: usize, object: &Object) {
-        if let Some(version) = object.resource_version().and_then(parse_version) {
+        if let Some(version) = object.version_number() {
             self.state.with_kind(at, |row| row.store.apply_response(object, version));
         }
     }
@@ -197,15 +211,16 @@ impl NamespaceCache {
     }
 
     /// Changes of the kinds from now on.
-    pub(super) fn watch(&self, kinds: Vec<usize>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+    pub(super) fn watch(&self, kinds: Vec<usize>) -> mpsc::Receiver<WatchEvent> {
         let (queue, receiver) = mpsc::channel(WATCHER_CAPACITY + 1);
-        let last = queue.clone().try_reserve_owned().map_err(|_| ClusterError::transient("a new queue is full"))?;
+        // A queue that is new has room.
+        let last = queue.clone().try_reserve_owned().ok();
         let mut state = self.state.lock();
         state.watchers.retain(|watcher| !watcher.queue.is_closed());
         let rows = kinds.iter().filter_map(|at| state.kinds.get(*at));
         let before = rows.flat_map(|row| row.store.unobserved_versions()).collect();
-        state.watchers.push(CacheWatcher { kinds, queue, before, last: Some(last) });
-        Ok(receiver)
+        state.watchers.push(CacheWatcher { kinds, queue, before, last });
+        receiver
     }
 }
 
@@ -219,6 +234,10 @@ impl SharedCacheState {
         self.lock().kinds.get_mut(at).map(look)
     }
 
+    fn is_synced(&self) -> bool {
+        self.lock().kinds.iter().all(|row| matches!(row.sync_state, CacheSyncState::Synced))
+    }
+
     fn request_relist(&self, at: usize) {
         if let Some(nudge) = self.relist_requests.get(at) {
             nudge.notify_one();
@@ -227,7 +246,7 @@ impl SharedCacheState {
 
     fn handle_update(&self, at: usize, told: WatchUpdate) {
         let mut state = self.lock();
-        if told.resource_version().is_some_and(|version| parse_version(version).is_none()) {
+        if told.resource_version().is_some_and(|version| parse_resource_version(version).is_none()) {
             state.opaque = true;
         }
         let Some(row) = state.kinds.get_mut(at) else { return };
@@ -259,12 +278,12 @@ impl CachedKind {
 
     /// Takes it in, and gives what watchers are to hear.
     fn apply_update(&mut self, told: WatchUpdate) -> Vec<WatchEvent> {
-        let number = |text: &str| parse_version(text).unwrap_or_default();
+        let number = |text: &str| parse_resource_version(text).unwrap_or_default();
         let shelf = &mut self.store;
         match told {
             WatchUpdate::ListStarted(version) => shelf.begin_list(number(&version)),
             WatchUpdate::Listed(object) => {
-                let version = object.resource_version().map(number).unwrap_or_default();
+                let version = object.version_number().unwrap_or_default();
                 if shelf.apply_listed(&object, version) == StoreChange::Changed && self.has_synced {
                     return vec![WatchEvent::Applied(object)];
                 }
@@ -297,7 +316,7 @@ impl CacheWatcher {
     fn was_known(&self, event: &WatchEvent) -> bool {
         match event {
             WatchEvent::Applied(object) | WatchEvent::Deleted(object) => {
-                let version = object.resource_version().and_then(parse_version);
+                let version = object.version_number();
                 let before = object.uid().and_then(|uid| self.before.get(uid));
                 before.zip(version).is_some_and(|(before, version)| version <= *before)
             }

@@ -1,22 +1,22 @@
-//! What labels may say.
+//! The values that labels of metrics may have.
 
-use stator_git::source::model_source::{ForgeKind, NotificationKind};
+use stator_git::source::model_source::NotificationKind;
 
-/// A word for each of a few cases, and all of them.
-macro_rules! words {
-    ($(#[$about:meta])* $name:ident { $($(#[$said:meta])* $case:ident = $word:literal),* $(,)? }) => {
+/// An enum of label values, with the text that each has in a scrape.
+macro_rules! label_values {
+    ($(#[$about:meta])* $name:ident { $($(#[$about_case:meta])* $case:ident = $word:literal),* $(,)? }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name {
-            $($(#[$said])* $case),*
+            $($(#[$about_case])* $case),*
         }
 
         impl $name {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$case),*];
 
-            /// As labels have it.
-            pub fn word(self) -> &'static str {
+            /// The label value in a scrape.
+            pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$case => $word),*
                 }
@@ -25,9 +25,9 @@ macro_rules! words {
     };
 }
 
-words! {
+label_values! {
     /// How a look at a repository ended.
-    Look {
+    PollOutcome {
         /// Nothing moved.
         Same = "same",
         /// There is a newer commit.
@@ -37,9 +37,9 @@ words! {
     }
 }
 
-words! {
+label_values! {
     /// How a sync ended.
-    Ending {
+    SyncOutcome {
         /// All is as git says, and healthy.
         Success = "success",
         /// The commit is at fault.
@@ -51,9 +51,9 @@ words! {
     }
 }
 
-words! {
-    /// What became of a delivery.
-    Delivery {
+label_values! {
+    /// What became of a delivery of a webhook.
+    DeliveryOutcome {
         /// Taken as a hint.
         Accepted = "accepted",
         /// Genuine, and about nothing that is synced.
@@ -67,9 +67,9 @@ words! {
     }
 }
 
-words! {
+label_values! {
     /// Work on a source's mirror.
-    Operation {
+    MirrorOperation {
         /// Asking for the refs.
         List = "list",
         /// Fetching a commit.
@@ -81,9 +81,9 @@ words! {
     }
 }
 
-words! {
+label_values! {
     /// A part of an attempt.
-    Stage {
+    SyncStage {
         /// Reading a commit's files.
         Read = "read",
         /// Making desired objects of them.
@@ -97,9 +97,9 @@ words! {
     }
 }
 
-words! {
+label_values! {
     /// What became of an object.
-    Apply {
+    ObjectWriteKind {
         /// Created or changed.
         Applied = "applied",
         /// Deleted.
@@ -109,9 +109,9 @@ words! {
     }
 }
 
-words! {
+label_values! {
     /// How a preview ended.
-    Previewed {
+    PreviewOutcome {
         /// It was planned.
         Planned = "planned",
         /// The pull request cannot be planned.
@@ -121,9 +121,9 @@ words! {
     }
 }
 
-words! {
+label_values! {
     /// What became of a notification.
-    Notified {
+    NotificationResult {
         /// Taken by whoever it is for.
         Sent = "sent",
         /// Refused for good.
@@ -135,9 +135,9 @@ words! {
     }
 }
 
-words! {
+label_values! {
     /// What GPUs a source's graphs ask for.
-    Gpus {
+    GpuCountKind {
         /// As they are.
         Live = "live",
         /// As git wants them.
@@ -147,9 +147,9 @@ words! {
     }
 }
 
-words! {
-    /// What waits.
-    Queue {
+label_values! {
+    /// Which queue a length is of.
+    QueueKind {
         /// Commit statuses, for git hosts.
         Statuses = "statuses",
         /// Notifications.
@@ -157,29 +157,12 @@ words! {
     }
 }
 
-/// How something that either works or does not ended.
+/// The label value of something that either works or fails.
 pub(super) fn result_label(well: bool) -> &'static str {
     if well { "success" } else { "failure" }
 }
 
-/// A host's word in paths and labels.
-pub fn forge_label(forge: ForgeKind) -> &'static str {
-    match forge {
-        ForgeKind::Github => "github",
-        ForgeKind::Gitlab => "gitlab",
-        ForgeKind::Gitea => "gitea",
-        ForgeKind::Bitbucket => "bitbucket",
-        ForgeKind::Azure => "azure",
-    }
-}
-
-/// The host of a word.
-pub fn parse_forge_label(text: &str) -> Option<ForgeKind> {
-    use ForgeKind::{Azure, Bitbucket, Gitea, Github, Gitlab};
-    [Github, Gitlab, Gitea, Bitbucket, Azure].into_iter().find(|kind| forge_label(*kind) == text)
-}
-
-/// A receiver's word in labels.
+/// The label value of a kind of receiver.
 pub(super) fn notification_label(kind: NotificationKind) -> &'static str {
     match kind {
         NotificationKind::Slack => "slack",

@@ -12,7 +12,8 @@ mod tests;
 pub use definitions::{ALL, MetricDefinition, MetricGroup, MetricKind, MetricLabel};
 pub use exposition::ExpositionFormat;
 pub use labels::{
-    Apply, Delivery, Ending, Gpus, Look, Notified, Operation, Previewed, Queue, Stage, forge_label, parse_forge_label,
+    DeliveryOutcome, GpuCountKind, MirrorOperation, NotificationResult, ObjectWriteKind, PollOutcome, PreviewOutcome,
+    QueueKind, SyncOutcome, SyncStage,
 };
 
 use crate::controller::sources::registry::{SourcePhase, SourceRegistry};
@@ -99,7 +100,7 @@ pub struct Metrics {
     ready: MetricFamily<GaugeValue>,
     queue: MetricFamily<GaugeValue>,
     hosts: Mutex<BTreeSet<String>>,
-    queue_probes: Mutex<Vec<(Queue, QueueLengthProbe)>>,
+    queue_probes: Mutex<Vec<(QueueKind, QueueLengthProbe)>>,
 }
 
 impl fmt::Debug for Metrics {
@@ -212,17 +213,17 @@ impl Metrics {
     /// A source begins: what is counted of it is there from now on, so that the first of anything is seen as one more.
     pub fn init_source(&self, source: &SourceKey) {
         let [namespace, name] = source_labels(source);
-        Look::ALL.iter().for_each(|look| self.looks.with_labels(&[namespace, name, look.word()], |_| ()));
-        Ending::ALL.iter().for_each(|ending| self.syncs.with_labels(&[namespace, name, ending.word()], |_| ()));
+        PollOutcome::ALL.iter().for_each(|look| self.looks.with_labels(&[namespace, name, look.as_str()], |_| ()));
+        SyncOutcome::ALL.iter().for_each(|ending| self.syncs.with_labels(&[namespace, name, ending.as_str()], |_| ()));
         for counts in [&self.writes, &self.restarts, &self.drift_seen, &self.drift_repaired] {
             counts.with_labels(&[namespace, name], |_| ());
         }
     }
 
     /// A look at a repository.
-    pub fn record_poll(&self, source: &SourceKey, look: Look) {
+    pub fn record_poll(&self, source: &SourceKey, look: PollOutcome) {
         let [namespace, name] = source_labels(source);
-        increment_counter(&self.looks, &[namespace, name, look.word()]);
+        increment_counter(&self.looks, &[namespace, name, look.as_str()]);
     }
 
     /// When the next look is due. Not to be told of looks that failed: the one that did stays due.
@@ -231,12 +232,12 @@ impl Metrics {
     }
 
     /// A sync.
-    pub fn record_sync(&self, source: &SourceKey, ending: Ending, writes: usize, took: Duration) {
+    pub fn record_sync(&self, source: &SourceKey, ending: SyncOutcome, writes: usize, took: Duration) {
         let [namespace, name] = source_labels(source);
-        increment_counter(&self.syncs, &[namespace, name, ending.word()]);
+        increment_counter(&self.syncs, &[namespace, name, ending.as_str()]);
         let writes = u64::try_from(writes).unwrap_or(u64::MAX);
         self.writes.with_labels(&[namespace, name], |all| all.inc_by(writes));
-        observe_seconds(&self.sync_seconds, &[ending.word()], took);
+        observe_seconds(&self.sync_seconds, &[ending.as_str()], took);
     }
 
     /// The newest commit was found synced and healthy.
@@ -245,8 +246,8 @@ impl Metrics {
     }
 
     /// A part of an attempt is through.
-    pub fn record_stage(&self, stage: Stage, took: Duration) {
-        observe_seconds(&self.stage_seconds, &[stage.word()], took);
+    pub fn record_stage(&self, stage: SyncStage, took: Duration) {
+        observe_seconds(&self.stage_seconds, &[stage.as_str()], took);
     }
 
     /// A commit was written to the cluster, so long after it was made.
@@ -260,8 +261,8 @@ impl Metrics {
     }
 
     /// Something was done to an object of a kind; of an empty one, where it is not known.
-    pub fn record_apply(&self, kind: &str, apply: Apply) {
-        increment_counter(&self.applies, &[kind, apply.word()]);
+    pub fn record_apply(&self, kind: &str, apply: ObjectWriteKind) {
+        increment_counter(&self.applies, &[kind, apply.as_str()]);
     }
 
     /// Live objects were changed by somebody else.
@@ -290,12 +291,12 @@ impl Metrics {
     }
 
     /// How many GPUs a source's graphs ask for, by SKU. One that Dynamo does not know is another.
-    pub fn set_gpus<'a>(&self, source: &SourceKey, all: impl IntoIterator<Item = (&'a str, Gpus, u64)>) {
+    pub fn set_gpus<'a>(&self, source: &SourceKey, all: impl IntoIterator<Item = (&'a str, GpuCountKind, u64)>) {
         let [namespace, name] = source_labels(source);
         let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for (sku, state, number) in all {
             let known = sku == UNKNOWN_SKU || is_known_sku(sku);
-            let sum = sums.entry((if known { sku } else { OTHER_LABEL }, state.word())).or_default();
+            let sum = sums.entry((if known { sku } else { OTHER_LABEL }, state.as_str())).or_default();
             *sum = sum.saturating_add(number);
         }
         self.gpus.remove_matching(&[namespace, name]);
@@ -360,15 +361,15 @@ impl Metrics {
     pub fn record_git_operation(
         &self,
         source: &SourceKey,
-        operation: Operation,
+        operation: MirrorOperation,
         well: bool,
         took: Duration,
         received: u64,
     ) {
         let [namespace, name] = source_labels(source);
-        increment_counter(&self.git, &[namespace, name, operation.word(), result_label(well)]);
+        increment_counter(&self.git, &[namespace, name, operation.as_str(), result_label(well)]);
         self.git_bytes.with_labels(&[namespace, name], |all| all.inc_by(received));
-        observe_seconds(&self.git_seconds, &[operation.word()], took);
+        observe_seconds(&self.git_seconds, &[operation.as_str()], took);
     }
 
     /// A request to the API server; `code` is 0 where no answer came.
@@ -396,27 +397,27 @@ impl Metrics {
     }
 
     /// A delivery.
-    pub fn record_delivery(&self, forge: ForgeKind, delivery: Delivery, took: Duration) {
-        increment_counter(&self.webhooks, &[forge_label(forge), delivery.word()]);
-        observe_seconds(&self.webhook_seconds, &[forge_label(forge)], took);
+    pub fn record_delivery(&self, forge: ForgeKind, delivery: DeliveryOutcome, took: Duration) {
+        increment_counter(&self.webhooks, &[forge.as_str(), delivery.as_str()]);
+        observe_seconds(&self.webhook_seconds, &[forge.as_str()], took);
     }
 
     /// A preview.
-    pub fn record_preview(&self, ending: Previewed, took: Duration) {
-        increment_counter(&self.previews, &[ending.word()]);
+    pub fn record_preview(&self, ending: PreviewOutcome, took: Duration) {
+        increment_counter(&self.previews, &[ending.as_str()]);
         observe_seconds(&self.preview_seconds, &[], took);
     }
 
     /// Somebody is to be told: what becomes of notifications is counted from now on.
     pub fn init_receiver(&self, of: NotificationKind) {
-        Notified::ALL
+        NotificationResult::ALL
             .iter()
-            .for_each(|ending| self.notifications.with_labels(&[notification_label(of), ending.word()], |_| ()));
+            .for_each(|ending| self.notifications.with_labels(&[notification_label(of), ending.as_str()], |_| ()));
     }
 
     /// A notification.
-    pub fn record_notification(&self, of: NotificationKind, ending: Notified) {
-        increment_counter(&self.notifications, &[notification_label(of), ending.word()]);
+    pub fn record_notification(&self, of: NotificationKind, ending: NotificationResult) {
+        increment_counter(&self.notifications, &[notification_label(of), ending.as_str()]);
     }
 }
 
@@ -450,7 +451,7 @@ impl Metrics {
     }
 
     /// Something waits in a queue that `sample` can look at, until it says `None`.
-    pub fn add_queue_probe(&self, queue: Queue, sample: impl Fn() -> Option<usize> + Send + Sync + 'static) {
+    pub fn add_queue_probe(&self, queue: QueueKind, sample: impl Fn() -> Option<usize> + Send + Sync + 'static) {
         let mut samples = self.queue_probes.lock().unwrap_or_else(PoisonError::into_inner);
         samples.retain(|(_, sample)| sample().is_some());
         samples.push((queue, Box::new(sample)));
@@ -480,10 +481,10 @@ impl Metrics {
         {
             set_gauge(&self.states, &[state], to_gauge_value(number));
         }
-        let mut lengths: BTreeMap<&str, usize> = Queue::ALL.iter().map(|queue| (queue.word(), 0)).collect();
+        let mut lengths: BTreeMap<&str, usize> = QueueKind::ALL.iter().map(|queue| (queue.as_str(), 0)).collect();
         self.queue_probes.lock().unwrap_or_else(PoisonError::into_inner).retain(|(queue, sample)| {
             let now = sample();
-            *lengths.entry(queue.word()).or_default() += now.unwrap_or_default();
+            *lengths.entry(queue.as_str()).or_default() += now.unwrap_or_default();
             now.is_some()
         });
         for (queue, length) in lengths {

@@ -9,16 +9,16 @@ fn key(name: &str) -> SourceKey {
 /// Everything that can be counted, once, for a source.
 fn everything(metrics: &Metrics, source: &SourceKey) {
     let second = Duration::from_secs(1);
-    Look::ALL.iter().for_each(|look| metrics.record_poll(source, *look));
-    Ending::ALL.iter().for_each(|ending| metrics.record_sync(source, *ending, 2, second));
-    Stage::ALL.iter().for_each(|stage| metrics.record_stage(*stage, second));
-    Apply::ALL.iter().for_each(|apply| metrics.record_apply("DynamoModel", *apply));
-    for operation in Operation::ALL {
+    PollOutcome::ALL.iter().for_each(|look| metrics.record_poll(source, *look));
+    SyncOutcome::ALL.iter().for_each(|ending| metrics.record_sync(source, *ending, 2, second));
+    SyncStage::ALL.iter().for_each(|stage| metrics.record_stage(*stage, second));
+    ObjectWriteKind::ALL.iter().for_each(|apply| metrics.record_apply("DynamoModel", *apply));
+    for operation in MirrorOperation::ALL {
         metrics.record_git_operation(source, *operation, true, second, 100);
     }
-    Delivery::ALL.iter().for_each(|delivery| metrics.record_delivery(ForgeKind::Gitea, *delivery, second));
-    Previewed::ALL.iter().for_each(|ending| metrics.record_preview(*ending, second));
-    Notified::ALL.iter().for_each(|ending| metrics.record_notification(NotificationKind::Slack, *ending));
+    DeliveryOutcome::ALL.iter().for_each(|delivery| metrics.record_delivery(ForgeKind::Gitea, *delivery, second));
+    PreviewOutcome::ALL.iter().for_each(|ending| metrics.record_preview(*ending, second));
+    NotificationResult::ALL.iter().for_each(|ending| metrics.record_notification(NotificationKind::Slack, *ending));
     metrics.set_next_poll(source, Timestamp::UNIX_EPOCH);
     metrics.record_success(source, Timestamp::UNIX_EPOCH);
     metrics.record_commit_applied(source, second);
@@ -27,7 +27,14 @@ fn everything(metrics: &Metrics, source: &SourceKey) {
     metrics.record_drift_repair(source);
     metrics.record_restart(source);
     metrics.set_model_health(source, &BTreeMap::from([(Health::Healthy, 3)]));
-    metrics.set_gpus(source, [("h200_sxm", Gpus::Live, 8), ("my-label", Gpus::Desired, 4), ("unknown", Gpus::Peak, 1)]);
+    metrics.set_gpus(
+        source,
+        [
+            ("h200_sxm", GpuCountKind::Live, 8),
+            ("my-label", GpuCountKind::Desired, 4),
+            ("unknown", GpuCountKind::Peak, 1),
+        ],
+    );
     metrics.record_reload(true);
     metrics.record_kube_request("apply", 200, second);
     metrics.record_kube_request("get", 0, second);
@@ -108,7 +115,7 @@ fn what_others_choose_makes_no_series_without_end() {
     for number in 0..1000_u16 {
         metrics.record_forge_request(&format!("host-{number}"), number, Duration::ZERO, None);
         metrics.record_kube_request("get", 40_000 + number, Duration::ZERO);
-        metrics.set_gpus(&key("models"), [(format!("label-{number}").as_str(), Gpus::Live, 1)]);
+        metrics.set_gpus(&key("models"), [(format!("label-{number}").as_str(), GpuCountKind::Live, 1)]);
     }
     let text = served(&metrics, &[]);
     let series = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
@@ -126,7 +133,7 @@ fn a_queue_is_counted_for_as_long_as_it_is_there() {
     let lengths = std::sync::Arc::new(3_usize);
     for _ in 0..2 {
         let weak = std::sync::Arc::downgrade(&lengths);
-        metrics.add_queue_probe(Queue::Statuses, move || weak.upgrade().map(|length| *length));
+        metrics.add_queue_probe(QueueKind::Statuses, move || weak.upgrade().map(|length| *length));
     }
     assert!(served(&metrics, &[]).contains("stator_queue_length{queue=\"statuses\"} 6\n"));
     drop(lengths);

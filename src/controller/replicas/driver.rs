@@ -1,8 +1,10 @@
 //! Drives the machine against an API server: one watch of all leases, and the writes that the machine asks for.
 
-use super::machine::{LeaseEffect, LeaseEvent, LeaseMachine, LeaseState, LeaseTerms, LeaseWriteError};
+use super::machine::{LeaseEffect, LeaseEvent, LeaseMachine, LeaseTerms, LeaseWriteError};
 use super::store::{self, LeaseStore};
+use crate::controller::lease_watch::{LeaseWatchEvent, watch_leases};
 use crate::controller::sources::owned_shards::OwnedShards;
+use crate::controller::waiting::{jittered, sleep_until_some};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::coordination::v1::Lease as ApiLease;
@@ -107,7 +109,7 @@ impl LeaseDriver {
     pub(super) async fn run(mut self) {
         let (seen, mut sight) = mpsc::channel(64);
         let mut watching = tokio::task::JoinSet::new();
-        watching.spawn(watch_leases(self.store.api.clone(), seen));
+        watching.spawn(watch_replica_leases(self.store.api.clone(), seen));
         while !self.machine.has_left() {
             let wake = self.machine.wake_at(self.began.elapsed()).map(|at| self.began + at);
             tokio::select! {
@@ -129,7 +131,7 @@ impl LeaseDriver {
                     None => break,
                 },
                 shard = wait_for_closed_fence(&self.fences) => self.handle_event(LeaseEvent::FenceClosed(shard), ClockReading::now()),
-                () = sleep_until(wake) => self.handle_event(LeaseEvent::Tick, ClockReading::now()),
+                () = sleep_until_some(wake) => self.handle_event(LeaseEvent::Tick, ClockReading::now()),
             }
         }
         self.fences.values().for_each(Fence::close);
@@ -292,50 +294,26 @@ async fn wait_for_closed_fence(fences: &BTreeMap<u32, Fence>) -> u32 {
     }
 }
 
-async fn sleep_until(wake: Option<Instant>) {
-    match wake {
-        Some(wake) => tokio::time::sleep_until(wake).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Watches all leases. What is asked of the server is one list, and one watch that it ends and that is opened again.
-async fn watch_leases(api: Api<ApiLease>, seen: mpsc::Sender<Result<LeaseEvent, String>>) {
+/// Watches all leases, and tells the machine of stator's own.
+async fn watch_replica_leases(api: Api<ApiLease>, seen: mpsc::Sender<Result<LeaseEvent, String>>) {
     let config = watcher::Config::default().labels(super::lease_names::LEASE_LABEL);
-    let mut stream = std::pin::pin!(watcher::watcher(api, config));
-    let mut listing: Vec<LeaseState> = Vec::new();
+    let mut stream = std::pin::pin!(watch_leases(api, config));
     while let Some(event) = stream.next().await {
         let event = match event {
-            Ok(watcher::Event::Init) => {
-                listing.clear();
-                continue;
+            Ok(LeaseWatchEvent::Listed(leases)) => {
+                Some(Ok(LeaseEvent::Listed(leases.iter().filter_map(store::parse_lease).collect())))
             }
-            Ok(watcher::Event::InitApply(lease)) => {
-                listing.extend(store::parse_lease(&lease));
-                continue;
-            }
-            Ok(watcher::Event::InitDone) => Ok(LeaseEvent::Listed(std::mem::take(&mut listing))),
-            Ok(watcher::Event::Apply(lease)) => match store::parse_lease(&lease) {
-                Some(lease) => Ok(LeaseEvent::Seen(lease)),
-                None => continue,
-            },
-            Ok(watcher::Event::Delete(lease)) => match store::parse_lease(&lease) {
-                Some(lease) => Ok(LeaseEvent::Deleted(lease)),
-                None => continue,
-            },
-            Err(error) => Err(store::describe_error_chain(&error)),
+            Ok(LeaseWatchEvent::Set(lease)) => store::parse_lease(&lease).map(LeaseEvent::Seen).map(Ok),
+            Ok(LeaseWatchEvent::Deleted(lease)) => store::parse_lease(&lease).map(LeaseEvent::Deleted).map(Ok),
+            Err(error) => Some(Err(store::describe_error_chain(&error))),
         };
+        let Some(event) = event else { continue };
         let broke = event.is_err();
         if seen.send(event).await.is_err() {
             return;
         }
         if broke {
-            tokio::time::sleep(WATCH_RETRY_INTERVAL.mul_f64(0.75 + random_fraction() / 2.0)).await;
+            tokio::time::sleep(jittered(WATCH_RETRY_INTERVAL)).await;
         }
     }
-}
-
-/// Chance, from 0 to 1.
-fn random_fraction() -> f64 {
-    f64::from(u32::try_from(uuid::Uuid::new_v4().as_u128() & 0xffff).unwrap_or_default()) / f64::from(0xffff_u32)
 }

@@ -6,17 +6,15 @@
 mod driver;
 mod lease_names;
 mod machine;
-pub(in crate::controller) mod shard_assignment;
+mod shard_assignment;
 mod store;
 
-pub use crate::controller::sources::owned_shards::OwnedShards;
+use crate::controller::sources::owned_shards::OwnedShards;
 pub use driver::LeaseFacts;
-pub use lease_names::unique_identity;
-pub use machine::LeaseTerms;
-pub use shard_assignment::{assign_shards, shard_of};
-
 use driver::{LeaseCommand, LeaseDriver};
 use kube::{Api, Client};
+pub use lease_names::unique_identity;
+pub use machine::LeaseTerms;
 use machine::{LeaseMachine, ReplicaConfig};
 use stator_cluster::cluster::kube::Fence;
 use std::time::Duration;

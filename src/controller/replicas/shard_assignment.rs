@@ -1,31 +1,12 @@
-//! Who is to hold which shard, and which shard a source is in. Everybody who knows the same says the same.
+//! Which replica should hold which shard. Every replica that knows the same members and holders computes the same.
 
-use crate::controller::sources::resolved_source::SourceKey;
-use sha2::{Digest as _, Sha256};
+use crate::controller::sources::owned_shards::stable_hash;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The first eight bytes of a hash that every version of stator and every machine computes alike.
-fn stable_hash(parts: &[&str]) -> u64 {
-    let mut digest = Sha256::new();
-    for part in parts {
-        // A length before each part, so that no two lists of parts run together.
-        digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-        digest.update(part.as_bytes());
-    }
-    let bytes = digest.finalize();
-    bytes.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
-}
 
 /// A number from 0 to 1 that looks like chance, and is the same for the same parts.
 pub(super) fn stable_fraction(parts: &[&str]) -> f64 {
     f64::from(u32::try_from(stable_hash(parts) >> 32).unwrap_or_default()) / f64::from(u32::MAX)
-}
-
-/// The shard that a source belongs to, from 0.
-pub fn shard_of(source: &SourceKey, shards: u32) -> u32 {
-    let place = stable_hash(&[&source.namespace, &source.name]) % u64::from(shards.max(1));
-    u32::try_from(place).unwrap_or_default()
 }
 
 /// How much a member weighs a shard.
@@ -105,14 +86,6 @@ mod tests {
 
     fn moved(before: &BTreeMap<u32, String>, after: &BTreeMap<u32, String>) -> usize {
         before.iter().filter(|(shard, holder)| after.get(shard) != Some(holder)).count()
-    }
-
-    #[test]
-    fn a_source_stays_in_its_shard_for_ever() {
-        let shards: Vec<u32> =
-            ["models", "llama", "mistral", "qwen"].map(|name| shard_of(&SourceKey::new("team-a", name), 8)).to_vec();
-        insta::assert_compact_debug_snapshot!(shards, @"[1, 5, 1, 4]");
-        assert_ne!(stable_hash(&["ab", "c"]), stable_hash(&["a", "bc"]));
     }
 
     #[test]

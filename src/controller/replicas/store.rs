@@ -2,14 +2,12 @@
 
 use super::lease_names;
 use super::machine::{LeaseOperation, LeaseRole, LeaseState, LeaseWrite, LeaseWriteError};
+use crate::controller::sources::objects::CONTROLLER_FIELD_MANAGER;
 use k8s_openapi::api::coordination::v1::Lease as ApiLease;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 use std::time::Duration;
-
-/// The field manager.
-const FIELD_MANAGER: &str = "stator-controller";
 
 /// Where leases are kept, and what is written into one beside its holder.
 #[derive(Clone)]
@@ -79,7 +77,8 @@ impl LeaseStore {
     async fn send_write(&self, write: &LeaseWrite) -> Result<Option<ApiLease>, kube::Error> {
         let from = match &write.operation {
             LeaseOperation::Create => {
-                let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+                let params =
+                    PostParams { field_manager: Some(CONTROLLER_FIELD_MANAGER.to_owned()), ..PostParams::default() };
                 let lease = serde_json::from_value(self.write_body(write, None)).map_err(kube::Error::SerdeError)?;
                 return self.api.create(&params, &lease).await.map(Some);
             }
@@ -92,7 +91,7 @@ impl LeaseStore {
             LeaseOperation::Take { from } | LeaseOperation::Renew { from } | LeaseOperation::Release { from } => from,
         };
         // With a resource version in it, a patch is refused when anybody wrote since; what others put there stays.
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let params = PatchParams { field_manager: Some(CONTROLLER_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         self.api.patch(&write.name, &params, &Patch::Merge(self.write_body(write, Some(from)))).await.map(Some)
     }
 

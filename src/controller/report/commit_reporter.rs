@@ -5,7 +5,7 @@ use super::commit_ledger::{
 };
 use super::status_poster::StatusPoster;
 use super::write_budget::ForgeWriteBudget;
-use crate::controller::metrics::{Metrics, Queue};
+use crate::controller::metrics::{Metrics, QueueKind};
 use crate::controller::sources::file::ResolvedSource;
 use stator_cluster::cluster::kube::Fence;
 use stator_git::forge::{AnyForge, CommitStatus, ForgeHttp, StatusState};
@@ -123,8 +123,9 @@ impl CommitReporter {
             let poster = Arc::new(StatusPoster::start(Arc::clone(&forge), Arc::clone(&budget), fence.clone(), seed));
             let state = poster.state();
             // The sender is gone with the poster.
-            metrics
-                .add_queue_probe(Queue::Statuses, move || state.has_changed().is_ok().then(|| state.borrow().pending));
+            metrics.add_queue_probe(QueueKind::Statuses, move || {
+                state.has_changed().is_ok().then(|| state.borrow().pending)
+            });
             SourceForge { forge, poster, budget, fence, metrics: Arc::clone(metrics) }
         });
         let wanted = DesiredStatuses { host, ledger: Arc::default(), start: Arc::new(watch::channel(None).0) };

@@ -6,10 +6,10 @@
 //!
 //! Nobody waits for events. What cannot be written in time, or comes faster than it is written, is dropped and counted.
 
-use crate::controller::backoff::Backoff;
 use crate::controller::sources::objects::{MODEL_SOURCE, ModelSourceStore};
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::registry::source_events::SourceEvent;
+use crate::controller::waiting::random_bits;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -18,6 +18,7 @@ use kube::{Client, Error};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds;
 use stator_core::mask;
+use stator_core::retry::Backoff;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -189,7 +190,7 @@ impl KubeEventWriter {
         Sent: Future<Output = Result<(), Error>>,
     {
         let namespace = regarding.namespace.as_deref().unwrap_or("default");
-        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
+        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF, random_bits());
         loop {
             let api = Api::namespaced(self.client.clone(), namespace);
             let problem = match tokio::time::timeout(WRITE_TIMEOUT, request(api)).await {
@@ -202,7 +203,7 @@ impl KubeEventWriter {
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => format!("the API server did not answer in {} s", WRITE_TIMEOUT.as_secs()),
             };
-            let pause = backoff.next_pause();
+            let pause = backoff.next_delay();
             if backoff.attempts() >= MAX_ATTEMPTS {
                 return Err(problem);
             }

@@ -7,6 +7,7 @@
 mod post_queue;
 
 use super::write_budget::ForgeWriteBudget;
+use crate::controller::waiting::sleep_until_some;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use post_queue::{NextPost, PostKey, PostQueue};
@@ -96,7 +97,7 @@ impl<F: ForgeApi + 'static> StatusPoster<F> {
 
     /// What the host shows of a commit now, which is then not posted again. To be asked once after a start, for the
     /// commits whose statuses an earlier process may have posted; the answers are for
-    /// [`Ledger::load_posted_statuses`](crate::controller::verdicts::Ledger::load_posted_statuses).
+    /// [`CommitLedger::load_posted_statuses`](super::commit_ledger::CommitLedger::load_posted_statuses).
     ///
     /// # Errors
     /// What the host says. Nothing is lost by it but a post of what is shown already.
@@ -169,12 +170,6 @@ async fn run_poster<F: ForgeApi>(
             NextPost::Wait(until) => Some(until),
             NextPost::Idle => None,
         };
-        let sleep = async {
-            match wake {
-                Some(until) => tokio::time::sleep_until(until).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             Some((key, status, result)) = flights.next(), if !flights.is_empty() => {
                 let said = shared.update(|book| book.handle_response(&key, status, result, Instant::now()));
@@ -187,7 +182,7 @@ async fn run_poster<F: ForgeApi>(
                 shared.update(|book| book.stop("another replica took over what this one posted for"));
                 return;
             }
-            () = sleep => {}
+            () = sleep_until_some(wake) => {}
         }
     }
 }

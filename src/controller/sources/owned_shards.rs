@@ -1,7 +1,7 @@
-//! What this replica holds.
+//! The shards that this replica holds, and which shard a source belongs to.
 
-use crate::controller::replicas::shard_assignment::shard_of;
 use crate::controller::sources::resolved_source::SourceKey;
+use sha2::{Digest as _, Sha256};
 use stator_cluster::cluster::kube::Fence;
 use std::collections::BTreeMap;
 
@@ -58,5 +58,36 @@ impl OwnedShards {
     /// The numbers of the shards, sorted; none where this works alone.
     pub fn shard_numbers(&self) -> Vec<u32> {
         self.0.iter().flat_map(|shards| shards.fences.keys().copied()).collect()
+    }
+}
+
+/// The shard that a source belongs to, from 0.
+pub fn shard_of(source: &SourceKey, shards: u32) -> u32 {
+    let place = stable_hash(&[&source.namespace, &source.name]) % u64::from(shards.max(1));
+    u32::try_from(place).unwrap_or_default()
+}
+
+/// The first eight bytes of a hash that every version of stator and every machine computes alike.
+pub(in crate::controller) fn stable_hash(parts: &[&str]) -> u64 {
+    let mut digest = Sha256::new();
+    for part in parts {
+        // A length before each part, so that no two lists of parts run together.
+        digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        digest.update(part.as_bytes());
+    }
+    let bytes = digest.finalize();
+    bytes.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_stays_in_its_shard_for_ever() {
+        let shards: Vec<u32> =
+            ["models", "llama", "mistral", "qwen"].map(|name| shard_of(&SourceKey::new("team-a", name), 8)).to_vec();
+        insta::assert_compact_debug_snapshot!(shards, @"[1, 5, 1, 4]");
+        assert_ne!(stable_hash(&["ab", "c"]), stable_hash(&["a", "bc"]));
     }
 }

@@ -58,6 +58,24 @@ pub struct ResolvedSource {
     pub(in crate::controller) location: Location,
 }
 
+/// What a source syncs, and where to. Two sources of one target would take turns at undoing each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::controller) struct SyncTarget<'a> {
+    url: &'a RepositoryUrl,
+    folder: &'a str,
+    environment: Option<&'a str>,
+    pub namespace: TargetNamespace<'a>,
+}
+
+/// The namespace that a source syncs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::controller) enum TargetNamespace<'a> {
+    /// That one, as the source or who it acts as says.
+    Named(&'a str),
+    /// What the repository says, which nobody has read yet; compared among sources of this owner.
+    FromRepository(&'a str),
+}
+
 /// A time in which syncs may, or may not, run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SyncWindow {
@@ -118,6 +136,20 @@ impl ResolvedSource {
             source.secrets.notifications = Vec::new();
         }
         one.is_same_as(&two)
+    }
+
+    /// What this source syncs. Where only the repository says to which namespace, sources of one `owner` are compared.
+    pub(in crate::controller) fn sync_target<'a>(&'a self, owner: &'a str) -> SyncTarget<'a> {
+        let named = self.spec.target_namespace.as_ref().map(|name| name.as_str());
+        SyncTarget {
+            url: &self.url,
+            folder: &self.folder,
+            environment: self.spec.environment.as_ref().map(|name| name.as_str()),
+            namespace: match named.or(self.access.only_namespace.as_deref()) {
+                Some(namespace) => TargetNamespace::Named(namespace),
+                None => TargetNamespace::FromRepository(owner),
+            },
+        }
     }
 
     /// What `spec.ref` says, in words.

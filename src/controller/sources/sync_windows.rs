@@ -4,32 +4,52 @@ use super::file::SyncWindow;
 use jiff::{SignedDuration, Timestamp};
 use stator_git::source::model_source::WindowKind;
 
-/// Changes of the windows that are looked ahead over before it is taken that none lets a sync in.
-const MAX_LOOKAHEAD_CHANGES: usize = 2000;
+/// Changes that one search looks at, of all windows: two weeks of one that opens every minute.
+const MAX_SEARCH_STEPS: usize = 20_000;
+/// Where none lets a sync in for so long, none ever does: two years, in which every hour of a year was looked at.
+const MAX_SEARCH_TIME: SignedDuration = SignedDuration::from_hours(2 * 366 * 24);
 
 /// Whether a sync may run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncWindowState {
     /// It may.
     Open,
-    /// It may not before then; `None` when no window lets one in for as far as can be told.
+    /// It may not before then, and is to be asked again at that moment; `None` when no window lets one in for two years.
     Closed(Option<Timestamp>),
 }
 
-/// Looks at all windows of a source.
+/// Whether the windows of a source let a sync in at `now`.
+///
+/// The search for the next opening ends where the work gets too much; the answer is then the moment that it reached, at
+/// which it is to be asked again.
 pub fn evaluate_windows(windows: &[SyncWindow], now: Timestamp) -> SyncWindowState {
     if is_sync_allowed(windows, now) {
         return SyncWindowState::Open;
     }
+    if windows.iter().any(denies_for_ever) {
+        return SyncWindowState::Closed(None);
+    }
     let mut time = now;
-    for _ in 0..MAX_LOOKAHEAD_CHANGES {
-        let Some(next) = windows.iter().flat_map(|window| next_changes(window, time)).min() else { break };
+    for _ in 0..MAX_SEARCH_STEPS / windows.len().max(1) {
+        let Some(next) = windows.iter().flat_map(|window| next_changes(window, time)).min() else {
+            return SyncWindowState::Closed(None);
+        };
         time = next;
         if is_sync_allowed(windows, time) {
-            return SyncWindowState::Closed(Some(time));
+            break;
+        }
+        if time.duration_since(now) > MAX_SEARCH_TIME {
+            return SyncWindowState::Closed(None);
         }
     }
-    SyncWindowState::Closed(None)
+    SyncWindowState::Closed(Some(time))
+}
+
+/// Whether a window denies every minute, as those that open every minute and last one do.
+fn denies_for_ever(window: &SyncWindow) -> bool {
+    window.kind == WindowKind::Deny
+        && window.opens.is_every_minute()
+        && window.duration >= std::time::Duration::from_secs(60)
 }
 
 fn is_sync_allowed(windows: &[SyncWindow], now: Timestamp) -> bool {
@@ -72,6 +92,41 @@ mod tests {
             SyncWindowState::Closed(Some(opens)) => format!("{now}: closed until {opens}"),
             SyncWindowState::Closed(None) => format!("{now}: closed for good"),
         }
+    }
+
+    #[test]
+    fn the_next_opening_is_found_behind_days_of_denied_minutes() {
+        use WindowKind::{Allow, Deny};
+        let minutes = |expression: &str| SyncWindow {
+            duration: Duration::from_secs(60),
+            ..window(Deny, expression, 1, "Europe/Zurich")
+        };
+        let all = [
+            told(&[minutes("* * * * 1-3")], "2026-11-16T09:00:00Z"),
+            // The clock is put forward on Sunday and the denial ends an hour earlier by UTC.
+            told(&[minutes("* * * * 5,6,0")], "2026-03-27T09:00:00Z"),
+            told(&[minutes("* * * * 5,6,0")], "2026-10-23T09:00:00Z"),
+            told(&[minutes("* * * 1-11 *"), window(Allow, "0 22 * * *", 1, "UTC")], "2026-11-27T09:00:00Z"),
+            told(&[window(Deny, "0 * * * *", 1, "UTC")], "2026-11-18T09:00:00Z"),
+            told(&[window(Deny, "0 0 * * *", 24, "Europe/Zurich")], "2026-09-18T09:00:00Z"),
+        ];
+        insta::assert_snapshot!(all.join("\n"), @"
+        2026-11-16T09:00:00Z: closed until 2026-11-18T23:00:00Z
+        2026-03-27T09:00:00Z: closed until 2026-03-29T22:00:00Z
+        2026-10-23T09:00:00Z: closed until 2026-10-25T23:00:00Z
+        2026-11-27T09:00:00Z: closed until 2026-12-01T22:00:00Z
+        2026-11-18T09:00:00Z: closed for good
+        2026-09-18T09:00:00Z: closed until 2026-10-25T22:00:00Z
+        ");
+    }
+
+    #[test]
+    fn an_opening_out_of_reach_is_looked_for_again() {
+        let denied =
+            SyncWindow { duration: Duration::from_secs(60), ..window(WindowKind::Deny, "* * * 1-11 *", 1, "UTC") };
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let SyncWindowState::Closed(Some(next)) = evaluate_windows(&[denied], now) else { panic!() };
+        assert!(next > now && next <= "2026-12-01T00:00:00Z".parse().unwrap());
     }
 
     #[test]

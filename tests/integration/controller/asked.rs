@@ -375,3 +375,44 @@ async fn a_request_is_answered_whatever_the_source_waits_for() {
     room.is_settled();
     room.end().await;
 }
+
+/// Two models on GPUs of which the source may have three: making one again that somebody deleted is held back.
+fn two_on_gpus() -> Workbench {
+    let bench = fleet(0);
+    for number in 0..2 {
+        let text = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: NAME}\nspec:\n  model: Qwen/Qwen3-0.6B\n  engine: vllm\n  runtime: 1.2.0\n  hardware: {gpu: l40s, gpusPerNode: 4}\n  serving:\n    frontend: {replicas: 1}\n    worker: {tensorParallel: 1, replicas: 2}\n";
+        bench.write(&format!("models/mock-{number}/model.yaml"), text.replace("NAME", &format!("mock-{number}")));
+    }
+    bench
+}
+
+/// Row C1 of the review: drift whose repair a guard holds back was told by nobody, and the source stayed ready.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn drift_whose_repair_is_held_back_is_held_and_drifted() {
+    let mut room = Room::of(two_on_gpus(), "").await;
+    let first = head(&room.bench);
+    room.synced(&first).await;
+    room.declare("  guards: {maxGpus: 3}\n").await;
+    room.synced(&first).await;
+    fs_err::remove_file(room.place("mock-0")).unwrap();
+    let is_told = |state: &SourceState| {
+        let held = state.hold.as_ref().is_some_and(|hold| hold.guard_list() == "max-gpus");
+        held && state.counts.drifted == 1 && !state.is_ready() && state.phase == SourcePhase::Idle
+    };
+    let state = room.stands("it is held, and drifted", is_told).await;
+    let message = &state.problem().unwrap().message;
+    assert!(message.contains("GPUs") && message.contains("changed by somebody else"), "{message}");
+    let told = room.told();
+    assert!(told.contains(&"Drifted".to_owned()) && told.contains(&"Held".to_owned()), "{told:?}");
+
+    // Looked at again, it is what it was.
+    room.ask(&[(REQUESTED_AT_ANNOTATION, "1")]);
+    room.stands("it is answered", |state| state.handled_request.as_deref() == Some("1")).await;
+    assert!(is_told(&room.stands("it is judged", |state| state.phase == SourcePhase::Idle).await));
+    assert_eq!(room.graphs(), 1);
+
+    room.ask(&[(REQUESTED_AT_ANNOTATION, "1"), (ALLOW, &format!("max-gpus@{first}"))]);
+    room.stands("it is put back", |state| state.is_ready() && state.counts.drifted == 0).await;
+    assert_eq!(room.graphs(), 2);
+    room.end().await;
+}

@@ -137,7 +137,8 @@ fn a_commit_is_one_trace_from_the_delivery_to_healthy_models() {
     // The log of the same: an object a line, each with what it is about.
     assert!(!said.contains("canary"), "{said}");
     let lines: Vec<serde_json::Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let of_units = lines.iter().filter(|line| line["target"].as_str().unwrap().starts_with("stator::controller::unit"));
+    let of_units =
+        lines.iter().filter(|line| line["target"].as_str().unwrap().starts_with("stator::controller::reconcile"));
     let of_units: Vec<_> = of_units.collect();
     assert!(of_units.iter().all(|line| line["source"] == "default/models"), "{of_units:#?}");
     let applied =

@@ -239,6 +239,27 @@ pub enum ForgeKind {
     Azure,
 }
 
+impl ForgeKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [Self::Github, Self::Gitlab, Self::Gitea, Self::Bitbucket, Self::Azure];
+
+    /// As `spec.forge.kind`, the paths of webhooks and labels of metrics have it: `github`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Github => "github",
+            Self::Gitlab => "gitlab",
+            Self::Gitea => "gitea",
+            Self::Bitbucket => "bitbucket",
+            Self::Azure => "azure",
+        }
+    }
+
+    /// The kind that [`ForgeKind::as_str`] gives this name for.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
 /// The webhook that the git host calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,6 +1,7 @@
 //! A lease, and since when it is as it is.
 
 use super::{LeaseTerms, MAX_LEASE_DURATION};
+use stator_core::object::parse_resource_version;
 use std::time::Duration;
 
 /// What a lease is about.
@@ -37,8 +38,8 @@ impl LeaseState {
     /// Whether this is a later state than the other. Resource versions are numbers that go up, for all kinds that the API
     /// server keeps itself; where they are not, nothing is later than anything.
     pub fn is_newer_than(&self, other: &Self) -> bool {
-        let number = |text: &str| text.parse::<u64>().ok();
-        number(&self.version).zip(number(&other.version)).is_some_and(|(own, other)| own > other)
+        let versions = parse_resource_version(&self.version).zip(parse_resource_version(&other.version));
+        versions.is_some_and(|(own, other)| own > other)
     }
 }
 

@@ -10,11 +10,12 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use crate::controller::metrics::{Metrics, Notified, Queue};
+use crate::controller::metrics::{Metrics, NotificationResult, QueueKind};
 use crate::controller::sources::notification_target::NotificationTarget;
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::registry::source_events::SourceEvent;
 use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
+use crate::controller::waiting::sleep_for_some;
 use decision::{NotificationDecision, NotificationHistory};
 use jiff::Timestamp;
 use message::NotificationMessage;
@@ -103,7 +104,7 @@ impl Notifier {
         self.metrics.init_receiver(target.kind);
         let (queue, waiting) = mpsc::channel(sender::QUEUE_CAPACITY);
         let weak = queue.downgrade();
-        self.metrics.add_queue_probe(Queue::Notifications, move || {
+        self.metrics.add_queue_probe(QueueKind::Notifications, move || {
             let queue = weak.upgrade()?;
             Some(queue.max_capacity().saturating_sub(queue.capacity()))
         });
@@ -135,12 +136,7 @@ async fn run_listener(
     let mut memories: BTreeMap<SourceKey, NotificationHistory> = BTreeMap::new();
     loop {
         let due = memories.values().filter_map(NotificationHistory::next_due).min();
-        let wait = async {
-            match due.map(|due| Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default()) {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => std::future::pending().await,
-            }
-        };
+        let wait = due.map(|due| Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default());
         let told: Vec<(SourceKey, NotificationDecision)> = tokio::select! {
             biased;
             heard = news.recv() => match heard {
@@ -152,7 +148,7 @@ async fn run_listener(
                 Err(RecvError::Closed) => return,
             },
             () = ending.cancelled() => return,
-            () = wait => {
+            () = sleep_for_some(wait) => {
                 let now = Timestamp::now();
                 let ticked = memories.iter_mut().flat_map(|(source, memory)| {
                     let seen = board.entry(source).and_then(|entry| entry.state.borrow().seen.clone());
@@ -210,6 +206,6 @@ fn enqueue_notifications(
 }
 
 fn count_dropped(metrics: &Metrics, kind: NotificationKind, source: &SourceKey, receiver: &str) {
-    metrics.record_notification(kind, Notified::Dropped);
+    metrics.record_notification(kind, NotificationResult::Dropped);
     tracing::warn!(%source, receiver, "a notification is dropped: too many wait for this receiver");
 }

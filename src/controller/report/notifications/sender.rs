@@ -1,13 +1,14 @@
 //! One receiver's task: in order, one at a time, tried again with growing pauses, and given up in the end.
 
 use super::message::{NotificationMessage, event_name};
-use crate::controller::backoff::Backoff;
-use crate::controller::metrics::{Metrics, Notified};
+use crate::controller::metrics::{Metrics, NotificationResult};
 use crate::controller::sources::notification_target::NotificationTarget;
 use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::waiting::random_bits;
 use aws_lc_rs::hmac;
 use http::header::CONTENT_TYPE;
 use secrecy::ExposeSecret as _;
+use stator_core::retry::Backoff;
 use stator_git::source::model_source::NotificationEvent;
 use stator_git::source::transport::http::{HttpClient, HttpSettings, retry_after};
 use std::sync::Arc;
@@ -61,14 +62,14 @@ pub(super) async fn run_sender(
     while let Some(message) = queue.recv().await {
         let sent = deliver_message(&http, &target, &message, &hurry).await;
         let ended = match sent {
-            NotificationOutcome::Sent => Notified::Sent,
+            NotificationOutcome::Sent => NotificationResult::Sent,
             NotificationOutcome::Refused(why) => {
                 tracing::warn!(%source, receiver = target.name, event = event_name(message.event), "a notification was refused: {why}");
-                Notified::Refused
+                NotificationResult::Refused
             }
             NotificationOutcome::Failed(why, _) => {
                 tracing::warn!(%source, receiver = target.name, event = event_name(message.event), "a notification is given up: {why}");
-                Notified::Failed
+                NotificationResult::Failed
             }
         };
         metrics.record_notification(target.kind, ended);
@@ -85,7 +86,7 @@ async fn deliver_message(
     let body = message.body(target.kind);
     // The same for every try: whoever takes it twice can tell.
     let id = uuid::Uuid::new_v4().to_string();
-    let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
+    let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF, random_bits());
     loop {
         let last = backoff.attempts() + 1 >= MAX_ATTEMPTS || hurry.is_cancelled();
         let (why, asked) = match post_message(http, target, message.event, &id, &body).await {
@@ -95,7 +96,7 @@ async fn deliver_message(
             }
         };
         tracing::debug!(receiver = target.name, "a notification is tried again: {why}");
-        let pause = backoff.next_pause().max(asked.unwrap_or_default());
+        let pause = backoff.next_delay().max(asked.unwrap_or_default());
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = hurry.cancelled() => {}

@@ -34,8 +34,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
                 }
             }
             None if add => {
-                self.budget.take().await;
-                if !self.may_write() {
+                if !self.wait_until_writable().await {
                     return Ok(());
                 }
                 let comment = self.forge.create_comment(number, body).await?;
@@ -47,8 +46,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         for double in ours {
             let moved = self.superseded_comment();
             if CommentMarker::parse(&double.body) != CommentMarker::parse(&moved) {
-                self.budget.take().await;
-                if !self.may_write() {
+                if !self.wait_until_writable().await {
                     return Ok(());
                 }
                 self.forge.update_comment(number, &double, &moved).await?;
@@ -58,8 +56,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
     }
 
     async fn edit_comment(&mut self, number: u64, comment: &PullRequestComment, body: &str) -> Result<(), ForgeError> {
-        self.budget.take().await;
-        if !self.may_write() {
+        if !self.wait_until_writable().await {
             return Ok(());
         }
         let edited = self.forge.update_comment(number, comment, body).await?;
@@ -67,8 +64,14 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         Ok(())
     }
 
-    fn may_write(&self) -> bool {
-        self.settings.fence.as_ref().is_none_or(Fence::is_valid)
+    /// Waits for a write that the host takes. False where it is not to be made any more: the process ends, or another
+    /// replica may have taken over.
+    async fn wait_until_writable(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.shutdown.cancelled() => false,
+            () = self.budget.take() => self.settings.fence.as_ref().is_none_or(Fence::is_valid),
+        }
     }
 
     /// Of the text only the marker is kept: there may be a thousand of them.

@@ -11,11 +11,13 @@ pub mod trees;
 use super::commit_ledger::{FirstFinding, StatusContexts, commit_label};
 use super::status_poster::StatusPoster;
 use super::write_budget::ForgeWriteBudget;
-use crate::controller::metrics::{Metrics, Previewed};
+use crate::controller::metrics::{Metrics, PreviewOutcome};
 use crate::controller::sources::hints::SourceHints;
+use crate::controller::waiting::{jittered, random_bits};
 use planner::{PullRequestPlan, PullRequestPlanError, PullRequestPlanner};
 use pull_request_queue::PullRequestQueue;
 use stator_cluster::cluster::kube::Fence;
+use stator_core::retry::backoff_delay;
 use stator_git::forge::{CommitStatus, ForgeApi, ForgeError, PullRequest, PullRequestState, RetryAdvice, StatusState};
 use stator_model::intent::scalar::DnsName;
 use stator_model::present::preview::{self, PreviewComment, PreviewContent};
@@ -82,8 +84,10 @@ pub struct PreviewRunner<F, C> {
     /// The environment's name, once a plan has told it.
     environment_name: Option<String>,
     /// How the last one ended, until it is counted.
-    last_outcome: Option<Previewed>,
+    last_outcome: Option<PreviewOutcome>,
     metrics: Arc<Metrics>,
+    /// Set when the process ends: nothing is waited for any more.
+    shutdown: CancellationToken,
 }
 
 /// Why a preview was not finished.
@@ -121,6 +125,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             environment_name: None,
             last_outcome: None,
             metrics: Arc::default(),
+            shutdown: CancellationToken::new(),
         }
     }
 
@@ -137,6 +142,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         mut tip: watch::Receiver<Option<String>>,
         ending: CancellationToken,
     ) {
+        self.shutdown = ending.clone();
         let mut look = Instant::now();
         let mut backoff = 0_u32;
         loop {
@@ -165,11 +171,11 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             let now = Instant::now();
             let looked = look <= now;
             let done = if looked {
-                look = now + crate::controller::sources::schedule::jittered(self.settings.poll_interval);
+                look = now + jittered(self.settings.poll_interval);
                 self.poll_pull_requests(newest.as_deref()).await.map_err(PreviewRunError::Forge)
             } else if let Some(number) = self.queue.take_due(now) {
                 let done = self.update_preview(number, newest).await;
-                let ended = if done.is_err() { Some(Previewed::Failed) } else { self.last_outcome.take() };
+                let ended = if done.is_err() { Some(PreviewOutcome::Failed) } else { self.last_outcome.take() };
                 if let Some(ended) = ended {
                     self.metrics.record_preview(ended, now.elapsed());
                 }
@@ -279,9 +285,9 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         planned: Result<PullRequestPlan, PullRequestPlanError>,
     ) -> Result<(), PreviewRunError> {
         self.last_outcome = Some(match &planned {
-            Ok(_) => Previewed::Planned,
-            Err(error) if error.is_head_at_fault => Previewed::Faulty,
-            Err(_) => Previewed::Failed,
+            Ok(_) => PreviewOutcome::Planned,
+            Err(error) if error.is_head_at_fault => PreviewOutcome::Faulty,
+            Err(_) => PreviewOutcome::Failed,
         });
         if let Ok(planned) = &planned {
             self.environment_name = Some(planned.plan.environment.clone());
@@ -386,9 +392,7 @@ fn same_commit(one: &str, other: &str) -> bool {
 }
 
 fn backoff_pause(failures: u32) -> Duration {
-    crate::controller::sources::schedule::jittered(
-        INITIAL_BACKOFF.saturating_mul(1 << failures.min(8)).min(MAX_BACKOFF),
-    )
+    backoff_delay(INITIAL_BACKOFF, MAX_BACKOFF, failures, random_bits())
 }
 
 /// How long to leave a host alone after a refusal; `None` for good.
@@ -396,7 +400,7 @@ fn pause_after_error(error: &ForgeError, failures: &mut u32) -> Option<Duration>
     *failures = failures.saturating_add(1);
     match (error, error.retry_advice()) {
         (ForgeError::Unauthorized { .. } | ForgeError::Forbidden { .. } | ForgeError::Closed { .. }, _) => None,
-        (_, RetryAdvice::After(pause)) => Some(pause + crate::controller::sources::schedule::jittered(INITIAL_BACKOFF)),
+        (_, RetryAdvice::After(pause)) => Some(pause + jittered(INITIAL_BACKOFF)),
         (ForgeError::Unavailable { .. }, RetryAdvice::Soon) => Some(backoff_pause(*failures)),
         // One conversation that says no is no reason to leave the others.
         (_, RetryAdvice::Soon | RetryAdvice::Never) => Some(Duration::ZERO),

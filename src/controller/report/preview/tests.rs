@@ -50,6 +50,7 @@ struct Place {
     tip: watch::Sender<Option<String>>,
     ending: CancellationToken,
     started: u32,
+    writes_per_minute: usize,
 }
 
 impl Place {
@@ -66,6 +67,7 @@ impl Place {
             tip: watch::Sender::new(None),
             ending: CancellationToken::new(),
             started: 0,
+            writes_per_minute: 60,
         };
         place.commit(
             "refs/heads/main",
@@ -139,7 +141,7 @@ impl Place {
         let url = RepositoryUrl::parse(url.to_str().unwrap(), AllowedSchemes { local: true, insecure: false }).unwrap();
         let remote = RemoteRepository::new(url.clone(), GitCredentials::read(None, &url).unwrap());
         let mirror = Mirror::open(&self.folder.path().join(format!("data-{}", self.started)), remote).unwrap();
-        let budget = Arc::new(ForgeWriteBudget::new(60, 100_000));
+        let budget = Arc::new(ForgeWriteBudget::new(self.writes_per_minute, 100_000));
         let poster = Arc::new(StatusPoster::start(
             Arc::clone(&self.forge),
             Arc::new(ForgeWriteBudget::new(6_000, 100_000)),
@@ -209,6 +211,20 @@ async fn a_pull_request_has_one_comment_that_is_edited_with_every_push() {
     assert_eq!(place.forge.calls("set_status"), 2);
     place.ending.cancel();
     task.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_that_waits_for_its_turn_to_write_keeps_no_process_from_ending() {
+    let mut place = Place::new();
+    place.writes_per_minute = 1;
+    let task = place.start();
+    place.push(7, &[("a/model.yaml", &model("a", 3))]);
+    place.push(8, &[("a/model.yaml", &model("a", 5))]);
+    place.settle().await;
+    assert_eq!(place.forge.calls("add_comment"), 1);
+    place.ending.cancel();
+    tokio::time::timeout(Duration::from_secs(1), task).await.unwrap().unwrap();
+    assert_eq!(place.forge.calls("add_comment"), 1);
 }
 
 #[tokio::test(start_paused = true)]

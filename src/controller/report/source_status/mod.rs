@@ -34,7 +34,7 @@ pub struct SourceStatusInput<'a> {
     pub generation: i64,
     /// What its object says now, or said when this process started.
     pub previous: &'a ModelSourceStatus,
-    /// What is to be said beside: [`crate::controller::board::Board::remarks`].
+    /// What is to be said beside: [`SourceRegistry::remarks`](crate::controller::sources::registry::SourceRegistry::remarks).
     pub remarks: &'a [String],
     /// The time.
     pub now: Timestamp,

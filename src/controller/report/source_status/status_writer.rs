@@ -5,15 +5,18 @@
 //! that a new process finds as an old one left it.
 
 use super::{SourceStatusInput, build_rejected_status, build_status};
-use crate::controller::backoff::Backoff;
-use crate::controller::sources::objects::{MODEL_SOURCE, ModelSourceObject, ModelSourceStore};
+use crate::controller::sources::objects::{
+    CONTROLLER_FIELD_MANAGER, MODEL_SOURCE, ModelSourceObject, ModelSourceStore, model_source_api,
+};
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::waiting::random_bits;
 use jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Client, Error};
 use serde_json::{Value, json};
 use stator_cluster::cluster::kube::Fence;
+use stator_core::retry::Backoff;
 use stator_git::source::model_source::status::ModelSourceStatus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,8 +25,6 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Who writes it, as the API server keeps it.
-pub const STATUS_FIELD_MANAGER: &str = "stator-controller";
 /// How far apart two writes of one source are at least.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long one write may take.
@@ -111,7 +112,7 @@ enum StatusWriteError {
 
 impl SourceStatusWriter {
     async fn run(mut self) {
-        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
+        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF, random_bits());
         let (mut boards, mut objects) = (self.board.changes(), self.resources.changes());
         let mut gone: Option<Arc<ModelSourceObject>> = None;
         loop {
@@ -133,7 +134,7 @@ impl SourceStatusWriter {
                     }
                     Err(StatusWriteError::Retry(problem)) => {
                         tracing::warn!(source = %self.key, "its status cannot be written: {problem}");
-                        tokio::time::sleep(backoff.next_pause()).await;
+                        tokio::time::sleep(backoff.next_delay()).await;
                         continue;
                     }
                 }
@@ -196,17 +197,10 @@ impl SourceStatusWriter {
         if wanted.fence.as_ref().is_some_and(|fence| !fence.is_valid()) {
             return Err(StatusWriteError::Fenced);
         }
-        let kind = ApiResource {
-            group: MODEL_SOURCE.group.to_owned(),
-            version: MODEL_SOURCE.version.to_owned(),
-            api_version: MODEL_SOURCE.api_version(),
-            kind: MODEL_SOURCE.kind.to_owned(),
-            plural: MODEL_SOURCE.plural.to_owned(),
-        };
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.key.namespace, &kind);
+        let api = model_source_api(self.client.clone(), &self.key.namespace);
         let status = serde_json::to_value(&wanted.status).unwrap_or_default();
         let body = patch_body(&self.key, &wanted.resource.uid, status);
-        let parameters = PatchParams::apply(STATUS_FIELD_MANAGER).force();
+        let parameters = PatchParams::apply(CONTROLLER_FIELD_MANAGER).force();
         let patch = Patch::Apply(&body);
         let sent = api.patch_status(&self.key.name, &parameters, &patch);
         match tokio::time::timeout(WRITE_TIMEOUT, sent).await {

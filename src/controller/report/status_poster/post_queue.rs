@@ -1,6 +1,7 @@
 //! What is wanted, what is shown, and when to try what. No I/O: moments and answers come in.
 
 use super::PosterState;
+use stator_core::retry::{JitterSource, backoff_delay};
 use stator_git::forge::{CommitStatus, ForgeError, RetryAdvice, StatusState};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -16,7 +17,8 @@ const MAX_PENDING_POSTS: usize = 2_000;
 const MAX_REMEMBERED_POSTS: usize = 20_000;
 /// How long a commit may be unknown to the host: a push reaches its API after its git server.
 const UNKNOWN_COMMIT_GRACE: Duration = Duration::from_secs(300);
-/// The longest pause between two tries.
+/// The shortest and the longest pause between two tries, before a random part is taken off.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(2);
 const MAX_BACKOFF: Duration = Duration::from_secs(300);
 
 /// What to do now.
@@ -59,7 +61,7 @@ pub(super) struct PostQueue {
     stopped: Option<String>,
     posted: u64,
     given_up: u64,
-    jitter_state: u64,
+    jitter: JitterSource,
 }
 
 impl PostQueue {
@@ -77,7 +79,7 @@ impl PostQueue {
             stopped: None,
             posted: 0,
             given_up: 0,
-            jitter_state: seed,
+            jitter: JitterSource::new(seed),
         }
     }
 
@@ -227,7 +229,8 @@ impl PostQueue {
             }
             (_, RetryAdvice::After(pause)) => {
                 // Everybody is asked to wait, also those who did not ask.
-                let jitter = self.jitter(Duration::from_secs(5).min(pause / 4 + Duration::from_millis(500)));
+                let jitter =
+                    self.jitter.duration_up_to(Duration::from_secs(5).min(pause / 4 + Duration::from_millis(500)));
                 self.pause(now + pause + jitter);
                 None
             }
@@ -268,20 +271,8 @@ impl PostQueue {
         self.paused = self.paused.max(Some(until));
     }
 
-    /// Doubles from a second, and half of it is chance.
     fn backoff(&mut self, attempts: u32) -> Duration {
-        let whole = Duration::from_secs(1_u64 << attempts.clamp(1, 9)).min(MAX_BACKOFF);
-        whole / 2 + self.jitter(whole / 2)
-    }
-
-    /// Between nothing and `most` (splitmix64, so that a test can replay it).
-    fn jitter(&mut self, most: Duration) -> Duration {
-        self.jitter_state = self.jitter_state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.jitter_state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let part = u32::try_from((z ^ (z >> 31)) >> 48).unwrap_or(0);
-        most * part / (1 << 16)
+        backoff_delay(INITIAL_BACKOFF, MAX_BACKOFF, attempts.saturating_sub(1), self.jitter.next_u64())
     }
 }
 

@@ -8,17 +8,15 @@ mod documents;
 #[cfg(test)]
 mod tests;
 
+use super::resolved_source::SyncTarget;
 pub use super::resolved_source::{ResolvedSource, SourceKey, SourceSecrets, SyncWindow};
-use super::spec::{self, rules};
+use super::spec::{self, SecretKey, rules};
 use documents::SourceFileDocument;
 use stator_core::finding::{self, Finding, Location};
 use stator_git::source::secret::{SecretError, SecretValues};
 use stator_model::intent::yaml::{MAX_BYTES, YamlNode};
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// A secret's namespace and name.
-pub(super) type SecretKey = (String, String);
 
 /// Most sources of one file: each has a task, a mirror and metrics of its own.
 pub const MAX_SOURCES: usize = 1000;
@@ -157,14 +155,11 @@ fn secret_error_location(path: &str, node: &YamlNode, fault: &SecretError) -> Op
     Some(span.location(path))
 }
 
-/// Repository, folder, environment and namespace.
-type DeclaredTarget<'a> = (String, &'a str, Option<&'a str>, Option<&'a str>);
-
 /// Names are in paths of webhooks, in metrics and in the names of mirrors; and two sources that sync one environment
 /// would take turns at undoing each other.
 fn find_duplicates(sources: &[ResolvedSource], findings: &mut Vec<Finding>) {
     let mut names: BTreeMap<&SourceKey, &ResolvedSource> = BTreeMap::new();
-    let mut targets: BTreeMap<DeclaredTarget<'_>, &ResolvedSource> = BTreeMap::new();
+    let mut targets: BTreeMap<SyncTarget<'_>, &ResolvedSource> = BTreeMap::new();
     for source in sources {
         if let Some(first) = names.get(&source.key) {
             let message =
@@ -173,11 +168,8 @@ fn find_duplicates(sources: &[ResolvedSource], findings: &mut Vec<Finding>) {
             continue;
         }
         names.insert(&source.key, source);
-        let spec = &source.spec;
-        let environment = spec.environment.as_ref().map(|name| name.as_str());
-        let namespace = spec.target_namespace.as_ref().map(|name| name.as_str());
-        let target = (source.url.to_string(), source.folder.as_str(), environment, namespace);
-        if let Some(first) = targets.insert(target, source) {
+        // All sources of a file have one owner: whoever wrote it.
+        if let Some(first) = targets.insert(source.sync_target(""), source) {
             let message =
                 format!("`{}` and `{}` sync the same environment of one repository", first.key.name, source.key.name);
             let help = "Keep one of them: each would undo what the other does.";

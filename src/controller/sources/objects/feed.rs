@@ -10,11 +10,10 @@ use super::secret_reader;
 use super::source_index::{
     ControllerRole, DesiredSources, SecretReadRequest, SecretReadResult, SourceIndex, SourceScope,
 };
-use crate::controller::replicas::OwnedShards;
+use crate::controller::sources::owned_shards::OwnedShards;
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::resolved_source::SourceKey;
 use crate::controller::sources::tenancy::TenancyPolicy;
-use crate::controller::supervisor::{Controller, SourceChanges};
 use stator_cluster::cluster::kube::KubeCluster;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,7 +53,6 @@ pub struct FeedSettings {
 #[derive(Debug)]
 pub struct SourceFeed {
     kube: KubeCluster,
-    role: ControllerRole,
     index: SourceIndex,
     scope: NamespaceScope,
     board: Arc<SourceRegistry>,
@@ -159,7 +157,6 @@ impl SourceFeed {
         Self {
             relay: HintRelay::new(kube.clone()),
             kube,
-            role,
             index: SourceIndex::new(role, tenancy, webhooks),
             scope,
             board,
@@ -327,25 +324,6 @@ impl SourceFeed {
         self.board.set_rejected(std::mem::take(&mut wanted.rejected), std::mem::take(&mut wanted.remarks));
         self.relay.set_sources(std::mem::take(&mut wanted.relayed), &self.board);
         wanted
-    }
-
-    /// Does for a controller what is wanted now.
-    pub fn apply_to_controller(&self, wanted: DesiredSources, controller: &mut Controller) -> SourceChanges {
-        let DesiredSources { sources, requests, .. } = wanted;
-        let applied = match self.role {
-            ControllerRole::Controller => controller.apply(sources),
-            ControllerRole::Server => SourceChanges::default(),
-        };
-        for (key, requests) in requests {
-            controller.set_requests(&key, requests);
-        }
-        for (what, keys) in [("started", &applied.started), ("replaced", &applied.replaced), ("ended", &applied.ended)]
-        {
-            for key in keys {
-                tracing::info!(source = %key, "{what}");
-            }
-        }
-        applied
     }
 }
 

@@ -3,18 +3,17 @@
 
 use super::hint_annotation::{HintAnnotation, HintBatch};
 use super::source_index::RelayedSource;
-use super::{FIELD_MANAGER, MODEL_SOURCE};
-use crate::controller::backoff::Backoff;
+use super::{CONTROLLER_FIELD_MANAGER, model_source_api};
 use crate::controller::sources::hints::{DrainedHints, SourceHints};
 use crate::controller::sources::manual_requests;
 use crate::controller::sources::registry::{SourceRegistry, WebhookInbox};
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::sources::schedule::jittered;
-use ::kube::Api;
-use ::kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use crate::controller::waiting::{jittered, random_bits};
+use ::kube::api::{Patch, PatchParams};
 use jiff::Timestamp;
 use serde_json::json;
 use stator_cluster::cluster::kube::KubeCluster;
+use stator_core::retry::Backoff;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -111,7 +110,7 @@ async fn relay_hints(kube: KubeCluster, key: SourceKey, hints: Arc<SourceHints>,
         let (refs, pulls) = (merge_hints(refs, hints.refs.take()), merge_hints(pulls, hints.pulls.take()));
         let id = uuid::Uuid::new_v4().simple().to_string();
         let Some(batch) = HintBatch::new(id, Timestamp::now(), refs, pulls) else { continue };
-        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
+        let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF, random_bits());
         loop {
             let written = tokio::time::timeout(PATCH_TIMEOUT, patch_annotation(&kube, &key, &batch)).await;
             match written {
@@ -123,7 +122,7 @@ async fn relay_hints(kube: KubeCluster, key: SourceKey, hints: Arc<SourceHints>,
                 Ok(Err(error)) => tracing::warn!(source = %key, "a webhook's hint is not handed on yet: {error}"),
                 Err(_) => tracing::warn!(source = %key, "a webhook's hint is not handed on yet: no answer in time"),
             }
-            tokio::time::sleep(backoff.next_pause()).await;
+            tokio::time::sleep(backoff.next_delay()).await;
         }
         tracing::debug!(source = %key, "a webhook's hint was handed on");
         drop(at_it);
@@ -139,20 +138,13 @@ fn merge_hints<T: Ord>(one: DrainedHints<T>, other: DrainedHints<T>) -> DrainedH
 
 /// Adds a batch to what the annotation says now.
 async fn patch_annotation(kube: &KubeCluster, key: &SourceKey, batch: &HintBatch) -> Result<(), ::kube::Error> {
-    let kind = ApiResource {
-        group: MODEL_SOURCE.group.to_owned(),
-        version: MODEL_SOURCE.version.to_owned(),
-        api_version: MODEL_SOURCE.api_version(),
-        kind: MODEL_SOURCE.kind.to_owned(),
-        plural: MODEL_SOURCE.plural.to_owned(),
-    };
-    let api: Api<DynamicObject> = Api::namespaced_with(kube.client(), &key.namespace, &kind);
+    let api = model_source_api(kube.client(), &key.namespace);
     let now = api.get_metadata(&key.name).await?.metadata;
     let text = now.annotations.as_ref().and_then(|all| all.get(manual_requests::HINTS_ANNOTATION)).map(String::as_str);
     let text = HintAnnotation::parse(text.unwrap_or_default()).append_batch(batch.clone());
     let patch = json!({
         "metadata": {"resourceVersion": now.resource_version, "annotations": {manual_requests::HINTS_ANNOTATION: text}},
     });
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let params = PatchParams { field_manager: Some(CONTROLLER_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     api.patch_metadata(&key.name, &params, &Patch::Merge(patch)).await.map(drop)
 }

@@ -16,11 +16,26 @@ pub use namespace_claims::CLAIM_LEASE_NAME;
 pub use object_store::{ModelSourceObject, ModelSourceStore};
 pub use source_index::{ControllerRole, DesiredSources, RelayedSource};
 
+use ::kube::api::{ApiResource, DynamicObject};
+use ::kube::{Api, Client};
 use stator_core::dynamo::kinds::ObjectKind;
 
 /// `ModelSource`.
 pub const MODEL_SOURCE: ObjectKind =
     ObjectKind { group: "stator.dev", version: "v1alpha1", kind: "ModelSource", plural: "modelsources", short: "msrc" };
 
-/// The field manager of what stator writes to its own sources and leases.
-pub const FIELD_MANAGER: &str = "stator-controller";
+/// The field manager of what a controller writes to sources and leases, statuses included.
+pub(in crate::controller) const CONTROLLER_FIELD_MANAGER: &str = "stator-controller";
+
+/// The `ModelSource` objects of a namespace, for calls that [`KubeCluster`](stator_cluster::cluster::kube::KubeCluster)
+/// does not have.
+pub(in crate::controller) fn model_source_api(client: Client, namespace: &str) -> Api<DynamicObject> {
+    let resource = ApiResource {
+        group: MODEL_SOURCE.group.to_owned(),
+        version: MODEL_SOURCE.version.to_owned(),
+        api_version: MODEL_SOURCE.api_version(),
+        kind: MODEL_SOURCE.kind.to_owned(),
+        plural: MODEL_SOURCE.plural.to_owned(),
+    };
+    Api::namespaced_with(client, namespace, &resource)
+}

@@ -1,16 +1,17 @@
 //! Who answers for a namespace, where a controller of the whole cluster and controllers of single namespaces are side by
 //! side: a lease of a fixed name in each namespace that a controller of its own answers for, as Dynamo's operator has it.
 
-use super::FIELD_MANAGER;
-use crate::controller::backoff::Backoff;
-use crate::controller::sources::schedule::jittered;
+use super::CONTROLLER_FIELD_MANAGER;
+use crate::controller::lease_watch::{LeaseWatchEvent, watch_leases};
+use crate::controller::waiting::{jittered, random_bits, sleep_until_some};
 use ::kube::Api;
 use ::kube::api::{Patch, PatchParams};
-use ::kube::runtime::watcher::{self, Event, watcher};
+use ::kube::runtime::watcher;
 use futures_util::StreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::json;
 use stator_cluster::cluster::kube::KubeCluster;
+use stator_core::retry::Backoff;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -86,41 +87,38 @@ pub(super) async fn watch_claims(
     trouble: impl Fn(Option<String>),
 ) {
     let mut markers = NamespaceClaims::default();
-    let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
+    let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF, random_bits());
     loop {
         let api: Api<Lease> = Api::all(kube.client());
         let config = watcher::Config::default().fields(&format!("metadata.name={CLAIM_LEASE_NAME}"));
-        let mut events = watcher(api, config).boxed();
-        let mut there = BTreeSet::new();
+        let mut events = watch_leases(api, config).boxed();
         loop {
             let now = Instant::now();
             let event = tokio::select! {
                 event = tokio::time::timeout(WATCH_TIMEOUT, events.next()) => event,
-                () = sleep_until(markers.next_expiry(now)) => {
+                () = sleep_until_some(markers.next_expiry(now)) => {
                     publish_claims(&told, &markers);
                     continue;
                 }
                 () = told.closed() => return,
             };
             match event {
-                Ok(Some(Ok(Event::Init))) => there.clear(),
-                Ok(Some(Ok(Event::InitApply(lease)))) => {
-                    let lease = parse_claim(&lease);
-                    there.insert(lease.namespace.clone());
-                    markers.observe_claim(&lease.namespace, &lease.version, lease.lasts, Instant::now());
-                }
-                Ok(Some(Ok(Event::InitDone))) => {
-                    markers.retain_listed(&there);
+                Ok(Some(Ok(LeaseWatchEvent::Listed(leases)))) => {
+                    let claims: Vec<_> = leases.iter().map(parse_claim).collect();
+                    for claim in &claims {
+                        markers.observe_claim(&claim.namespace, &claim.version, claim.lasts, Instant::now());
+                    }
+                    markers.retain_listed(&claims.into_iter().map(|claim| claim.namespace).collect());
                     backoff.reset();
                     trouble(None);
                     publish_claims(&told, &markers);
                 }
-                Ok(Some(Ok(Event::Apply(lease)))) => {
+                Ok(Some(Ok(LeaseWatchEvent::Set(lease)))) => {
                     let lease = parse_claim(&lease);
                     markers.observe_claim(&lease.namespace, &lease.version, lease.lasts, Instant::now());
                     publish_claims(&told, &markers);
                 }
-                Ok(Some(Ok(Event::Delete(lease)))) => {
+                Ok(Some(Ok(LeaseWatchEvent::Deleted(lease)))) => {
                     markers.remove_claim(&parse_claim(&lease).namespace);
                     publish_claims(&told, &markers);
                 }
@@ -136,16 +134,9 @@ pub(super) async fn watch_claims(
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(backoff.next_pause()) => {}
+            () = tokio::time::sleep(backoff.next_delay()) => {}
             () = told.closed() => return,
         }
-    }
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 
@@ -185,7 +176,7 @@ pub(super) async fn hold_claim(
     identity: String,
     trouble: impl Fn(Option<String>),
 ) {
-    let mut backoff = Backoff::new(INITIAL_BACKOFF, RENEW_INTERVAL);
+    let mut backoff = Backoff::new(INITIAL_BACKOFF, RENEW_INTERVAL, random_bits());
     let mut last: Option<(String, Instant)> = None;
     loop {
         let kept = tokio::time::timeout(WRITE_TIMEOUT, renew_claim(&kube, &namespace, &identity, &mut last)).await;
@@ -201,7 +192,7 @@ pub(super) async fn hold_claim(
                 let allow =
                     "let the controller's service account get, create and patch leases.coordination.k8s.io there";
                 trouble(Some(format!("the lease {namespace}/{CLAIM_LEASE_NAME} cannot be written: {error}; {allow}")));
-                backoff.next_pause()
+                backoff.next_delay()
             }
         };
         tokio::time::sleep(pause).await;
@@ -236,7 +227,7 @@ async fn renew_claim(
             "renewTime": format!("{:.6}", jiff::Timestamp::now()),
         },
     });
-    let params = PatchParams::apply(FIELD_MANAGER).force();
+    let params = PatchParams::apply(CONTROLLER_FIELD_MANAGER).force();
     let written =
         api.patch(CLAIM_LEASE_NAME, &params, &Patch::Apply(lease)).await.map_err(|error| error.to_string())?;
     *last = Some((parse_claim(&written).version, Instant::now()));

@@ -2,11 +2,12 @@
 
 use super::MODEL_SOURCE;
 use super::object_store::ModelSourceObject;
-use crate::controller::backoff::Backoff;
 use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::waiting::random_bits;
 use stator_cluster::cluster::kube::KubeCluster;
 use stator_cluster::cluster::{Cluster as _, ClusterError, WatchEvent};
 use stator_core::object::Object;
+use stator_core::retry::Backoff;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -30,7 +31,7 @@ pub(super) enum SourceObjectEvent {
 
 /// Follows the objects of one namespace, or of all, until nobody listens.
 pub(super) async fn watch_objects(kube: KubeCluster, namespace: Option<String>, news: mpsc::Sender<SourceObjectEvent>) {
-    let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
+    let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF, random_bits());
     loop {
         match list_and_watch(&kube, namespace.as_deref(), &news, &mut backoff).await {
             // Events were lost: they are listed again.
@@ -47,7 +48,7 @@ pub(super) async fn watch_objects(kube: KubeCluster, namespace: Option<String>, 
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(backoff.next_pause()) => {}
+            () = tokio::time::sleep(backoff.next_delay()) => {}
             () = news.closed() => return,
         }
     }
@@ -103,7 +104,7 @@ fn source_key(object: &Object) -> SourceKey {
 
 /// What Kubernetes counts versions with is a number that goes up; one that is none is news whenever it comes.
 fn resource_version(object: &Object) -> u64 {
-    object.resource_version().and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
+    object.version_number().unwrap_or(u64::MAX)
 }
 
 /// Whether an event is newer than what is known of its object.

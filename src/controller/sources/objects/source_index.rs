@@ -4,13 +4,13 @@
 use super::hint_annotation::{HintAnnotation, HintBatch};
 use super::object_reader::{self, SourceReadError};
 use super::object_store::ModelSourceObject;
-use crate::controller::backoff::Backoff;
 use crate::controller::sources::manual_requests::{self, ManualRequests};
 use crate::controller::sources::registry::{RejectedSource, RejectionReason};
-use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
-use crate::controller::sources::schedule::jittered;
+use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey, SyncTarget, TargetNamespace};
 use crate::controller::sources::tenancy::TenancyPolicy;
+use crate::controller::waiting::{jittered, random_bits};
 use secrecy::SecretString;
+use stator_core::retry::Backoff;
 use stator_git::source::model_source::ForgeKind;
 use stator_git::source::secret::SecretValues;
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,7 +128,7 @@ struct SourceSecretStates {
 
 impl Default for SourceSecretStates {
     fn default() -> Self {
-        let backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
+        let backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF, random_bits());
         Self {
             reading: None,
             read_for: None,
@@ -287,7 +287,7 @@ impl SourceIndex {
         }
         let unanswered = found.values().any(|found| matches!(found, SecretReadResult::Unanswered(_)));
         if unanswered {
-            own.due = Some(now + own.backoff.next_pause());
+            own.due = Some(now + own.backoff.next_delay());
             // What was read before holds until something else is known.
             for (name, state) in &mut found {
                 if let (SecretReadResult::Unanswered(_), Some(before @ SecretReadResult::Values(_))) =
@@ -482,44 +482,22 @@ enum TargetConflict {
     Wins(String),
 }
 
-/// Repository, folder, environment, and the namespace that it goes to. Where that is not known before the repository is
-/// read, sources of one namespace are compared and others not: nobody may keep another tenant's source from running by
-/// naming the same repository.
-type SourceSyncTarget<'a> = (String, &'a str, Option<&'a str>, SourceTargetNamespace<'a>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum SourceTargetNamespace<'a> {
-    /// That namespace.
-    Named(&'a str),
-    /// What the repository says; the source is of this namespace.
-    FromRepository(&'a str),
-}
-
-fn sync_target(source: &ResolvedSource) -> SourceSyncTarget<'_> {
-    let named = source.spec.target_namespace.as_ref().map(|name| name.as_str());
-    let into = match named.or(source.access.only_namespace.as_deref()) {
-        Some(namespace) => SourceTargetNamespace::Named(namespace),
-        None => SourceTargetNamespace::FromRepository(&source.key.namespace),
-    };
-    let environment = source.spec.environment.as_ref().map(|name| name.as_str());
-    (source.url.to_string(), &source.folder, environment, into)
-}
-
 /// Two sources that sync one environment into one namespace would take turns at undoing each other: the one works that
 /// lives in that namespace, and of several the oldest.
 fn find_target_conflicts<'a>(
     sound: impl Iterator<Item = (&'a ModelSourceObject, &'a ResolvedSource)>,
 ) -> BTreeMap<SourceKey, TargetConflict> {
-    let mut targets: BTreeMap<SourceSyncTarget<'_>, Vec<(&ModelSourceObject, &ResolvedSource)>> = BTreeMap::new();
+    let mut targets: BTreeMap<SyncTarget<'_>, Vec<(&ModelSourceObject, &ResolvedSource)>> = BTreeMap::new();
     for (resource, source) in sound {
-        targets.entry(sync_target(source)).or_default().push((resource, source));
+        // Nobody may keep another tenant's source from running by naming the same repository.
+        targets.entry(source.sync_target(&source.key.namespace)).or_default().push((resource, source));
     }
     let mut rivals = BTreeMap::new();
-    for ((_, _, _, into), mut all) in targets {
+    for (target, mut all) in targets {
         if all.len() < 2 {
             continue;
         }
-        let (SourceTargetNamespace::Named(namespace) | SourceTargetNamespace::FromRepository(namespace)) = into;
+        let (TargetNamespace::Named(namespace) | TargetNamespace::FromRepository(namespace)) = target.namespace;
         all.sort_by_key(|(resource, _)| (resource.key.namespace != namespace, resource.created, &resource.uid));
         let Some(((first, _), rest)) = all.split_first() else { continue };
         let mut losers = Vec::new();

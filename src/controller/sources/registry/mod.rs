@@ -6,12 +6,12 @@ pub mod verdict;
 
 use super::hints::SourceHints;
 use super::resolved_source::{ResolvedSource, SourceKey};
-use crate::controller::sources::registry::source_events::SourceEvent;
-pub use crate::controller::sources::registry::source_state::{
+use secrecy::SecretString;
+use source_events::SourceEvent;
+pub use source_state::{
     ModelHealthCounts, PlanSummary, PreviousState, ProblemReason, ProblemScope, RevisionHold, RevisionVerdict,
     ShownStatus, SourcePhase, SourceProblem, SourceState, StatusPostingState, TimestampedRevision,
 };
-use secrecy::SecretString;
 use stator_cluster::cluster::kube::Fence;
 use stator_git::source::model_source::ForgeKind;
 use std::collections::BTreeMap;
@@ -188,7 +188,7 @@ impl SourceRegistry {
         let _ = self.events.send(news);
     }
 
-    /// Hears of everything that happens from now on, to any source that runs here: see [`events`](crate::controller::events).
+    /// Hears of everything that happens from now on, to any source that runs here: see [`source_events`].
     pub fn subscribe_events(&self) -> broadcast::Receiver<SourceEvent> {
         self.events.subscribe()
     }

@@ -1,11 +1,11 @@
 //! What happens to sources, as people are told of it: made of how a source stood before and how it stands now, so that
 //! nothing is told twice, and nothing that did not change.
 //!
-//! Events of the cluster and notifications are both made of these. [`Board::listen`](crate::controller::board::Board::listen) hears
-//! of them, in order, however fast one follows the other.
+//! Events of the cluster and notifications are both made of these. [`SourceRegistry::subscribe_events`](super::SourceRegistry::subscribe_events)
+//! hears of them, in order, however fast one follows the other.
 
-use crate::controller::report::commit_ledger::{ModelVerdict, commit_label};
-use crate::controller::sources::registry::{ProblemReason, ProblemScope, SourcePhase, SourceState};
+use super::source_state::{ProblemReason, ProblemScope, SourcePhase, SourceState};
+use super::verdict::{ModelVerdict, commit_label};
 use crate::controller::sources::resolved_source::SourceKey;
 use jiff::Timestamp;
 use stator_git::source::model_source::NotificationEvent;
@@ -250,8 +250,8 @@ fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKi
 
 /// Whether two verdicts are one to people: numbers that move while a model starts are no news.
 fn is_same_verdict(
-    one: &crate::controller::report::commit_ledger::CommitVerdict,
-    other: &crate::controller::report::commit_ledger::CommitVerdict,
+    one: &crate::controller::sources::registry::verdict::CommitVerdict,
+    other: &crate::controller::sources::registry::verdict::CommitVerdict,
 ) -> bool {
     let is = ProblemReason::from_verdict(one);
     match is {

@@ -1,8 +1,8 @@
 //! How a source stands: the one structured truth that statuses, events, notifications and metrics are made of.
 //!
-//! Whoever tells people of a source maps this, and parses no sentence. The unit writes it; see `controller::unit`.
+//! Whoever tells people of a source maps this, and parses no sentence. The reconciler writes it; see `controller::reconcile`.
 
-use crate::controller::report::commit_ledger::CommitVerdict;
+use crate::controller::sources::registry::verdict::CommitVerdict;
 use crate::controller::sources::resolved_source::SourceKey;
 use jiff::Timestamp;
 use stator_core::dynamo::gpus::GpuTotals;
@@ -49,7 +49,7 @@ pub struct SourceState {
     pub next_window: Option<Timestamp>,
     /// The commit that is synced although no window is open, as somebody asked for it.
     pub outside_windows: Option<String>,
-    /// The last request for a look and a sync that was answered: [`Requests::at`](crate::controller::requests::Requests::at).
+    /// The last request for a look and a sync that was answered: [`ManualRequests::requested_at`](crate::controller::sources::manual_requests::ManualRequests::requested_at).
     pub handled_request: Option<String>,
     /// What somebody asked for and did not get, with the reason: sentences, sorted.
     pub rejected_requests: BTreeSet<String>,

@@ -1,18 +1,19 @@
-//! When something is due: cron expressions of five fields in a time zone, and intervals with jitter.
+//! When something is due: cron expressions of five fields in a time zone.
 //!
 //! The crate `cron` reads the fields. Which instants they mean is worked out here, because it leaves out what a clock
 //! skips, and a window that keeps syncs away must not be lost to the night on which the clock is put forward.
 
-use chrono::{DateTime, Datelike as _, Days, MappedLocalTime, NaiveDate, NaiveDateTime, TimeDelta, TimeZone as _, Utc};
-use chrono_tz::Tz;
 use cron::TimeUnitSpec as _;
-use jiff::Timestamp;
-use std::time::Duration;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::{Timestamp, ToSpan as _};
+use std::sync::LazyLock;
 
 /// Whichever years a rule of February 29 skips, within nine there is one.
-const MAX_DAYS_AHEAD: u64 = 9 * 366;
-/// How far a clock was ever put forward at once: Samoa left out a day in 2011.
-const MAX_CLOCK_GAP_MINUTES: i64 = 25 * 60;
+const MAX_DAYS_AHEAD: usize = 9 * 366;
+
+/// The time zones that come with stator: the same on every machine, also on one that has none of its own.
+static TIME_ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 /// A cron expression in a time zone.
 ///
@@ -24,7 +25,7 @@ const MAX_CLOCK_GAP_MINUTES: i64 = 25 * 60;
 #[derive(Clone, Debug)]
 pub struct CronSchedule {
     text: String,
-    zone: Tz,
+    zone: TimeZone,
     fields: cron::Schedule,
     /// Whether the day of the month, and that of the week, say anything.
     by_day: bool,
@@ -74,7 +75,7 @@ impl PartialEq for CronSchedule {
 
 impl std::fmt::Display for CronSchedule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", self.text, self.zone.name())
+        write!(f, "{} ({})", self.text, self.zone.iana_name().unwrap_or("UTC"))
     }
 }
 
@@ -96,8 +97,8 @@ impl CronSchedule {
     /// See [`ScheduleError`].
     pub fn parse(text: &str, zone: Option<&str>) -> Result<Self, ScheduleError> {
         let zone = match zone {
-            Some(name) => name.parse().map_err(|_| ScheduleError::Zone { zone: name.to_owned() })?,
-            None => Tz::UTC,
+            Some(name) => TIME_ZONES.get(name).map_err(|_| ScheduleError::Zone { zone: name.to_owned() })?,
+            None => TimeZone::UTC,
         };
         let text = text.trim();
         let spelled = match text {
@@ -140,65 +141,78 @@ impl CronSchedule {
 
     /// The first time after `now`. `None` only at the end of the calendar.
     pub fn next_after(&self, now: Timestamp) -> Option<Timestamp> {
-        let now = DateTime::<Utc>::from_timestamp(now.as_second(), 0)?;
-        let today = now.with_timezone(&self.zone).date_naive();
-        // A clock that is put back a day repeats it, so the search starts one before and looks one further.
-        let mut day = today.checked_sub_days(Days::new(1))?;
-        let mut found: Option<(DateTime<Utc>, NaiveDate)> = None;
-        for _ in 0..MAX_DAYS_AHEAD {
-            if found.is_some_and(|(_, on)| day.signed_duration_since(on).num_days() > 1) {
-                break;
+        // Schedules have minutes, so the first that can follow is the next whole one.
+        let from = Timestamp::from_second(now.as_second()).ok()?.checked_add(1.second()).ok()?;
+        let mut offset = self.zone.to_offset(from);
+        let mut local = offset.to_datetime(from);
+        // Between two changes of the clock, one offset leads from what it shows to the instant.
+        for change in self.zone.following(from) {
+            let next = self.next_local(local)?;
+            let ends = offset.to_datetime(change.timestamp());
+            if next < ends {
+                return offset.to_timestamp(next).ok();
             }
-            if self.is_day(day) {
-                let earliest = self.times(day).filter(|at| *at > now).min();
-                found = match (found, earliest) {
-                    (Some(known), Some(at)) if at < known.0 => Some((at, known.1)),
-                    (None, Some(at)) => Some((at, day)),
-                    (known, _) => known,
-                };
+            let begins = change.offset().to_datetime(change.timestamp());
+            // It skips this time, which then counts as the first minute after.
+            if next < begins {
+                return Some(change.timestamp());
             }
-            day = day.succ_opt()?;
+            (offset, local) = (change.offset(), begins);
         }
-        Timestamp::from_second(found?.0.timestamp()).ok()
+        offset.to_timestamp(self.next_local(local)?).ok()
+    }
+
+    /// Whether every minute of every day is meant.
+    pub(super) fn is_every_minute(&self) -> bool {
+        let days_and_months = !self.by_day && !self.by_weekday && self.fields.months().count() == 12;
+        days_and_months && self.fields.hours().count() == 24 && self.fields.minutes().count() == 60
+    }
+
+    /// The first time from `from` on, itself included, that the fields mean, by a clock that is never changed.
+    fn next_local(&self, from: DateTime) -> Option<DateTime> {
+        let today = from.date();
+        if self.is_day(today)
+            && let Some(time) = self.next_time(from.time())
+        {
+            return Some(today.to_datetime(time));
+        }
+        let first = self.next_time(Time::midnight())?;
+        let mut days = today.series(1.day()).skip(1).take(MAX_DAYS_AHEAD);
+        days.find(|day| self.is_day(*day)).map(|day| day.to_datetime(first))
+    }
+
+    /// The first time of a day, from `from` on.
+    fn next_time(&self, from: Time) -> Option<Time> {
+        // What is left of a minute that has begun belongs to no schedule.
+        let minute = u32::try_from(from.minute()).ok()? + u32::from(from.second() > 0);
+        let hour = u32::try_from(from.hour()).ok()?;
+        let time = |hour: u32, minute: u32| Time::new(i8::try_from(hour).ok()?, i8::try_from(minute).ok()?, 0, 0).ok();
+        if self.fields.hours().includes(hour)
+            && let Some(minute) = self.fields.minutes().iter().find(|at| *at >= minute)
+        {
+            return time(hour, minute);
+        }
+        time(self.fields.hours().iter().find(|at| *at > hour)?, self.fields.minutes().iter().next()?)
     }
 
     fn has_a_date(&self) -> bool {
         self.fields.months().iter().any(|month| {
             // 2024 was a leap year.
-            self.fields.days_of_month().iter().any(|day| NaiveDate::from_ymd_opt(2024, month, day).is_some())
+            let exists = |day| Date::new(2024, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok();
+            self.fields.days_of_month().iter().any(|day| exists(day).is_some())
         })
     }
 
-    fn is_day(&self, date: NaiveDate) -> bool {
-        let day = self.fields.days_of_month().includes(date.day());
-        let weekday = self.fields.days_of_week().includes(date.weekday().number_from_sunday());
+    fn is_day(&self, date: Date) -> bool {
+        let includes = |field: &dyn Fn(u32) -> bool, number: i8| u32::try_from(number).is_ok_and(field);
+        let day = includes(&|number| self.fields.days_of_month().includes(number), date.day());
+        let weekday = date.weekday().to_sunday_one_offset();
+        let weekday = includes(&|number| self.fields.days_of_week().includes(number), weekday);
         let either = match (self.by_day, self.by_weekday) {
             (true, true) => day || weekday,
             (_, _) => day && weekday,
         };
-        either && self.fields.months().includes(date.month())
-    }
-
-    /// All instants that the fields mean on one day of the calendar.
-    fn times(&self, day: NaiveDate) -> impl Iterator<Item = DateTime<Utc>> {
-        let hours = self.fields.hours().iter();
-        let local =
-            hours.flat_map(move |hour| self.fields.minutes().iter().filter_map(move |m| day.and_hms_opt(hour, m, 0)));
-        local.flat_map(|local| self.instants(local))
-    }
-
-    /// When the clock shows this time: once, twice, or at the end of what it skips.
-    fn instants(&self, local: NaiveDateTime) -> Vec<DateTime<Utc>> {
-        for minutes in 0..=MAX_CLOCK_GAP_MINUTES {
-            let Some(shifted) = local.checked_add_signed(TimeDelta::minutes(minutes)) else { return Vec::new() };
-            match self.zone.from_local_datetime(&shifted) {
-                MappedLocalTime::Single(at) => return vec![at.to_utc()],
-                MappedLocalTime::Ambiguous(first, _) if minutes > 0 => return vec![first.to_utc()],
-                MappedLocalTime::Ambiguous(first, second) => return vec![first.to_utc(), second.to_utc()],
-                MappedLocalTime::None => {}
-            }
-        }
-        Vec::new()
+        either && includes(&|number| self.fields.months().includes(number), date.month())
     }
 }
 
@@ -236,14 +250,6 @@ fn weekdays(field: &str) -> Option<String> {
         Some(days.copied().collect::<Vec<_>>().join(","))
     };
     field.split(',').map(item).collect::<Option<Vec<_>>>().map(|items| items.join(","))
-}
-
-/// An interval, shortened by up to a tenth: sources of one age would all ask at once otherwise. Never longer, so that a
-/// webhook that is lost costs no more than the interval.
-pub fn jittered(interval: Duration) -> Duration {
-    // A random uid is all the chance that is needed.
-    let chance = u32::try_from(uuid::Uuid::new_v4().as_u128() % 1000).unwrap_or_default();
-    interval.saturating_sub(interval / 10_000 * chance)
 }
 
 #[cfg(test)]

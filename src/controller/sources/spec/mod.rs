@@ -2,7 +2,6 @@
 
 pub mod rules;
 
-use super::file::SecretKey;
 use super::resolved_source::{ResolvedSource, SourceKey, SourceSecrets, SyncWindow};
 use crate::controller::sources::notification_target::{self, NotificationTargetError};
 use crate::controller::sources::schedule::{CronSchedule, ScheduleError};
@@ -27,6 +26,9 @@ const MIN_DURATION: Duration = Duration::from_secs(1);
 const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Most windows of one source.
 const MAX_WINDOWS: usize = 100;
+
+/// A secret's namespace and name.
+pub(in crate::controller) type SecretKey = (String, String);
 
 /// Where the secrets are that a source names.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,14 @@
 //! The previews of a source, beside its syncs: whatever becomes of them, the syncs go on.
 
-use super::{Head, Unit};
-use crate::controller::backoff::Backoff;
+use super::commit::PolledCommit;
+use super::context::ReconcileContext;
 use crate::controller::mirror_handle::MirrorHandle;
 use crate::controller::report::commit_reporter::{CommitReporter, DEFAULT_CONTEXT_PREFIX, SourceForge};
 use crate::controller::report::preview::{PreviewRunner, PreviewSettings};
 use crate::controller::sources::hints::SourceHints;
 use crate::controller::sources::resolved_source::SourceKey;
+use crate::controller::waiting::random_bits;
+use stator_core::retry::Backoff;
 use stator_git::source::model_source::Reference;
 use stator_model::present::preview::CommentMarker;
 use std::sync::Arc;
@@ -17,20 +19,20 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 /// Pauses before previews that panicked are started anew.
-const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(600);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// How often all open pull requests are looked at where the source has no interval: a webhook may be lost.
-const EVERY: Duration = Duration::from_secs(300);
+const POLL_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Previews that run. They end when this is dropped.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct PreviewTasks {
     tasks: JoinSet<()>,
 }
 
-impl Beside {
+impl PreviewTasks {
     /// Waits until they have ended, but not for long: a comment that was not written is written after the next start.
-    pub(super) async fn ended(mut self, deadline: Duration) {
+    pub(super) async fn wait_until_ended(mut self, deadline: Duration) {
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(deadline, all).await.is_err() {
             tracing::warn!("a preview was not finished in time; the next start goes on with it");
@@ -40,31 +42,35 @@ impl Beside {
 
 /// All that previews are made with.
 #[derive(Clone)]
-struct Kit {
+struct PreviewKit {
     source: SourceKey,
     host: SourceForge,
     git: MirrorHandle,
     settings: PreviewSettings,
     hints: Arc<SourceHints>,
-    ending: CancellationToken,
+    shutdown: CancellationToken,
 }
 
-impl Unit {
+impl ReconcileContext {
     /// Starts the source's previews, where it asks for them and its git host can be talked to. They know of each commit
-    /// that `heads` is told of.
-    pub(super) fn preview(&self, report: &CommitReporter, heads: watch::Receiver<Option<Head>>) -> Beside {
+    /// that `commits` is told of.
+    pub(super) fn start_previews(
+        &self,
+        reporter: &CommitReporter,
+        commits: watch::Receiver<Option<PolledCommit>>,
+    ) -> PreviewTasks {
         let mut tasks = JoinSet::new();
-        if let Some(kit) = self.kit(report) {
+        if let Some(kit) = self.preview_kit(reporter) {
             let (tips, tip) = watch::channel(None);
-            tasks.spawn(tell(heads, tips));
-            tasks.spawn(keep(kit, tip).in_current_span());
+            tasks.spawn(pass_on_commits(commits, tips));
+            tasks.spawn(run_previews(kit, tip).in_current_span());
         }
-        Beside { tasks }
+        PreviewTasks { tasks }
     }
 
-    fn kit(&self, report: &CommitReporter) -> Option<Kit> {
+    fn preview_kit(&self, reporter: &CommitReporter) -> Option<PreviewKit> {
         let spec = &self.source.spec;
-        let (true, Reference::Branch(branch), Some(host)) = (spec.previews, &spec.reference, report.host()) else {
+        let (true, Reference::Branch(branch), Some(host)) = (spec.previews, &spec.reference, reporter.host()) else {
             return None;
         };
         // Whoever previews another environment of the repository, from another cluster perhaps, has a comment of his own.
@@ -82,30 +88,35 @@ impl Unit {
                 .and_then(|forge| forge.context.clone())
                 .unwrap_or_else(|| DEFAULT_CONTEXT_PREFIX.to_owned()),
             link: None,
-            poll_interval: self.source.interval.unwrap_or(EVERY),
+            poll_interval: self.source.interval.unwrap_or(POLL_INTERVAL),
             fence: host.fence.clone(),
         };
-        Some(Kit {
+        Some(PreviewKit {
             source: self.source.key.clone(),
             host: host.clone(),
             git: self.git.clone(),
             settings,
             hints: Arc::clone(&self.hints),
-            ending: self.ending.clone(),
+            shutdown: self.shutdown.clone(),
         })
     }
 }
 
 /// Passes on which commit is the newest.
-async fn tell(mut heads: watch::Receiver<Option<Head>>, tips: watch::Sender<Option<String>>) {
+async fn pass_on_commits(mut commits: watch::Receiver<Option<PolledCommit>>, tips: watch::Sender<Option<String>>) {
     loop {
-        let newest = heads.borrow_and_update().as_ref().map(|head| head.commit.clone());
+        let newest = commits.borrow_and_update().as_ref().map(|found| found.commit.clone());
         tips.send_if_modified(|tip| {
             let moved = *tip != newest;
             *tip = newest;
             moved
         });
-        if heads.changed().await.is_err() {
+        let ended = tokio::select! {
+            // The sender outlives the previews, so their end is what ends this.
+            () = tips.closed() => true,
+            changed = commits.changed() => changed.is_err(),
+        };
+        if ended {
             // Whoever listens ends when he is told to, and not because nothing is new.
             tips.closed().await;
             return;
@@ -114,14 +125,14 @@ async fn tell(mut heads: watch::Receiver<Option<Head>>, tips: watch::Sender<Opti
 }
 
 /// Runs the previews, and starts them anew when they panic: a pull request is anybody's, and may be hostile.
-async fn keep(kit: Kit, tip: watch::Receiver<Option<String>>) {
-    let mut backoff = Backoff::new(FIRST, LONGEST);
+async fn run_previews(kit: PreviewKit, tip: watch::Receiver<Option<String>>) {
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, random_bits());
     loop {
         let SourceForge { forge, poster, budget, fence: _, metrics } = kit.host.clone();
         let previews =
             PreviewRunner::new(forge, kit.git.clone(), poster, budget, kit.settings.clone()).with_metrics(metrics);
         let mut task = JoinSet::new();
-        task.spawn(previews.run(Arc::clone(&kit.hints), tip.clone(), kit.ending.clone()).in_current_span());
+        task.spawn(previews.run(Arc::clone(&kit.hints), tip.clone(), kit.shutdown.clone()).in_current_span());
         match task.join_next().await {
             Some(Err(error)) if error.is_panic() => {
                 tracing::error!(source = %kit.source, "previews came to an unexpected end and are started anew");
@@ -129,8 +140,27 @@ async fn keep(kit: Kit, tip: watch::Receiver<Option<String>>) {
             Some(Ok(()) | Err(_)) | None => return,
         }
         tokio::select! {
-            () = tokio::time::sleep(backoff.next_pause()) => {}
-            () = kit.ending.cancelled() => return,
+            () = tokio::time::sleep(backoff.next_delay()) => {}
+            () = kit.shutdown.cancelled() => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_passes_commits_on_ends_with_the_previews() {
+        // The source still holds its end of the channel while it waits for the previews to end.
+        let (_heads, newest) = watch::channel(None);
+        let (tips, tip) = watch::channel(None);
+        let mut beside = PreviewTasks { tasks: JoinSet::new() };
+        beside.tasks.spawn(pass_on_commits(newest, tips));
+        tokio::task::yield_now().await;
+        drop(tip);
+        let began = tokio::time::Instant::now();
+        beside.wait_until_ended(Duration::from_secs(10)).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
     }
 }

@@ -1,6 +1,6 @@
 //! What a sync that is under way says: to the log, and to the status of its commit.
 
-use super::Head;
+use super::commit::PolledCommit;
 use crate::controller::report::commit_ledger::CommitStage;
 use crate::controller::sources::resolved_source::SourceKey;
 use stator_cluster::sync::SyncProgress;
@@ -8,18 +8,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How often a status says how far a sync is. Each change of it is a post, and hosts count those.
-pub(super) const TELL: Duration = Duration::from_secs(30);
+pub(super) const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Which models are waited for.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct WaitingModels {
     open: BTreeMap<String, ()>,
     healthy: usize,
     any: bool,
 }
 
-impl Waiting {
-    pub(super) fn tell(&mut self, event: SyncProgress) {
+impl WaitingModels {
+    pub(super) fn take_in(&mut self, event: SyncProgress) {
         match event {
             SyncProgress::Waiting { model, .. } => {
                 self.any = true;
@@ -41,8 +41,8 @@ impl Waiting {
 }
 
 /// Writes one step of a sync to the log.
-pub(super) fn log(source: &SourceKey, head: &Head, event: &SyncProgress) {
-    let revision = head.short();
+pub(super) fn log_progress(source: &SourceKey, commit: &PolledCommit, event: &SyncProgress) {
+    let revision = commit.short();
     match event {
         SyncProgress::Applied { model, object } => tracing::info!(%source, revision, model, "applied {object}"),
         SyncProgress::Deleted { model, object } => tracing::info!(%source, revision, model, "deleted {object}"),

@@ -1,17 +1,19 @@
-//! The half of a unit that looks at the repository: when, and what is the newest commit that may be synced.
+//! Polls the repository: when, and which commit is the newest that may be synced.
 
-use super::measure::began;
-use super::{Head, Unit};
-use crate::controller::backoff::Backoff;
-use crate::controller::metrics::{Look, Operation};
+use super::commit::PolledCommit;
+use super::context::ReconcileContext;
+use super::measure::latency_start;
+use super::triggers::PollProgress;
+use crate::controller::metrics::{MirrorOperation, PollOutcome};
 use crate::controller::mirror_handle::GitError;
 use crate::controller::report::commit_reporter::DesiredStatuses;
 use crate::controller::sources::hints::DrainedHints;
 use crate::controller::sources::manual_requests::ManualRequests;
 use crate::controller::sources::registry::{ProblemReason, ProblemScope, SourceProblem, TimestampedRevision};
-use crate::controller::sources::schedule::jittered;
+use crate::controller::waiting::{jittered, random_bits};
 use crate::telemetry::traces::TraceSpan;
 use jiff::Timestamp;
+use stator_core::retry::Backoff;
 use stator_git::source::mirror::{FetchOutcome, MirrorError, ResolvedRef};
 use stator_git::source::model_source::Reference;
 use stator_git::source::secret::SecretValues;
@@ -21,72 +23,76 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The first pause after a look that failed, and the longest.
-const FIRST: Duration = Duration::from_secs(2);
-const LONGEST: Duration = Duration::from_secs(600);
+/// The first pause after a poll that failed, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// A moment by the wall clock.
-fn wall(at: Instant) -> Timestamp {
+fn wall_clock(at: Instant) -> Timestamp {
     let now = Timestamp::now();
     now.checked_add(at.saturating_duration_since(Instant::now())).unwrap_or(now)
 }
 
-impl Unit {
-    /// Looks at the repository for as long as the process lives, and tells `heads` of each commit that is new. With
-    /// `once` it looks once. What the git host is to show is handed in again with every look.
-    /// `looks` hears which request was known before a look that is over.
-    pub(super) async fn follow(
-        &self,
-        heads: &watch::Sender<Option<Head>>,
-        looks: &watch::Sender<Option<String>>,
-        wanted: &DesiredStatuses,
-        once: bool,
-    ) {
+/// What hears of polls.
+pub(super) struct PollerOutput<'a> {
+    /// Each commit that is new.
+    pub(super) commits: &'a watch::Sender<Option<PolledCommit>>,
+    /// Each poll that is over, after its commit.
+    pub(super) polls: &'a watch::Sender<PollProgress>,
+    /// What the git host is to show, which is handed in again with every poll.
+    pub(super) desired: &'a DesiredStatuses,
+}
+
+impl ReconcileContext {
+    /// Polls the repository for as long as the process lives; with `once`, once.
+    pub(super) async fn poll_repository(&self, output: &PollerOutput<'_>, once: bool) {
         self.metrics.set_next_poll(&self.source.key, Timestamp::now());
-        let mut backoff = Backoff::new(FIRST, LONGEST);
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, random_bits());
         let mut last: Option<ResolvedRef> = None;
         let mut asked = self.requests.clone();
         loop {
             let before = asked.borrow_and_update().requested_at.clone();
-            let due = match self.look(&mut last, heads).await {
-                Ok(look) => {
-                    self.metrics.record_poll(&self.source.key, look);
-                    if self.standing.borrow().is_ready() {
+            let due = match self.poll_once(&mut last, output.commits).await {
+                Ok(found) => {
+                    self.metrics.record_poll(&self.source.key, found);
+                    if self.state.borrow().is_ready() {
                         self.metrics.record_success(&self.source.key, Timestamp::now());
                     }
                     backoff.reset();
-                    let due = self.next_look();
-                    self.metrics.set_next_poll(&self.source.key, wall(due));
+                    let due = self.next_poll();
+                    self.metrics.set_next_poll(&self.source.key, wall_clock(due));
                     due
                 }
                 Err(error) => {
-                    self.metrics.record_poll(&self.source.key, Look::Failed);
-                    let problem = of_look(&error);
+                    self.metrics.record_poll(&self.source.key, PollOutcome::Failed);
+                    let problem = poll_problem(&error);
                     // A host that is down for a day is one line, and not a thousand.
-                    if self.standing.borrow().problems.get(&ProblemScope::Repository) != Some(&problem) {
+                    if self.state.borrow().problems.get(&ProblemScope::Repository) != Some(&problem) {
                         tracing::warn!(source = %self.source.key, "{problem}");
                     }
-                    self.stand(|standing| {
-                        standing.set_problem(ProblemScope::Repository, Some(problem));
-                        standing.failures = standing.failures.saturating_add(1);
+                    self.update_state(|state| {
+                        state.set_problem(ProblemScope::Repository, Some(problem));
+                        state.failures = state.failures.saturating_add(1);
                     });
                     let asked = error.may_pass().unwrap_or_default();
                     // What cannot pass by itself is looked at when it is due anyway.
-                    let pause = if error.may_pass().is_some() { backoff.next_pause().max(asked) } else { LONGEST };
-                    (Instant::now() + pause).min(self.next_look().max(Instant::now() + FIRST + asked))
+                    let pause =
+                        if error.may_pass().is_some() { backoff.next_delay().max(asked) } else { LONGEST_PAUSE };
+                    (Instant::now() + pause).min(self.next_poll().max(Instant::now() + FIRST_PAUSE + asked))
                 }
             };
-            self.stand(|standing| standing.was_polled = true);
-            wanted.post_all();
-            looks.send_replace(before.clone());
-            if once || self.hinted(due, before, &mut asked).await.is_none() {
+            self.update_state(|state| state.was_polled = true);
+            output.desired.post_all();
+            let request = before.clone();
+            output.polls.send_modify(|progress| progress.request = request);
+            if once || self.wait_for_poll(due, before, &mut asked).await.is_none() {
                 return;
             }
         }
     }
 
-    /// Waits until a look is due, hinted at, or asked for. `None` when the process ends.
-    async fn hinted(
+    /// Waits until a poll is due, hinted at, or requested. `None` when the process ends.
+    async fn wait_for_poll(
         &self,
         due: Instant,
         before: Option<String>,
@@ -96,17 +102,17 @@ impl Unit {
             tokio::select! {
                 () = tokio::time::sleep_until(due) => return Some(()),
                 hints = self.hints.refs.next() => {
-                    if self.follows(&hints) {
+                    if self.is_followed(&hints) {
                         return Some(());
                     }
                 }
                 Ok(_) = asked.wait_for(|now| now.requested_at.is_some() && now.requested_at != before) => return Some(()),
-                () = self.ending.cancelled() => return None,
+                () = self.shutdown.cancelled() => return None,
             }
         }
     }
 
-    fn follows(&self, hints: &DrainedHints<String>) -> bool {
+    fn is_followed(&self, hints: &DrainedHints<String>) -> bool {
         let any = |fits: &dyn Fn(&str) -> bool| hints.everything || hints.items.iter().any(|name| fits(name));
         match &self.source.spec.reference {
             Reference::Branch(branch) => any(&|name| name.strip_prefix("refs/heads/") == Some(branch)),
@@ -117,32 +123,32 @@ impl Unit {
         }
     }
 
-    /// When the next look is due: by the interval or by the schedule, whichever comes first.
-    fn next_look(&self) -> Instant {
+    /// When the next poll is due: by the interval or by the schedule, whichever comes first.
+    fn next_poll(&self) -> Instant {
         let now = Instant::now();
         let interval = self.source.interval.map(jittered);
         let schedule = self.source.schedule.as_ref().and_then(|schedule| {
             let wall = Timestamp::now();
             Duration::try_from(schedule.next_after(wall)?.duration_since(wall)).ok()
         });
-        now + interval.into_iter().chain(schedule).min().unwrap_or(LONGEST)
+        now + interval.into_iter().chain(schedule).min().unwrap_or(LONGEST_PAUSE)
     }
 
-    async fn look(
+    async fn poll_once(
         &self,
         last: &mut Option<ResolvedRef>,
-        heads: &watch::Sender<Option<Head>>,
-    ) -> Result<Look, GitError> {
+        commits: &watch::Sender<Option<PolledCommit>>,
+    ) -> Result<PollOutcome, GitError> {
         let mut span = TraceSpan::start("look", &self.hints.take_origin()).with("source", &self.source.key);
         let reference = self.source.spec.reference.clone();
-        let tip = self.git.with(Operation::List, move |mirror| mirror.poll(&reference)).await?;
+        let tip = self.git.with(MirrorOperation::List, move |mirror| mirror.poll(&reference)).await?;
         if last.as_ref() == Some(&tip) {
-            self.recovered();
-            return Ok(Look::Same);
+            self.clear_repository_problem();
+            return Ok(PollOutcome::Same);
         }
         let wanted = tip.clone();
         let fetching = TraceSpan::start("fetch", &span.trace_context()).with("source", &self.source.key);
-        let fetched = self.git.with(Operation::Fetch, move |mirror| {
+        let fetched = self.git.with(MirrorOperation::Fetch, move |mirror| {
             let fetched = mirror.fetch(&wanted)?;
             let committed = mirror.commit_time(&fetched.commit);
             Ok((fetched, committed))
@@ -154,35 +160,35 @@ impl Unit {
             let before = fetched.previous.as_deref().unwrap_or_default();
             tracing::warn!(source = %self.source.key, before, now = fetched.commit, "history was written anew");
         }
-        let unsigned = self.verify(&tip).await?;
-        let head = Head {
+        let refusal = self.verify(&tip).await?;
+        let found = PolledCommit {
             // Whatever was there at the start may have been there for a year.
-            fresh: fetched.previous.as_ref().is_some_and(|previous| *previous != fetched.commit),
-            began: began(committed, Timestamp::now()),
+            is_fresh: fetched.previous.as_ref().is_some_and(|previous| *previous != fetched.commit),
+            began: latency_start(committed, Timestamp::now()),
             origin: span.trace_context(),
             commit: fetched.commit,
             previous: fetched.previous,
             parent: fetched.parent,
-            unsigned,
+            refusal,
         };
-        tracing::info!(source = %self.source.key, revision = head.short(), name = tip.name, "a new commit");
+        tracing::info!(source = %self.source.key, revision = found.short(), name = tip.name, "a new commit");
         *last = Some(tip);
-        self.recovered();
-        self.stand(|standing| {
-            if standing.seen.as_ref().is_none_or(|seen| seen.commit != head.commit) {
-                standing.seen = Some(TimestampedRevision::now(&head.commit));
+        self.clear_repository_problem();
+        self.update_state(|state| {
+            if state.seen.as_ref().is_none_or(|seen| seen.commit != found.commit) {
+                state.seen = Some(TimestampedRevision::now(&found.commit));
             }
         });
-        heads.send_replace(Some(head));
-        Ok(Look::Moved)
+        commits.send_replace(Some(found));
+        Ok(PollOutcome::Moved)
     }
 
     /// The repository answers again; what else is in the way stays said.
-    fn recovered(&self) {
-        self.stand(|standing| {
-            let mended = standing.problems.remove(&ProblemScope::Repository).is_some();
-            if mended && standing.problems.is_empty() {
-                standing.failures = 0;
+    fn clear_repository_problem(&self) {
+        self.update_state(|state| {
+            let recovered = state.problems.remove(&ProblemScope::Repository).is_some();
+            if recovered && state.problems.is_empty() {
+                state.failures = 0;
             }
         });
     }
@@ -194,7 +200,7 @@ impl Unit {
         let none = || SecretValues::new(verify.secret_ref.name.to_string(), std::iter::empty::<(String, Vec<u8>)>());
         let keys = self.source.secrets.verify.clone().unwrap_or_else(none);
         let (mode, tip) = (verify.mode, tip.clone());
-        let signed = self.git.with(Operation::Read, move |mirror| mirror.signed_revision(&tip)).await?;
+        let signed = self.git.with(MirrorOperation::Read, move |mirror| mirror.signed_revision(&tip)).await?;
         let judged =
             tokio::task::spawn_blocking(move || signature::verify_revision(mode, &signed, &keys, Timestamp::now()));
         match judged.await {
@@ -210,8 +216,8 @@ impl Unit {
     }
 }
 
-/// What a look that failed says of the repository.
-fn of_look(error: &GitError) -> SourceProblem {
+/// What a poll that failed says of the repository.
+fn poll_problem(error: &GitError) -> SourceProblem {
     use TransportError as Said;
     let reason = match error {
         GitError::Credentials { .. }

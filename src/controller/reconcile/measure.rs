@@ -1,8 +1,9 @@
-//! What is measured of a unit's work: stages and their spans, how long a commit takes, what models are like. Nothing here
+//! What is measured of a source's work: stages and their spans, how long a commit takes, what models are like. Nothing here
 //! decides anything.
 
-use super::{Head, Unit};
-use crate::controller::metrics::{Apply, Gpus, Stage};
+use super::commit::PolledCommit;
+use super::context::ReconcileContext;
+use crate::controller::metrics::{GpuCountKind, ObjectWriteKind, SyncStage};
 use crate::telemetry::SPAN_TARGET;
 use crate::telemetry::traces::{TraceContext, TraceSpan};
 use jiff::Timestamp;
@@ -15,19 +16,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// A commit that is older than this when it is first seen was made long before it was pushed: it counts from then.
-const PUSHED: i64 = 3600;
+const MAX_PUSH_DELAY_SECONDS: i64 = 3600;
 
 /// When a commit began, as it is measured: when it was committed, where that can be when it was pushed.
-pub(super) fn began(committed: Option<i64>, seen: Timestamp) -> Timestamp {
+pub(super) fn latency_start(committed: Option<i64>, seen: Timestamp) -> Timestamp {
     let committed = committed.and_then(|second| Timestamp::from_second(second).ok());
-    committed.filter(|at| *at <= seen && seen.as_second() - at.as_second() <= PUSHED).unwrap_or(seen)
+    committed.filter(|at| *at <= seen && seen.as_second() - at.as_second() <= MAX_PUSH_DELAY_SECONDS).unwrap_or(seen)
 }
 
-/// Where the unit's spans belong now. Clones are the same.
+/// Where the source's spans belong now. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(in crate::controller) struct Place(Arc<Mutex<TraceContext>>);
+pub(in crate::controller) struct SpanParent(Arc<Mutex<TraceContext>>);
 
-impl Place {
+impl SpanParent {
     fn get(&self) -> TraceContext {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -39,7 +40,7 @@ impl Place {
 
 /// What was measured of commits, so that each is measured once.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
+pub(super) struct MeasuredCommits {
     applied: Option<String>,
     healthy: Option<String>,
     /// The health of models that a plan found, by name, and which of them it was to change.
@@ -48,52 +49,59 @@ pub(super) struct Marks {
 
 /// What happens while a plan is carried out.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct SyncMeasurement {
     origin: TraceContext,
     began: SystemTime,
-    state: Mutex<Seen>,
+    state: Mutex<MeasuredProgress>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct MeasuredProgress {
     /// When something was last written.
     written: Option<Timestamp>,
     spans: BTreeMap<String, TraceSpan>,
     waiting: BTreeSet<String>,
 }
 
-impl Unit {
+impl ReconcileContext {
     /// Begins the span of an attempt, and says in the log what its lines are about.
-    pub(super) fn begin(&self, head: &Head) -> (TraceSpan, tracing::Span) {
-        let span =
-            TraceSpan::start("attempt", &head.origin).with("source", &self.source.key).with("revision", &head.commit);
+    pub(super) fn begin_attempt_span(&self, commit: &PolledCommit) -> (TraceSpan, tracing::Span) {
+        let span = TraceSpan::start("attempt", &commit.origin)
+            .with("source", &self.source.key)
+            .with("revision", &commit.commit);
         let origin = span.trace_context();
         let trace = origin.trace_id();
-        self.place.set(origin);
-        (span, tracing::error_span!(target: SPAN_TARGET, "attempt", revision = head.commit, trace_id = trace))
+        self.spans.set(origin);
+        (span, tracing::error_span!(target: SPAN_TARGET, "attempt", revision = commit.commit, trace_id = trace))
     }
 
     /// Does one part of an attempt, and measures it.
-    pub(super) async fn staged<T>(&self, stage: Stage, work: impl Future<Output = T>) -> T {
+    pub(super) async fn measure_stage<T>(&self, stage: SyncStage, work: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let name = match stage {
-            Stage::Read => "read",
-            Stage::Render => "render",
-            Stage::Look => "look at cluster",
-            Stage::Plan => "plan",
-            Stage::Sync => "sync",
+            SyncStage::Read => "read",
+            SyncStage::Render => "render",
+            SyncStage::Look => "look at cluster",
+            SyncStage::Plan => "plan",
+            SyncStage::Sync => "sync",
         };
-        let span = TraceSpan::start(name, &self.place.get()).with("source", &self.source.key);
+        let span = TraceSpan::start(name, &self.spans.get()).with("source", &self.source.key);
         let done = work.await;
         drop(span);
         self.metrics.record_stage(stage, began.elapsed());
         done
     }
 
-    /// What a plan says of models and GPUs, before it is carried out, with those `beside` it that nothing changes of; models
+    /// What a plan says of models and GPUs, before it is carried out, with those `unchanged` beside it that nothing changes of; models
     /// that are `left` as they are stay as they were.
-    pub(super) fn surveyed(&self, plan: &Plan, beside: &UnchangedSummary, left: &BTreeSet<String>, marks: &mut Marks) {
-        if beside.models == 0 {
+    pub(super) fn measure_plan(
+        &self,
+        plan: &Plan,
+        unchanged: &UnchangedSummary,
+        left: &BTreeSet<String>,
+        marks: &mut MeasuredCommits,
+    ) {
+        if unchanged.models == 0 {
             marks.found.clear();
         }
         let retired: BTreeSet<&String> = plan.retired.iter().collect();
@@ -108,17 +116,28 @@ impl Unit {
         // What is not in the plan is as it was.
         marks.found.retain(|model, _| !retired.contains(model));
         marks.found.extend(found);
-        self.metrics.set_model_health(&self.source.key, &counted(&marks.found));
-        let all = plan.changes.iter().flat_map(|change| &change.gpus_by_sku).chain(&beside.totals.gpus_by_sku);
+        self.metrics.set_model_health(&self.source.key, &count_by_health(&marks.found));
+        let all = plan.changes.iter().flat_map(|change| &change.gpus_by_sku).chain(&unchanged.totals.gpus_by_sku);
         let gpus = all.flat_map(|(sku, totals)| {
-            let states = [(Gpus::Live, totals.before), (Gpus::Desired, totals.after), (Gpus::Peak, totals.peak)];
+            let states = [
+                (GpuCountKind::Live, totals.before),
+                (GpuCountKind::Desired, totals.after),
+                (GpuCountKind::Peak, totals.peak),
+            ];
             states.into_iter().map(move |(state, number)| (sku.as_str(), state, number))
         });
         self.metrics.set_gpus(&self.source.key, gpus);
     }
 
     /// What a sync made of the models, and how long its commit took.
-    pub(super) fn measured(&self, head: &Head, watched: &Watched, report: &SyncReport, well: bool, marks: &mut Marks) {
+    pub(super) fn measure_sync(
+        &self,
+        commit: &PolledCommit,
+        measurement: &SyncMeasurement,
+        report: &SyncReport,
+        well: bool,
+        marks: &mut MeasuredCommits,
+    ) {
         for outcome in &report.models {
             let Some(health) = marks.found.get_mut(&outcome.name) else { continue };
             if outcome.result.is_success() {
@@ -127,48 +146,48 @@ impl Unit {
                 *health = Health::Failed;
             }
         }
-        self.metrics.set_model_health(&self.source.key, &counted(&marks.found));
-        if !head.fresh {
+        self.metrics.set_model_health(&self.source.key, &count_by_health(&marks.found));
+        if !commit.is_fresh {
             return;
         }
-        let since = |at: Timestamp| Duration::try_from(at.duration_since(head.began)).unwrap_or_default();
-        let new = |known: &Option<String>| known.as_ref() != Some(&head.commit);
-        if let Some(written) = watched.seen().written
+        let since = |at: Timestamp| Duration::try_from(at.duration_since(commit.began)).unwrap_or_default();
+        let new = |known: &Option<String>| known.as_ref() != Some(&commit.commit);
+        if let Some(written) = measurement.lock().written
             && new(&marks.applied)
         {
-            marks.applied = Some(head.commit.clone());
+            marks.applied = Some(commit.commit.clone());
             self.metrics.record_commit_applied(&self.source.key, since(written));
         }
         if well && new(&marks.healthy) {
-            marks.healthy = Some(head.commit.clone());
+            marks.healthy = Some(commit.commit.clone());
             self.metrics.record_commit_healthy(&self.source.key, since(Timestamp::now()));
         }
     }
 
     /// For what happens while a plan is carried out.
-    pub(super) fn watched(&self) -> Watched {
-        Watched { origin: self.place.get(), began: SystemTime::now(), state: Mutex::default() }
+    pub(super) fn begin_sync_measurement(&self) -> SyncMeasurement {
+        SyncMeasurement { origin: self.spans.get(), began: SystemTime::now(), state: Mutex::default() }
     }
 
     /// Something happened while a plan is carried out.
-    pub(super) fn saw(&self, watched: &Watched, event: &SyncProgress) {
+    pub(super) fn measure_progress(&self, measurement: &SyncMeasurement, event: &SyncProgress) {
         match event {
-            SyncProgress::Applied { object, .. } => self.metrics.record_apply(&object.kind, Apply::Applied),
-            SyncProgress::Deleted { object, .. } => self.metrics.record_apply(&object.kind, Apply::Deleted),
-            SyncProgress::Retrying { .. } => self.metrics.record_apply("", Apply::Retried),
+            SyncProgress::Applied { object, .. } => self.metrics.record_apply(&object.kind, ObjectWriteKind::Applied),
+            SyncProgress::Deleted { object, .. } => self.metrics.record_apply(&object.kind, ObjectWriteKind::Deleted),
+            SyncProgress::Retrying { .. } => self.metrics.record_apply("", ObjectWriteKind::Retried),
             SyncProgress::Waiting { .. } | SyncProgress::Finished(_) => {}
         }
-        watched.saw(event);
+        measurement.take_in(event);
     }
 }
 
-impl Watched {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+impl SyncMeasurement {
+    fn lock(&self) -> MutexGuard<'_, MeasuredProgress> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn saw(&self, event: &SyncProgress) {
-        let mut seen = self.seen();
+    fn take_in(&self, event: &SyncProgress) {
+        let mut seen = self.lock();
         if matches!(event, SyncProgress::Applied { .. } | SyncProgress::Deleted { .. }) {
             seen.written = Some(Timestamp::now());
         }
@@ -200,7 +219,7 @@ impl Watched {
     }
 }
 
-fn counted(found: &BTreeMap<String, Health>) -> BTreeMap<Health, usize> {
+fn count_by_health(found: &BTreeMap<String, Health>) -> BTreeMap<Health, usize> {
     let mut counts = BTreeMap::new();
     for health in found.values() {
         *counts.entry(*health).or_default() += 1;
@@ -215,7 +234,7 @@ mod tests {
     #[test]
     fn a_commit_counts_from_when_it_was_made_unless_that_cannot_be_when_it_was_pushed() {
         let seen = Timestamp::from_second(1_000_000).unwrap();
-        let told = [Some(999_990), Some(1_000_060), Some(990_000), None].map(|at| began(at, seen).as_second());
+        let told = [Some(999_990), Some(1_000_060), Some(990_000), None].map(|at| latency_start(at, seen).as_second());
         assert_eq!(told, [999_990, 1_000_000, 1_000_000, 1_000_000]);
     }
 }

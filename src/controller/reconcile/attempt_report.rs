@@ -1,0 +1,107 @@
+//! What an attempt to sync a commit found: what it is judged by, what is said of it, and what decides the next step.
+
+use crate::controller::report::commit_ledger::{CommitVerdict, ModelVerdict};
+use crate::controller::sources::registry::{ModelHealthCounts, ProblemReason};
+use stator_model::plan::HoldKind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// An attempt that came to a verdict.
+#[derive(Clone, Debug)]
+pub(super) struct AttemptReport {
+    /// What decides the next step.
+    pub(super) summary: AttemptSummary,
+    /// The commit's verdict.
+    pub(super) verdict: CommitVerdict,
+    /// What is in the way, where it is more than the verdict says.
+    pub(super) failure: Option<FailureDetails>,
+    /// What was found of the models; none where the attempt ended before it looked at them.
+    pub(super) models: Option<ModelFindings>,
+    /// What guards hold back, and what each of them says.
+    pub(super) holds: BTreeMap<HoldKind, String>,
+    /// How many writes the cluster carried out.
+    pub(super) writes: usize,
+    /// How long it took.
+    pub(super) took: Duration,
+}
+
+/// Why an attempt ended before it wrote anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FailureDetails {
+    /// The reason, where the verdict alone does not say it.
+    pub(super) reason: Option<ProblemReason>,
+    /// What to do about it.
+    pub(super) help: String,
+    /// Whether it may pass by itself, soon.
+    pub(super) is_transient: bool,
+}
+
+/// The models of a commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ModelFindings {
+    /// The namespace of their records.
+    pub(super) namespace: String,
+    /// How many are how.
+    pub(super) counts: ModelHealthCounts,
+    /// Those that something changed of, and those that are not well.
+    pub(super) verdicts: Vec<(String, ModelVerdict)>,
+}
+
+/// What of an attempt decides what is done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AttemptSummary {
+    /// What is to be done next.
+    pub(super) next: NextStep,
+    /// Whether the commit is applied and its models are healthy.
+    pub(super) is_success: bool,
+    /// Whether guards hold something back that an approval would release.
+    pub(super) is_held: bool,
+    /// The models that the commit has nothing valid to say of.
+    pub(super) uncovered: Option<UncoveredModels>,
+}
+
+/// What is to be done after an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextStep {
+    /// Plan again: the cluster may have answered what was written.
+    Settle,
+    /// The same again after a short, growing pause: the fault may pass by itself.
+    Retry,
+    /// The same again after minutes: the cluster refuses, and somebody has to grant or install something.
+    RetrySlowly,
+    /// Nothing before something changes.
+    Watch {
+        /// Whether a change of a live object's status is such a change.
+        statuses: bool,
+    },
+}
+
+/// The models that a commit has nothing valid to say of: they stay as the last good commit has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum UncoveredModels {
+    /// Nothing of the commit may be synced.
+    All,
+    /// Some have errors, or all that would happen to them is held back.
+    Some {
+        /// By name, where that is known.
+        names: BTreeSet<String>,
+        /// By their `model.yaml`: one that cannot be read has no name.
+        sources: BTreeSet<String>,
+    },
+}
+
+#[cfg(test)]
+impl AttemptReport {
+    /// With nothing but what decides the next step.
+    pub(super) fn for_test(summary: AttemptSummary) -> Self {
+        Self {
+            summary,
+            verdict: CommitVerdict::NoModels,
+            failure: None,
+            models: None,
+            holds: BTreeMap::new(),
+            writes: 0,
+            took: Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A commit that a poll found.
+
+use crate::telemetry::traces::TraceContext;
+use jiff::Timestamp;
+use stator_git::source::signature::SignatureError;
+
+/// A commit that the source's reference points at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PolledCommit {
+    /// In full.
+    pub(super) commit: String,
+    /// What the same reference pointed at before, for an earlier process perhaps.
+    pub(super) previous: Option<String>,
+    /// Its first parent: another replica may have begun with that one.
+    pub(super) parent: Option<String>,
+    /// Why it may not be rendered: its signature.
+    pub(super) refusal: Option<SignatureError>,
+    /// When it began, as latencies are measured.
+    pub(super) began: Timestamp,
+    /// Whether it was pushed while the source was polled: only then is it measured how long it takes.
+    pub(super) is_fresh: bool,
+    /// The poll that found it.
+    pub(super) origin: TraceContext,
+}
+
+impl PolledCommit {
+    /// As people name it.
+    pub(super) fn short(&self) -> &str {
+        self.commit.get(..7).unwrap_or(&self.commit)
+    }
+}
+
+#[cfg(test)]
+impl PolledCommit {
+    /// A commit without a past.
+    pub(super) fn for_test(commit: &str, is_refused: bool) -> Self {
+        Self {
+            commit: commit.to_owned(),
+            previous: None,
+            parent: None,
+            refusal: is_refused.then(|| SignatureError::Unsigned { object: format!("commit {commit}") }),
+            began: Timestamp::UNIX_EPOCH,
+            is_fresh: false,
+            origin: TraceContext::default(),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! One source, and all that its reconciler works with.
+
+use super::commit::PolledCommit;
+use super::machine::ReconcilerStart;
+use super::measure::SpanParent;
+use super::sync_memory::SyncMemory;
+use crate::controller::cache::CachedCluster;
+use crate::controller::metrics::Metrics;
+use crate::controller::mirror_handle::MirrorHandle;
+use crate::controller::report::commit_reporter::CommitReporter;
+use crate::controller::sources::hints::SourceHints;
+use crate::controller::sources::manual_requests::ManualRequests;
+use crate::controller::sources::registry::source_events;
+use crate::controller::sources::registry::{SourcePhase, SourceRegistry, SourceState};
+use crate::controller::sources::resolved_source::ResolvedSource;
+use stator_cluster::cluster::kube::Fence;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Handles of everything outside of the process, and of what others in it read. Clones are of the same source.
+#[derive(Clone, Debug)]
+pub(in crate::controller) struct ReconcileContext {
+    pub(in crate::controller) source: Arc<ResolvedSource>,
+    pub(in crate::controller) git: MirrorHandle,
+    pub(in crate::controller) cluster: CachedCluster,
+    /// What writes ask first; none where this replica works alone.
+    pub(in crate::controller) fence: Option<Fence>,
+    /// What cluster this is, where nobody said which one to use: an environment that asks for another one is refused.
+    pub(in crate::controller) implied_cluster: Option<String>,
+    pub(in crate::controller) hints: Arc<SourceHints>,
+    /// Where events are published.
+    pub(in crate::controller) registry: Arc<SourceRegistry>,
+    /// Whether the source is an object of a cluster, which people annotate.
+    pub(in crate::controller) in_cluster: bool,
+    /// What people request of the source.
+    pub(in crate::controller) requests: watch::Receiver<ManualRequests>,
+    pub(in crate::controller) state: watch::Sender<SourceState>,
+    pub(in crate::controller) metrics: Arc<Metrics>,
+    /// Where its spans belong now.
+    pub(in crate::controller) spans: SpanParent,
+    pub(in crate::controller) shutdown: CancellationToken,
+    /// Whether the source's spec was changed since its last reconciler: the newest commit is taken up again then.
+    pub(in crate::controller) is_rewritten: bool,
+}
+
+/// What work is done with, and handed on to the next.
+pub(super) struct ReconcileTools {
+    pub(super) reporter: CommitReporter,
+    pub(super) memory: SyncMemory,
+}
+
+impl ReconcileContext {
+    /// What the source's spec and its past say.
+    pub(super) fn reconciler_start(&self, once: bool) -> ReconcilerStart {
+        let state = self.state.borrow();
+        ReconcilerStart {
+            is_suspended: self.source.spec.suspend,
+            self_heal: self.heals_drift(),
+            once,
+            is_changed: self.is_rewritten,
+            requests: self.requests.borrow().clone(),
+            handled_request: state.handled_request.clone(),
+            applied: state.applied.as_ref().map(|applied| applied.commit.clone()),
+            previously_applied: state.previous.as_ref().and_then(|previous| previous.applied.clone()),
+            held: state.hold.as_ref().map(|hold| hold.revision.clone()),
+            concluded: state.verdict.as_ref().map(|verdict| verdict.revision.clone()),
+            seed: super::jitter_seed(),
+        }
+    }
+
+    /// Changes the source's state. What that means to people is told at once; a change that changes nothing is none.
+    pub(super) fn update_state(&self, change: impl FnOnce(&mut SourceState)) {
+        self.state.send_if_modified(|state| {
+            let before = state.clone();
+            change(state);
+            let differs = before != *state;
+            if differs {
+                for event in source_events::diff_states(&self.source.key, &before, state) {
+                    self.registry.publish_event(event);
+                }
+            }
+            differs
+        });
+    }
+
+    pub(super) fn set_phase(&self, phase: SourcePhase) {
+        self.update_state(|state| state.phase = phase);
+    }
+
+    /// Whether another replica may be at work on this source by now: nothing that is found here counts any more.
+    pub(super) fn is_fenced_off(&self) -> bool {
+        self.fence.as_ref().is_some_and(|fence| !fence.is_valid())
+    }
+
+    /// Whether drift is put back by itself.
+    pub(super) fn heals_drift(&self) -> bool {
+        self.source.spec.self_heal.unwrap_or(true)
+    }
+
+    /// The commits that an earlier process, or another replica, may have said something of: what the mirror last had, what
+    /// the source's status names, and the newest one's parent.
+    pub(super) fn commits_before(&self, newest: &PolledCommit) -> BTreeSet<String> {
+        let previous = self.state.borrow().previous.clone().unwrap_or_default();
+        let all = [newest.previous.clone(), newest.parent.clone(), previous.seen, previous.judged_commit];
+        all.into_iter().flatten().filter(|commit| *commit != newest.commit).collect()
+    }
+}

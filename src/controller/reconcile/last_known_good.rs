@@ -1,0 +1,101 @@
+//! Keeps what runs as the last good commit has it, where the newest one has nothing valid to say of it.
+//!
+//! The newest commit wins; but one that is refused, broken or held back has nothing to put in the place of what drifts. What
+//! it does not cover goes on as the last commit has it that was synced well, as long as that one is known. Nothing is pruned
+//! by it, nothing of what the newest commit did is undone, and no status is posted for it.
+
+use super::attempt_report::UncoveredModels;
+use super::context::ReconcileContext;
+use super::failure::AttemptFailure;
+use super::machine::RestoreOutcome;
+use super::prepare::{PlannedCommit, plan_commit};
+use super::sync_memory::{SharedPlanner, SyncMemory};
+use super::sync_revision::{CancelReceiver, wait_for_cancel};
+use super::unhealed_drift::DriftedModels;
+use crate::controller::report::commit_ledger::commit_label;
+use futures_util::FutureExt as _;
+use stator_cluster::sync::{self, PlanParameters, SyncOptions};
+use stator_model::plan::PlanScope;
+use stator_model::present::pluralize;
+use std::collections::BTreeSet;
+
+impl ReconcileContext {
+    /// Puts back what drifted of uncovered models, from the last commit that was synced well.
+    pub(super) async fn restore_last_good(
+        &self,
+        good: &str,
+        uncovered: UncoveredModels,
+        cancelled: CancelReceiver,
+        memory: &mut SyncMemory,
+    ) -> RestoreOutcome {
+        match self.restore_revision(good, uncovered, cancelled, memory).boxed().await {
+            Ok(outcome) => outcome,
+            Err(failure) => {
+                let why = failure.verdict.sentence();
+                let revision = commit_label(good);
+                tracing::warn!(source = %self.source.key, revision, "what runs cannot be kept as it was: {why}");
+                RestoreOutcome::Failed
+            }
+        }
+    }
+
+    async fn restore_revision(
+        &self,
+        good: &str,
+        uncovered: UncoveredModels,
+        mut cancelled: CancelReceiver,
+        memory: &mut SyncMemory,
+    ) -> Result<RestoreOutcome, AttemptFailure> {
+        let prepared = async {
+            let rendered = self.render_commit(good, None, SharedPlanner::default()).await?;
+            let live = self.gather_live(&rendered, memory).await?;
+            Ok::<_, AttemptFailure>((rendered, live))
+        };
+        let (rendered, live) = tokio::select! {
+            prepared = prepared.boxed() => prepared?,
+            () = wait_for_cancel(&mut cancelled) => return Ok(RestoreOutcome::Cancelled),
+        };
+        let parameters = PlanParameters {
+            revision: good.to_owned(),
+            folder: self.recorded_folder(rendered.is_named),
+            prune: false,
+            scope: match uncovered {
+                UncoveredModels::All => PlanScope::All,
+                UncoveredModels::Some { mut names, sources } => {
+                    let there = rendered.desired.rendered.iter().filter(|one| sources.contains(&one.source));
+                    names.extend(there.map(|one| one.model.clone()));
+                    PlanScope::Models(names)
+                }
+            },
+            ..PlanParameters::default()
+        };
+        let PlannedCommit { mut plan, records, .. } = plan_commit(rendered, live, parameters, false).await?;
+        let drifted = DriftedModels::find(&plan, &records);
+        let all = drifted.all();
+        memory.drifted_uncovered = if self.heals_drift() { drifted.unrepairable.len() } else { all.len() };
+        self.update_state(|state| state.counts.drifted = all.len());
+        // Whatever else differs is not drift, and is the newest commit's matter.
+        let others = plan.changes.iter().map(|change| change.model.clone()).filter(|model| !all.contains(model));
+        let others: BTreeSet<String> = others.chain(plan.retired.iter().cloned()).collect();
+        plan.exclude_models(&others);
+        if all.is_empty() || !self.heals_drift() {
+            return Ok(RestoreOutcome::Restored);
+        }
+        let mut options = SyncOptions::new(jiff::Timestamp::now(), super::jitter_seed());
+        options.prune = false;
+        let report = sync::run_sync(&self.cluster, plan, records, options, &|_| {}, cancelled).boxed().await;
+        if report.writes > 0 {
+            self.metrics.record_drift_repair(&self.source.key);
+            let models = pluralize(all.len(), "model", "models");
+            tracing::info!(
+                source = %self.source.key, revision = commit_label(good), writes = report.writes,
+                "live objects of {models} are put back as the last good commit says"
+            );
+            self.update_state(|state| state.counts.drifted = memory.drifted_uncovered);
+        }
+        if report.cancelled {
+            return Ok(RestoreOutcome::Cancelled);
+        }
+        Ok(RestoreOutcome::Restored)
+    }
+}

@@ -1,0 +1,69 @@
+//! What people requested, and what is said to it.
+
+use super::SourceReconciler;
+use super::effect::{ReconcileEffect, RejectedRequest};
+use super::state::ReconcileMemory;
+use stator_model::plan::HoldKind;
+use std::collections::BTreeSet;
+
+/// Where a round ended whose requests are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerContext {
+    /// No commit is known.
+    NoCommit,
+    /// The source is suspended.
+    Suspended,
+    /// No window is open.
+    OutsideWindow,
+    /// Anywhere else: the request was carried out, well or not.
+    Elsewhere,
+}
+
+impl ReconcileMemory {
+    /// The guards that are released for a commit.
+    pub(super) fn approved_kinds(&self, commit: &str) -> BTreeSet<HoldKind> {
+        self.taken_requests.allow.as_ref().map(|approval| approval.approved_kinds(commit)).unwrap_or_default()
+    }
+}
+
+impl SourceReconciler {
+    /// Says that a sync request was carried out, well or not, and what of all that is requested could not be done.
+    pub(super) fn answer(&mut self, context: AnswerContext, effects: &mut Vec<ReconcileEffect>) {
+        let memory = &mut self.memory;
+        if context == AnswerContext::NoCommit && memory.answering.is_none() {
+            return;
+        }
+        let mut rejected = BTreeSet::new();
+        let newest = memory.current.as_ref().map(|current| current.commit.clone());
+        if let Some(newest) = newest.filter(|_| context != AnswerContext::NoCommit) {
+            let is_stale = |revision: &str| !newest.starts_with(revision);
+            if let Some(approval) = memory.taken_requests.allow.as_ref().filter(|one| is_stale(&one.revision))
+                && memory.held.is_some()
+            {
+                let approval = approval.to_annotation();
+                rejected.insert(RejectedRequest::StaleApproval { approval, newest: newest.clone() });
+            }
+            if let Some(revision) = memory.taken_requests.outside_windows.as_ref().filter(|one| is_stale(one))
+                && context == AnswerContext::OutsideWindow
+            {
+                rejected.insert(RejectedRequest::StaleWindowOverride { revision: revision.clone(), newest });
+            }
+        }
+        let is_answer = memory.answering.is_some();
+        match context {
+            AnswerContext::Suspended if is_answer => memory.rejected_sync = Some(RejectedRequest::SyncWhileSuspended),
+            AnswerContext::OutsideWindow if is_answer => {
+                memory.rejected_sync = Some(RejectedRequest::SyncWithoutWindow)
+            }
+            // What was said of the last request stays said for as long as it is so.
+            AnswerContext::Suspended | AnswerContext::OutsideWindow => {}
+            AnswerContext::NoCommit | AnswerContext::Elsewhere => memory.rejected_sync = None,
+        }
+        rejected.extend(memory.rejected_sync.clone());
+        let handled = memory.answering.take();
+        if handled.is_some() {
+            memory.handled_request.clone_from(&handled);
+        }
+        effects.push(ReconcileEffect::AnswerRequests { handled, rejected });
+    }
+}

@@ -1,0 +1,283 @@
+//! What one source does next, without a clock and without I/O: events go in, effects come out.
+//!
+//! The heavy work (reading, rendering, looking at the cluster, syncing) is done by whoever carries the effects out; it
+//! makes no choice about what comes next. The phases, and what leads from one to the other:
+//!
+//! ```text
+//!  AwaitingCommit ─► AwaitingPoll (a request) ─► a round begins ─┬► Suspended
+//!                                                                ├► Refused ◄─► CheckingGate ◄─► RestoringLastGood
+//!                                                                └► CheckingGate ─┬► OutsideWindow
+//!                                                   RestoringLastGood ◄──────────┤
+//!                                                                                └► Reconciling ─┬► Settling
+//!            GatheringDrift ◄── Watching ◄───────────────────────────────────────────────────────┼► BackingOff
+//!                                                                                                └► Finished
+//! ```
+//!
+//! Every pause and every wait ends in a new round, which takes the newest commit and what is requested by then.
+//! Laws that hold for every history, which `tests/` tries:
+//!
+//! - A commit that is taken up gets a verdict, unless a newer one is taken up first; no verdict is one of an older commit.
+//! - Nothing is written without the gate having been asked right before, whatever the reason of the write.
+//! - One piece of work is under way at a time, and while it is, nothing is wanted but its end.
+//! - Whoever waits has a next look: a timer, or a watch.
+//! - With `once` it ends.
+
+mod answer;
+mod effect;
+mod event;
+mod outcome;
+mod round;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub(in crate::controller) use effect::ReconcileResult;
+pub(super) use effect::{AttemptPass, RecheckScope, ReconcileEffect, RejectedRequest, ReportedWindow};
+pub(super) use event::{AttemptOutcome, GateDecision, ReconcileEvent, RestoreOutcome};
+pub(super) use state::{ReconcilePhase, ReconcilerStart};
+
+use crate::controller::cache::drift_detector::DriftSignal;
+use state::ReconcileMemory;
+use stator_cluster::sync::CancelReason;
+use std::time::Duration;
+
+/// How long changes of live objects are gathered before they are looked at: one hand makes several.
+const DRIFT_DEBOUNCE: Duration = Duration::from_millis(300);
+/// The same of statuses, of which an operator writes several while a model comes up.
+const STATUS_DEBOUNCE: Duration = Duration::from_secs(1);
+/// How often drift is looked for where live objects cannot be watched.
+const UNWATCHED_LOOK: Duration = Duration::from_secs(120);
+/// After this long without drift, the next is repaired at once again.
+const QUIET_AFTER_REPAIR: Duration = Duration::from_secs(600);
+/// How long the windows are believed: clocks are set, and not every opening can be foreseen.
+const LONGEST_WINDOW_WAIT: Duration = Duration::from_secs(3600);
+/// With `once`, attempts at one commit: a cluster that never keeps what it is given must not keep the process.
+const MAX_ONCE_ATTEMPTS: u32 = 10;
+
+/// One source's reconciler.
+#[derive(Clone, Debug)]
+pub(super) struct SourceReconciler {
+    is_suspended: bool,
+    self_heal: bool,
+    once: bool,
+    is_changed: bool,
+    phase: ReconcilePhase,
+    memory: ReconcileMemory,
+}
+
+/// What of live objects is worth being told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DriftInterest {
+    /// Whether statuses are.
+    pub(super) statuses: bool,
+}
+
+impl SourceReconciler {
+    /// Before the first event.
+    pub(super) fn new(start: ReconcilerStart) -> Self {
+        Self {
+            is_suspended: start.is_suspended,
+            self_heal: start.self_heal,
+            once: start.once,
+            is_changed: start.is_changed,
+            phase: ReconcilePhase::AwaitingCommit,
+            memory: ReconcileMemory::new(start),
+        }
+    }
+
+    /// Takes an event in. `now` is a steady clock, counted from any moment.
+    #[must_use = "effects that are not carried out are lost"]
+    pub(super) fn step(&mut self, now: Duration, event: ReconcileEvent) -> Vec<ReconcileEffect> {
+        let mut effects = Vec::new();
+        match event {
+            _ if self.phase == ReconcilePhase::Finished => {}
+            ReconcileEvent::CommitFound(commit) => {
+                self.memory.newest = Some(commit);
+                self.interrupt(now, &mut effects);
+            }
+            ReconcileEvent::RequestsChanged(requests) => {
+                self.memory.requests = requests;
+                self.interrupt(now, &mut effects);
+            }
+            ReconcileEvent::PollFinished { request } => {
+                self.memory.polled_request = request;
+                self.end_wait_for_poll(now, &mut effects);
+            }
+            ReconcileEvent::PollingEnded => {
+                self.memory.polling_ended = true;
+                self.end_wait_for_poll(now, &mut effects);
+            }
+            ReconcileEvent::GateChecked(decision) => self.gate_checked(now, decision, &mut effects),
+            ReconcileEvent::AttemptFinished { outcome, is_watched } => {
+                self.attempt_finished(now, outcome, is_watched, &mut effects);
+            }
+            ReconcileEvent::RestoreFinished { outcome, is_watched } => {
+                self.restore_finished(now, outcome, is_watched, &mut effects);
+            }
+            ReconcileEvent::Drifted(signal) => self.drifted(now, signal, &mut effects),
+            ReconcileEvent::AccessRestored => {
+                if self.awaits_access() {
+                    self.begin_round(now, &mut effects);
+                }
+            }
+            ReconcileEvent::TimerDue => self.timer_due(now, &mut effects),
+            ReconcileEvent::Shutdown => {
+                self.memory.is_stopping = true;
+                if !self.cancel_work(CancelReason::Interrupted, &mut effects) {
+                    self.finish(ReconcileResult::Stopped, &mut effects);
+                }
+            }
+        }
+        effects
+    }
+
+    /// When a [`ReconcileEvent::TimerDue`] changes something.
+    pub(super) fn wake_at(&self) -> Option<Duration> {
+        match &self.phase {
+            ReconcilePhase::OutsideWindow { next_look: until }
+            | ReconcilePhase::Settling { until }
+            | ReconcilePhase::BackingOff { until }
+            | ReconcilePhase::GatheringDrift { until } => Some(*until),
+            ReconcilePhase::Refused { next_look } | ReconcilePhase::Watching { next_look, .. } => *next_look,
+            ReconcilePhase::AwaitingCommit
+            | ReconcilePhase::AwaitingPoll { .. }
+            | ReconcilePhase::Suspended
+            | ReconcilePhase::CheckingGate { .. }
+            | ReconcilePhase::RestoringLastGood { .. }
+            | ReconcilePhase::Reconciling { .. }
+            | ReconcilePhase::Finished => None,
+        }
+    }
+
+    /// Whether live objects matter now, and what of them.
+    pub(super) fn drift_interest(&self) -> Option<DriftInterest> {
+        match &self.phase {
+            ReconcilePhase::Watching { statuses, .. } => Some(DriftInterest { statuses: *statuses }),
+            ReconcilePhase::Refused { .. } => Some(DriftInterest { statuses: false }),
+            ReconcilePhase::AwaitingCommit
+            | ReconcilePhase::AwaitingPoll { .. }
+            | ReconcilePhase::Suspended
+            | ReconcilePhase::OutsideWindow { .. }
+            | ReconcilePhase::CheckingGate { .. }
+            | ReconcilePhase::RestoringLastGood { .. }
+            | ReconcilePhase::Reconciling { .. }
+            | ReconcilePhase::Settling { .. }
+            | ReconcilePhase::BackingOff { .. }
+            | ReconcilePhase::GatheringDrift { .. }
+            | ReconcilePhase::Finished => None,
+        }
+        .filter(|_| self.memory.is_watched)
+    }
+
+    /// Whether [`ReconcileEvent::AccessRestored`] changes something.
+    pub(super) fn awaits_access(&self) -> bool {
+        matches!(self.phase, ReconcilePhase::Watching { is_refused: true, .. })
+    }
+
+    /// Something else is known than what the current round began with: waits end, work goes on unless it is for naught.
+    fn interrupt(&mut self, now: Duration, effects: &mut Vec<ReconcileEffect>) {
+        match &self.phase {
+            ReconcilePhase::Reconciling { .. } | ReconcilePhase::RestoringLastGood { .. } => {
+                // A commit whose signature is refused overtakes nothing: what it came upon is brought to its end.
+                let current = self.memory.current.as_ref().map(|current| &current.commit);
+                let newer = self.memory.newest.as_ref().filter(|newest| newest.refusal.is_none());
+                if let Some(newer) = newer.filter(|newer| Some(&newer.commit) != current) {
+                    let revision = newer.commit.clone();
+                    self.cancel_work(CancelReason::Superseded { revision }, effects);
+                }
+            }
+            // Whoever asked the gate sees to it when the answer comes.
+            ReconcilePhase::CheckingGate { .. } | ReconcilePhase::Finished => {}
+            ReconcilePhase::AwaitingCommit
+            | ReconcilePhase::AwaitingPoll { .. }
+            | ReconcilePhase::Suspended
+            | ReconcilePhase::Refused { .. }
+            | ReconcilePhase::OutsideWindow { .. }
+            | ReconcilePhase::Settling { .. }
+            | ReconcilePhase::BackingOff { .. }
+            | ReconcilePhase::Watching { .. }
+            | ReconcilePhase::GatheringDrift { .. } => {
+                if self.memory.is_overtaken() {
+                    self.begin_round(now, effects);
+                }
+            }
+        }
+    }
+
+    fn end_wait_for_poll(&mut self, now: Duration, effects: &mut Vec<ReconcileEffect>) {
+        if matches!(self.phase, ReconcilePhase::AwaitingPoll { .. } | ReconcilePhase::AwaitingCommit) {
+            self.begin_round(now, effects);
+        }
+    }
+
+    /// Ends what is under way, once. False when nothing that has to be waited for is.
+    fn cancel_work(&mut self, reason: CancelReason, effects: &mut Vec<ReconcileEffect>) -> bool {
+        match &mut self.phase {
+            ReconcilePhase::Reconciling { is_cancelled, .. } | ReconcilePhase::RestoringLastGood { is_cancelled } => {
+                if !std::mem::replace(is_cancelled, true) {
+                    effects.push(ReconcileEffect::CancelWork(reason));
+                }
+                true
+            }
+            ReconcilePhase::AwaitingCommit
+            | ReconcilePhase::AwaitingPoll { .. }
+            | ReconcilePhase::Suspended
+            | ReconcilePhase::Refused { .. }
+            | ReconcilePhase::OutsideWindow { .. }
+            | ReconcilePhase::CheckingGate { .. }
+            | ReconcilePhase::Settling { .. }
+            | ReconcilePhase::BackingOff { .. }
+            | ReconcilePhase::Watching { .. }
+            | ReconcilePhase::GatheringDrift { .. }
+            | ReconcilePhase::Finished => false,
+        }
+    }
+
+    fn drifted(&mut self, now: Duration, signal: DriftSignal, effects: &mut Vec<ReconcileEffect>) {
+        let Some(interest) = self.drift_interest() else { return };
+        let pause = match signal {
+            DriftSignal::Status if !interest.statuses => return,
+            // What is seen of health is not put back, so it cannot come back either.
+            DriftSignal::Status => {
+                self.memory.recheck = self.memory.recheck.max(RecheckScope::Health);
+                STATUS_DEBOUNCE
+            }
+            DriftSignal::Drift | DriftSignal::Lost => {
+                if signal == DriftSignal::Drift {
+                    let current = self.memory.current.as_ref();
+                    effects.extend(current.map(|current| ReconcileEffect::ReportDrift(current.commit.clone())));
+                } else {
+                    self.memory.is_watched = false;
+                }
+                self.memory.repaired_at = Some(now);
+                self.expect_uncovered_drift();
+                let is_first = self.memory.repairs.attempts() == 0;
+                let pause = self.memory.repairs.next_delay();
+                if is_first { DRIFT_DEBOUNCE } else { DRIFT_DEBOUNCE.max(pause) }
+            }
+        };
+        self.phase = ReconcilePhase::GatheringDrift { until: now + pause };
+    }
+
+    fn timer_due(&mut self, now: Duration, effects: &mut Vec<ReconcileEffect>) {
+        if self.wake_at().is_some_and(|due| due <= now) {
+            let is_outside_window = matches!(self.phase, ReconcilePhase::OutsideWindow { .. });
+            if !self.memory.is_watched || is_outside_window {
+                // Nobody was there to see it.
+                self.expect_uncovered_drift();
+            }
+            self.begin_round(now, effects);
+        }
+    }
+
+    /// What the newest commit does not cover may have drifted.
+    fn expect_uncovered_drift(&mut self) {
+        let memory = &mut self.memory;
+        memory.restore_due = memory.restore_due || (memory.uncovered.is_some() && memory.last_good().is_some());
+    }
+
+    fn finish(&mut self, result: ReconcileResult, effects: &mut Vec<ReconcileEffect>) {
+        self.phase = ReconcilePhase::Finished;
+        effects.push(ReconcileEffect::Finish(result));
+    }
+}

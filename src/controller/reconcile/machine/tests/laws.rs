@@ -1,0 +1,305 @@
+//! What holds over random histories. [`World`] checks every step; here is what holds at the end of each.
+
+use super::super::*;
+use super::world::{Work, World, commit, judged_as, refused_commit, summary};
+use crate::controller::reconcile::attempt_report::{AttemptSummary, NextStep, UncoveredModels};
+use crate::controller::sources::manual_requests::{HoldApproval, ManualRequests};
+use proptest::prelude::*;
+use stator_git::forge::StatusState;
+use stator_model::plan::HoldKind;
+use std::collections::BTreeSet;
+
+#[derive(Clone, Debug)]
+enum Happening {
+    Push { commit: u8, is_refused: bool },
+    Request(u8),
+    Approve(u8),
+    Override(u8),
+    Withdraw,
+    Window(GateDecision),
+    Poll,
+    Answer { outcome: AttemptOutcome, restored: RestoreOutcome, is_watched: bool },
+    Drift(DriftSignal),
+    Access,
+    Time(u16),
+    Wake,
+    Restart { suspended: bool },
+}
+
+fn name(number: u8) -> String {
+    format!("{number:x}").repeat(8)
+}
+
+fn outcome() -> impl Strategy<Value = AttemptOutcome> {
+    let next = prop_oneof![
+        Just(NextStep::Settle),
+        Just(NextStep::Retry),
+        Just(NextStep::RetrySlowly),
+        any::<bool>().prop_map(|statuses| NextStep::Watch { statuses }),
+    ];
+    let uncovered = prop_oneof![
+        2 => Just(None),
+        1 => Just(Some(UncoveredModels::All)),
+        1 => Just(Some(UncoveredModels::Some { names: ["m".to_owned()].into(), sources: BTreeSet::new() })),
+    ];
+    let summary = (next, any::<bool>(), any::<bool>(), uncovered).prop_map(|(next, is_success, is_held, uncovered)| {
+        AttemptSummary { is_success, is_held, uncovered, ..summary(next) }
+    });
+    prop_oneof![
+        6 => summary.clone().prop_map(judged_as),
+        2 => summary.prop_map(AttemptOutcome::Unchanged),
+        1 => Just(AttemptOutcome::ObjectLost),
+    ]
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let window = prop_oneof![
+        2 => Just(GateDecision::Open),
+        1 => prop::option::of(0u64..200_000).prop_map(|seconds| GateDecision::Closed {
+            opens: None,
+            opens_in: seconds.map(Duration::from_secs),
+        }),
+    ];
+    let signal = prop_oneof![Just(DriftSignal::Drift), Just(DriftSignal::Status), Just(DriftSignal::Lost)];
+    let restored =
+        prop_oneof![Just(RestoreOutcome::Restored), Just(RestoreOutcome::Failed), Just(RestoreOutcome::Cancelled)];
+    prop_oneof![
+        4 => (0u8..6, prop::bool::weighted(0.2)).prop_map(|(commit, is_refused)| Happening::Push { commit, is_refused }),
+        2 => (0u8..4).prop_map(Happening::Request),
+        1 => (0u8..6).prop_map(Happening::Approve),
+        1 => (0u8..6).prop_map(Happening::Override),
+        1 => Just(Happening::Withdraw),
+        3 => window.prop_map(Happening::Window),
+        4 => Just(Happening::Poll),
+        10 => (outcome(), restored, prop::bool::weighted(0.8)).prop_map(|(outcome, restored, is_watched)| {
+            Happening::Answer { outcome, restored, is_watched }
+        }),
+        4 => signal.prop_map(Happening::Drift),
+        1 => Just(Happening::Access),
+        2 => (0u16..2000).prop_map(Happening::Time),
+        4 => Just(Happening::Wake),
+        1 => prop::bool::weighted(0.3).prop_map(|suspended| Happening::Restart { suspended }),
+    ]
+}
+
+fn start() -> impl Strategy<Value = ReconcilerStart> {
+    (any::<bool>(), any::<bool>(), any::<u64>()).prop_map(|(self_heal, is_changed, seed)| ReconcilerStart {
+        self_heal,
+        is_changed,
+        seed,
+        ..ReconcilerStart::default()
+    })
+}
+
+/// What is under way is answered; what was told to stop may have been through before it heard.
+fn answer(world: &mut World, outcome: &AttemptOutcome, restored: RestoreOutcome, is_watched: bool) {
+    match world.work.clone() {
+        Some(Work::Gate) => world.check_gate(),
+        Some(Work::Attempt) => {
+            let is_cancelled = world.is_cancelled && is_watched;
+            let outcome = match outcome {
+                _ if is_cancelled => AttemptOutcome::Cancelled,
+                // Whoever has to look at everything cannot find that nothing changed.
+                AttemptOutcome::Unchanged(summary) if world.looks_at_everything() => judged_as(summary.clone()),
+                AttemptOutcome::Concluded(_)
+                | AttemptOutcome::Unchanged(_)
+                | AttemptOutcome::Cancelled
+                | AttemptOutcome::ObjectLost
+                | AttemptOutcome::FencedOff => outcome.clone(),
+            };
+            world.tell(ReconcileEvent::AttemptFinished { outcome, is_watched });
+        }
+        Some(Work::Restore(_)) => {
+            let is_cancelled = restored == RestoreOutcome::Cancelled;
+            let outcome = if is_cancelled && !world.is_cancelled { RestoreOutcome::Restored } else { restored };
+            world.tell(ReconcileEvent::RestoreFinished { outcome, is_watched });
+        }
+        None => {}
+    }
+}
+
+fn happen(world: &mut World, happening: &Happening) {
+    match happening {
+        Happening::Push { commit: number, is_refused } => {
+            let found = if *is_refused { refused_commit(&name(*number)) } else { commit(&name(*number)) };
+            world.tell(ReconcileEvent::CommitFound(found));
+        }
+        Happening::Request(at) => world.request(&at.to_string()),
+        Happening::Approve(number) => {
+            let kinds = BTreeSet::from([HoldKind::MaxGpus]);
+            world.requests.allow = Some(HoldApproval { kinds, revision: name(*number) });
+            world.tell(ReconcileEvent::RequestsChanged(world.requests.clone()));
+        }
+        Happening::Override(number) => world.override_windows(&name(*number)),
+        Happening::Withdraw => {
+            world.requests =
+                ManualRequests { requested_at: world.requests.requested_at.clone(), ..ManualRequests::default() };
+            world.tell(ReconcileEvent::RequestsChanged(world.requests.clone()));
+        }
+        Happening::Window(gate) => world.gate = *gate,
+        Happening::Poll => poll(world),
+        Happening::Answer { outcome, restored, is_watched } => answer(world, outcome, *restored, *is_watched),
+        Happening::Drift(signal) => {
+            let interest = world.machine.drift_interest();
+            if interest.is_some_and(|interest| interest.statuses || *signal != DriftSignal::Status) {
+                world.tell(ReconcileEvent::Drifted(*signal));
+            }
+        }
+        Happening::Access => {
+            if world.machine.awaits_access() {
+                world.tell(ReconcileEvent::AccessRestored);
+            }
+        }
+        Happening::Time(seconds) => {
+            world.now += Duration::from_secs(u64::from(*seconds));
+            if world.machine.wake_at().is_some_and(|wake| wake <= world.now) {
+                world.tell(ReconcileEvent::TimerDue);
+            }
+        }
+        Happening::Wake => {
+            if world.machine.wake_at().is_some() {
+                world.pass_to_wake();
+            }
+        }
+        Happening::Restart { suspended } => restart(world, *suspended),
+    }
+}
+
+fn poll(world: &mut World) {
+    if let Some(newest) = world.newest.clone() {
+        world.tell(ReconcileEvent::CommitFound(newest));
+    }
+    world.tell(ReconcileEvent::PollFinished { request: world.requests.requested_at.clone() });
+}
+
+/// The source ends between two writes, and another process, or another spec, takes it on.
+fn restart(world: &mut World, is_suspended: bool) {
+    world.tell(ReconcileEvent::Shutdown);
+    for _ in 0..2 {
+        answer(world, &AttemptOutcome::Cancelled, RestoreOutcome::Restored, true);
+    }
+    assert_eq!(world.result.take(), Some(ReconcileResult::Stopped));
+    let start = ReconcilerStart {
+        is_suspended,
+        self_heal: true,
+        requests: world.requests.clone(),
+        handled_request: world.handled.last().cloned(),
+        previously_applied: world.applied.clone(),
+        ..ReconcilerStart::default()
+    };
+    world.machine = SourceReconciler::new(start);
+    world.announced.clear();
+    world.judged = None;
+    if let Some(newest) = world.newest.clone() {
+        world.tell(ReconcileEvent::CommitFound(newest));
+    }
+}
+
+/// Nothing happens any more, and everything that is done goes well.
+fn settle(world: &mut World) {
+    world.open_window();
+    let well = judged_as(summary(NextStep::Watch { statuses: false }));
+    for _ in 0..40 {
+        answer(world, &well, RestoreOutcome::Restored, true);
+        poll(world);
+        let is_resting = matches!(
+            world.machine.phase,
+            ReconcilePhase::Watching { is_refused: false, next_look: None, .. }
+                | ReconcilePhase::Refused { next_look: None }
+                | ReconcilePhase::Suspended
+                | ReconcilePhase::AwaitingCommit
+        );
+        if !is_resting && world.machine.wake_at().is_some() {
+            world.pass_to_wake();
+        }
+    }
+    assert_eq!(world.work, None, "it does not come to rest: {:?}", world.machine.phase);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_newest_commit_wins_and_every_commit_gets_its_verdict(
+        start in start(),
+        history in prop::collection::vec(happening(), 0..60),
+    ) {
+        let mut world = World::new(start);
+        for happening in &history {
+            happen(&mut world, happening);
+        }
+        settle(&mut world);
+        let newest = world.newest.clone().map(|newest| newest.commit);
+        prop_assert_eq!(world.announced.last(), newest.as_ref());
+        if !world.machine.is_suspended {
+            // Those before it are superseded by its announcement.
+            prop_assert_eq!(world.judged.as_ref(), newest.as_ref());
+            let statuses = world.ledger.desired_statuses();
+            let mut named: Vec<_> = statuses.iter().map(|(commit, status)| (commit, &status.context)).collect();
+            named.sort();
+            named.dedup();
+            prop_assert_eq!(named.len(), statuses.len(), "one status a commit and context");
+            for (commit, status) in &statuses {
+                prop_assert_ne!(status.state, StatusState::Pending, "{} has no verdict", commit);
+            }
+        }
+        prop_assert_eq!(world.handled.last().cloned(), world.requests.requested_at.clone());
+    }
+
+    #[test]
+    fn what_drifted_of_uncovered_models_is_restored_once_the_gate_is_open(
+        start in start(),
+        history in prop::collection::vec(happening(), 0..40),
+    ) {
+        let mut world = World::new(ReconcilerStart { self_heal: true, ..start });
+        for happening in &history {
+            happen(&mut world, happening);
+        }
+        settle(&mut world);
+        prop_assert!(!world.machine.memory.restore_due || world.machine.memory.last_good().is_none());
+    }
+
+    #[test]
+    fn with_once_it_ends(
+        found in prop::option::of((0u8..6, any::<bool>())),
+        suspended in any::<bool>(),
+        requested in any::<bool>(),
+        gate in prop::bool::weighted(0.8),
+        outcomes in prop::collection::vec(outcome(), 1..5),
+    ) {
+        let requests = ManualRequests { requested_at: requested.then(|| "now".to_owned()), ..ManualRequests::default() };
+        let mut world =
+            World::new(ReconcilerStart { once: true, is_suspended: suspended, requests, ..ReconcilerStart::default() });
+        if !gate {
+            world.close_window(None);
+        }
+        if let Some((number, is_refused)) = found {
+            happen(&mut world, &Happening::Push { commit: number, is_refused });
+        }
+        world.tell(ReconcileEvent::PollingEnded);
+        let mut outcomes = outcomes.iter().cycle();
+        for _ in 0..100 {
+            if world.result.is_some() {
+                break;
+            }
+            if world.work.is_some() {
+                if let Some(outcome) = outcomes.next() {
+                    answer(&mut world, outcome, RestoreOutcome::Restored, true);
+                }
+            } else {
+                world.pass_to_wake();
+            }
+        }
+        prop_assert!(world.result.is_some(), "{:?}", world.machine.phase);
+        prop_assert!(world.now < Duration::from_secs(3600), "after {:?}", world.now);
+    }
+
+    #[test]
+    fn it_stops_when_it_is_told_to(start in start(), history in prop::collection::vec(happening(), 0..40)) {
+        let mut world = World::new(start);
+        for happening in &history {
+            happen(&mut world, happening);
+        }
+        restart(&mut world, false);
+    }
+}

@@ -1,0 +1,195 @@
+//! One history at a time; the laws over random ones are in `laws`.
+
+mod laws;
+mod world;
+
+use super::*;
+use crate::controller::reconcile::attempt_report::{AttemptSummary, NextStep, UncoveredModels};
+use world::{Work, World, commit, judged, refused_commit, summary};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn healthy() -> AttemptOutcome {
+    judged(NextStep::Watch { statuses: false }, true)
+}
+
+/// A commit that has errors in some models, and is synced otherwise.
+fn partly_invalid() -> AttemptOutcome {
+    let names = ["broken".to_owned()].into();
+    let uncovered = Some(UncoveredModels::Some { names, sources: std::collections::BTreeSet::new() });
+    let next = NextStep::Watch { statuses: false };
+    world::judged_as(AttemptSummary { uncovered, is_success: false, ..summary(next) })
+}
+
+#[test]
+fn a_commit_goes_through_the_gate_to_its_verdict() {
+    let mut world = World::new(ReconcilerStart { self_heal: true, ..ReconcilerStart::default() });
+    world.tell(ReconcileEvent::CommitFound(commit("a")));
+    assert_eq!(world.work, Some(Work::Gate));
+    world.check_gate();
+    assert_eq!(world.work, Some(Work::Attempt));
+    world.finish_attempt(healthy());
+    assert_eq!(world.verdicts, ["a: judged"]);
+    assert!(matches!(world.machine.phase, ReconcilePhase::Watching { is_refused: false, .. }));
+}
+
+/// Row E1 of the review: what drifted of a model that the newest commit does not cover was put back with the window closed.
+#[test]
+fn the_last_good_commit_is_restored_only_through_an_open_gate() {
+    let mut world = World::new(ReconcilerStart { self_heal: true, ..ReconcilerStart::default() });
+    world.sync("a", healthy());
+    world.sync("b", partly_invalid());
+    world.close_window(Some(30 * MINUTE));
+    world.tell(ReconcileEvent::Drifted(DriftSignal::Drift));
+    world.pass_to_wake();
+    world.check_gate();
+    assert_eq!(world.work, None, "nothing is written while no window is open");
+    assert!(matches!(world.machine.phase, ReconcilePhase::OutsideWindow { .. }));
+    world.open_window();
+    world.pass_to_wake();
+    world.check_gate();
+    assert_eq!(world.work, Some(Work::Restore("a".to_owned())), "and it is put back once one is");
+}
+
+/// Row E1, for a commit whose signature is refused: drift waits for the window, and is not forgotten there.
+#[test]
+fn what_a_refused_commit_keeps_is_restored_when_the_window_opens() {
+    let mut world = World::new(ReconcilerStart { self_heal: true, ..ReconcilerStart::default() });
+    world.sync("a", healthy());
+    world.tell(ReconcileEvent::CommitFound(refused_commit("b")));
+    world.close_window(Some(30 * MINUTE));
+    world.tell(ReconcileEvent::Drifted(DriftSignal::Drift));
+    world.pass_to_wake();
+    world.check_gate();
+    assert_eq!(world.work, None);
+    let before = world.now;
+    world.open_window();
+    world.pass_to_wake();
+    assert!(world.now - before >= 29 * MINUTE);
+    world.check_gate();
+    assert_eq!(world.work, Some(Work::Restore("a".to_owned())));
+}
+
+/// Row D1: a refusal at a look was never tried again.
+#[test]
+fn a_refusal_of_the_cluster_is_tried_again_by_itself_and_at_once_when_access_is_restored() {
+    let mut world = World::new(ReconcilerStart { self_heal: true, ..ReconcilerStart::default() });
+    let refused = || judged(NextStep::RetrySlowly, false);
+    world.sync("a", refused());
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        let before = world.now;
+        world.pass_to_wake();
+        pauses.push(world.now - before);
+        world.check_gate();
+        assert_eq!(world.work, Some(Work::Attempt));
+        world.finish_attempt(refused());
+    }
+    assert!(pauses.iter().all(|pause| (MINUTE..=10 * MINUTE).contains(pause)), "{pauses:?}");
+    assert!(pauses[0] <= 2 * MINUTE && pauses[7] >= 5 * MINUTE, "{pauses:?}");
+    world.tell(ReconcileEvent::AccessRestored);
+    assert_eq!(world.work, Some(Work::Gate));
+}
+
+/// With `selfHeal: false`, a new commit is written in full however often the cluster refuses it first.
+#[test]
+fn a_commit_that_was_refused_by_the_cluster_is_still_new() {
+    let mut world = World::new(ReconcilerStart::default());
+    world.sync("a", judged(NextStep::RetrySlowly, false));
+    world.pass_to_wake();
+    world.check_gate();
+    assert!(world.pass.as_ref().is_some_and(|pass| pass.heal));
+    world.finish_attempt(healthy());
+    world.tell(ReconcileEvent::Drifted(DriftSignal::Drift));
+    world.pass_to_wake();
+    world.check_gate();
+    assert!(world.pass.as_ref().is_some_and(|pass| !pass.heal));
+}
+
+#[test]
+fn a_newer_commit_ends_the_attempt_and_one_that_is_refused_does_not() {
+    let mut world = World::new(ReconcilerStart::default());
+    world.tell(ReconcileEvent::CommitFound(commit("a")));
+    world.check_gate();
+    world.tell(ReconcileEvent::CommitFound(refused_commit("b")));
+    assert!(!world.is_cancelled);
+    world.tell(ReconcileEvent::CommitFound(commit("c")));
+    assert!(world.is_cancelled);
+    world.finish_attempt(AttemptOutcome::Cancelled);
+    world.check_gate();
+    world.finish_attempt(healthy());
+    assert_eq!((world.announced.join(" "), world.verdicts.join(" ")), ("a c".to_owned(), "c: judged".to_owned()));
+}
+
+#[test]
+fn a_request_waits_for_a_poll_and_is_answered_once() {
+    let mut world = World::new(ReconcilerStart::default());
+    world.sync("a", healthy());
+    world.request("now");
+    assert_eq!(world.work, None);
+    world.tell(ReconcileEvent::PollFinished { request: None });
+    assert_eq!(world.work, None, "that poll began before the request");
+    world.tell(ReconcileEvent::PollFinished { request: Some("now".to_owned()) });
+    world.check_gate();
+    assert_eq!(world.pass.as_ref().map(|pass| (pass.heal, pass.recheck)), Some((true, RecheckScope::Everything)));
+    world.finish_attempt(healthy());
+    assert_eq!(world.handled, ["now"]);
+}
+
+#[test]
+fn an_attempt_that_was_cancelled_leaves_what_it_was_to_look_at_to_the_next() {
+    let mut world = World::new(ReconcilerStart::default());
+    world.sync("a", healthy());
+    world.request("now");
+    world.tell(ReconcileEvent::PollFinished { request: Some("now".to_owned()) });
+    world.check_gate();
+    world.tell(ReconcileEvent::CommitFound(commit("b")));
+    world.finish_attempt(AttemptOutcome::Cancelled);
+    world.check_gate();
+    assert_eq!(world.pass.as_ref().map(|pass| pass.recheck), Some(RecheckScope::Everything));
+}
+
+/// A branch that is set back to a commit that had its verdict: it is pending again, and gets one again.
+#[test]
+fn a_commit_that_is_taken_up_again_gets_a_verdict_although_nothing_changed() {
+    let mut world = World::new(ReconcilerStart::default());
+    world.sync("a", healthy());
+    world.tell(ReconcileEvent::CommitFound(refused_commit("b")));
+    world.tell(ReconcileEvent::CommitFound(commit("a")));
+    world.check_gate();
+    assert!(world.looks_at_everything());
+}
+
+/// A commit that waits for a window after it had a verdict is pending while it does.
+#[test]
+fn a_commit_that_waited_for_a_window_gets_a_verdict_again() {
+    let mut world = World::new(ReconcilerStart::default());
+    world.sync("a", judged(NextStep::Retry, false));
+    world.close_window(Some(MINUTE));
+    world.pass_to_wake();
+    world.check_gate();
+    world.open_window();
+    world.pass_to_wake();
+    world.check_gate();
+    assert!(world.looks_at_everything() && world.judged.is_none());
+}
+
+#[test]
+fn a_commit_is_synced_outside_the_windows_once_where_somebody_asks_for_it() {
+    let mut world = World::new(ReconcilerStart { self_heal: true, ..ReconcilerStart::default() });
+    world.close_window(None);
+    world.override_windows("b");
+    world.tell(ReconcileEvent::CommitFound(commit("a")));
+    world.check_gate();
+    assert_eq!(world.work, None, "another commit was meant");
+    assert!(world.rejected.iter().any(|one| matches!(one, RejectedRequest::StaleWindowOverride { .. })));
+    world.tell(ReconcileEvent::CommitFound(commit("b")));
+    world.check_gate();
+    world.finish_attempt(judged(NextStep::Settle, true));
+    world.check_gate();
+    world.finish_attempt(healthy());
+    world.tell(ReconcileEvent::Drifted(DriftSignal::Drift));
+    world.pass_to_wake();
+    world.check_gate();
+    assert_eq!(world.work, None, "what was let through once is through");
+}

@@ -1,0 +1,28 @@
+//! What people requested and did not get, in words.
+
+use super::machine::RejectedRequest;
+use crate::controller::report::commit_ledger::commit_label;
+use crate::controller::sources::manual_requests::OUTSIDE_WINDOWS_ANNOTATION;
+use std::fmt;
+
+impl fmt::Display for RejectedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StaleApproval { approval, newest } => {
+                let newest = commit_label(newest);
+                write!(f, "the approval `{approval}` is of another commit, and lets nothing of {newest} go")
+            }
+            Self::StaleWindowOverride { revision, newest } => {
+                let (revision, newest) = (commit_label(revision), commit_label(newest));
+                write!(f, "a sync outside the windows was asked for of {revision}, and the newest commit is {newest}")
+            }
+            Self::SyncWhileSuspended => {
+                f.write_str("a sync was asked for, and the source is suspended: set `spec.suspend` to false")
+            }
+            Self::SyncWithoutWindow => write!(
+                f,
+                "a sync was asked for, and no sync window is open: annotate the source with {OUTSIDE_WINDOWS_ANNOTATION}=<commit> to sync that commit all the same"
+            ),
+        }
+    }
+}

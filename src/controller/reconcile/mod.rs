@@ -1,0 +1,78 @@
+//! One source at work: its repository is polled, and the cluster is brought to the newest commit.
+//!
+//! The state that counts is outside: what git says, and what the cluster holds. A reconciler may be dropped and started anew
+//! at any time, and ends where an undisturbed one would have.
+//!
+//! | File | |
+//! |-|-|
+//! | [`machine`] | decides what is done next: pure, with laws over random histories |
+//! | [`runner`], [`triggers`] | carries out what it decides, and tells it what happens |
+//! | [`poller`] | finds the newest commit, and verifies its signature |
+//! | [`window_gate`] | asks the sync windows |
+//! | [`prepare`], [`sync_revision`] | an attempt: read, render, look, plan; sync |
+//! | [`verdict`], [`failure`], [`unhealed_drift`] | what an attempt came to |
+//! | [`last_known_good`] | what drifted of models that the newest commit does not cover |
+//! | [`publish`], [`manual_requests`], [`progress`] | what is said of it: state, events, commit statuses, log |
+//! | [`pending_status_recovery`] | commits that an earlier process left pending |
+//! | [`measure`] | spans and latencies |
+//!
+//! Nothing is waited for without an end:
+//!
+//! | What is waited for | At most |
+//! |-|-|
+//! | the mirror: listing, fetching, reading (`mirror_handle`) | 20 minutes, the wait for its turn included; each conversation 5 |
+//! | what the git host shows of a commit after a start (`commit_reporter`, `pending_status_recovery`) | 20 seconds |
+//! | what the cluster has installed, and what is live (`prepare`) | 1 and 5 minutes; each request 10 to 60 seconds |
+//! | a sync (`sync`) | `spec.timeout`; 30 minutes without progress of a model; each request 30 seconds |
+//! | a poll that a request asks for (`machine`) | that of the mirror |
+//! | rights or kinds that the cluster lacks (`machine`) | 10 minutes, then the next try |
+//! | a sync window (`machine`) | an hour, then the windows are asked again |
+//! | the last statuses at the end | 10 seconds |
+//!
+//! What waits for something to change (a commit, a request, drift) ends when the process does.
+
+mod attempt_report;
+mod commit;
+mod context;
+mod failure;
+mod last_known_good;
+mod machine;
+mod manual_requests;
+mod measure;
+mod pending_status_recovery;
+mod poller;
+mod prepare;
+mod previews;
+mod progress;
+mod publish;
+mod runner;
+mod shown_statuses;
+mod source_run;
+mod sync_memory;
+mod sync_revision;
+mod triggers;
+mod unhealed_drift;
+mod verdict;
+mod window_gate;
+
+pub(super) use context::ReconcileContext;
+pub(super) use machine::ReconcileResult;
+pub(super) use measure::SpanParent;
+
+use stator_core::dynamo::kinds;
+use stator_core::object::Object;
+
+/// Whether an object has the labels of this repository and environment.
+fn is_ours(object: &Object, labels: Option<&(String, String)>) -> bool {
+    let found = object.labels();
+    labels.is_some_and(|(repository, environment)| {
+        found.get(kinds::LABEL_MANAGED_BY) == Some(&kinds::FIELD_MANAGER)
+            && found.get(kinds::LABEL_REPOSITORY) == Some(&repository.as_str())
+            && found.get(kinds::LABEL_ENVIRONMENT) == Some(&environment.as_str())
+    })
+}
+
+/// Where the jitter of retries comes from.
+pub(super) fn jitter_seed() -> u64 {
+    u64::try_from(uuid::Uuid::new_v4().as_u128() & u128::from(u64::MAX)).unwrap_or_default()
+}

@@ -1,0 +1,221 @@
+//! A commit made ready for a sync: its files read, rendered, held against what is live, and planned; of all models, or of
+//! those that may have changed.
+
+use super::context::ReconcileContext;
+use super::failure::{AttemptFailure, RetryPolicy};
+use super::sync_memory::{SharedPlanner, SyncMemory};
+use crate::controller::metrics::{MirrorOperation, SyncStage};
+use crate::controller::report::commit_reporter::CommitReporter;
+use futures_util::FutureExt as _;
+use stator_cluster::sync::incremental::{FilteredCluster, PlanDelta};
+use stator_cluster::sync::{self, DesiredState, GatheredState, PlanParameters};
+use stator_core::dynamo::kinds::ObjectKind;
+use stator_model::intent::{ResolvedEnvironment, Workspace};
+use stator_model::plan::{self, Plan, PlanInput, Record};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the cluster is read, page by page; each request has a shorter deadline of its own.
+const READ_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long the cluster is asked what is installed.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The environment's name in statuses where neither the source nor the repository tells it.
+pub(super) const UNNAMED_ENVIRONMENT: &str = "default";
+
+/// A commit, rendered: all of it, or what is to be looked at.
+pub(super) struct RenderedCommit {
+    pub(super) desired: DesiredState,
+    /// What of it is to be looked at.
+    pub(super) delta: PlanDelta,
+    planner: SharedPlanner,
+    /// Whether the repository has a name of its own.
+    pub(super) is_named: bool,
+}
+
+/// A commit, planned.
+pub(super) struct PlannedCommit {
+    pub(super) plan: Plan,
+    /// The records that a sync starts from.
+    pub(super) records: Vec<Record>,
+    pub(super) delta: PlanDelta,
+}
+
+impl ReconcileContext {
+    /// The folder that records name, where the repository has no name of its own.
+    pub(super) fn recorded_folder(&self, is_named: bool) -> Option<String> {
+        (!is_named).then(|| format!("{}#{}", self.source.url, self.source.folder))
+    }
+
+    /// What is live of an environment, with a watch on it from before it is read.
+    pub(super) async fn gather_live(
+        &self,
+        rendered: &RenderedCommit,
+        memory: &mut SyncMemory,
+    ) -> Result<GatheredState, AttemptFailure> {
+        let target = &rendered.desired.target;
+        if memory.namespace != target.namespace {
+            memory.detector.close();
+            memory.namespace = target.namespace.clone();
+            memory.cache_guard = Some(self.cluster.cache_namespace(&memory.namespace));
+        }
+        memory.labels = Some((target.repository.clone(), target.environment.clone()));
+        let read = async {
+            memory.detector.open(&self.cluster, &memory.namespace).await;
+            let orphaned = match memory.orphaned_records.take() {
+                Some((of, orphaned)) if of == *target => orphaned,
+                Some(_) | None => sync::find_orphaned_records(&self.cluster, target).boxed().await,
+            };
+            memory.orphaned_records = Some((target.clone(), orphaned.clone()));
+            let listed = rendered.delta.listed_objects.as_ref();
+            let cluster = FilteredCluster::new(&self.cluster, &memory.namespace, listed);
+            rendered.desired.gather_live_with_orphans(&cluster, orphaned).boxed().await
+        };
+        let read = self.measure_stage(SyncStage::Look, tokio::time::timeout(READ_TIMEOUT, read));
+        let live = read.await.map_err(|_| AttemptFailure::timeout("the cluster was not read", READ_TIMEOUT))??;
+        match rendered.delta.listed_objects {
+            None => memory.detector.set_baseline(&live.live),
+            Some(_) => memory.detector.extend_baseline(&live.live),
+        }
+        Ok(live)
+    }
+
+    /// Reads a commit, and renders what of it is to be looked at, by what is known of an earlier one. `reporter` hears the
+    /// environment's name.
+    pub(super) async fn render_commit(
+        &self,
+        commit: &str,
+        mut reporter: Option<&mut CommitReporter>,
+        planner: SharedPlanner,
+    ) -> Result<RenderedCommit, AttemptFailure> {
+        let (commit, folder) = (commit.to_owned(), self.source.folder.clone());
+        let tree = self.git.with(MirrorOperation::Read, move |mirror| mirror.tree(&commit, &folder));
+        let tree = self.measure_stage(SyncStage::Read, tree).boxed().await?;
+        let environment = self.source.spec.environment.as_ref().map(ToString::to_string);
+        let made_from = format!("{environment:?}\n{:?}", self.source.spec.target_namespace);
+        let shared = planner.clone();
+        let snapshot = tokio::task::spawn_blocking(move || {
+            shared.with(|planner| (Arc::new(planner.snapshot(tree, &made_from)), planner.target().cloned()))
+        });
+        let (snapshot, target) = snapshot.await.map_err(|_| AttemptFailure::panicked("reading the files"))?;
+        let versions = match &target {
+            Some(target) => self.cluster.list_versions(&target.namespace, &sync::environment_labels(target)).await,
+            None => None,
+        };
+        let namespace = target.map(|target| target.namespace).unwrap_or_default();
+        let versions = Arc::new(versions);
+        let mut also = BTreeSet::new();
+        loop {
+            let (snapshot, versions) = (Arc::clone(&snapshot), Arc::clone(&versions));
+            let (cluster, namespace) = (self.cluster.clone(), namespace.clone());
+            let (environment, more, shared) = (environment.clone(), also.clone(), planner.clone());
+            let resolved = tokio::task::spawn_blocking(move || {
+                let read = |kind: &ObjectKind, name: &str| cluster.get_cached(&namespace, kind, name);
+                let delta = shared.with(|planner| planner.delta(&snapshot, versions.as_deref(), &more, &read));
+                let workspace = Workspace::parse(&delta.tree);
+                let resolved = workspace.resolve_environment(environment.as_deref());
+                (delta, resolved, workspace.is_named(), workspace.findings)
+            });
+            let (delta, resolved, is_named, findings) =
+                resolved.await.map_err(|_| AttemptFailure::panicked("reading the files"))?;
+            let mut resolved = match resolved {
+                Ok(resolved) => resolved,
+                Err(error) => {
+                    if let Some(reporter) = reporter {
+                        reporter.set_environment(UNNAMED_ENVIRONMENT).await;
+                    }
+                    return Err(AttemptFailure::no_environment(&error, &findings));
+                }
+            };
+            if let Some(reporter) = &mut reporter {
+                reporter.set_environment(&resolved.name).boxed().await;
+                self.update_state(|state| state.environment = Some(resolved.name.clone()));
+            }
+            self.apply_source_spec(&mut resolved)?;
+            let discovery = sync::desired::detect_platform(&self.cluster, &mut resolved);
+            tokio::time::timeout(DISCOVERY_TIMEOUT, discovery)
+                .await
+                .map_err(|_| AttemptFailure::timeout("the cluster did not say what it has", DISCOVERY_TIMEOUT))?;
+            let shared = planner.clone();
+            let rendered = tokio::task::spawn_blocking(move || {
+                let desired = DesiredState::render(resolved);
+                let conflicts = shared.with(|planner| {
+                    if planner.target().is_some_and(|target| *target != desired.target) {
+                        planner.reset();
+                        return None;
+                    }
+                    Some(planner.conflicting_folders(&delta, &desired))
+                });
+                (delta, desired, conflicts)
+            });
+            let rendered = self.measure_stage(SyncStage::Render, rendered).await;
+            let (delta, desired, conflicts) = rendered.map_err(|_| AttemptFailure::panicked("rendering"))?;
+            match conflicts {
+                Some(conflicts) if conflicts.is_empty() => {
+                    return Ok(RenderedCommit { desired, delta, planner, is_named });
+                }
+                // Who has a name or an object of what is looked at is looked at as well. Fewer are left each time.
+                Some(conflicts) => also.extend(conflicts),
+                // Everything is rendered another way: the cluster has something that it did not have before.
+                None => {}
+            }
+        }
+    }
+
+    /// The only environment of a commit that is not to be rendered: its name is all that is taken from there.
+    pub(super) async fn environment_at(&self, commit: &str) -> String {
+        let (commit, folder) = (commit.to_owned(), self.source.folder.clone());
+        let read = self.git.with(MirrorOperation::Read, move |mirror| mirror.tree(&commit, &folder)).await;
+        let named = tokio::task::spawn_blocking(move || {
+            let mut tree = read.ok()?;
+            tree.files.retain(|file| file.path == "stator.yaml");
+            Workspace::parse(&tree).resolve_environment(None).ok().map(|resolved| resolved.name)
+        });
+        named.await.ok().flatten().unwrap_or_else(|| UNNAMED_ENVIRONMENT.to_owned())
+    }
+
+    /// What the source says goes over what the repository says.
+    fn apply_source_spec(&self, resolved: &mut ResolvedEnvironment) -> Result<(), AttemptFailure> {
+        let spec = &self.source.spec;
+        if let (Some(asked), Some(implied)) = (&resolved.environment.context, &self.implied_cluster) {
+            return Err(AttemptFailure::error(
+                format!("the environment is for the context `{asked}`, and this controller works on {implied}"),
+                "start the controller with --context, or with --cluster to say that it is meant",
+                RetryPolicy::OnChange,
+            ));
+        }
+        if let Some(namespace) = &spec.target_namespace {
+            resolved.environment.namespace = namespace.clone();
+        }
+        // Before anything of the cluster is read.
+        self.source.access.check_namespace(resolved.environment.namespace.as_str())?;
+        if let Some(guards) = &spec.guards {
+            resolved.guards.max_deletions = guards.max_deletions.or(resolved.guards.max_deletions);
+            resolved.guards.max_gpus = guards.max_gpus.or(resolved.guards.max_gpus);
+        }
+        Ok(())
+    }
+}
+
+/// Plans on a thread that may take its time. `remembers` says whether what needs no second look is noted.
+pub(super) async fn plan_commit(
+    rendered: RenderedCommit,
+    live: GatheredState,
+    parameters: PlanParameters,
+    remembers: bool,
+) -> Result<PlannedCommit, AttemptFailure> {
+    let planned = tokio::task::spawn_blocking(move || {
+        let RenderedCommit { desired, delta, planner, is_named: _ } = rendered;
+        let target = desired.target.clone();
+        let input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
+        let plan = plan::build_plan(&input);
+        if remembers {
+            planner.with(|planner| planner.remember_plan(&delta, &target, &input, &plan));
+        }
+        let own = |record: &Record| record.repository == input.repository && record.environment == input.environment;
+        let records = input.records.into_iter().filter(|record| own(record)).collect();
+        PlannedCommit { plan, records, delta }
+    });
+    planned.await.map_err(|_| AttemptFailure::panicked("planning"))
+}

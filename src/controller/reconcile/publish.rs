@@ -1,0 +1,268 @@
+//! Says what a reconciler found: to the source's state, which conditions, events and metrics are made of, to the statuses of
+//! commits, and to the log.
+
+use super::attempt_report::{AttemptReport, FailureDetails, ModelFindings};
+use super::commit::PolledCommit;
+use super::context::{ReconcileContext, ReconcileTools};
+use super::machine::{ReconcileEffect, RejectedRequest, ReportedWindow};
+use super::sync_memory::SyncMemory;
+use crate::controller::metrics::SyncOutcome;
+use crate::controller::report::commit_ledger::{CommitStage, CommitVerdict, MAX_MODEL_STATUSES, commit_label};
+use crate::controller::report::commit_reporter::CommitReporter;
+use crate::controller::sources::manual_requests::ALLOW;
+use crate::controller::sources::registry::ModelHealthCounts;
+use crate::controller::sources::registry::source_events::{self, ModelName};
+use crate::controller::sources::registry::{
+    ProblemReason, ProblemScope, RevisionHold, RevisionVerdict, SourcePhase, SourceProblem, SourceState,
+    TimestampedRevision,
+};
+use futures_util::FutureExt as _;
+use jiff::Timestamp;
+use stator_git::forge::StatusState;
+use stator_model::present::pluralize;
+use std::collections::BTreeSet;
+
+impl ReconcileContext {
+    /// Carries out an effect that says something.
+    pub(super) async fn publish(&self, effect: ReconcileEffect, tools: &mut ReconcileTools) {
+        let ReconcileTools { reporter, memory } = tools;
+        match effect {
+            ReconcileEffect::AnnounceCommit { commit, is_first } => {
+                reporter.report_commit(&commit.commit, &self.commits_before(&commit), is_first).boxed().await;
+            }
+            ReconcileEffect::ReopenCommit(commit) => reporter.reopen_commit(&commit),
+            ReconcileEffect::ReportSuspended(commit) => {
+                self.update_state(|state| {
+                    state.phase = SourcePhase::Suspended;
+                    state.next_window = None;
+                });
+                reporter.report_progress(&commit, CommitStage::Suspended);
+            }
+            ReconcileEffect::ReportRefusal { commit, last_known_good } => {
+                self.report_refusal(&commit, last_known_good.as_deref(), reporter).boxed().await;
+            }
+            ReconcileEffect::ReportWindow { commit, window } => self.report_window(&commit, window, reporter),
+            ReconcileEffect::PublishVerdict { commit, report } => {
+                self.publish_verdict(&commit, *report, reporter, memory);
+            }
+            ReconcileEffect::AnswerRequests { handled, rejected } => self.answer_requests(handled, &rejected),
+            ReconcileEffect::SetLastKnownGood(good) => self.update_state(|state| state.last_known_good = good),
+            ReconcileEffect::SetPhase(phase) => self.set_phase(phase),
+            ReconcileEffect::ReportDrift(commit) => {
+                let revision = commit_label(&commit);
+                tracing::info!(source = %self.source.key, revision, "live objects were changed");
+            }
+            // Work and the end are the runner's.
+            ReconcileEffect::CheckGate
+            | ReconcileEffect::StartAttempt { .. }
+            | ReconcileEffect::CancelWork(_)
+            | ReconcileEffect::RestoreLastGood { .. }
+            | ReconcileEffect::Finish(_) => {}
+        }
+    }
+
+    async fn report_refusal(&self, commit: &PolledCommit, good: Option<&str>, reporter: &mut CommitReporter) {
+        let Some(error) = &commit.refusal else { return };
+        let verdict = CommitVerdict::Unsigned { message: error.to_string() };
+        let known = |known: &RevisionVerdict| known.revision == commit.commit && known.verdict == verdict;
+        let is_known = self.state.borrow().verdict.as_ref().is_some_and(known);
+        if !is_known {
+            let kept = good.map(|good| format!("; what runs is kept as {} says", commit_label(good)));
+            let help = format!("{}{}", error.help(), kept.unwrap_or_default());
+            let problem = SourceProblem::permanent(ProblemReason::VerificationFailed, verdict.sentence(), help);
+            tracing::warn!(source = %self.source.key, revision = commit.short(), "{problem}");
+            if !reporter.has_environment() {
+                reporter.set_environment(&self.environment_at(&commit.commit).await).await;
+            }
+            self.record_verdict(&commit.commit, verdict.clone(), Some(problem), |state| state.hold = None);
+        }
+        reporter.report_verdict(&commit.commit, verdict);
+    }
+
+    fn report_window(&self, commit: &str, window: ReportedWindow, reporter: &mut CommitReporter) {
+        let source = &self.source.key;
+        match window {
+            ReportedWindow::Open => {
+                self.update_state(|state| (state.next_window, state.outside_windows) = (None, None));
+            }
+            ReportedWindow::Overridden { opens } => {
+                if self.state.borrow().outside_windows.as_deref() != Some(commit) {
+                    let revision = commit_label(commit);
+                    tracing::warn!(%source, revision, "synced outside the sync windows, as somebody asked for");
+                }
+                reporter.report_outside_windows(commit);
+                self.update_state(|state| {
+                    (state.next_window, state.outside_windows) = (opens, Some(commit.to_owned()));
+                });
+            }
+            ReportedWindow::Closed { opens } => {
+                if self.state.borrow().phase != SourcePhase::WindowClosed {
+                    tracing::info!(%source, opens = ?opens.map(|at| at.to_string()), "no window is open");
+                }
+                reporter.report_progress(commit, CommitStage::WindowClosed { opens: opens.map(|at| at.to_string()) });
+                self.update_state(|state| {
+                    state.phase = SourcePhase::WindowClosed;
+                    state.next_window = opens;
+                    state.outside_windows = None;
+                    if state.verdict.as_ref().is_some_and(|known| known.revision != commit) {
+                        state.verdict = None;
+                        state.hold = None;
+                        state.set_problem(ProblemScope::Commit, None);
+                    }
+                });
+            }
+        }
+    }
+
+    fn publish_verdict(
+        &self,
+        commit: &PolledCommit,
+        report: AttemptReport,
+        reporter: &mut CommitReporter,
+        memory: &mut SyncMemory,
+    ) {
+        let (source, revision) = (&self.source.key, commit.short());
+        let AttemptReport { summary: _, verdict, failure, models, holds, writes, took } = report;
+        let state = verdict.state();
+        let sentence = verdict.sentence();
+        let ending = match state {
+            StatusState::Success | StatusState::Pending => SyncOutcome::Success,
+            StatusState::Failure => SyncOutcome::Failure,
+            StatusState::Error => SyncOutcome::Error,
+        };
+        self.metrics.record_sync(source, ending, writes, took);
+        let hold = (!holds.is_empty()).then(|| RevisionHold { guards: holds, revision: commit.commit.clone() });
+        let counts = models.as_ref().map(|models| models.counts);
+        let drift = drift_note(hold.as_ref(), counts);
+        if state == StatusState::Success {
+            self.metrics.record_success(source, Timestamp::now());
+            tracing::info!(%source, revision, writes, "{sentence}");
+        } else if let Some(failure) = &failure {
+            tracing::warn!(%source, revision, writes, "{sentence}; {}", failure.help);
+        } else {
+            tracing::warn!(%source, revision, writes, "{sentence}{drift}");
+        }
+        let help = match (&failure, &hold) {
+            (Some(failure), _) => failure.help.clone(),
+            (None, Some(hold)) => self.release_help(hold),
+            (None, None) => String::new(),
+        };
+        // A host's page has no room for more than the command.
+        let posted = match (&verdict, &hold) {
+            (CommitVerdict::Held { guard, message }, Some(hold)) if self.in_cluster => CommitVerdict::Held {
+                guard: guard.clone(),
+                message: format!("{message}: {}", hold.release_command(source)),
+            },
+            (verdict, _) => verdict.clone(),
+        };
+        let problem = problem_reason(&verdict, failure.as_ref()).map(|reason| SourceProblem {
+            reason,
+            message: format!("{sentence}{drift}"),
+            help,
+            is_transient: failure.as_ref().is_some_and(|failure| failure.is_transient),
+        });
+        self.record_verdict(&commit.commit, verdict, problem, |state| {
+            if let Some(counts) = counts {
+                state.counts = counts;
+            }
+            state.hold = hold;
+        });
+        if let Some(models) = models {
+            self.publish_models(commit, &models, memory);
+            reporter.report_models(&commit.commit, models.verdicts);
+        }
+        reporter.report_verdict(&commit.commit, posted);
+    }
+
+    /// Says how a commit ended, and what else is known with that.
+    fn record_verdict(
+        &self,
+        commit: &str,
+        verdict: CommitVerdict,
+        problem: Option<SourceProblem>,
+        more: impl FnOnce(&mut SourceState),
+    ) {
+        self.update_state(|state| {
+            let is_known = |known: &RevisionVerdict| known.revision == commit && known.verdict == verdict;
+            if !state.verdict.as_ref().is_some_and(is_known) {
+                state.verdict = Some(RevisionVerdict { revision: commit.to_owned(), verdict, at: Timestamp::now() });
+            }
+            match &problem {
+                Some(_) => state.failures = state.failures.saturating_add(1),
+                None => {
+                    if !state.problems.contains_key(&ProblemScope::Repository) {
+                        state.failures = 0;
+                    }
+                    state.last_known_good = None;
+                    if state.applied.as_ref().is_none_or(|applied| applied.commit != commit) {
+                        state.applied = Some(TimestampedRevision::now(commit));
+                    }
+                }
+            }
+            state.set_problem(ProblemScope::Commit, problem);
+            more(state);
+        });
+    }
+
+    /// How what is held back is released, by whoever may.
+    fn release_help(&self, hold: &RevisionHold) -> String {
+        if self.in_cluster {
+            let (command, approval) = (hold.release_command(&self.source.key), hold.approval_annotation());
+            format!(
+                "check that git says what you mean, then run `{command}`, or annotate the source with {ALLOW}={approval}"
+            )
+        } else {
+            let guards = hold.guard_list();
+            format!("check that git says what you mean, then sync it once by hand with --allow {guards}")
+        }
+    }
+
+    /// Tells of models that ended another way than before. Of many at once, the first by name.
+    fn publish_models(&self, commit: &PolledCommit, models: &ModelFindings, memory: &mut SyncMemory) {
+        let reported = &mut memory.reported_models;
+        reported.retain(|model, _| models.verdicts.iter().any(|(name, _)| name == model));
+        for (name, verdict) in models.verdicts.iter().take(MAX_MODEL_STATUSES) {
+            if reported.get(name) == Some(verdict) {
+                continue;
+            }
+            reported.insert(name.clone(), verdict.clone());
+            let model = ModelName { namespace: models.namespace.clone(), name: name.clone() };
+            if let Some(event) = source_events::model_event(&self.source.key, &commit.commit, model, verdict) {
+                self.registry.publish_event(event);
+            }
+        }
+    }
+
+    fn answer_requests(&self, handled: Option<String>, rejected: &BTreeSet<RejectedRequest>) {
+        let rejected: BTreeSet<String> = rejected.iter().map(ToString::to_string).collect();
+        self.update_state(|state| {
+            for sentence in rejected.difference(&state.rejected_requests) {
+                tracing::warn!(source = %self.source.key, "{sentence}");
+            }
+            state.rejected_requests = rejected;
+            if handled.is_some() {
+                state.handled_request = handled;
+            }
+        });
+    }
+}
+
+/// What is in the way; nothing where all is well.
+fn problem_reason(verdict: &CommitVerdict, failure: Option<&FailureDetails>) -> Option<ProblemReason> {
+    let of_verdict = ProblemReason::from_verdict(verdict);
+    match failure {
+        Some(failure) => failure.reason.or(of_verdict).or(Some(ProblemReason::ReconciliationFailed)),
+        None => of_verdict,
+    }
+}
+
+/// What is held back of drift is drift as well: nobody puts it back until somebody releases it.
+fn drift_note(hold: Option<&RevisionHold>, counts: Option<ModelHealthCounts>) -> String {
+    match (hold, counts) {
+        (Some(_), Some(counts)) if counts.drifted > 0 => {
+            let models = pluralize(counts.drifted, "model", "models");
+            format!("; live objects of {models} were changed by somebody else and are not put back")
+        }
+        (Some(_) | None, Some(_) | None) => String::new(),
+    }
+}

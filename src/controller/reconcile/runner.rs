@@ -1,0 +1,179 @@
+//! Carries out what the [machine](super::machine) wants, and tells it what happens. It makes no choice of its own.
+//!
+//! One piece of work is under way at a time. It owns the [`ReconcileTools`] for as long as it runs and hands it back, also when
+//! it is cancelled: nothing that is remembered is lost with it.
+
+use super::commit::PolledCommit;
+use super::context::{ReconcileContext, ReconcileTools};
+use super::machine::{AttemptPass, ReconcileEffect, ReconcileEvent, ReconcileResult, SourceReconciler};
+use super::sync_memory::SyncMemory;
+use super::triggers::ReconcileTriggers;
+use crate::controller::cache::drift_detector::DriftSignal;
+use crate::controller::report::commit_reporter::CommitReporter;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use stator_cluster::sync::CancelReason;
+use std::future::pending;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Work that is over: the tools, where it had them, and what the machine is to hear.
+type FinishedWork = (Option<ReconcileTools>, ReconcileEvent);
+
+/// The machine, and what is under way for it.
+pub(super) struct ReconcileRunner<'a> {
+    context: &'a ReconcileContext,
+    machine: SourceReconciler,
+    /// Not here while work has it.
+    tools: Option<ReconcileTools>,
+    work: Option<BoxFuture<'a, FinishedWork>>,
+    cancel: watch::Sender<Option<CancelReason>>,
+    /// Ends when the cluster can be read again, while that is waited for.
+    access: Option<BoxFuture<'a, ()>>,
+    /// Where the machine's clock began.
+    origin: Instant,
+    result: Option<ReconcileResult>,
+}
+
+impl<'a> ReconcileRunner<'a> {
+    /// Before anything happened.
+    pub(super) fn new(context: &'a ReconcileContext, reporter: CommitReporter, once: bool) -> Self {
+        Self {
+            context,
+            machine: SourceReconciler::new(context.reconciler_start(once)),
+            tools: Some(ReconcileTools { reporter, memory: SyncMemory::default() }),
+            work: None,
+            cancel: watch::channel(None).0,
+            access: None,
+            origin: Instant::now(),
+            result: None,
+        }
+    }
+
+    /// Works until the source is finished. Gives the reporter back, for what is still to be posted.
+    pub(super) async fn run(mut self, mut triggers: ReconcileTriggers) -> (ReconcileResult, Option<CommitReporter>) {
+        loop {
+            let event = self.next_event(&mut triggers).await;
+            for effect in self.machine.step(self.origin.elapsed(), event) {
+                self.carry_out(effect).await;
+            }
+            if let Some(result) = self.result {
+                return (result, self.tools.map(|tools| tools.reporter));
+            }
+            self.await_access();
+        }
+    }
+
+    async fn next_event(&mut self, triggers: &mut ReconcileTriggers) -> ReconcileEvent {
+        let due = self.machine.wake_at().map(|at| self.origin + at);
+        let interest = self.machine.drift_interest();
+        let finished = tokio::select! {
+            biased;
+            event = triggers.next_event() => return event,
+            finished = or_pending(self.work.as_mut()) => finished,
+            () = or_pending(self.access.as_mut()) => {
+                self.access = None;
+                return ReconcileEvent::AccessRestored;
+            }
+            signal = next_drift(self.tools.as_mut(), interest.map(|interest| interest.statuses)) => {
+                return ReconcileEvent::Drifted(signal);
+            }
+            () = sleep_until(due) => return ReconcileEvent::TimerDue,
+        };
+        self.work = None;
+        let (tools, event) = finished;
+        self.tools = tools.or(self.tools.take());
+        event
+    }
+
+    /// Waits for the cluster as long as the machine does.
+    fn await_access(&mut self) {
+        if !self.machine.awaits_access() {
+            self.access = None;
+        } else if self.access.is_none()
+            && let Some(tools) = &self.tools
+        {
+            self.access = Some(self.context.cluster.wait_for_access(tools.memory.namespace.clone()).boxed());
+        }
+    }
+
+    async fn carry_out(&mut self, effect: ReconcileEffect) {
+        let context = self.context;
+        match effect {
+            ReconcileEffect::CheckGate => {
+                self.work = Some(async { (None, ReconcileEvent::GateChecked(context.check_gate().await)) }.boxed());
+            }
+            ReconcileEffect::StartAttempt { commit, pass } => self.start_attempt(commit, pass),
+            ReconcileEffect::RestoreLastGood { commit, uncovered } => {
+                let Some(mut tools) = self.tools.take() else { return };
+                self.cancel.send_replace(None);
+                let cancelled = self.cancel.subscribe();
+                let work = async move {
+                    let outcome = context.restore_last_good(&commit, uncovered, cancelled, &mut tools.memory).await;
+                    let is_watched = tools.memory.detector.is_open();
+                    (Some(tools), ReconcileEvent::RestoreFinished { outcome, is_watched })
+                };
+                self.work = Some(work.boxed());
+            }
+            ReconcileEffect::CancelWork(reason) => {
+                if let CancelReason::Superseded { revision } = &reason {
+                    tracing::info!(source = %context.source.key, newer = revision, "a newer commit is there: stopping");
+                }
+                self.cancel.send_replace(Some(reason));
+            }
+            ReconcileEffect::Finish(result) => self.result = Some(result),
+            effect @ (ReconcileEffect::AnnounceCommit { .. }
+            | ReconcileEffect::ReopenCommit(_)
+            | ReconcileEffect::ReportSuspended(_)
+            | ReconcileEffect::ReportRefusal { .. }
+            | ReconcileEffect::ReportWindow { .. }
+            | ReconcileEffect::PublishVerdict { .. }
+            | ReconcileEffect::AnswerRequests { .. }
+            | ReconcileEffect::SetLastKnownGood(_)
+            | ReconcileEffect::SetPhase(_)
+            | ReconcileEffect::ReportDrift(_)) => {
+                if let Some(tools) = &mut self.tools {
+                    context.publish(effect, tools).await;
+                }
+            }
+        }
+    }
+
+    fn start_attempt(&mut self, commit: PolledCommit, pass: AttemptPass) {
+        let (Some(mut tools), context) = (self.tools.take(), self.context) else { return };
+        self.cancel.send_replace(None);
+        let cancelled = self.cancel.subscribe();
+        let work = async move {
+            let outcome = context.attempt(&commit, pass, cancelled, &mut tools.reporter, &mut tools.memory).await;
+            let is_watched = tools.memory.detector.is_open();
+            (Some(tools), ReconcileEvent::AttemptFinished { outcome, is_watched })
+        };
+        self.work = Some(work.boxed());
+    }
+}
+
+/// The next drift that matters. `statuses` says whether those do; `None` that nothing does.
+async fn next_drift(tools: Option<&mut ReconcileTools>, statuses: Option<bool>) -> DriftSignal {
+    let (Some(ReconcileTools { memory, .. }), Some(statuses)) = (tools, statuses) else { return pending().await };
+    let labels = memory.labels.clone();
+    loop {
+        match memory.detector.next_signal(|object| super::is_ours(object, labels.as_ref())).await {
+            DriftSignal::Status if !statuses => {}
+            signal @ (DriftSignal::Drift | DriftSignal::Status | DriftSignal::Lost) => return signal,
+        }
+    }
+}
+
+async fn or_pending<F: Future + Unpin>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,127 @@
+//! What is remembered from one attempt to the next, so that a steady state costs next to nothing.
+
+use super::attempt_report::AttemptSummary;
+use super::measure::MeasuredCommits;
+use crate::controller::cache::NamespaceCacheGuard;
+use crate::controller::cache::drift_detector::DriftDetector;
+use crate::controller::report::commit_ledger::ModelVerdict;
+use stator_cluster::sync::incremental::IncrementalPlanner;
+use stator_core::object::ObjectIdentity;
+use stator_model::plan::{HoldKind, Record};
+use stator_model::render::RenderTarget;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What attempts remember.
+#[derive(Debug, Default)]
+pub(super) struct SyncMemory {
+    /// Watches what was planned by.
+    pub(super) detector: DriftDetector,
+    /// The namespace that it watches.
+    pub(super) namespace: String,
+    /// Keeps that namespace in the cache.
+    pub(super) cache_guard: Option<NamespaceCacheGuard>,
+    /// Records that the environment left in other namespaces, as of the first attempt in this one: only a warning hangs
+    /// from it.
+    pub(super) orphaned_records: Option<(RenderTarget, Vec<Record>)>,
+    /// What need not be looked at again.
+    pub(super) planner: SharedPlanner,
+    /// Repository and environment, as labels of live objects have them.
+    pub(super) labels: Option<(String, String)>,
+    /// The commit that had its verdict, and what that stands on.
+    pub(super) concluded: Option<ConcludedCommit>,
+    /// Uncovered models that drifted and are left as they are.
+    pub(super) drifted_uncovered: usize,
+    /// What was last told of models, by name.
+    pub(super) reported_models: BTreeMap<String, ModelVerdict>,
+    /// What was measured.
+    pub(super) measured: MeasuredCommits,
+}
+
+/// A commit that had its verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ConcludedCommit {
+    pub(super) commit: String,
+    /// What follows from an attempt that finds nothing new.
+    pub(super) summary: AttemptSummary,
+    pub(super) basis: VerdictBasis,
+}
+
+/// What a verdict stands on beside what is to be written. An attempt that finds it as it was has nothing new to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct VerdictBasis {
+    /// What could not be touched: somebody may take more, or give some back.
+    pub(super) blocked: BTreeSet<ObjectIdentity>,
+    /// What guards held back, and what each said.
+    pub(super) holds: BTreeMap<HoldKind, String>,
+    /// Models that had drifted and were not put back.
+    pub(super) unhealed: BTreeSet<String>,
+}
+
+/// The incremental planner, shared by the steps of an attempt that run on threads of their own. An attempt that is
+/// cancelled, or that fails, leaves what was learned before it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SharedPlanner(Arc<Mutex<IncrementalPlanner>>);
+
+impl SharedPlanner {
+    /// Works with it; blocks while another thread does.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut IncrementalPlanner) -> T) -> T {
+        match self.0.lock() {
+            Ok(mut planner) => work(&mut planner),
+            Err(poisoned) => {
+                // Nobody knows how far the one came that panicked.
+                let mut planner = PoisonError::into_inner(poisoned);
+                planner.reset();
+                self.0.clear_poison();
+                work(&mut planner)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+    use stator_cluster::sync::{DesiredState, GatheredState, PlanParameters};
+    use stator_model::intent::{SourceFile, SourceTree, Workspace};
+    use stator_model::plan;
+
+    /// A planner that has seen one plan.
+    fn learned() -> SharedPlanner {
+        let root = "apiVersion: stator.dev/v1alpha1\nkind: Repository\nmetadata: {name: fleet}\n";
+        let root = SourceFile { path: "stator.yaml".to_owned(), content: Ok(root.as_bytes().to_vec()) };
+        let planner = SharedPlanner::default();
+        planner.with(|planner| {
+            let snapshot = planner.snapshot(SourceTree { files: vec![root] }, "");
+            let delta = planner.delta(&snapshot, None, &BTreeSet::new(), &|_, _| None);
+            let desired = DesiredState::render(Workspace::parse(&delta.tree).resolve_environment(None).unwrap());
+            let target = desired.target.clone();
+            let input = desired.into_plan_input(GatheredState::default(), PlanParameters::default());
+            planner.remember_plan(&delta, &target, &input, &plan::build_plan(&input));
+        });
+        planner
+    }
+
+    /// Row D6 of the review: an attempt took what was learned along, and lost it when it was cancelled or failed.
+    #[test]
+    fn what_was_learned_outlives_an_attempt_that_is_dropped_half_way() {
+        let memory = SyncMemory { planner: learned(), ..SyncMemory::default() };
+        let attempt = async {
+            let planner = memory.planner.clone();
+            planner.with(|planner| planner.target().cloned());
+            std::future::pending::<()>().await;
+        };
+        assert!(attempt.now_or_never().is_none());
+        assert!(memory.planner.with(|planner| planner.target().is_some()));
+    }
+
+    /// What a thread left half-done when it panicked is not believed.
+    #[test]
+    fn what_a_panic_left_behind_is_forgotten() {
+        let planner = learned();
+        let shared = planner.clone();
+        let panicked = std::thread::spawn(move || shared.with(|_| panic!("half-way"))).join();
+        assert!(panicked.is_err() && planner.with(|planner| planner.target().is_none()));
+    }
+}

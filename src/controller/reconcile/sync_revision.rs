@@ -1,0 +1,329 @@
+//! One attempt: a commit's files, rendered, planned against what is live, and carried out. What comes next is the machine's
+//! matter.
+
+use super::attempt_report::{AttemptReport, AttemptSummary, ModelFindings, NextStep};
+use super::commit::PolledCommit;
+use super::context::ReconcileContext;
+use super::failure::AttemptFailure;
+use super::machine::{AttemptOutcome, AttemptPass, RecheckScope};
+use super::measure::SyncMeasurement;
+use super::prepare::{PlannedCommit, plan_commit};
+use super::progress::{PROGRESS_INTERVAL, WaitingModels, log_progress};
+use super::sync_memory::{ConcludedCommit, SyncMemory, VerdictBasis};
+use super::unhealed_drift::{DriftedModels, LeftAlone};
+use super::verdict::{PlanOverview, SyncEvaluation, evaluate_sync};
+use crate::controller::cache::CachedCluster;
+use crate::controller::metrics::{SyncOutcome, SyncStage};
+use crate::controller::report::commit_ledger::CommitStage;
+use crate::controller::report::commit_reporter::CommitReporter;
+use crate::controller::sources::registry::{PlanSummary, SourcePhase, TimestampedRevision};
+use futures_util::FutureExt as _;
+use futures_util::future::Either;
+use stator_cluster::cluster::ClusterError;
+use stator_cluster::cluster::kube::Fence;
+use stator_cluster::sync::incremental::FilteredCluster;
+use stator_cluster::sync::{self, CancelReason, DesiredState, PlanParameters, SyncOptions, SyncProgress, SyncReport};
+use stator_core::finding::Finding;
+use stator_core::object::ObjectIdentity;
+use stator_model::plan::{Action, PlanScope, PlanStep};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::watch;
+use tracing::Instrument as _;
+
+/// How work hears that it is to end.
+pub(super) type CancelReceiver = watch::Receiver<Option<CancelReason>>;
+
+/// What came of carrying a commit out.
+enum RevisionResult {
+    Concluded(Box<FinishedSync>),
+    /// Nothing is to be done, and the commit had its verdict before.
+    Unchanged(AttemptSummary),
+    Cancelled,
+    /// Somebody deleted what the sync waited for.
+    ObjectLost,
+}
+
+/// A sync that ran to its end.
+struct FinishedSync {
+    evaluation: SyncEvaluation,
+    summary: AttemptSummary,
+    writes: usize,
+}
+
+/// A plan that is ready to be carried out.
+struct ReadySync {
+    planned: PlannedCommit,
+    overview: PlanOverview,
+    drifted: DriftedModels,
+    left_alone: LeftAlone,
+    basis: VerdictBasis,
+}
+
+impl ReconcileContext {
+    /// Brings the cluster to where a commit wants it. When it is cancelled, it ends at once before anything is written, and
+    /// between two writes then.
+    pub(super) async fn attempt(
+        &self,
+        commit: &PolledCommit,
+        pass: AttemptPass,
+        cancelled: CancelReceiver,
+        reporter: &mut CommitReporter,
+        memory: &mut SyncMemory,
+    ) -> AttemptOutcome {
+        let (started, source) = (Instant::now(), &self.source.key);
+        self.update_state(|state| {
+            state.phase = SourcePhase::Reading;
+            if state.attempted.as_ref().is_none_or(|attempted| attempted.commit != commit.commit) {
+                state.attempted = Some(TimestampedRevision::now(&commit.commit));
+            }
+        });
+        let (mut span, log_span) = self.begin_attempt_span(commit);
+        let work = self.sync_revision(commit, pass, cancelled, reporter, memory);
+        let outcome = work.instrument(log_span.clone()).await;
+        let _log_span = log_span.enter();
+        let took = started.elapsed();
+        let record_cancelled = || self.metrics.record_sync(source, SyncOutcome::Cancelled, 0, took);
+        if self.is_fenced_off() {
+            tracing::warn!(%source, revision = commit.short(), "{}", ClusterError::Fenced);
+            let refused = self.fence.as_ref().map_or(0, Fence::take_refused_writes);
+            (0..refused).for_each(|_| self.metrics.record_fenced_write());
+            record_cancelled();
+            return AttemptOutcome::FencedOff;
+        }
+        match outcome {
+            Ok(RevisionResult::Concluded(finished)) => {
+                let FinishedSync { evaluation, summary, writes } = *finished;
+                if !evaluation.is_success() {
+                    span.set_error(&evaluation.verdict.sentence());
+                }
+                let SyncEvaluation { verdict, next: _, watches_statuses: _, counts, models, holds } = evaluation;
+                let models = Some(ModelFindings { namespace: memory.namespace.clone(), counts, verdicts: models });
+                let report = AttemptReport { summary, verdict, failure: None, models, holds, writes, took };
+                AttemptOutcome::Concluded(Box::new(report))
+            }
+            // A look that found all as it was says nothing new.
+            Ok(RevisionResult::Unchanged(summary)) => AttemptOutcome::Unchanged(summary),
+            Ok(RevisionResult::Cancelled) => {
+                record_cancelled();
+                AttemptOutcome::Cancelled
+            }
+            Ok(RevisionResult::ObjectLost) => {
+                record_cancelled();
+                AttemptOutcome::ObjectLost
+            }
+            Err(failure) => {
+                span.set_error(&failure.verdict.sentence());
+                AttemptOutcome::Concluded(Box::new(failure.into_report(took)))
+            }
+        }
+    }
+
+    async fn sync_revision(
+        &self,
+        commit: &PolledCommit,
+        pass: AttemptPass,
+        mut cancelled: CancelReceiver,
+        reporter: &mut CommitReporter,
+        memory: &mut SyncMemory,
+    ) -> Result<RevisionResult, AttemptFailure> {
+        if pass.recheck == RecheckScope::Everything {
+            memory.concluded = None;
+        }
+        reporter.report_progress(&commit.commit, CommitStage::Reading);
+        let prepared = async {
+            let rendered = self.render_commit(&commit.commit, Some(reporter), memory.planner.clone()).await?;
+            reporter.report_progress(&commit.commit, CommitStage::Planning);
+            let live = self.gather_live(&rendered, memory).await?;
+            Ok::<_, AttemptFailure>((rendered, live))
+        }
+        .boxed();
+        let (rendered, live) = tokio::select! {
+            prepared = prepared => prepared?,
+            () = wait_for_cancel(&mut cancelled) => return Ok(RevisionResult::Cancelled),
+        };
+        let faulty = faulty_models(&rendered.desired);
+        let findings: Vec<Finding> = rendered.desired.findings.clone();
+        let parameters = PlanParameters {
+            revision: commit.commit.clone(),
+            folder: self.recorded_folder(rendered.is_named),
+            allow: pass.allow.clone(),
+            prune: self.source.spec.prune.unwrap_or(true),
+            scope: PlanScope::All,
+        };
+        let planning = plan_commit(rendered, live, parameters, self.cluster.is_cached(&memory.namespace));
+        let planned = self.measure_stage(SyncStage::Plan, planning).await?;
+        let known = memory.concluded.as_ref().filter(|known| known.commit == commit.commit).cloned();
+        let ready = self.take_stock(commit, &pass, planned, known.as_ref(), memory);
+        let uncovered = ready.overview.uncovered(&faulty);
+        if uncovered.is_none() {
+            memory.drifted_uncovered = 0;
+        }
+        if let Some(known) = known
+            && pass.recheck == RecheckScope::Nothing
+            && ready.overview.changing() == 0
+            && ready.basis == known.basis
+        {
+            return Ok(RevisionResult::Unchanged(AttemptSummary { uncovered, ..known.summary }));
+        }
+        if pass.heal && !ready.drifted.repairable.is_empty() {
+            self.metrics.record_drift_repair(&self.source.key);
+        }
+        let changing = ready.overview.changing();
+        tracing::info!(source = %self.source.key, revision = commit.short(), changing, "syncing");
+        self.set_phase(SourcePhase::Syncing);
+        let ReadySync { planned, overview, drifted: _, left_alone, basis } = ready;
+        let unhealed = basis.unhealed.len();
+        let measurement = self.begin_sync_measurement();
+        let work = self.carry_out_plan(commit, cancelled, reporter, memory, planned, (&overview, &measurement));
+        let Some(report) = work.await else { return Ok(RevisionResult::ObjectLost) };
+        if report.cancelled {
+            return Ok(RevisionResult::Cancelled);
+        }
+        let mut evaluation = evaluate_sync(&overview, &findings, &faulty, &report);
+        evaluation.counts.drifted = if pass.heal { unhealed } else { 0 } + memory.drifted_uncovered;
+        left_alone.count_in(&mut evaluation);
+        self.measure_sync(commit, &measurement, &report, evaluation.is_success(), &mut memory.measured);
+        let summary = evaluation.summary(uncovered);
+        let unchanged = NextStep::Watch { statuses: evaluation.watches_statuses };
+        let unchanged = AttemptSummary { next: unchanged, ..summary.clone() };
+        let concluded = ConcludedCommit { commit: commit.commit.clone(), summary: unchanged, basis };
+        memory.concluded = (summary.next != NextStep::Retry).then_some(concluded);
+        let writes = report.writes;
+        Ok(RevisionResult::Concluded(Box::new(FinishedSync { evaluation, summary, writes })))
+    }
+
+    /// What a plan says before it is carried out: of drift, which is taken out of it where the source does not ask for its
+    /// repair, and of models and GPUs.
+    fn take_stock(
+        &self,
+        commit: &PolledCommit,
+        pass: &AttemptPass,
+        mut planned: PlannedCommit,
+        known: Option<&ConcludedCommit>,
+        memory: &mut SyncMemory,
+    ) -> ReadySync {
+        let PlannedCommit { plan, records, delta } = &mut planned;
+        let summary = PlanSummary::from_summary(&commit.commit, &plan.summary);
+        let drifted = DriftedModels::find(plan, records);
+        let drifting = drifted.all().len() + memory.drifted_uncovered;
+        if drifting > self.state.borrow().counts.drifted {
+            self.metrics.record_drift(&self.source.key);
+        }
+        let left = if pass.heal { BTreeSet::new() } else { drifted.all() };
+        self.measure_plan(plan, &delta.unchanged, &left, &mut memory.measured);
+        let left_alone = LeftAlone::take_from(plan, &left);
+        self.update_state(|state| state.counts.drifted = drifting);
+        let overview = PlanOverview::of_plan(plan, delta.unchanged.models);
+        // What is blocked is never left out of a plan, so these are all of them.
+        let blocked = plan.changes.iter().filter(|change| change.action == Action::Blocked);
+        let basis = VerdictBasis {
+            blocked: blocked.map(|change| change.object.identity()).collect(),
+            holds: overview.holds(),
+            unhealed: if pass.heal { drifted.unrepairable.clone() } else { left },
+        };
+        // The plan that finds all done says nothing of what was.
+        if !summary.is_empty() || summary.blocked > 0 || known.is_none() {
+            self.update_state(|state| state.plan = Some(summary));
+        }
+        ReadySync { planned, overview, drifted, left_alone, basis }
+    }
+
+    /// Carries a plan out. Nothing when somebody deleted an object that it waited for.
+    async fn carry_out_plan(
+        &self,
+        commit: &PolledCommit,
+        cancelled: CancelReceiver,
+        reporter: &mut CommitReporter,
+        memory: &mut SyncMemory,
+        planned: PlannedCommit,
+        (overview, measurement): (&PlanOverview, &SyncMeasurement),
+    ) -> Option<SyncReport> {
+        let PlannedCommit { plan, records, delta } = planned;
+        let deleting = |step: &PlanStep| matches!(step, PlanStep::Delete(_) | PlanStep::Replace { .. });
+        let planned_deletions: BTreeSet<ObjectIdentity> = plan
+            .changes
+            .iter()
+            .filter(|change| deleting(&change.step))
+            .map(|change| change.object.identity())
+            .collect();
+        let (labels, namespace) = (memory.labels.clone(), memory.namespace.clone());
+        let mut cluster = FilteredCluster::new(&self.cluster, &namespace, delta.listed_objects.as_ref());
+        cluster.include(plan.changes.iter().map(|change| &change.object));
+        let mut options = SyncOptions::new(jiff::Timestamp::now(), super::jitter_seed());
+        options.wait = true;
+        options.prune = self.source.spec.prune.unwrap_or(true);
+        options.timeout = self.source.timeout;
+        let sync = Synchronizing { commit, cluster: &cluster, overview, measurement };
+        let work = self.run_reported_sync(sync, (plan, records, options), cancelled, reporter);
+        let work = self.measure_stage(SyncStage::Sync, work).boxed();
+        let is_ours = |object: &stator_core::object::Object| super::is_ours(object, labels.as_ref());
+        let gone = memory.detector.wait_for_unexpected_deletion(is_ours, &planned_deletions).boxed();
+        match futures_util::future::select(work, gone).await {
+            Either::Left((report, _)) => Some(report),
+            // Between two writes as between any: the next attempt finds what is left.
+            Either::Right((object, work)) => {
+                let (source, revision) = (&self.source.key, commit.short());
+                tracing::info!(%source, revision, "{object} was deleted meanwhile");
+                drop(work);
+                None
+            }
+        }
+    }
+
+    /// Runs a sync, and reports from time to time how far it is.
+    async fn run_reported_sync(
+        &self,
+        sync: Synchronizing<'_>,
+        (plan, records, options): (stator_model::plan::Plan, Vec<stator_model::plan::Record>, SyncOptions),
+        cancelled: CancelReceiver,
+        reporter: &mut CommitReporter,
+    ) -> SyncReport {
+        let Synchronizing { commit, cluster, overview, measurement } = sync;
+        reporter.report_progress(&commit.commit, CommitStage::Applying { models: overview.changing() });
+        let waiting: Mutex<WaitingModels> = Mutex::default();
+        let sink = |event: SyncProgress| {
+            log_progress(&self.source.key, commit, &event);
+            self.measure_progress(measurement, &event);
+            waiting.lock().unwrap_or_else(PoisonError::into_inner).take_in(event);
+        };
+        let mut work = sync::run_sync(cluster, plan, records, options, &sink, cancelled).boxed();
+        let mut due = tokio::time::interval(PROGRESS_INTERVAL);
+        due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                report = &mut work => return report,
+                _ = due.tick() => {
+                    let stage = waiting.lock().unwrap_or_else(PoisonError::into_inner).stage(overview.models());
+                    if let Some(stage) = stage {
+                        reporter.report_progress(&commit.commit, stage);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a sync is of, and what it is measured by.
+struct Synchronizing<'a> {
+    commit: &'a PolledCommit,
+    cluster: &'a FilteredCluster<'a, CachedCluster>,
+    overview: &'a PlanOverview,
+    measurement: &'a SyncMeasurement,
+}
+
+/// Waits until work is told to end.
+pub(super) async fn wait_for_cancel(cancelled: &mut CancelReceiver) {
+    if cancelled.wait_for(Option::is_some).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The models that have errors, with their `model.yaml`.
+fn faulty_models(desired: &DesiredState) -> BTreeMap<String, String> {
+    let broken = desired.selection.broken.iter();
+    let broken = broken.map(|one| (one.name.clone().unwrap_or_else(|| one.source.clone()), one.source.clone()));
+    let refused = desired.rendered.iter().filter(|one| one.findings.iter().any(Finding::is_error));
+    broken.chain(refused.map(|one| (one.model.clone(), one.source.clone()))).collect()
+}

@@ -1,0 +1,231 @@
+//! What became of a sync, as a verdict on its commit, and what is to be done next.
+//!
+//! A commit has one verdict, however much is wrong with it. What comes first is told:
+//!
+//! | | Verdict | since |
+//! |-|-|-|
+//! | 1 | invalid | only another commit helps |
+//! | 2 | held | somebody has to release it |
+//! | 3 | error | something failed, and is tried again |
+//! | 4 | blocked | an object cannot be touched; no approval helps |
+//! | 5 | unhealthy | everything is applied, and not all of it works |
+//! | 6 | no models, or healthy | |
+
+use super::attempt_report::{AttemptSummary, NextStep, UncoveredModels};
+use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding, ModelVerdict};
+use crate::controller::sources::registry::ModelHealthCounts;
+use crate::controller::sources::registry::source_state::BLOCKED_GUARD;
+use stator_cluster::sync::{ModelOutcome, SyncReport, SyncResult};
+use stator_core::finding::Finding;
+use stator_git::forge::StatusState;
+use stator_model::plan::{Action, Change, Hold, HoldKind, Plan, PlanStep};
+use stator_model::present::plan::hold_kind_name;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of a plan before it is carried out; a sync consumes the plan.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PlanOverview {
+    /// What guards hold back, in the order in which the plan names it.
+    holds: Vec<Hold>,
+    /// The models that something changes of.
+    changing: BTreeSet<String>,
+    /// All models.
+    models: BTreeSet<String>,
+    /// Models that git no longer has.
+    retired: BTreeSet<String>,
+    /// Models of which something would change, and all of that is held back.
+    stuck: BTreeSet<String>,
+    /// How many models the plan left out, as nothing of them changes and all is well with them.
+    unchanged: usize,
+}
+
+impl PlanOverview {
+    pub(super) fn of_plan(plan: &Plan, unchanged: usize) -> Self {
+        let changing = plan.changes.iter().filter(|change| change.step != PlanStep::Nothing);
+        let waits = |change: &&Change| change.step == PlanStep::Nothing && is_change(change.action);
+        let moving: BTreeSet<&String> = changing.clone().map(|change| &change.model).collect();
+        let stuck = plan.changes.iter().filter(waits).map(|change| &change.model);
+        Self {
+            stuck: stuck.filter(|model| !moving.contains(model)).cloned().collect(),
+            holds: plan.holds.iter().filter(|hold| !hold.allowed).cloned().collect(),
+            changing: changing.map(|change| change.model.clone()).collect(),
+            models: plan.changes.iter().map(|change| change.model.clone()).collect(),
+            retired: plan.retired.iter().cloned().collect(),
+            unchanged,
+        }
+    }
+
+    /// How many models something changes of; none when a sync would write nothing.
+    pub(super) fn changing(&self) -> usize {
+        self.changing.len() + self.retired.difference(&self.changing).count()
+    }
+
+    /// What guards hold back, and what each of them says.
+    pub(super) fn holds(&self) -> BTreeMap<HoldKind, String> {
+        self.holds.iter().map(|hold| (hold.kind, hold.message.clone())).collect()
+    }
+
+    /// The models that the commit has nothing valid to say of: those with errors, by name, and those that are held back.
+    pub(super) fn uncovered(&self, faulty: &BTreeMap<String, String>) -> Option<UncoveredModels> {
+        let names: BTreeSet<String> = faulty.keys().chain(&self.stuck).cloned().collect();
+        let sources = faulty.values().cloned().collect();
+        (!names.is_empty()).then_some(UncoveredModels::Some { names, sources })
+    }
+
+    /// How many models there are.
+    pub(super) fn models(&self) -> usize {
+        self.models.difference(&self.retired).count() + self.unchanged
+    }
+}
+
+/// Whether an action is one that would do something.
+pub(super) fn is_change(action: Action) -> bool {
+    match action {
+        Action::Create | Action::Update | Action::Replace | Action::Delete => true,
+        // What exists and is nobody's has no commit that it was good at.
+        Action::Adopt | Action::Keep | Action::Blocked => false,
+    }
+}
+
+/// What a sync that ran to its end came to.
+#[derive(Clone, Debug)]
+pub(super) struct SyncEvaluation {
+    pub(super) verdict: CommitVerdict,
+    pub(super) next: NextStep,
+    /// Whether a change of a live object's status may change the verdict.
+    pub(super) watches_statuses: bool,
+    pub(super) counts: ModelHealthCounts,
+    /// The models that something changed of, and those that are not well.
+    pub(super) models: Vec<(String, ModelVerdict)>,
+    /// What guards hold back, and what each of them says.
+    pub(super) holds: BTreeMap<HoldKind, String>,
+}
+
+impl SyncEvaluation {
+    /// Whether the commit is applied, and healthy.
+    pub(super) fn is_success(&self) -> bool {
+        self.verdict.state() == StatusState::Success
+    }
+
+    /// What decides the next step.
+    pub(super) fn summary(&self, uncovered: Option<UncoveredModels>) -> AttemptSummary {
+        let is_held = !self.holds.is_empty();
+        AttemptSummary { next: self.next, is_success: self.is_success(), is_held, uncovered }
+    }
+}
+
+/// The models of a sync that did not end as they should, by what is wrong.
+#[derive(Debug, Default)]
+struct FailedModels<'a> {
+    /// Something failed.
+    errors: Vec<&'a ModelOutcome>,
+    /// Something may not be touched.
+    blocked: Vec<&'a ModelOutcome>,
+    /// Everything is applied, and it does not work.
+    unhealthy: Vec<&'a ModelOutcome>,
+}
+
+impl<'a> FailedModels<'a> {
+    fn of_models(models: impl Iterator<Item = &'a ModelOutcome>, timed_out: bool) -> Self {
+        let mut failed = Self::default();
+        for model in models {
+            match model.result {
+                SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred => {}
+                SyncResult::Blocked | SyncResult::Cancelled => failed.blocked.push(model),
+                SyncResult::Failed if model.is_unhealthy || timed_out => failed.unhealthy.push(model),
+                SyncResult::Failed => failed.errors.push(model),
+            }
+        }
+        failed
+    }
+
+    fn len(&self) -> usize {
+        self.errors.len() + self.blocked.len() + self.unhealthy.len()
+    }
+}
+
+/// Judges a sync that ran to its end. `findings` are those of the intents and of what they render to; `faulty` are the
+/// models with errors and their `model.yaml`.
+pub(super) fn evaluate_sync(
+    overview: &PlanOverview,
+    findings: &[Finding],
+    faulty: &BTreeMap<String, String>,
+    report: &SyncReport,
+) -> SyncEvaluation {
+    let sound = || report.models.iter().filter(|outcome| !faulty.contains_key(&outcome.name));
+    let failed = FailedModels::of_models(sound(), report.timed_out);
+    let verdict = first_verdict(FirstFinding::from_findings(findings), overview, &failed);
+    let watches_statuses = !failed.unhealthy.is_empty() || !failed.blocked.is_empty();
+    let next = if !failed.errors.is_empty() {
+        NextStep::Retry
+    } else if report.writes > 0 {
+        NextStep::Settle
+    } else {
+        NextStep::Watch { statuses: watches_statuses }
+    };
+    let mut models: Vec<(String, ModelVerdict)> = Vec::new();
+    for outcome in sound() {
+        if overview.changing.contains(&outcome.name) || !outcome.result.is_success() {
+            models.push((outcome.name.clone(), model_verdict(overview, report.timed_out, outcome)));
+        }
+    }
+    for (model, source) in faulty {
+        let is_own = |finding: &&Finding| folder_of(&finding.location.file) == folder_of(source);
+        let own: Vec<Finding> = findings.iter().filter(is_own).cloned().collect();
+        if let Some(first) = FirstFinding::from_findings(&own) {
+            models.push((model.clone(), ModelVerdict::Invalid(first)));
+        }
+    }
+    let counts = ModelHealthCounts {
+        models: overview.models(),
+        healthy: sound().count().saturating_sub(failed.len()) + overview.unchanged,
+        not_healthy: failed.len() + faulty.len(),
+        drifted: 0,
+    };
+    SyncEvaluation { verdict, next, watches_statuses, counts, models, holds: overview.holds() }
+}
+
+/// The verdict that comes first: see the table above.
+fn first_verdict(invalid: Option<FirstFinding>, overview: &PlanOverview, failed: &FailedModels<'_>) -> CommitVerdict {
+    if let Some(first) = invalid {
+        return CommitVerdict::Invalid(first);
+    }
+    if let Some(hold) = overview.holds.first() {
+        let guard = hold_kind_name(hold.kind).to_owned();
+        return CommitVerdict::Held { guard, message: hold.message.clone() };
+    }
+    if let Some(first) = failed.errors.first() {
+        return CommitVerdict::Error { message: format!("{}: {}", first.name, first.message) };
+    }
+    if let Some(first) = failed.blocked.first() {
+        let message = format!("{}: {}", first.name, first.message);
+        return CommitVerdict::Held { guard: BLOCKED_GUARD.to_owned(), message };
+    }
+    if let Some((first, more)) = failed.unhealthy.split_first() {
+        return CommitVerdict::Unhealthy { model: first.name.clone(), why: first.message.clone(), more: more.len() };
+    }
+    match (overview.models(), overview.changing()) {
+        (0, 0) => CommitVerdict::NoModels,
+        (models, changed) => CommitVerdict::Healthy { models, changed },
+    }
+}
+
+fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+fn model_verdict(overview: &PlanOverview, timed_out: bool, outcome: &ModelOutcome) -> ModelVerdict {
+    let message = outcome.message.clone();
+    match outcome.result {
+        SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred if overview.retired.contains(&outcome.name) => {
+            ModelVerdict::Removed
+        }
+        SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred => ModelVerdict::Healthy,
+        SyncResult::Blocked | SyncResult::Cancelled => ModelVerdict::Held { message },
+        SyncResult::Failed if outcome.is_unhealthy || timed_out => ModelVerdict::Unhealthy { why: message },
+        SyncResult::Failed => ModelVerdict::Error { message },
+    }
+}
+
+#[cfg(test)]
+mod tests;
