@@ -1,8 +1,8 @@
 //! Either make of cluster, for whoever is told which only when it runs.
 
 use super::embedded::EmbeddedCluster;
-use super::kube::{Fence, KubeCluster};
-use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
+use super::kube::KubeCluster;
+use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Fence, Preconditions, WatchEvent};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::{Object, ObjectRef};

@@ -3,12 +3,18 @@
 //! A make behaves as a Kubernetes API server does under server-side apply; `tests/integration/cluster/` says how.
 
 mod any;
+mod api_conventions;
 pub mod embedded;
 mod error;
+mod fence;
+mod filtered_cluster;
 pub mod kube;
 
 pub use any::AnyCluster;
+pub(crate) use api_conventions::matches_labels;
 pub use error::{ClusterError, FieldConflict, InvalidField};
+pub use fence::{ClockReading, Fence};
+pub use filtered_cluster::FilteredCluster;
 
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;

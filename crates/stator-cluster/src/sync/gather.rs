@@ -1,10 +1,12 @@
 //! What a plan needs to know of a cluster: live objects and records, all or nothing.
 
 use crate::cluster::{Cluster, ClusterError};
+use crate::random::random_bits;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::retry::Backoff;
 use stator_model::plan::{self, Record, UnreadableObject};
 use stator_model::render::RenderTarget;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,11 +44,12 @@ pub struct GatherError {
 const MAX_CONCURRENT_READS: usize = 16;
 /// From so many missing objects of a kind on, everything of the kind is listed in place of looking at each.
 const LIST_THRESHOLD: usize = 100;
-/// How often a look that failed in a way that may pass is tried, and the first pause.
-const MAX_ATTEMPTS: u32 = 3;
-const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// The longest pause that a server is granted; whoever waits for a plan would rather hear that it is busy.
-const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
+/// How often a read that failed in a way that may pass is tried again.
+const MAX_RETRIES: u32 = 2;
+/// The most that is waited before the first of these, beside what the server asks for.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(400);
+/// The longest delay that a server is granted; whoever waits for a plan would rather hear that it is busy.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Reads live objects and records of one environment. Each kind is listed once, by label, all at the same time; wanted
 /// objects that no list showed are looked up, because what somebody else made carries no label of ours.
@@ -214,20 +217,19 @@ async fn with_retries<T, F>(ask: impl Fn() -> F) -> Result<T, ClusterError>
 where
     F: Future<Output = Result<T, ClusterError>>,
 {
-    let mut tries = 1;
+    let mut backoff = Backoff::new(FIRST_RETRY_DELAY, MAX_RETRY_DELAY, random_bits());
     loop {
         let error = match ask().await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        let pause = match (&error, error.retry_delay()) {
-            (ClusterError::Transient { .. }, Some(pause)) if tries < MAX_ATTEMPTS && pause <= MAX_RETRY_PAUSE => pause,
+        let asked = error.retry_delay().filter(|asked| *asked <= MAX_RETRY_DELAY);
+        match (&error, asked) {
+            (ClusterError::Transient { .. }, Some(asked)) if backoff.attempts() < MAX_RETRIES => {
+                tokio::time::sleep(asked + backoff.next_delay()).await;
+            }
             _ => return Err(error),
-        };
-        // A random uid is all the chance that is needed for looks not to come back all at once.
-        let chance = u32::try_from(uuid::Uuid::new_v4().as_u128() % 1000).unwrap_or_default();
-        tokio::time::sleep(pause + RETRY_PAUSE * tries * chance / 500).await;
-        tries += 1;
+        }
     }
 }
 

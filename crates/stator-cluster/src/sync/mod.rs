@@ -9,6 +9,8 @@ pub mod incremental;
 pub mod machine;
 mod pods;
 mod runner;
+#[cfg(test)]
+mod tests;
 
 pub use desired::{DesiredState, PlanParameters};
 pub use gather::{GatherError, GatheredState, environment_labels, find_orphaned_records, gather};

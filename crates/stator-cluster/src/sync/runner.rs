@@ -181,7 +181,7 @@ async fn execute_call<C: Cluster>(cluster: &C, call: ClusterCall) -> CallResult 
 }
 
 /// Writes a record: the object, its status, or the one and then the other.
-async fn write_record<C: Cluster>(
+pub(super) async fn write_record<C: Cluster>(
     cluster: &C,
     mut record: Box<Record>,
     object: bool,
@@ -197,9 +197,10 @@ async fn write_record<C: Cluster>(
     if !object {
         match cluster.apply(&ApplyRequest { status: true, ..forced(record_objects(&record)?.1) }).await {
             Ok(applied) => return Ok(RecordWriteResult { writes: wrote(&applied), generation: record.generation }),
-            Err(error @ ClusterError::Transient { .. }) => return Err(error),
-            // It was deleted meanwhile: a status alone makes no object.
-            Err(_) => {}
+            // The record carries no precondition, so this says that it was deleted meanwhile: a status alone makes no
+            // object.
+            Err(ClusterError::Precondition { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     let applied = cluster.apply(&forced(record_objects(&record)?.0)).await?;
@@ -212,7 +213,7 @@ async fn write_record<C: Cluster>(
     Ok(RecordWriteResult { writes, generation: record.generation })
 }
 
-async fn delete_record<C: Cluster>(cluster: &C, record: &Record) -> Result<RecordWriteResult, ClusterError> {
+pub(super) async fn delete_record<C: Cluster>(cluster: &C, record: &Record) -> Result<RecordWriteResult, ClusterError> {
     let (object, _) = record_objects(record)?;
     let preconditions = Preconditions { uid: record.uid.clone(), resource_version: record.resource_version.clone() };
     let writes = match cluster.delete(&object.reference(), &preconditions).await? {

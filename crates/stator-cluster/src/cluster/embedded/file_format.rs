@@ -3,7 +3,6 @@
 //! The last line holds two digests: of the text above it, which tells a hand edit from stator's own writing, and of
 //! the object outside `metadata` and `status`, which tells whether such an edit raises the generation.
 
-use super::block_yaml;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use stator_core::object::{Object, ObjectRef, json_type};
@@ -31,10 +30,7 @@ pub(super) enum ManualEdit {
 
 /// The text of an object's file.
 pub(super) fn encode(object: &Object) -> Result<String, String> {
-    let mut text = match block_yaml::write(object.value()) {
-        Some(text) => text,
-        None => serde_saphyr::to_string(object.value()).map_err(|error| error.to_string())?,
-    };
+    let mut text = serde_saphyr::to_string(object.value()).map_err(|error| error.to_string())?;
     if !text.ends_with('\n') {
         text.push('\n');
     }
@@ -49,13 +45,7 @@ pub(super) fn decode(bytes: &[u8], reference: &ObjectRef) -> Result<DecodedFile,
     let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())?;
     let mark = DigestLine::of(text);
     let is_ours = mark.is_some_and(|mark| mark.text_digest == digest(mark.above.as_bytes()));
-    // Only what stator wrote itself may take the quick way; a hand may have used any part of YAML.
-    let quick = mark.filter(|_| is_ours).and_then(|mark| block_yaml::read(mark.above.strip_suffix(FILE_NOTE)?));
-    let value = match quick {
-        Some(value) => value,
-        None => parse(text)?,
-    };
-    let object = Object::from_value(value).map_err(|error| error.to_string())?;
+    let object = Object::from_value(parse(text)?).map_err(|error| error.to_string())?;
     check_object(&object, reference)?;
     let edit = match mark {
         Some(_) if is_ours => None,
@@ -65,7 +55,6 @@ pub(super) fn decode(bytes: &[u8], reference: &ObjectRef) -> Result<DecodedFile,
     Ok(DecodedFile { object, edit })
 }
 
-/// Any YAML.
 fn parse(text: &str) -> Result<Value, String> {
     serde_saphyr::from_str(text).map_err(|error| {
         let place = error.location().map(|at| format!("line {}, column {}: ", at.line(), at.column()));
@@ -234,62 +223,6 @@ mod tests {
         })
     }
 
-    /// Lines as a file has them, put together at random: some are the quick way's, most are not.
-    fn yaml_like() -> impl Strategy<Value = String> {
-        let line = (
-            prop::sample::select(vec!["", "", "  ", "    ", "- ", "  - ", "- - ", "   "]),
-            prop::sample::select(vec![
-                "a:",
-                "b:",
-                "\"f:c\":",
-                "d e:",
-                "true:",
-                "- ",
-                "",
-                "~:",
-                "\"a\\n\":",
-                "-a:",
-                "/b:",
-            ]),
-            prop::sample::select(vec![
-                "",
-                " {}",
-                " []",
-                " x",
-                " - y",
-                " \"q\"",
-                " 1",
-                " 01",
-                " 1.0",
-                " -1e3",
-                " null",
-                " no",
-                " a: b",
-                " a:b",
-                " # c",
-                " x #",
-                " 'z'",
-                " |",
-                " -m",
-                " --",
-                " a  b",
-                " a ",
-                " \"\\u0007\"",
-                " \"\\/\"",
-                " 2026-11-21",
-                " 18446744073709551615",
-                " .5",
-                " -inf",
-                " a, b",
-                " (a) = b+c",
-                " x: ",
-                " http://x:80/y",
-            ]),
-        )
-            .prop_map(|(indent, key, value)| format!("{indent}{key}{value}\n"));
-        prop::collection::vec(line, 1..6).prop_map(|lines| lines.concat())
-    }
-
     proptest! {
         #[test]
         fn what_is_written_reads_the_same(spec in any_value()) {
@@ -299,25 +232,22 @@ mod tests {
         }
 
         #[test]
-        fn the_quick_way_and_the_full_parser_read_the_same(spec in any_value()) {
-            let value = object(spec).into_value();
-            let text = block_yaml::write(&value).expect("no key or nesting here is beyond the quick way");
-            prop_assert_eq!(block_yaml::read(&text), Some(value.clone()), "{}", text);
-            prop_assert_eq!(parse(&text), Ok(value), "{}", text);
-        }
-
-        #[test]
-        fn what_the_quick_way_takes_means_the_same_to_the_full_parser(text in yaml_like()) {
-            if let Some(value) = block_yaml::read(&text) {
-                prop_assert_eq!(parse(&text), Ok(value), "{}", text);
-            }
-        }
-
-        #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = decode(&bytes, &object(json!({})).reference());
-            let _ = block_yaml::read(&String::from_utf8_lossy(&bytes));
         }
+    }
+
+    #[test]
+    fn a_file_of_an_older_stator_is_its_own_writing_still() {
+        // That one had a writer of its own, which quoted more, and did not indent lists.
+        let above = format!(
+            "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeployment\nmetadata:\n  generation: 1\n  name: llama\n  \
+             namespace: prod\n  resourceVersion: \"7\"\n  uid: u-1\nspec:\n  args:\n  - --model\n  - \"a\\nb\"\n  -\x20\
+             - \"- c\"\n    - {{}}\n  \"f:x\": \"no\"\n  nothing: null\n{FILE_NOTE}"
+        );
+        let want = object(json!({"args": ["--model", "a\nb", ["- c", {}]], "f:x": "no", "nothing": null}));
+        let text = format!("{above}{DIGEST_PREFIX}{} {}\n", digest(above.as_bytes()), main_digest(want.value()));
+        assert_eq!(decode(text.as_bytes(), &want.reference()), Ok(DecodedFile { object: want, edit: None }));
     }
 
     #[test]

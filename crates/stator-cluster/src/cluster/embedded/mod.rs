@@ -9,14 +9,15 @@
 //! It is for trying, for CI and for tests; it is not a cluster.
 
 mod admission;
-mod block_yaml;
 mod claim_validation;
 mod file_format;
 mod file_writer;
 mod folder_watch;
 mod layout;
 mod object_file;
+mod object_part;
 pub mod operator;
+mod options;
 mod store;
 mod structured_merge;
 mod watch_broadcaster;
@@ -24,6 +25,8 @@ mod write_lock;
 mod write_path;
 
 pub use file_writer::{AtomicFileWriter, FileWriter};
+pub use object_part::ObjectPart;
+pub use options::EmbeddedOptions;
 
 use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
 use stator_core::dynamo::admission::Platform;
@@ -34,51 +37,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use store::EmbeddedStore;
 use tokio::sync::mpsc;
-
-/// What the embedded cluster takes from the world around it, so that tests can give it their own.
-#[derive(Clone)]
-pub struct EmbeddedOptions {
-    /// The clock of creation, deletion and `managedFields` times.
-    pub clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
-    /// Where uids come from: a new one at each call.
-    pub new_uid: Arc<dyn Fn() -> String + Send + Sync>,
-    /// How files are written.
-    pub files: Arc<dyn FileWriter>,
-    /// How long a write waits for another process that holds the folder's lock.
-    pub lock_wait: Duration,
-    /// How many events a watcher may be behind before it is told to list again.
-    pub watch_capacity: usize,
-}
-
-impl Default for EmbeddedOptions {
-    fn default() -> Self {
-        Self {
-            clock: Arc::new(jiff::Timestamp::now),
-            new_uid: Arc::new(|| uuid::Uuid::new_v4().to_string()),
-            files: Arc::new(AtomicFileWriter),
-            lock_wait: Duration::from_secs(10),
-            watch_capacity: 4096,
-        }
-    }
-}
-
-impl EmbeddedOptions {
-    fn now(&self) -> jiff::Timestamp {
-        (self.clock)()
-    }
-}
-
-impl fmt::Debug for EmbeddedOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("lock_wait", &self.lock_wait)
-            .field("watch_capacity", &self.watch_capacity)
-            .finish_non_exhaustive()
-    }
-}
 
 /// An embedded cluster; clones share one and the same.
 #[derive(Clone)]
@@ -91,15 +51,6 @@ impl fmt::Debug for EmbeddedCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Embedded").field("folder", &self.folder).finish_non_exhaustive()
     }
-}
-
-/// Which half of an object an update writes; the other half of what it returns is ignored, as an API server does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ObjectPart {
-    /// Everything but the status.
-    Main,
-    /// The status subresource.
-    Status,
 }
 
 impl EmbeddedCluster {

@@ -4,13 +4,15 @@ use super::file_format::{self, ManualEdit};
 use super::file_writer;
 use super::layout;
 use super::object_file::{self, ObjectFile, ObjectFileBody, ObjectFileRead, ObjectFileStamp, read_error};
+use super::options::EmbeddedOptions;
+use super::structured_merge;
 use super::watch_broadcaster::WatchBroadcaster;
 use super::write_lock::WriteLock;
-use super::{EmbeddedOptions, structured_merge};
 use crate::cluster::ClusterError;
+use crate::cluster::api_conventions::{increment_generation, matches_labels};
 use fs_err as fs;
 use rayon::prelude::*;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
@@ -103,10 +105,7 @@ impl EmbeddedStore {
         let mut objects = found.into_par_iter().map(whole).collect::<Result<Vec<Object>, ClusterError>>()?;
         drop(state);
         if !labels.is_empty() {
-            objects.retain(|object| {
-                let own = object.labels();
-                labels.iter().all(|(key, value)| own.get(key.as_str()) == Some(&value.as_str()))
-            });
+            objects.retain(|object| matches_labels(object, labels));
         }
         objects.par_sort_by_cached_key(Object::reference);
         Ok(objects)
@@ -249,10 +248,9 @@ impl EmbeddedStore {
         }
         let mut value = object.into_value();
         if edit == ManualEdit::Main
-            && let Some(generation) = value.pointer_mut("/metadata/generation")
-            && let Some(number) = generation.as_i64()
+            && let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut)
         {
-            *generation = json!(number.saturating_add(1));
+            increment_generation(metadata);
         }
         let object = Object::from_value(value).map_err(internal_error)?;
         tracing::info!(object = %object.reference(), "edited by hand");

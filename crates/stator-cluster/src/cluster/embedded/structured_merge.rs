@@ -1,6 +1,8 @@
 //! The field room's apply, update, defaults and validation, in this room's errors.
 
-use super::{ObjectPart, layout};
+use super::layout;
+use super::object_part::ObjectPart;
+use crate::cluster::api_conventions::format_time;
 use crate::cluster::{ClusterError, FieldConflict, InvalidField};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds::{CLAIM, ObjectKind};
@@ -27,11 +29,6 @@ static PERMISSIVE_SCHEMA: LazyLock<StructuralSchema> = LazyLock::new(|| {
 
 fn schema_of(kind: &ObjectKind) -> &'static StructuralSchema {
     fields::bundled_schema(&kind.api_version(), kind.kind).unwrap_or(&PERMISSIVE_SCHEMA)
-}
-
-/// RFC 3339 with whole seconds, as the API server writes times.
-pub(super) fn format_time(now: jiff::Timestamp) -> String {
-    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Whether the API server counts generations of a kind: of custom resources, not of claims.

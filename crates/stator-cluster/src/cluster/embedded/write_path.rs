@@ -1,8 +1,10 @@
 //! Apply, create, update and delete: what an API server does between the request and the storage.
 
 use super::layout;
+use super::object_part::ObjectPart;
 use super::store::{EmbeddedStore, EmbeddedStoreState, internal_error};
-use super::{ObjectPart, admission, claim_validation, structured_merge};
+use super::{admission, claim_validation, structured_merge};
+use crate::cluster::api_conventions::{format_time, increment_generation};
 use crate::cluster::{
     ApplyOutcome, ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, InvalidField, Preconditions,
 };
@@ -110,7 +112,7 @@ pub(super) fn delete(
         }
         let mut value = live.into_value();
         let metadata = metadata_mut(&mut value)?;
-        metadata.insert("deletionTimestamp".to_owned(), json!(structured_merge::format_time(write.now)));
+        metadata.insert("deletionTimestamp".to_owned(), json!(format_time(write.now)));
         metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
         increment_generation(metadata);
         let object = Object::from_value(value).map_err(internal_error)?;
@@ -239,7 +241,7 @@ impl WriteTransaction<'_> {
                 own.remove(*field);
             }
             own.insert("uid".to_owned(), json!((self.store.options.new_uid)()));
-            own.insert("creationTimestamp".to_owned(), json!(structured_merge::format_time(self.now)));
+            own.insert("creationTimestamp".to_owned(), json!(format_time(self.now)));
             if has_generation {
                 own.insert("generation".to_owned(), json!(1));
             }
@@ -307,12 +309,4 @@ fn check_preconditions(
 /// The metadata of an object, which every object has.
 fn metadata_mut(value: &mut Value) -> Result<&mut Map<String, Value>, ClusterError> {
     value.get_mut("metadata").and_then(Value::as_object_mut).ok_or_else(|| internal_error("an object without metadata"))
-}
-
-fn increment_generation(metadata: &mut Map<String, Value>) {
-    if let Some(generation) = metadata.get_mut("generation")
-        && let Some(number) = generation.as_i64()
-    {
-        *generation = json!(number.saturating_add(1));
-    }
 }

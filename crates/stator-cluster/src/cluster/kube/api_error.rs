@@ -29,6 +29,18 @@ pub(super) struct ApiCall<'a> {
     pub(super) conditional: bool,
 }
 
+impl<'a> ApiCall<'a> {
+    /// A list or a watch, in one namespace or in all.
+    pub(super) fn on_kind(verb: &'static str, kind: &'a ObjectKind, namespace: Option<&'a str>) -> Self {
+        Self { verb, kind, namespace, object: None, config: None, conditional: false }
+    }
+
+    /// A call about one object, which sends nothing of it and has no precondition.
+    pub(super) fn on_object(verb: &'static str, kind: &'a ObjectKind, object: &'a ObjectRef) -> Self {
+        Self { verb, kind, namespace: Some(&object.namespace), object: Some(object), config: None, conditional: false }
+    }
+}
+
 /// The body of a refusal. What is no `Status` (a proxy's page, a router's line) is told as text.
 pub(super) fn parse_status(answer: &ApiResponse) -> Status {
     let parsed = serde_json::from_slice::<Status>(&answer.body).ok().filter(|status| !status.message.is_empty());

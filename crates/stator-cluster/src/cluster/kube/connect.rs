@@ -1,7 +1,7 @@
 //! From a kubeconfig, or a pod's service account, to a client.
 
-use super::fence::Fence;
 use super::request_observer::ObserverSlot;
+use crate::cluster::Fence;
 use ::kube::client::ClientBuilder;
 use ::kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use ::kube::{Client, Config};

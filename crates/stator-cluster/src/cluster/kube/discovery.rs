@@ -2,36 +2,18 @@
 
 use super::api_client::{self, ApiPayload, ApiUrl};
 use super::api_error::{self, ApiCall};
-use super::{KubeCluster, KubeConnection};
+use super::connection::KubeConnection;
+use super::discovery_cache::ServedVersions;
+use super::kube_cluster::KubeCluster;
 use crate::cluster::ClusterError;
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use stator_core::dynamo::kinds::ObjectKind;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
-
-/// The versions of each kind of one API group.
-pub(super) type ServedVersions = BTreeMap<String, BTreeSet<String>>;
-
-/// What was found out, by group.
-#[derive(Debug, Default)]
-pub(super) struct DiscoveryCache(Mutex<BTreeMap<String, ServedVersions>>);
+use std::collections::BTreeSet;
 
 /// What the list of groups is called when it is refused.
 const API_GROUPS: ObjectKind =
     ObjectKind { group: "", version: "v1", kind: "APIGroup", plural: "apigroups", short: "apigroup" };
-
-impl DiscoveryCache {
-    fn groups(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, ServedVersions>> {
-        // Every change is one insert or one clear, so a panic elsewhere leaves it whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is known may be old: something was not where it should be.
-    pub(super) fn invalidate(&self) {
-        self.groups().clear();
-    }
-}
 
 #[derive(Deserialize)]
 struct ApiGroupList {
@@ -127,7 +109,6 @@ impl KubeConnection {
         if answer.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        let asked = ApiCall { verb, kind, namespace: None, object: None, config: None, conditional: false };
-        Err(api_error::to_cluster_error(&asked, &answer, &[]))
+        Err(api_error::to_cluster_error(&ApiCall::on_kind(verb, kind, None), &answer, &[]))
     }
 }

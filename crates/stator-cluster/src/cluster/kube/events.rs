@@ -1,8 +1,9 @@
 //! What a cluster's controllers say of objects: Kubernetes Events.
 
-use super::KubeCluster;
 use super::api_client::ApiUrl;
+use super::kube_cluster::KubeCluster;
 use crate::cluster::ClusterError;
+use crate::cluster::api_conventions::format_time;
 use serde_json::Value;
 use stator_core::dynamo::kinds::ObjectKind;
 
@@ -52,7 +53,7 @@ fn parse_event(value: &Value) -> KubeEvent {
         ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/firstTimestamp", "/metadata/creationTimestamp"];
     let time = times.iter().find_map(|pointer| text(pointer)).unwrap_or_default();
     // Some have microseconds: whole seconds sort and read alike.
-    let time = time.parse::<jiff::Timestamp>().map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let time = time.parse::<jiff::Timestamp>().map(format_time);
     let own = |pointer: &str| text(pointer).unwrap_or_default().to_owned();
     let counts = ["/series/count", "/count"].iter().find_map(|pointer| value.pointer(pointer).and_then(Value::as_u64));
     KubeEvent {

@@ -2,7 +2,8 @@
 
 use super::api_client::{self, ApiPayload, ApiUrl};
 use super::api_error::{self, ApiCall};
-use super::{KubeCluster, parse_object};
+use super::connection::parse_object;
+use super::kube_cluster::KubeCluster;
 use crate::cluster::ClusterError;
 use http::Method;
 use serde_json::Value;
@@ -40,14 +41,7 @@ impl KubeCluster {
             if api_error::is_absent(&api_error::parse_status(&answer), &object) {
                 return Ok(None);
             }
-            let asked = ApiCall {
-                verb: "patch",
-                kind,
-                namespace: Some(namespace),
-                object: Some(&object),
-                config: Some(patch),
-                conditional: false,
-            };
+            let asked = ApiCall { config: Some(patch), ..ApiCall::on_object("patch", kind, &object) };
             return Err(api_error::to_cluster_error(&asked, &answer, &[]));
         }
         parse_object(answer.json(&url)?, &url).map(Some)

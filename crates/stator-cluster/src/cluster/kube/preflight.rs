@@ -5,7 +5,8 @@
 //! of Dynamo's operator; a definition without that webhook prunes the spec of every v1beta1 write (dynamo#10419).
 
 use super::api_client::ApiUrl;
-use super::{KubeCluster, KubeConnection};
+use super::connection::KubeConnection;
+use super::kube_cluster::KubeCluster;
 use crate::cluster::ClusterError;
 use serde_json::Value;
 use stator_core::dynamo::kinds::{GRAPH, ObjectKind, RECORD};

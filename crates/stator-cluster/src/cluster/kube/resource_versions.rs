@@ -102,14 +102,6 @@ impl ResourceVersionCache {
         state.objects.insert(object, known);
     }
 
-    /// A list of everything of a kind in a namespace.
-    pub(super) fn insert_list(&self, group: &str, kind: &str, namespace: &str, objects: &[Object]) {
-        for object in objects {
-            self.insert_object(object);
-        }
-        self.mark_list_complete(group, kind, namespace);
-    }
-
     /// Everything of a kind in a namespace was shown.
     pub(super) fn mark_list_complete(&self, group: &str, kind: &str, namespace: &str) {
         self.state().complete_lists.insert((group.to_owned(), kind.to_owned(), namespace.to_owned()));

@@ -1,10 +1,13 @@
 //! Watches that survive their connections: each is opened again at the last resource version that was seen, bookmarks
 //! included, and gives up with [`WatchEvent::Resync`] only when events are lost for certain.
 
-use super::KubeConnection;
 use super::api_client::{self, ApiPayload, ApiUrl};
 use super::api_error::{self, ApiCall};
+use super::connection::KubeConnection;
+use super::paged_list;
+use super::watch_update::WatchUpdate;
 use crate::cluster::{ClusterError, WatchEvent};
+use crate::random::random_bits;
 use ::kube::client::Body;
 use http::Method;
 use http_body_util::BodyExt as _;
@@ -12,6 +15,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::Object;
+use stator_core::retry::Backoff;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -22,9 +27,10 @@ const MAX_LINE_LENGTH: usize = 16 << 20;
 /// A watch without a word for so long is dead: the server sends a bookmark every minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(150);
 /// How often in a row a watch is opened again before the caller is told to list, and so hears what is wrong.
-pub(super) const MAX_REOPENS: u32 = 6;
-/// The pauses between these.
-const REOPEN_BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+const MAX_REOPENS: u32 = 6;
+/// The longest delay before the first of these, and before any.
+const FIRST_REOPEN_DELAY: Duration = Duration::from_millis(250);
+const MAX_REOPEN_DELAY: Duration = Duration::from_secs(10);
 
 /// Where a watch stands.
 pub(super) struct WatchCursor {
@@ -33,17 +39,8 @@ pub(super) struct WatchCursor {
     pub(super) resource_version: String,
 }
 
-/// One line of a watch.
-#[derive(Debug)]
-pub(super) enum WatchLine {
-    /// Something changed.
-    Event(WatchEvent),
-    /// Nothing did, up to here: a bookmark.
-    Bookmark,
-}
-
-/// Who is told of each line. Says false when nobody listens any more.
-pub(super) type WatchLineHandler<'a> = &'a (dyn Fn(WatchLine, &str) -> bool + Send + Sync);
+/// Who is told of a watch. Breaks when nobody listens any more.
+pub(super) type WatchListener<'a> = &'a (dyn Fn(WatchUpdate) -> ControlFlow<()> + Send + Sync);
 
 /// Opens the watches and leaves a task behind that follows them until the receiver is dropped.
 pub(super) async fn start_watches(
@@ -54,7 +51,7 @@ pub(super) async fn start_watches(
     let (queue, receiver) = mpsc::channel(inner.options.watch_capacity.max(1) + 1);
     let mut feeds = JoinSet::new();
     for kind in kinds {
-        let resource_version = match latest_resource_version(inner, kind, namespace).await {
+        let resource_version = match paged_list::latest_resource_version(inner, kind, namespace).await {
             Ok(resource_version) => resource_version,
             // There is nothing of a kind that is not served, and so nothing to hear of.
             Err(ClusterError::UnknownKind { .. }) => continue,
@@ -77,34 +74,8 @@ pub(super) async fn start_watches(
     Ok(receiver)
 }
 
-/// The resource version that everything of a kind stands at.
-async fn latest_resource_version(
-    inner: &KubeConnection,
-    kind: &ObjectKind,
-    namespace: Option<&str>,
-) -> Result<String, ClusterError> {
-    #[derive(Deserialize)]
-    struct PartialObjectList {
-        metadata: PartialListMeta,
-    }
-    let url = ApiUrl::of_kind(kind, namespace).query("limit", "1");
-    let asked = ApiCall { verb: "list", kind, namespace, object: None, config: None, conditional: false };
-    let request = api_client::build_request(Method::GET, &url, ApiPayload::None, api_client::ACCEPT_METADATA_LIST)?;
-    let answer = inner.send(request, inner.options.deadlines.list).await?;
-    if !answer.status.is_success() {
-        return Err(api_error::to_cluster_error(&asked, &answer, &[]));
-    }
-    Ok(answer.json::<PartialObjectList>(&url)?.metadata.resource_version)
-}
-
-#[derive(Deserialize)]
-struct PartialListMeta {
-    #[serde(rename = "resourceVersion", default)]
-    resource_version: String,
-}
-
 /// Opens one watch where it stands.
-pub(super) async fn open_watch(inner: &KubeConnection, place: &WatchCursor) -> Result<Body, ClusterError> {
+async fn open_watch(inner: &KubeConnection, place: &WatchCursor) -> Result<Body, ClusterError> {
     let WatchCursor { kind, namespace, resource_version } = place;
     let seconds = inner.options.deadlines.watch.as_secs().max(1);
     let url = ApiUrl::of_kind(kind, namespace.as_deref())
@@ -126,19 +97,12 @@ pub(super) async fn open_watch(inner: &KubeConnection, place: &WatchCursor) -> R
         return Ok(response.into_body());
     }
     let answer = api_client::read_response(&inner.server, "a watch", response).await?;
-    let asked = ApiCall {
-        verb: "watch",
-        kind,
-        namespace: namespace.as_deref(),
-        object: None,
-        config: None,
-        conditional: false,
-    };
+    let asked = ApiCall::on_kind("watch", kind, namespace.as_deref());
     Err(api_error::to_cluster_error(&asked, &answer, &[]))
 }
 
 /// Why reading a watch ended.
-pub(super) enum WatchEnd {
+enum WatchEnd {
     /// The connection is over, as connections are; it goes on at the next.
     Connection {
         /// Whether anything came.
@@ -148,50 +112,77 @@ pub(super) enum WatchEnd {
     Lost,
 }
 
-/// Follows one kind. Returns when events were lost for certain.
-async fn follow_watch(inner: Arc<KubeConnection>, mut place: WatchCursor, body: Body, queue: mpsc::Sender<WatchEvent>) {
-    let mut body = Some(body);
-    let mut failures = 0;
-    let tell = |heard: WatchLine, _: &str| match heard {
-        WatchLine::Event(event) => queue.try_send(event).is_ok(),
-        WatchLine::Bookmark => true,
+/// Follows one kind into a queue, until events are lost for certain or the queue is full.
+async fn follow_watch(
+    inner: Arc<KubeConnection>,
+    mut cursor: WatchCursor,
+    body: Body,
+    queue: mpsc::Sender<WatchEvent>,
+) {
+    let forward = |update: WatchUpdate| match update {
+        WatchUpdate::Event(event, _) => match queue.try_send(event) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        },
+        WatchUpdate::Bookmark(_)
+        | WatchUpdate::WatchOpened
+        | WatchUpdate::WatchFailed(_)
+        | WatchUpdate::ListStarted(_)
+        | WatchUpdate::Listed(_)
+        | WatchUpdate::ListComplete
+        | WatchUpdate::ListFailed(_) => ControlFlow::Continue(()),
     };
+    watch_until_lost(&inner, &mut cursor, Some(body), &forward).await;
+}
+
+/// Watches from the cursor on, over as many connections as that takes; `opened` is the first of them where it is open
+/// already. Returns when events are lost for certain, when the server stays away, or when nobody listens any more.
+pub(super) async fn watch_until_lost(
+    inner: &KubeConnection,
+    cursor: &mut WatchCursor,
+    mut opened: Option<Body>,
+    tell: WatchListener<'_>,
+) {
+    let mut backoff = reopen_backoff();
     loop {
-        if let Some(body) = body.take() {
-            match read_watch(&inner, &mut place, body, &tell).await {
-                WatchEnd::Lost => return,
-                WatchEnd::Connection { received: true } => failures = 0,
-                WatchEnd::Connection { received: false } => failures += 1,
-            }
-        } else {
-            failures += 1;
-        }
-        if failures > MAX_REOPENS {
-            return;
-        }
-        if failures > 0 {
-            tokio::time::sleep(jittered_backoff(failures)).await;
-        }
-        match open_watch(&inner, &place).await {
-            Ok(opened) => body = Some(opened),
-            Err(error) => match error.retry_delay() {
-                Some(pause) => tokio::time::sleep(pause).await,
-                // 410 among them: the version is too old to go on from.
-                None => {
-                    tracing::debug!(%error, kind = place.kind.kind, "a watch ends");
+        let opening = match opened.take() {
+            Some(body) => Ok(body),
+            None => open_watch(inner, cursor).await,
+        };
+        match opening {
+            Ok(body) => {
+                if tell(WatchUpdate::WatchOpened).is_break() {
                     return;
                 }
-            },
+                match read_watch(inner, cursor, body, tell).await {
+                    WatchEnd::Lost => return,
+                    WatchEnd::Connection { received: true } => {
+                        backoff.reset();
+                        continue;
+                    }
+                    WatchEnd::Connection { received: false } => {}
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, kind = cursor.kind.kind, "a watch is not opened");
+                let delay = error.retry_delay();
+                // 410 among what cannot pass: the version is too old to go on from.
+                let (ControlFlow::Continue(()), Some(delay)) = (tell(WatchUpdate::WatchFailed(error)), delay) else {
+                    return;
+                };
+                tokio::time::sleep(delay).await;
+            }
         }
+        if backoff.attempts() >= MAX_REOPENS {
+            return;
+        }
+        tokio::time::sleep(backoff.next_delay()).await;
     }
 }
 
-/// Somewhere in the upper half of a pause that doubles, so that watchers do not come back all at once.
-pub(super) fn jittered_backoff(failures: u32) -> Duration {
-    let most = REOPEN_BACKOFF.1.min(REOPEN_BACKOFF.0 * 2u32.saturating_pow(failures.saturating_sub(1).min(16)));
-    // A random uid is all the chance that is needed here.
-    let chance = uuid::Uuid::new_v4().as_u128() % 1000;
-    most / 2 + most / 2 * u32::try_from(chance).unwrap_or_default() / 1000
+/// The delays between attempts to open a watch, or to list anew where watches tell nothing.
+pub(super) fn reopen_backoff() -> Backoff {
+    Backoff::new(FIRST_REOPEN_DELAY, MAX_REOPEN_DELAY, random_bits())
 }
 
 #[derive(Deserialize)]
@@ -201,18 +192,18 @@ struct RawWatchEvent {
 }
 
 /// Reads one connection to its end.
-pub(super) async fn read_watch(
+async fn read_watch(
     inner: &KubeConnection,
-    place: &mut WatchCursor,
+    cursor: &mut WatchCursor,
     mut body: Body,
-    tell: WatchLineHandler<'_>,
+    tell: WatchListener<'_>,
 ) -> WatchEnd {
     let mut line = Vec::new();
-    let mut heard = false;
+    let mut received = false;
     loop {
         let frame = match tokio::time::timeout(IDLE_TIMEOUT, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(_)) | None) | Err(_) => return WatchEnd::Connection { received: heard },
+            Ok(Some(Err(_)) | None) | Err(_) => return WatchEnd::Connection { received },
         };
         let Ok(bytes) = frame.into_data() else { continue };
         let mut rest = bytes.as_ref();
@@ -221,10 +212,10 @@ pub(super) async fn read_watch(
             line.extend_from_slice(before);
             rest = after.get(1..).unwrap_or_default();
             if !line.iter().all(u8::is_ascii_whitespace) {
-                if !handle_line(inner, place, &line, tell) {
+                if handle_line(inner, cursor, &line, tell).is_break() {
                     return WatchEnd::Lost;
                 }
-                heard = true;
+                received = true;
             }
             line.clear();
         }
@@ -235,29 +226,40 @@ pub(super) async fn read_watch(
     }
 }
 
-/// One event. False when the watch cannot go on.
-fn handle_line(inner: &KubeConnection, place: &mut WatchCursor, line: &[u8], tell: WatchLineHandler<'_>) -> bool {
-    let Ok(RawWatchEvent { r#type, object }) = serde_json::from_slice::<RawWatchEvent>(line) else { return false };
+/// One line. Breaks when the watch cannot go on.
+fn handle_line(
+    inner: &KubeConnection,
+    cursor: &mut WatchCursor,
+    line: &[u8],
+    tell: WatchListener<'_>,
+) -> ControlFlow<()> {
+    let Ok(RawWatchEvent { r#type, object }) = serde_json::from_slice::<RawWatchEvent>(line) else {
+        return ControlFlow::Break(());
+    };
     let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned);
-    let heard = match r#type.as_str() {
-        "BOOKMARK" => WatchLine::Bookmark,
-        // An object that cannot be read is not passed over in silence: the list that follows names it.
+    let event = match r#type.as_str() {
+        "BOOKMARK" => None,
         "ADDED" | "MODIFIED" | "DELETED" => match Object::from_value(object) {
             Ok(object) if r#type == "DELETED" => {
                 inner.versions.insert_absent(object.reference().identity());
-                WatchLine::Event(WatchEvent::Deleted(object))
+                Some(WatchEvent::Deleted(object))
             }
             Ok(object) => {
                 inner.versions.insert_object(&object);
-                WatchLine::Event(WatchEvent::Applied(object))
+                Some(WatchEvent::Applied(object))
             }
-            Err(_) => return false,
+            // An object that cannot be read is not passed over in silence: the list that follows names it.
+            Err(_) => return ControlFlow::Break(()),
         },
         // 410 and the like.
-        _ => return false,
+        _ => return ControlFlow::Break(()),
     };
     if let Some(version) = version.filter(|version| !version.is_empty()) {
-        place.resource_version = version;
+        cursor.resource_version = version;
     }
-    tell(heard, &place.resource_version)
+    let version = cursor.resource_version.clone();
+    tell(match event {
+        Some(event) => WatchUpdate::Event(event, version),
+        None => WatchUpdate::Bookmark(version),
+    })
 }

@@ -8,10 +8,10 @@
 //! Whatever a model that is looked at shares with one that is not (a name, an object, a record's entry) brings that one in
 //! too. In doubt everything is looked at.
 
-mod filtered_cluster;
 mod idle;
 
-pub use filtered_cluster::FilteredCluster;
+// Callers still know it by this path.
+pub use crate::cluster::FilteredCluster;
 
 use super::DesiredState;
 use rayon::prelude::*;

@@ -1,18 +1,22 @@
 //! What an answer or an observation does to a model.
 
+use super::context::SyncContext;
 use super::model_sync::{CallPurpose, MAX_RECHECKS, ModelSync, ModelSyncState};
+use super::protocol::{CallResult, MachineEffect, RecordWriteResult};
 use super::tasks::{ApplyTask, DeleteTask, SyncTask, stage_of};
-use super::{CallResult, JitterSource, MachineEffect, RecordWriteResult, SyncContext, SyncProgress};
 use crate::cluster::{ApplyOutcome, ApplyResponse, ClusterError, DeleteOutcome};
+use crate::sync::SyncProgress;
 use stator_core::dynamo::{gpus, health, kinds};
 use stator_core::mask;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use stator_core::retry::{JitterSource, backoff_delay};
 use stator_model::render::ApplyStage;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The first pause after a call that failed in a way that may pass, and the longest.
-const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// The longest delay before the first retry of a call that failed in a way that may pass, and before any.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 impl ModelSync {
     /// The call in flight came back.
@@ -20,7 +24,7 @@ impl ModelSync {
         &mut self,
         around: &SyncContext<'_>,
         answer: CallResult,
-        chance: &mut JitterSource,
+        jitter: &mut JitterSource,
         effects: &mut Vec<MachineEffect>,
     ) {
         let flight = match std::mem::replace(&mut self.state, ModelSyncState::Ready) {
@@ -31,9 +35,9 @@ impl ModelSync {
             && self.stopping.is_none()
             && self.attempt + 1 < around.settings.attempts.max(1)
         {
-            let most = RETRY_BACKOFF.1.min(RETRY_BACKOFF.0 * 2u32.saturating_pow(self.attempt.min(16)));
+            let delay = backoff_delay(FIRST_RETRY_DELAY, MAX_RETRY_DELAY, self.attempt, jitter.next_u64());
             self.attempt += 1;
-            self.state = ModelSyncState::Pausing(around.now + chance.duration_up_to(most).max(asked));
+            self.state = ModelSyncState::Pausing(around.now + delay.max(asked));
             effects.push(MachineEffect::Report(SyncProgress::Retrying {
                 model: self.name.clone(),
                 message: error.to_string(),
@@ -73,7 +77,7 @@ impl ModelSync {
             }
             (Err(error), flight) => {
                 let what = if *flight == CallPurpose::FrontTask { "deleted" } else { "written" };
-                self.faults.push(format!("the record could not be {what}: {}", error_with_help(&error)));
+                self.report.add_fault(format!("the record could not be {what}: {}", error_with_help(&error)));
                 // Nothing is written without a record that names it, and one that cannot be written now will not be
                 // a moment later either.
                 self.tasks.clear();
@@ -102,7 +106,7 @@ impl ModelSync {
                     watched.observe(&live);
                 }
                 if wrote && !follows {
-                    self.applied += 1;
+                    self.report.count_applied();
                     effects.push(MachineEffect::Report(SyncProgress::Applied {
                         model: self.name.clone(),
                         object: reference,
@@ -136,7 +140,7 @@ impl ModelSync {
                 let message = mask::redact_message(&message, object.value());
                 self.fail_apply(stage);
                 if blocked {
-                    self.blocked.push(message);
+                    self.report.add_blocked(message);
                     self.skip_object(&reference.identity());
                 } else {
                     self.fail_object(&reference, &message);
@@ -162,7 +166,7 @@ impl ModelSync {
                 // remember it for.
                 self.record_writer.mark_deleted(&object.identity(), was_there);
                 if task.prune && was_there {
-                    self.pruned += 1;
+                    self.report.count_pruned();
                     self.record_writer.add_history_line(task.history_line);
                 }
             }
@@ -191,7 +195,7 @@ impl ModelSync {
                     Ok(Some(live)) if live.uid() != Some(task.step.uid.as_str()) => {
                         let object = &task.step.object;
                         self.record_writer.mark_deleted(&object.identity(), false);
-                        self.notes.push(format!("{object} is another object of that name now, and is left alone"));
+                        self.report.add_note(format!("{object} is another object of that name now, and is left alone"));
                         if !task.prune {
                             self.fail_delete(&task, &format!("{object} was made anew by somebody else: sync again"));
                         }
@@ -286,7 +290,7 @@ impl ModelSync {
         if let (Ok(Some(live)), Some(watched)) = (&result, self.watched.get_mut(&identity)) {
             watched.observe(live);
         }
-        let failed = self.failed_stage.is_some() || self.watched.get(&identity).is_some_and(|one| one.skipped);
+        let failed = self.report.failed_stage().is_some() || self.watched.get(&identity).is_some_and(|one| one.skipped);
         if failed
             || self
                 .watched
@@ -319,7 +323,7 @@ impl ModelSync {
             if let SyncTask::Apply(ApplyTask { object, history_line: Some(_), .. }) = task {
                 let adapter = object.reference();
                 self.skip_object(&adapter.identity());
-                self.deferred.push(format!(
+                self.report.add_deferred(format!(
                     "{} {} waits for its graph to be Ready ({why}); run `stator sync --wait`",
                     adapter.kind, adapter.name
                 ));

@@ -1,10 +1,11 @@
 //! How one model ends: its result, what is said of it, and what its record keeps.
 
+use super::context::SyncContext;
 use super::health_wait::WatchedObject;
 use super::model_sync::ModelSync;
-use super::record_writer::{RecordWrite, SyncEnding};
+use super::record_writer::{FAILED_RESULT, RecordWrite, SyncEnding};
 use super::tasks::{SyncTask, is_about};
-use super::{ModelOutcome, SyncContext, SyncResult};
+use crate::sync::{ModelOutcome, SyncResult};
 use stator_core::object::ObjectIdentity;
 use stator_model::plan::{ObservedModelState, SyncState};
 
@@ -13,9 +14,9 @@ impl ModelSync {
         let more_to_come = self.tasks.iter().any(|task| matches!(task, SyncTask::AwaitHealth | SyncTask::AwaitGraph));
         let (result, word) = match &self.stopping {
             Some((SyncResult::Cancelled, _)) => (SyncResult::Cancelled, "Superseded"),
-            Some((result, _)) => (*result, super::record_writer::FAILED_RESULT),
+            Some((result, _)) => (*result, FAILED_RESULT),
             None => match self.result() {
-                SyncResult::Failed | SyncResult::Blocked => (self.result(), super::record_writer::FAILED_RESULT),
+                SyncResult::Failed | SyncResult::Blocked => (self.result(), FAILED_RESULT),
                 result @ (SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Cancelled) => {
                     (result, if more_to_come { "Progressing" } else { "Succeeded" })
                 }
@@ -30,8 +31,8 @@ impl ModelSync {
             time: &time,
             result: word,
             message: &message,
-            refused: self.failed_apply,
-            waited: self.waited || self.waits_failed > 0,
+            refused: self.report.failed_stage().is_some(),
+            waited: self.report.has_waited(),
             seen: self.observed_state(result, &message),
         };
         self.record_writer.next_write(ending, is_pending)
@@ -40,12 +41,8 @@ impl ModelSync {
     /// How the model stands, as far as this sync has seen it.
     fn observed_state(&self, result: SyncResult, message: &str) -> ObservedModelState {
         let to_do = self.tasks.iter().any(|task| matches!(task, SyncTask::Apply(_) | SyncTask::Delete(_)));
-        let is_whole = !to_do
-            && self.stopping.is_none()
-            && self.deferred.is_empty()
-            && self.faults.len() == self.waits_failed
-            && !self.failed_apply;
-        let sync = if !self.blocked.is_empty() {
+        let is_whole = !to_do && self.stopping.is_none() && self.report.is_applied_whole();
+        let sync = if self.report.has_blocked() {
             SyncState::Blocked
         } else if is_whole {
             SyncState::Synced
@@ -69,19 +66,7 @@ impl ModelSync {
     }
 
     pub(super) fn result(&self) -> SyncResult {
-        if let Some((result, _)) = &self.stopping {
-            *result
-        } else if !self.faults.is_empty() {
-            SyncResult::Failed
-        } else if !self.blocked.is_empty() {
-            SyncResult::Blocked
-        } else if !self.deferred.is_empty() {
-            SyncResult::Deferred
-        } else if self.waited {
-            SyncResult::Healthy
-        } else {
-            SyncResult::Synced
-        }
+        self.stopping.as_ref().map_or_else(|| self.report.result(), |(result, _)| *result)
     }
 
     pub(super) fn message(&self, result: SyncResult) -> String {
@@ -96,13 +81,7 @@ impl ModelSync {
             }
             Some(_) | None => {}
         }
-        parts.extend(self.faults.iter().map(String::as_str));
-        parts.extend(self.blocked.iter().map(String::as_str));
-        parts.extend(self.deferred.iter().map(String::as_str));
-        match result {
-            SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Blocked => {}
-            SyncResult::Failed | SyncResult::Cancelled => parts.extend(self.notes.iter().map(String::as_str)),
-        }
+        parts.extend(self.report.sentences(result));
         parts.join("; ")
     }
 
@@ -116,9 +95,9 @@ impl ModelSync {
             name: self.name.clone(),
             result,
             message: self.message(result),
-            applied: self.applied,
-            pruned: self.pruned,
-            is_unhealthy: !self.faults.is_empty() && self.faults.len() == self.waits_failed && !self.failed_apply,
+            applied: self.report.applied(),
+            pruned: self.report.pruned(),
+            is_unhealthy: self.report.is_unhealthy(),
         });
         self.applied_all = true;
     }

@@ -1,10 +1,13 @@
 //! One model: a queue of tasks, at most one call in flight.
 
+use super::context::{PruneBarrier, SyncContext, format_duration};
 use super::health_wait::{HealthWait, WatchedObject};
+use super::model_report::ModelReport;
+use super::protocol::{ClusterCall, MachineEffect, MachineSettings};
 use super::record_writer::{RecordWrite, RecordWriter};
-use super::tasks::{ApplyTask, DeleteTask, SyncTask, is_about};
-use super::{ClusterCall, ModelOutcome, PruneBarrier, SyncContext, SyncProgress, SyncResult, format_duration};
+use super::tasks::{ApplyTask, DeleteTask, SyncTask, is_about, stage_of};
 use crate::cluster::{ApplyRequest, Preconditions};
+use crate::sync::{ModelOutcome, SyncProgress, SyncResult};
 use stator_core::object::{ObjectIdentity, ObjectRef};
 use stator_model::render::ApplyStage;
 use std::collections::{BTreeMap, VecDeque};
@@ -35,26 +38,12 @@ pub(super) struct ModelSync {
     healthy_since: Option<Duration>,
     /// What it waits to be gone, in a sentence.
     pub(super) deletion_message: Option<String>,
-    /// The earliest stage in which something failed: later ones are left out.
-    pub(super) failed_stage: Option<ApplyStage>,
-    /// What failed, a sentence each.
-    pub(super) faults: Vec<String>,
-    /// What must not be touched, a sentence each.
-    pub(super) blocked: Vec<String>,
-    /// What was put off, a sentence each.
-    pub(super) deferred: Vec<String>,
-    /// Something to say that is no fault.
-    pub(super) notes: Vec<String>,
+    /// What was done, and what went wrong.
+    pub(super) report: ModelReport,
     /// It is to end, how, and why.
     pub(super) stopping: Option<(SyncResult, String)>,
     /// It passed the barrier, or has nothing to apply before it.
     pub(super) applied_all: bool,
-    pub(super) failed_apply: bool,
-    pub(super) waited: bool,
-    /// How many of the faults are about health alone: what they are about is applied.
-    pub(super) waits_failed: usize,
-    pub(super) applied: usize,
-    pub(super) pruned: usize,
     pub(super) outcome: Option<ModelOutcome>,
 }
 
@@ -115,18 +104,9 @@ impl ModelSync {
             wait: HealthWait::default(),
             healthy_since: None,
             deletion_message: None,
-            failed_stage: None,
-            faults: Vec::new(),
-            blocked,
-            deferred: Vec::new(),
-            notes: Vec::new(),
+            report: ModelReport::new(blocked),
             stopping: None,
             applied_all: false,
-            failed_apply: false,
-            waited: false,
-            waits_failed: 0,
-            applied: 0,
-            pruned: 0,
             outcome: None,
         }
     }
@@ -148,11 +128,11 @@ impl ModelSync {
     }
 
     pub(super) fn has_failed_apply(&self) -> bool {
-        self.failed_apply || self.stopping.is_some()
+        self.report.failed_stage().is_some() || self.stopping.is_some()
     }
 
     /// When it wants a turn although nothing happened.
-    pub(super) fn wake_at(&self, settings: &super::MachineSettings) -> Option<Duration> {
+    pub(super) fn wake_at(&self, settings: &MachineSettings) -> Option<Duration> {
         match self.state {
             ModelSyncState::Pausing(until) => Some(until),
             ModelSyncState::Watching => {
@@ -178,7 +158,7 @@ impl ModelSync {
     }
 
     /// Takes a turn: works through tasks until one needs the cluster, time, or others.
-    pub(super) fn take_turn(&mut self, around: &SyncContext<'_>, effects: &mut Vec<super::MachineEffect>) -> ModelTurn {
+    pub(super) fn take_turn(&mut self, around: &SyncContext<'_>, effects: &mut Vec<MachineEffect>) -> ModelTurn {
         if self.outcome.is_some() {
             return ModelTurn::Done;
         }
@@ -195,10 +175,10 @@ impl ModelSync {
         while let Some(front) = self.tasks.front().cloned() {
             let writes = matches!(front, SyncTask::Apply(_) | SyncTask::Delete(DeleteTask { recheck: false, .. }));
             if let SyncTask::Apply(task) = &front
-                && let Some(failed) = self.failed_stage
+                && let Some(failed) = self.report.failed_stage()
                 && task.stage > failed
             {
-                self.notes.push(format!("{} is left for later", task.object.reference()));
+                self.report.add_note(format!("{} is left for later", task.object.reference()));
                 self.skip_object(&task.object.reference().identity());
                 continue;
             }
@@ -310,9 +290,9 @@ impl ModelSync {
         &mut self,
         around: &SyncContext<'_>,
         graph_only: bool,
-        effects: &mut Vec<super::MachineEffect>,
+        effects: &mut Vec<MachineEffect>,
     ) -> Option<ModelTurn> {
-        if !self.faults.is_empty() || !self.blocked.is_empty() {
+        if self.report.differs_from_git() {
             // It will not become what git says: waiting would only hide that.
             self.drop_adapters("its graph is not as git says");
             return None;
@@ -321,11 +301,10 @@ impl ModelSync {
             .watched
             .values()
             .filter(|watched| !watched.skipped)
-            .filter(|watched| !graph_only || super::tasks::stage_of(&watched.object) == ApplyStage::Graph)
+            .filter(|watched| !graph_only || stage_of(&watched.object) == ApplyStage::Graph)
             .collect();
         if let Some(message) = waited.iter().find_map(|watched| watched.terminal_message()) {
-            self.faults.push(message);
-            self.waits_failed += 1;
+            self.report.add_health_fault(message);
             self.drop_adapters("its graph failed");
             return None;
         }
@@ -337,13 +316,13 @@ impl ModelSync {
                 self.state = ModelSyncState::Pausing(calm);
                 return Some(ModelTurn::Paused);
             }
-            self.waited = true;
+            self.report.mark_healthy();
             return None;
         }
         self.healthy_since = None;
         let message = waiting.join("; ");
         if self.wait.set_message(around.now, message.clone()) {
-            effects.push(super::MachineEffect::Report(SyncProgress::Waiting {
+            effects.push(MachineEffect::Report(SyncProgress::Waiting {
                 model: self.name.clone(),
                 message: message.clone(),
             }));
@@ -356,8 +335,8 @@ impl ModelSync {
             return Some(self.start_call(ClusterCall::ReadPods(graphs), CallPurpose::FrontTask));
         }
         if is_over {
-            self.faults.push(format!("no progress for {}: {}", format_duration(deadline), self.wait.describe()));
-            self.waits_failed += 1;
+            let message = format!("no progress for {}: {}", format_duration(deadline), self.wait.describe());
+            self.report.add_health_fault(message);
             self.drop_adapters("its graph is not ready");
             return None;
         }
@@ -384,7 +363,7 @@ impl ModelSync {
             })
             .collect();
         for adapter in adapters {
-            self.notes.push(format!("{adapter} is left for later: {why}"));
+            self.report.add_note(format!("{adapter} is left for later: {why}"));
             self.skip_object(&adapter.identity());
         }
     }
@@ -399,21 +378,20 @@ impl ModelSync {
 
     /// Something about an object failed for this sync.
     pub(super) fn fail_object(&mut self, object: &ObjectRef, message: &str) {
-        self.faults.push(message.to_owned());
+        self.report.add_fault(message.to_owned());
         self.skip_object(&object.identity());
     }
 
     /// An apply failed: later stages of the model wait, and nobody prunes.
     pub(super) fn fail_apply(&mut self, stage: ApplyStage) {
-        self.failed_apply = true;
-        self.failed_stage = Some(self.failed_stage.map_or(stage, |earlier| earlier.min(stage)));
+        self.report.fail_stage(stage);
     }
 
     fn cancel_deletes(&mut self, why: &str) {
         let count =
             self.tasks.iter().filter(|task| matches!(task, SyncTask::Delete(DeleteTask { prune: true, .. }))).count();
         self.tasks.retain(|task| !matches!(task, SyncTask::Delete(_) | SyncTask::AwaitGone { .. }));
-        self.blocked.push(format!("{count} deletions are held back, because {why}"));
+        self.report.add_blocked(format!("{count} deletions are held back, because {why}"));
     }
 
     /// The pause before the next look at an object that is going.

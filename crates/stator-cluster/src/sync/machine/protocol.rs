@@ -54,7 +54,7 @@ pub enum MachineEvent {
     Gone(ObjectRef),
     /// Everything there is of the watched kinds.
     Listed(Vec<Object>),
-    /// Time has passed: [`wake_at`](super::Machine::wake_at) said when to say so.
+    /// Time has passed: [`wake_at`](super::SyncMachine::wake_at) said when to say so.
     Tick,
     /// Stop between two writes.
     Cancel(CancelReason),

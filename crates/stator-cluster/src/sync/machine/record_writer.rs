@@ -1,6 +1,6 @@
 //! One model's record while it is synced: what it said, what it must say before the first write, and after the last.
 
-use super::ClusterCall;
+use super::protocol::ClusterCall;
 use stator_core::object::{Object, ObjectIdentity};
 use stator_model::plan::{
     Action, Change, InventoryEntry, ObservedModelState, PlanStep, Record, RecordState, SyncHistoryEntry,

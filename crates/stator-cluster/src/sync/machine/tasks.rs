@@ -1,18 +1,9 @@
-//! From a plan to each model's queue of tasks. Everything is decided in the plan; this puts it in order.
+//! What one model does, one task after the other.
 
-use super::MachineSettings;
-use super::health_wait::WatchedObject;
-use super::model_sync::ModelSync;
-use super::record_writer::RecordWriter;
-use serde_json::Value;
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
-use stator_model::plan::{
-    Action, ApplyStep, Change, DeleteStep, HoldKind, InventoryEntry, Plan, PlanStep, Record, SEED_MANAGER,
-    replicas_only, with_replicas,
-};
+use stator_model::plan::{DeleteStep, InventoryEntry};
 use stator_model::render::ApplyStage;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One thing that a model does. The front of the queue is what it is at.
 #[derive(Clone, Debug)]
@@ -70,247 +61,6 @@ pub(super) struct DeleteTask {
     pub rechecks: u32,
 }
 
-/// The models of a plan, with something to do or not.
-pub(super) fn build_models(
-    plan: Plan,
-    records: Vec<Record>,
-    settings: &MachineSettings,
-) -> BTreeMap<String, ModelSync> {
-    let Plan {
-        api_version: _,
-        kind: _,
-        repository,
-        environment,
-        revision,
-        base: _,
-        digest: _,
-        summary: _,
-        changes,
-        holds,
-        retired,
-        elsewhere,
-        folder,
-        mut intents,
-        findings: _,
-    } = plan;
-    let held: BTreeSet<HoldKind> = holds.iter().filter(|hold| !hold.allowed).map(|hold| hold.kind).collect();
-    let mut stored: BTreeMap<String, Record> = records
-        .into_iter()
-        .filter(|record| record.repository == repository && record.environment == environment)
-        .map(|record| (record.model.clone(), record))
-        .collect();
-    let mut by_model: BTreeMap<String, Vec<Change>> = BTreeMap::new();
-    for change in changes.into_iter().filter(|change| elsewhere.binary_search(&change.model).is_err()) {
-        by_model.entry(change.model.clone()).or_default().push(change);
-    }
-    for name in &retired {
-        if stored.contains_key(name) {
-            by_model.entry(name.clone()).or_default();
-        }
-    }
-    let retired: BTreeSet<String> = retired.into_iter().collect();
-    by_model
-        .into_iter()
-        .map(|(name, changes)| {
-            let stored = stored.remove(&name);
-            // A model that git no longer has keeps the folder and the intent that it had.
-            let is_wanted = changes.iter().any(|change| change.inventory.is_some());
-            let (first, known) = (changes.first(), stored.as_ref());
-            let namespace = known.map(|record| &record.namespace).or(first.map(|change| &change.object.namespace));
-            let source = first.map(|change| &change.source).or(known.map(|record| &record.source));
-            let blank = Record {
-                model: name.clone(),
-                namespace: namespace.cloned().unwrap_or_default(),
-                repository: repository.clone(),
-                environment: environment.clone(),
-                source: source.cloned().unwrap_or_default(),
-                folder: match known {
-                    Some(known) if !is_wanted => known.folder.clone(),
-                    Some(_) | None => folder.clone(),
-                },
-                intent: intents.remove(&name).or(known.map(|record| record.intent.clone())).unwrap_or_default(),
-                revision: revision.clone(),
-                ..Record::default()
-            };
-            let book = RecordWriter::new(stored, blank);
-            let retired = retired.contains(&name);
-            (name.clone(), build_model(name, changes, book, retired, &held, settings))
-        })
-        .collect()
-}
-
-fn build_model(
-    name: String,
-    changes: Vec<Change>,
-    mut book: RecordWriter,
-    retired: bool,
-    held: &BTreeSet<HoldKind>,
-    settings: &MachineSettings,
-) -> ModelSync {
-    let mut blocked = Vec::new();
-    let mut watched = BTreeMap::new();
-    let (mut now, mut adapters, mut prune) = (Vec::new(), Vec::new(), Vec::new());
-    let graph = changes
-        .iter()
-        .find(|change| stage_of(&change.object) == ApplyStage::Graph && change.inventory.is_some())
-        .map(|change| change.object.clone());
-    book.repair_inventory(&changes, retired);
-    for change in changes {
-        let line = format!("{} {} ({})", change.action.as_str(), change.object, disruption_name(&change));
-        let Change {
-            model: _,
-            source: _,
-            object,
-            action,
-            disruption: _,
-            fields: _,
-            gpus,
-            gpu_sku,
-            gpus_by_sku: _,
-            gpu_range: _,
-            cost: _,
-            reasons,
-            step,
-            inventory,
-            health,
-            before: _,
-            after: _,
-        } = change;
-        if let Some(hold) = blocking_hold(action, &step, held) {
-            blocked.push(format!("{object}: held back until `--allow {hold}`"));
-            continue;
-        }
-        if action == Action::Blocked {
-            blocked.push(if reasons.is_empty() {
-                object.to_string()
-            } else {
-                format!("{object}: {}", reasons.join("; "))
-            });
-        }
-        if let Some(entry) = &inventory {
-            let mut one = WatchedObject::new(object.clone(), entry.generation);
-            one.gpus = gpus.before;
-            one.gpu_sku = gpu_sku;
-            one.planned = health.filter(|_| step == PlanStep::Nothing);
-            watched.insert(object.identity(), one);
-        }
-        match step {
-            PlanStep::Nothing => {}
-            PlanStep::Apply(apply) => {
-                let tasks = apply_tasks(apply, inventory, line, &mut book);
-                if stage_of(&object) == ApplyStage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
-            }
-            PlanStep::Replace { delete, apply } => {
-                let gone = SyncTask::AwaitGone { object: object.clone(), uid: delete.uid.clone(), since: None };
-                let delete =
-                    DeleteTask { step: delete, prune: false, history_line: String::new(), recheck: false, rechecks: 0 };
-                let mut tasks = vec![SyncTask::Delete(delete), gone];
-                // What is created in its place must not ask for the uid of what is gone.
-                let apply = ApplyStep { object: without_uid(apply.object), ..apply };
-                tasks.extend(apply_tasks(apply, inventory, line, &mut book));
-                if stage_of(&object) == ApplyStage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
-            }
-            PlanStep::Delete(step) if settings.prune => {
-                prune.push(DeleteTask { step, prune: true, history_line: line, recheck: false, rechecks: 0 });
-            }
-            PlanStep::Delete(_) => {}
-        }
-    }
-
-    // Volumes before graphs; the plan's order within a stage.
-    now.sort_by_key(task_stage);
-    prune.sort_by_key(|task| std::cmp::Reverse(task.step.stage));
-    let mut tasks: VecDeque<SyncTask> = now.into();
-    if let (Some(graph), false) = (graph, adapters.is_empty()) {
-        tasks.push_back(SyncTask::CheckGraph(graph));
-    }
-    tasks.extend(adapters);
-    tasks.push_back(SyncTask::Barrier);
-    for task in prune {
-        let gone = SyncTask::AwaitGone { object: task.step.object.clone(), uid: task.step.uid.clone(), since: None };
-        tasks.push_back(SyncTask::Delete(task));
-        if settings.wait {
-            tasks.push_back(gone);
-        }
-    }
-    tasks.push_back(if retired { SyncTask::DeleteRecord } else { SyncTask::WriteRecord });
-    if settings.wait && !retired {
-        tasks.push_back(SyncTask::AwaitHealth);
-        tasks.push_back(SyncTask::WriteRecord);
-    }
-    ModelSync::new(name, tasks, book, watched, blocked)
-}
-
-/// The applies of one change: one, or three where replicas are seeded and then left to whoever scales.
-fn apply_tasks(
-    step: ApplyStep,
-    inventory: Option<InventoryEntry>,
-    line: String,
-    book: &mut RecordWriter,
-) -> Vec<SyncTask> {
-    // Who owns what is settled by server-side apply itself, and status alone moves the resource version: the uid in
-    // the object is what must still be true.
-    let ApplyStep { object, stage, force, planned_resource_version: _, seed_replicas } = step;
-    let entry = inventory.unwrap_or_else(|| InventoryEntry {
-        object: object.reference(),
-        uid: None,
-        generation: None,
-        digest: String::new(),
-        prune: stage != ApplyStage::Cache,
-    });
-    book.mark_intended(&entry);
-    let task = |object: Object, manager: &'static str, line: Option<String>, follows: bool| {
-        SyncTask::Apply(ApplyTask {
-            object,
-            manager,
-            force: force && !follows,
-            stage,
-            entry: entry.clone(),
-            history_line: line,
-            follows,
-        })
-    };
-    if seed_replicas.is_empty() {
-        return vec![task(object, kinds::FIELD_MANAGER, Some(line), false)];
-    }
-    vec![
-        task(with_replicas(&object, &seed_replicas), kinds::FIELD_MANAGER, Some(line), false),
-        task(replicas_only(&object, &seed_replicas), SEED_MANAGER, None, true),
-        task(object, kinds::FIELD_MANAGER, None, true),
-    ]
-}
-
-/// The object as one that a create may make.
-fn without_uid(object: Object) -> Object {
-    let fallback = object.clone();
-    object
-        .map(|mut value| {
-            if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.remove("uid");
-            }
-            value
-        })
-        .unwrap_or(fallback)
-}
-
-/// What holds a step back, as `--allow` names it.
-fn blocking_hold(action: Action, step: &PlanStep, held: &BTreeSet<HoldKind>) -> Option<&'static str> {
-    let (kind, word) = match step {
-        PlanStep::Nothing if action == Action::Delete => (HoldKind::MassDelete, "mass-delete"),
-        PlanStep::Nothing if action == Action::Replace => (HoldKind::Replace, "replace"),
-        PlanStep::Nothing if action == Action::Adopt => (HoldKind::Adopt, "adopt"),
-        PlanStep::Nothing if matches!(action, Action::Create | Action::Update) => (HoldKind::MaxGpus, "max-gpus"),
-        PlanStep::Nothing => return None,
-        PlanStep::Apply(_) if action == Action::Adopt => (HoldKind::Adopt, "adopt"),
-        PlanStep::Apply(_) => return None,
-        // An object that is on its way out already is made again whatever else waits for a release.
-        PlanStep::Replace { .. } if action != Action::Replace => return None,
-        PlanStep::Replace { .. } => (HoldKind::Replace, "replace"),
-        PlanStep::Delete(_) => (HoldKind::MassDelete, "mass-delete"),
-    };
-    held.contains(&kind).then_some(word)
-}
-
 /// When an object is applied, by its kind.
 pub(super) fn stage_of(object: &ObjectRef) -> ApplyStage {
     if object.kind == kinds::CLAIM.kind {
@@ -322,7 +72,8 @@ pub(super) fn stage_of(object: &ObjectRef) -> ApplyStage {
     }
 }
 
-fn task_stage(task: &SyncTask) -> ApplyStage {
+/// When a task is done, by the object that it is about.
+pub(super) fn task_stage(task: &SyncTask) -> ApplyStage {
     match task {
         SyncTask::Apply(task) => task.stage,
         SyncTask::Delete(task) => task.step.stage,
@@ -349,8 +100,4 @@ pub(super) fn is_about(task: &SyncTask, identity: &ObjectIdentity) -> bool {
         | SyncTask::AwaitGraph
         | SyncTask::AwaitHealth => false,
     }
-}
-
-fn disruption_name(change: &Change) -> String {
-    serde_json::to_value(change.disruption).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -23,7 +23,9 @@ mod script;
 #[cfg(test)]
 mod tests;
 
-use super::{EmbeddedCluster, ObjectPart, structured_merge};
+use super::admission::OPERATOR_MANAGER;
+use super::{EmbeddedCluster, ObjectPart};
+use crate::cluster::api_conventions::format_time;
 use crate::cluster::{Cluster, ClusterError, Preconditions, WatchEvent};
 use component::DeployedComponents;
 use script::ScriptStep;
@@ -34,8 +36,6 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
-/// The field manager of the operator's writes, as the real one's client names itself.
-const FIELD_MANAGER: &str = "manager";
 /// After a fault of the folder, before the next try.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
@@ -227,21 +227,21 @@ impl OperatorDriver {
 
     async fn write_step(&self, reference: &ObjectRef, frame: ScriptStep) -> Result<(), ClusterError> {
         if let Some(object) = frame.create.clone() {
-            self.cluster.create(object, FIELD_MANAGER).await?;
+            self.cluster.create(object, OPERATOR_MANAGER).await?;
         }
         if frame.writes_main() {
             let main = frame.clone();
             self.cluster
-                .update(reference, ObjectPart::Main, FIELD_MANAGER, move |value| main.write_main(value))
+                .update(reference, ObjectPart::Main, OPERATOR_MANAGER, move |value| main.write_main(value))
                 .await?;
         }
         if let Some(status) = frame.status {
-            let now = structured_merge::format_time(self.cluster.store.options.now());
+            let now = format_time(self.cluster.store.options.now());
             let change = move |value: &mut serde_json::Value| {
                 let old = value.get("status").cloned().unwrap_or_default();
                 value["status"] = script::with_times(status, &old, &now);
             };
-            self.cluster.update(reference, ObjectPart::Status, FIELD_MANAGER, change).await?;
+            self.cluster.update(reference, ObjectPart::Status, OPERATOR_MANAGER, change).await?;
         }
         Ok(())
     }
@@ -272,7 +272,7 @@ impl OperatorDriver {
         for (graph, action) in todo {
             match action {
                 scaling::ScalingAction::Create(object) => {
-                    let made = self.cluster.create(object, FIELD_MANAGER).await?.object;
+                    let made = self.cluster.create(object, OPERATOR_MANAGER).await?.object;
                     self.objects.insert(made.reference(), made);
                 }
                 scaling::ScalingAction::Delete(adapter) => {
@@ -282,13 +282,14 @@ impl OperatorDriver {
                 scaling::ScalingAction::Scale { component, replicas } => {
                     let change =
                         move |value: &mut serde_json::Value| scaling::set_replicas(value, &component, replicas);
-                    if let Some(done) = self.cluster.update(&graph, ObjectPart::Main, FIELD_MANAGER, change).await? {
+                    if let Some(done) = self.cluster.update(&graph, ObjectPart::Main, OPERATOR_MANAGER, change).await? {
                         self.objects.insert(graph, done.object);
                     }
                 }
                 scaling::ScalingAction::UpdateStatus(adapter, status) => {
                     let change = move |value: &mut serde_json::Value| value["status"] = status;
-                    if let Some(done) = self.cluster.update(&adapter, ObjectPart::Status, FIELD_MANAGER, change).await?
+                    if let Some(done) =
+                        self.cluster.update(&adapter, ObjectPart::Status, OPERATOR_MANAGER, change).await?
                     {
                         self.objects.insert(adapter, done.object);
                     }

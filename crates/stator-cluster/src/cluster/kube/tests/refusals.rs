@@ -141,7 +141,7 @@ async fn a_403_is_a_missing_right_an_admission_or_a_namespace_that_ends() {
         json!({"name": "llama", "causes": [{"reason": "NamespaceTerminating", "message": "namespace prod is being terminated", "field": "metadata.namespace"}]}),
     );
     assert_snapshot!(told(&refused(ending).await), @"
-    Namespace, for good
+    NamespaceUnavailable, for good
     namespace prod is being deleted, and nothing new can be created in it
     wait until it is gone and make it anew, or use another one
     ");
@@ -152,7 +152,7 @@ async fn what_is_not_there_is_the_object_the_namespace_or_the_kind() {
     let namespace =
         status(404, "NotFound", "namespaces \"prod\" not found", json!({"name": "prod", "kind": "namespaces"}));
     assert_snapshot!(told(&refused(namespace).await), @"
-    Namespace, for good
+    NamespaceUnavailable, for good
     there is no namespace prod
     make it with `kubectl create namespace prod`, or name another one
     ");

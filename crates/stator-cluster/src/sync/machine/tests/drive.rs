@@ -1,10 +1,9 @@
 //! A driver that can be stopped at any write, and what every story ends with.
 
 use super::world::{Git, World};
-use crate::sync::machine::{
-    ClusterCall, JitterSource, MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncMachine,
-};
+use crate::sync::machine::{ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncMachine};
 use crate::sync::{CancelReason, SyncProgress, SyncReport};
+use stator_core::retry::JitterSource;
 use stator_model::plan::{Change, Plan, PlanStep, Record};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -56,7 +55,7 @@ pub fn sync(world: &mut World, git: &Git, drive: &Drive) -> Ran {
 pub fn sync_plan(world: &mut World, plan: Plan, records: Vec<Record>, drive: &Drive) -> Ran {
     let Drive { settings, order, crash_at, cancel_at } = drive;
     let mut machine = SyncMachine::new(plan, records, settings.clone());
-    let mut chance = JitterSource(*order);
+    let mut chance = JitterSource::new(*order);
     let mut now = Duration::ZERO;
     let mut calls: Vec<(String, ClusterCall)> = Vec::new();
     let mut events = VecDeque::from([MachineEvent::Start]);

@@ -1,6 +1,8 @@
 //! A cluster that lists only some objects: those that a look at a part of an environment is about.
 
-use crate::cluster::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
+use super::{
+    ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent, matches_labels,
+};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
@@ -68,10 +70,7 @@ impl<C: Cluster> Cluster for FilteredCluster<'_, C> {
                 name: name.clone(),
             };
             let object = self.cluster.get(&object).await?;
-            found.extend(object.filter(|object| {
-                let own = object.labels();
-                labels.iter().all(|(label, value)| own.get(label.as_str()) == Some(&value.as_str()))
-            }));
+            found.extend(object.filter(|object| matches_labels(object, labels)));
         }
         Ok(found)
     }

@@ -12,7 +12,7 @@
 //! replicas may write. They write what their commits say, with preconditions where they delete, and whoever has the newest
 //! commit puts right what the other wrote.
 
-use crate::cluster::ClusterError;
+use super::ClusterError;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};

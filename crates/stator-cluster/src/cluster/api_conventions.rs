@@ -1,0 +1,26 @@
+//! What an API server does with objects, and so every make of cluster that plays one: labels that select, how times are
+//! written, when generations count.
+
+use serde_json::{Map, Value, json};
+use stator_core::object::Object;
+use std::collections::BTreeMap;
+
+/// Whether an object carries all these labels with these values, as the selector of a list asks.
+pub(crate) fn matches_labels(object: &Object, labels: &BTreeMap<String, String>) -> bool {
+    let own = object.labels();
+    labels.iter().all(|(label, value)| own.get(label.as_str()) == Some(&value.as_str()))
+}
+
+/// RFC 3339 in UTC with whole seconds.
+pub(super) fn format_time(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Counts a change of an object's main part. One whose kind has no generations gets none.
+pub(super) fn increment_generation(metadata: &mut Map<String, Value>) {
+    if let Some(generation) = metadata.get_mut("generation")
+        && let Some(number) = generation.as_i64()
+    {
+        *generation = json!(number.saturating_add(1));
+    }
+}

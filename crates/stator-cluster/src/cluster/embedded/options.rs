@@ -1,0 +1,49 @@
+//! What the embedded cluster is opened with.
+
+use super::file_writer::{AtomicFileWriter, FileWriter};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the embedded cluster takes from the world around it, so that tests can give it their own.
+#[derive(Clone)]
+pub struct EmbeddedOptions {
+    /// The clock of creation, deletion and `managedFields` times.
+    pub clock: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+    /// Where uids come from: a new one at each call.
+    pub new_uid: Arc<dyn Fn() -> String + Send + Sync>,
+    /// How files are written.
+    pub files: Arc<dyn FileWriter>,
+    /// How long a write waits for another process that holds the folder's lock.
+    pub lock_wait: Duration,
+    /// How many events a watcher may be behind before it is told to list again.
+    pub watch_capacity: usize,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self {
+            clock: Arc::new(jiff::Timestamp::now),
+            new_uid: Arc::new(|| uuid::Uuid::new_v4().to_string()),
+            files: Arc::new(AtomicFileWriter),
+            lock_wait: Duration::from_secs(10),
+            watch_capacity: 4096,
+        }
+    }
+}
+
+impl EmbeddedOptions {
+    /// The time of that clock.
+    pub(super) fn now(&self) -> jiff::Timestamp {
+        (self.clock)()
+    }
+}
+
+impl fmt::Debug for EmbeddedOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("lock_wait", &self.lock_wait)
+            .field("watch_capacity", &self.watch_capacity)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,188 @@
+//! A Kubernetes cluster: a connection, what its writes ask first, and how far it reaches.
+
+use super::api_client;
+use super::connect::{self, ConnectError, ConnectOptions, ServiceAccount};
+use super::connection::{KubeConnection, parse_object, resolve_object};
+use super::discovery_cache::DiscoveryCache;
+use super::namespace_restriction::NamespaceRestriction;
+use super::request_observer::{ObserverSlot, RequestObserver};
+use super::resource_versions::ResourceVersionCache;
+use super::{paged_list, watch_stream};
+use crate::cluster::{
+    ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Fence, Preconditions, WatchEvent,
+};
+use ::kube::Client;
+use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::object::{Object, ObjectRef};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// A Kubernetes cluster; clones share one connection.
+#[derive(Clone)]
+pub struct KubeCluster {
+    pub(super) inner: Arc<KubeConnection>,
+    /// What every write asks.
+    pub(super) fence: Option<Fence>,
+    restriction: NamespaceRestriction,
+}
+
+impl fmt::Debug for KubeCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kube")
+            .field("server", &self.inner.server)
+            .field("name", &self.inner.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl KubeCluster {
+    /// Connects as a kubeconfig says. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be read, has no such context, or says what no client can be made of.
+    pub async fn connect(options: ConnectOptions) -> Result<Self, ConnectError> {
+        let (config, context) = connect::load_config(&options).await?;
+        let name = format!("context `{context}`");
+        let server = server_address(&config);
+        let observed = ObserverSlot::default();
+        let client = connect::client_on_thread(config, &options, &observed, &name).await?;
+        Ok(Self::of(client, server, options, observed, name))
+    }
+
+    /// Connects as the service account of the pod that this runs in.
+    ///
+    /// # Errors
+    /// When this is no pod, or its service account's files cannot be read.
+    pub fn in_cluster(options: ConnectOptions) -> Result<Self, ConnectError> {
+        Self::as_pod(&ServiceAccount::from_pod_env()?, options)
+    }
+
+    /// Connects as a pod's service account.
+    ///
+    /// # Errors
+    /// When its files cannot be read.
+    pub fn as_pod(account: &ServiceAccount, options: ConnectOptions) -> Result<Self, ConnectError> {
+        Self::new(account.client_config()?, options, "the pod's own cluster".to_owned())
+    }
+
+    /// Connects as a configuration says.
+    ///
+    /// # Errors
+    /// When no client can be made of it.
+    pub fn from_config(config: ::kube::Config, options: ConnectOptions) -> Result<Self, ConnectError> {
+        Self::new(config, options, "a configuration of its own".to_owned())
+    }
+
+    fn new(config: ::kube::Config, options: ConnectOptions, name: String) -> Result<Self, ConnectError> {
+        let server = server_address(&config);
+        let observed = ObserverSlot::default();
+        let client = connect::build_client(config, &options, &observed, &name)?;
+        Ok(Self::of(client, server, options, observed, name))
+    }
+
+    pub(super) fn of(
+        client: Client,
+        server: String,
+        options: ConnectOptions,
+        observed: ObserverSlot,
+        name: String,
+    ) -> Self {
+        Self {
+            fence: options.fence.clone(),
+            restriction: NamespaceRestriction::default(),
+            inner: Arc::new(KubeConnection {
+                client,
+                server,
+                name,
+                options,
+                observer: observed,
+                versions: ResourceVersionCache::default(),
+                discovery: DiscoveryCache::default(),
+            }),
+        }
+    }
+
+    /// The same cluster and connection, whose writes ask a fence first.
+    pub fn with_fence(&self, fence: Fence) -> Self {
+        Self { fence: Some(fence), ..self.clone() }
+    }
+
+    /// The same cluster and connection, which reaches one namespace only.
+    pub fn in_namespace(&self, namespace: &str) -> Self {
+        Self { restriction: NamespaceRestriction::only(namespace), ..self.clone() }
+    }
+
+    /// The connection, for kinds that are not Dynamo's: sources, leases, events. Whoever calls puts a deadline around it.
+    pub fn client(&self) -> Client {
+        self.inner.client.clone()
+    }
+
+    /// From now on tells of every request that is sent through this connection, by whom ever. Only the first to ask is told.
+    pub fn observe_requests(&self, observer: RequestObserver) {
+        self.inner.observer.set(observer);
+    }
+
+    /// The server's address.
+    pub fn server(&self) -> &str {
+        &self.inner.server
+    }
+}
+
+/// Where a server is; an address has no user and no password in it.
+fn server_address(config: &::kube::Config) -> String {
+    let url = &config.cluster_url;
+    let host = url.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
+    format!("{}://{host}{}", url.scheme_str().unwrap_or("https"), url.path().trim_end_matches('/'))
+}
+
+impl Cluster for KubeCluster {
+    fn describe(&self) -> String {
+        format!("Kubernetes cluster of {} ({})", self.inner.name, self.inner.server)
+    }
+
+    async fn platform(&self) -> Result<Platform, ClusterError> {
+        let groups = self.inner.api_groups().await?;
+        Ok(groups.map_or_else(Platform::default, |groups| Platform::from_api_groups(groups.iter().map(String::as_str))))
+    }
+
+    async fn list(
+        &self,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<Object>, ClusterError> {
+        paged_list::list_objects(&self.inner, kind, self.restriction.resolve_namespace(namespace)?, labels).await
+    }
+
+    async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {
+        self.restriction.check_namespace(&object.namespace)?;
+        let (_, url) = resolve_object(object)?;
+        let found = self.inner.read_object(object, api_client::ACCEPT_JSON).await?;
+        let found = found.map(|value| parse_object(value, &url)).transpose()?;
+        if let Some(found) = &found {
+            self.inner.versions.insert_object(found);
+        }
+        Ok(found)
+    }
+
+    async fn apply(&self, request: &ApplyRequest) -> Result<ApplyResponse, ClusterError> {
+        self.restriction.check_namespace(request.object.namespace())?;
+        self.inner.apply(request, self.fence.as_ref()).await
+    }
+
+    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
+        self.restriction.check_namespace(&object.namespace)?;
+        self.inner.delete(object, preconditions, self.fence.as_ref()).await
+    }
+
+    async fn watch(
+        &self,
+        kinds: &[ObjectKind],
+        namespace: Option<&str>,
+    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+        watch_stream::start_watches(&self.inner, kinds, self.restriction.resolve_namespace(namespace)?).await
+    }
+}

@@ -1,0 +1,149 @@
+//! Lists, page by page and consistent: where the first page has become too old to go on from, everything is asked for at
+//! once.
+
+use super::api_client::{self, ApiPayload, ApiUrl};
+use super::api_error::{self, ApiCall};
+use super::connection::{KubeConnection, parse_object};
+use crate::cluster::ClusterError;
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::object::Object;
+use std::collections::BTreeMap;
+use tokio::time::Instant;
+
+/// What comes of a list while its pages do.
+pub(super) enum ListProgress {
+    /// A list begins, as of that resource version. Objects of one that began before are none of it.
+    Started(String),
+    /// The objects of one page.
+    Page(Vec<Object>),
+}
+
+/// The objects that carry all the labels, sorted by reference.
+pub(super) async fn list_objects(
+    inner: &KubeConnection,
+    kind: &ObjectKind,
+    namespace: Option<&str>,
+    labels: &BTreeMap<String, String>,
+) -> Result<Vec<Object>, ClusterError> {
+    let mut objects = Vec::new();
+    let collect = |progress: ListProgress| match progress {
+        ListProgress::Started(_) => objects.clear(),
+        ListProgress::Page(page) => objects.extend(page),
+    };
+    list_pages(inner, kind, namespace, labels, collect).await?;
+    objects.sort_by_cached_key(Object::reference);
+    Ok(objects)
+}
+
+/// Lists with one page in memory at a time. Gives the resource version that the list is of.
+pub(super) async fn list_pages(
+    inner: &KubeConnection,
+    kind: &ObjectKind,
+    namespace: Option<&str>,
+    labels: &BTreeMap<String, String>,
+    mut handle: impl FnMut(ListProgress) + Send,
+) -> Result<String, ClusterError> {
+    let selector: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut url = ApiUrl::of_kind(kind, namespace);
+    if !selector.is_empty() {
+        url = url.query("labelSelector", &selector.join(","));
+    }
+    let limit = inner.options.page_size.to_string();
+    let end = Instant::now() + inner.options.deadlines.list;
+    let mut next = url.clone().query("limit", &limit);
+    let mut started: Option<String> = None;
+    loop {
+        let Some(page) = read_page(inner, kind, namespace, &next, end, started.is_some()).await? else {
+            (next, started) = (url.clone(), None);
+            continue;
+        };
+        if started.is_none() {
+            handle(ListProgress::Started(page.resource_version.clone()));
+            started = Some(page.resource_version);
+        }
+        page.objects.iter().for_each(|object| inner.versions.insert_object(object));
+        handle(ListProgress::Page(page.objects));
+        match page.continue_token {
+            Some(token) => next = url.clone().query("limit", &limit).query("continue", &token),
+            None => break,
+        }
+    }
+    if let Some(namespace) = namespace.filter(|_| labels.is_empty()) {
+        inner.versions.mark_list_complete(kind.group, kind.kind, namespace);
+    }
+    Ok(started.unwrap_or_default())
+}
+
+/// The resource version that everything of a kind stands at.
+pub(super) async fn latest_resource_version(
+    inner: &KubeConnection,
+    kind: &ObjectKind,
+    namespace: Option<&str>,
+) -> Result<String, ClusterError> {
+    let url = ApiUrl::of_kind(kind, namespace).query("limit", "1");
+    let request = api_client::build_request(Method::GET, &url, ApiPayload::None, api_client::ACCEPT_METADATA_LIST)?;
+    let answer = inner.send(request, inner.options.deadlines.list).await?;
+    if !answer.status.is_success() {
+        return Err(api_error::to_cluster_error(&ApiCall::on_kind("list", kind, namespace), &answer, &[]));
+    }
+    Ok(answer.json::<RawListPage>(&url)?.metadata.resource_version)
+}
+
+/// One page of a list; `None` when it goes on from one that has become too old to go on from.
+async fn read_page(
+    inner: &KubeConnection,
+    kind: &ObjectKind,
+    namespace: Option<&str>,
+    url: &ApiUrl,
+    end: Instant,
+    continues: bool,
+) -> Result<Option<ListPage>, ClusterError> {
+    let request = api_client::build_request(Method::GET, url, ApiPayload::None, api_client::ACCEPT_JSON)?;
+    let answer = inner.send(request, end.saturating_duration_since(Instant::now())).await?;
+    if answer.status == StatusCode::GONE && continues {
+        return Ok(None);
+    }
+    if !answer.status.is_success() {
+        return Err(api_error::to_cluster_error(&ApiCall::on_kind("list", kind, namespace), &answer, &[]));
+    }
+    let RawListPage { metadata, items } = answer.json(url)?;
+    let items = items.unwrap_or_default().into_iter().map(|mut item| {
+        if let Some(map) = item.as_object_mut() {
+            // Items of a built-in kind do not say what they are.
+            map.entry("apiVersion").or_insert_with(|| json!(kind.api_version()));
+            map.entry("kind").or_insert_with(|| json!(kind.kind));
+        }
+        parse_object(item, url)
+    });
+    Ok(Some(ListPage {
+        objects: items.collect::<Result<_, _>>()?,
+        resource_version: metadata.resource_version,
+        continue_token: metadata.r#continue.filter(|token| !token.is_empty()),
+    }))
+}
+
+/// One page of a list.
+struct ListPage {
+    objects: Vec<Object>,
+    /// The resource version of the whole list.
+    resource_version: String,
+    /// Where the next page begins.
+    continue_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawListPage {
+    #[serde(default)]
+    metadata: ListMeta,
+    items: Option<Vec<Value>>,
+}
+
+#[derive(Default, Deserialize)]
+struct ListMeta {
+    r#continue: Option<String>,
+    #[serde(rename = "resourceVersion", default)]
+    resource_version: String,
+}

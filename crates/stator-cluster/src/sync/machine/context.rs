@@ -1,0 +1,33 @@
+//! What a model sees of the sync around it.
+
+use super::protocol::MachineSettings;
+use std::time::Duration;
+
+/// Where the models stand with each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PruneBarrier {
+    /// Some model still has something to apply.
+    Closed,
+    /// Everything is applied: prune.
+    Open,
+    /// Something failed: nothing is pruned in this sync, and why.
+    Blocked(String),
+}
+
+/// What a model may look at of the sync around it.
+pub(super) struct SyncContext<'a> {
+    pub(super) settings: &'a MachineSettings,
+    pub(super) now: Duration,
+    pub(super) barrier: &'a PruneBarrier,
+}
+
+/// A duration as people say it: `90s`, `5m`, `30m`.
+pub(super) fn format_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{}ms", duration.as_millis()),
+        _ if seconds.is_multiple_of(3600) => format!("{}h", seconds / 3600),
+        _ if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        _ => format!("{seconds}s"),
+    }
+}

@@ -1,0 +1,287 @@
+//! Which model has a turn, how many calls are in flight, and the barrier before pruning.
+
+use super::context::{PruneBarrier, SyncContext, format_duration};
+use super::model_sync::{ModelSync, ModelTurn};
+use super::plan_models;
+use super::protocol::{CallResult, MachineEffect, MachineEvent, MachineInput, MachineSettings};
+use crate::cluster::{ApplyOutcome, ApplyResponse, DeleteOutcome};
+use crate::sync::{CancelReason, SyncProgress, SyncReport, SyncResult};
+use stator_core::object::Object;
+use stator_core::retry::JitterSource;
+use stator_model::plan::{Plan, Record};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// The state of a sync.
+#[derive(Debug)]
+pub struct SyncMachine {
+    settings: MachineSettings,
+    models: BTreeMap<String, ModelSync>,
+    /// Models whose turn it is, in order.
+    ready: VecDeque<String>,
+    /// Models that have not come to the barrier.
+    applying: BTreeSet<String>,
+    /// Models that stand at the barrier.
+    at_barrier: BTreeSet<String>,
+    /// Models that wait for time to pass or for health.
+    parked: BTreeSet<String>,
+    /// When they want a turn at the latest. May hold times that are no longer true; they cost a look.
+    timers: BTreeSet<(Duration, String)>,
+    barrier: PruneBarrier,
+    in_flight: usize,
+    /// Models that are not through.
+    unfinished: usize,
+    watching: bool,
+    cancel: Option<CancelReason>,
+    timed_out: bool,
+    writes: usize,
+    jitter: JitterSource,
+}
+
+impl SyncMachine {
+    /// The state before the first event. Plan and records must be of one moment.
+    pub fn new(plan: Plan, records: Vec<Record>, settings: MachineSettings) -> Self {
+        let models = plan_models::build_models(plan, records, &settings);
+        Self {
+            ready: models.keys().cloned().collect(),
+            applying: models.keys().cloned().collect(),
+            unfinished: models.len(),
+            models,
+            at_barrier: BTreeSet::new(),
+            parked: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            barrier: PruneBarrier::Closed,
+            in_flight: 0,
+            watching: false,
+            cancel: None,
+            timed_out: false,
+            writes: 0,
+            jitter: JitterSource::new(settings.seed),
+            settings,
+        }
+    }
+
+    /// True when nothing is left to do and nothing is in flight.
+    pub fn is_done(&self) -> bool {
+        self.in_flight == 0 && self.unfinished == 0
+    }
+
+    /// The next time at which a [`MachineEvent::Tick`] changes something.
+    pub fn wake_at(&self) -> Option<Duration> {
+        let timeout = self.settings.timeout.filter(|_| !self.timed_out);
+        self.timers.first().map(|(at, _)| *at).into_iter().chain(timeout).min()
+    }
+
+    /// The report, complete once [`SyncMachine::is_done`].
+    pub fn report(&self) -> SyncReport {
+        SyncReport {
+            models: self.models.values().filter_map(|model| model.outcome().cloned()).collect(),
+            writes: self.writes,
+            timed_out: self.timed_out,
+            cancelled: self.cancel.is_some(),
+        }
+    }
+
+    /// Takes one event.
+    #[must_use = "effects that are not carried out are lost"]
+    pub fn step(mut self, input: MachineInput) -> (Self, Vec<MachineEffect>) {
+        let MachineInput { now, event } = input;
+        let mut effects = Vec::new();
+        match event {
+            MachineEvent::Start | MachineEvent::Tick => {}
+            MachineEvent::CallFinished { model, answer } => self.handle_result(now, &model, answer, &mut effects),
+            MachineEvent::Observed(object) => self.observe(&object),
+            MachineEvent::Listed(objects) => self.observe_all(&objects),
+            MachineEvent::Gone(object) => {
+                for model in self.models.values_mut() {
+                    model.observe_gone(&object);
+                }
+                self.ready.extend(std::mem::take(&mut self.parked));
+            }
+            MachineEvent::Cancel(cancel) => {
+                let result = match &cancel {
+                    CancelReason::Interrupted => "interrupted".to_owned(),
+                    CancelReason::Superseded { revision } => format!("superseded by {revision}"),
+                };
+                self.cancel.get_or_insert(cancel);
+                self.stop_all(SyncResult::Cancelled, &result);
+            }
+        }
+        if let Some(timeout) = self.settings.timeout
+            && now >= timeout
+            && !self.timed_out
+            && self.unfinished > 0
+        {
+            self.timed_out = true;
+            self.stop_all(SyncResult::Failed, &format!("timed out after {}", format_duration(timeout)));
+        }
+        self.wake_parked(now);
+        self.run_turns(now, &mut effects);
+        (self, effects)
+    }
+
+    /// Ends every model at its next chance, keeping its record true.
+    fn stop_all(&mut self, result: SyncResult, why: &str) {
+        let queued: BTreeSet<String> = self.ready.iter().cloned().collect();
+        for (name, model) in &mut self.models {
+            if model.stop(result, why) {
+                self.parked.remove(name);
+                self.at_barrier.remove(name);
+                if !queued.contains(name) {
+                    self.ready.push_back(name.clone());
+                }
+            }
+        }
+    }
+
+    fn handle_result(&mut self, now: Duration, name: &str, answer: CallResult, effects: &mut Vec<MachineEffect>) {
+        let Some(model) = self.models.get_mut(name).filter(|model| model.is_calling()) else {
+            return; // An answer to nothing: the driver's fault, and no reason to fail.
+        };
+        self.in_flight -= 1;
+        self.writes += count_writes(&answer);
+        let around = SyncContext { settings: &self.settings, now, barrier: &self.barrier };
+        model.handle_result(&around, answer, &mut self.jitter, effects);
+        self.ready.push_back(name.to_owned());
+    }
+
+    fn observe(&mut self, object: &Object) {
+        // The label names the one model that an object belongs to: no need to ask ten thousand.
+        let Some(name) = object.labels().get(stator_core::dynamo::kinds::LABEL_MODEL).map(|name| (*name).to_owned())
+        else {
+            return;
+        };
+        if let Some(model) = self.models.get_mut(&name) {
+            model.observe(object);
+            if self.parked.remove(&name) {
+                self.ready.push_back(name);
+            }
+        }
+    }
+
+    fn observe_all(&mut self, objects: &[Object]) {
+        let by_identity: BTreeMap<_, &Object> =
+            objects.iter().map(|object| (object.reference().identity(), object)).collect();
+        for model in self.models.values_mut() {
+            model.observe_all(&by_identity);
+        }
+        self.ready.extend(std::mem::take(&mut self.parked));
+    }
+
+    /// Gives a turn to every parked model whose time has come.
+    fn wake_parked(&mut self, now: Duration) {
+        while let Some((at, name)) = self.timers.pop_first() {
+            if at > now {
+                self.timers.insert((at, name));
+                return;
+            }
+            if !self.parked.contains(&name) {
+                continue;
+            }
+            match self.models.get(&name).and_then(|model| model.wake_at(&self.settings)) {
+                Some(later) if later > now => {
+                    self.timers.insert((later, name));
+                }
+                Some(_) => {
+                    self.parked.remove(&name);
+                    self.ready.push_back(name);
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn park_model(&mut self, name: String) {
+        if let Some(at) = self.models.get(&name).and_then(|model| model.wake_at(&self.settings)) {
+            self.timers.insert((at, name.clone()));
+        }
+        self.parked.insert(name);
+    }
+
+    /// Gives turns while there are models that want one and calls to spare.
+    fn run_turns(&mut self, now: Duration, effects: &mut Vec<MachineEffect>) {
+        loop {
+            self.lift_barrier();
+            if self.in_flight >= self.settings.concurrency.max(1) {
+                return;
+            }
+            let Some(name) = self.ready.pop_front() else { return };
+            let Some(model) = self.models.get_mut(&name) else { continue };
+            if model.outcome().is_some() {
+                continue;
+            }
+            let around = SyncContext { settings: &self.settings, now, barrier: &self.barrier };
+            let turn = model.take_turn(&around, effects);
+            if model.has_applied() {
+                self.applying.remove(&name);
+            }
+            match turn {
+                ModelTurn::Call(call) => {
+                    self.in_flight += 1;
+                    effects.push(MachineEffect::Call { model: name, call: *call });
+                }
+                ModelTurn::Barrier => {
+                    self.applying.remove(&name);
+                    self.at_barrier.insert(name);
+                }
+                ModelTurn::Paused => self.park_model(name),
+                ModelTurn::AwaitHealth => {
+                    self.park_model(name);
+                    if !self.watching {
+                        self.watching = true;
+                        effects.push(MachineEffect::Watch);
+                    }
+                }
+                ModelTurn::Done => {
+                    self.applying.remove(&name);
+                    self.unfinished -= 1;
+                    if let Some(outcome) = model.outcome() {
+                        effects.push(MachineEffect::Report(SyncProgress::Finished(outcome.clone())));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Once no model has anything left to apply, lets all of them prune, or none.
+    fn lift_barrier(&mut self) {
+        if self.barrier == PruneBarrier::Closed && self.applying.is_empty() {
+            let failed: Vec<&str> =
+                self.models.values().filter(|model| model.has_failed_apply()).map(ModelSync::name).collect();
+            self.barrier = if failed.is_empty() {
+                PruneBarrier::Open
+            } else {
+                PruneBarrier::Blocked(format!("not everything could be applied ({})", join_first_names(&failed)))
+            };
+        }
+        if self.barrier != PruneBarrier::Closed {
+            self.ready.extend(std::mem::take(&mut self.at_barrier));
+        }
+    }
+}
+
+/// How many writes an answer says that the cluster carried out.
+fn count_writes(answer: &CallResult) -> usize {
+    match answer {
+        CallResult::Recorded(Ok(recorded)) => recorded.writes,
+        CallResult::Applied(Ok(ApplyResponse { object: _, outcome })) => match outcome {
+            ApplyOutcome::Created | ApplyOutcome::Updated => 1,
+            ApplyOutcome::Unchanged => 0,
+        },
+        CallResult::Deleted(Ok(deleted)) => match deleted {
+            DeleteOutcome::Gone | DeleteOutcome::Pending(_) => 1,
+            DeleteOutcome::Absent => 0,
+        },
+        CallResult::Recorded(Err(_))
+        | CallResult::Applied(Err(_))
+        | CallResult::Deleted(Err(_))
+        | CallResult::Read(_)
+        | CallResult::Pods(_) => 0,
+    }
+}
+
+/// Up to three names, and how many more.
+fn join_first_names(names: &[&str]) -> String {
+    let shown = names.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > 3 { format!("{shown} and {} more", names.len() - 3) } else { shown }
+}
