@@ -6,9 +6,11 @@
     allow(clippy::disallowed_methods, reason = "tests read data, and write it anew when they are asked to")
 )]
 
+pub mod commit;
 pub mod dynamo;
 pub mod fields;
 pub mod finding;
 pub mod mask;
 pub mod object;
 pub mod retry;
+pub mod text;

@@ -8,6 +8,7 @@ use super::output::Output;
 use super::{revisions, status};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
+use stator_core::commit::short_commit;
 use stator_core::finding::{self, Finding};
 use stator_git::source::restore::{CommittedFiles, RestoreError, RollbackRepository, UndoneCommits};
 use stator_git::source::{self, RepositoryScope};
@@ -94,7 +95,7 @@ pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus
 
     let branch = match &arguments.branch {
         Some(branch) => branch.clone(),
-        None => format!("rollback/{}-{}", rollback.model, abbreviate(&rollback.to)),
+        None => format!("rollback/{}-{}", rollback.model, short_commit(&rollback.to)),
     };
     let made = restorer.find_rollback_branch(&branch, &rollback.folder, &rollback.files)?;
     output.write_result(&escape::lines(&rollback_summary(&restorer, &rollback)))?;
@@ -107,7 +108,7 @@ pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus
     faults.dedup();
     if !faults.is_empty() {
         output.write_stderr(&findings::brief(&faults, &output.stderr_style));
-        let refused = format!("as of {} the model has errors, so nothing is rolled back", abbreviate(&rollback.to));
+        let refused = format!("as of {} the model has errors, so nothing is rolled back", short_commit(&rollback.to));
         return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("name another state with --to"));
     }
     if arguments.dry_run {
@@ -133,7 +134,7 @@ pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus
             commit
         }
     };
-    output.write_result(&format!("\nBranch {branch}, commit {}\n", abbreviate(&commit)))?;
+    output.write_result(&format!("\nBranch {branch}, commit {}\n", short_commit(&commit)))?;
     match host {
         Some(host) => pull_request::open_pull_request(&host, &restorer, &rollback, &branch, &commit, output).await?,
         None => pull_request::print_next_step(&restorer, &branch, output),
@@ -216,7 +217,7 @@ fn find_rollback(
                 files = restorer.files(&to, old)?;
             }
             if !files.contains_key("model.yaml") {
-                let refused = format!("commit {} has no model `{model}`", abbreviate(&to));
+                let refused = format!("commit {} has no model `{model}`", short_commit(&to));
                 return Err(CliError::input(refused).with_hint("name a commit that has it; `git log` lists them"));
             }
             (folder, model, to, files)
@@ -228,7 +229,7 @@ fn find_rollback(
                 (folder, model, before, files)
             }
             Some((step, None)) => {
-                let refused = format!("nothing to roll back: `{model}` is as {} added it", abbreviate(&step.commit));
+                let refused = format!("nothing to roll back: `{model}` is as {} added it", short_commit(&step.commit));
                 return Err(CliError::new(CliErrorKind::Refused, refused)
                     .with_hint("to take it away, remove its folder in a commit of its own"));
             }
@@ -239,11 +240,11 @@ fn find_rollback(
         },
     };
     if files == restorer.files(&restorer.head(), &folder)? {
-        let refused = format!("nothing to roll back: `{model}` is as {} has it", abbreviate(&to));
+        let refused = format!("nothing to roll back: `{model}` is as {} has it", short_commit(&to));
         return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("name another state with --to"));
     }
     let undone = restorer.undone_commits(&to, &folder)?;
-    let title = format!("Roll back {model} to {}", abbreviate(&to));
+    let title = format!("Roll back {model} to {}", short_commit(&to));
     let body = commit_body(restorer, &folder, &to, &undone)?;
     Ok(Rollback { model, folder, to, files, undone, title, body })
 }
@@ -259,7 +260,7 @@ fn commit_body(
     let place = restorer.path(folder, "model.yaml");
     let mut text = format!(
         "{place} and what belongs to it are as commit {} of {} has them: {first}\n",
-        abbreviate(to),
+        short_commit(to),
         time.strftime("%Y-%m-%d")
     );
     if !undone.commits.is_empty() {
@@ -273,7 +274,7 @@ fn commit_body(
 fn list_undone(undone: &UndoneCommits, mark: &str) -> String {
     let mut text = String::new();
     for step in &undone.commits {
-        let _ = writeln!(text, "{mark}{} {}", abbreviate(&step.commit), step.summary);
+        let _ = writeln!(text, "{mark}{} {}", short_commit(&step.commit), step.summary);
     }
     if undone.omitted > 0 {
         let _ = writeln!(text, "{mark}and {} more", undone.omitted);
@@ -282,7 +283,7 @@ fn list_undone(undone: &UndoneCommits, mark: &str) -> String {
 }
 
 fn rollback_summary(restorer: &RollbackRepository, rollback: &Rollback) -> String {
-    let mut text = format!("{}: {} -> {}\n", rollback.model, abbreviate(&restorer.head()), abbreviate(&rollback.to));
+    let mut text = format!("{}: {} -> {}\n", rollback.model, short_commit(&restorer.head()), short_commit(&rollback.to));
     if !rollback.undone.commits.is_empty() {
         text.push_str("Undoes:\n");
         text.push_str(&list_undone(&rollback.undone, "  "));
@@ -364,10 +365,6 @@ fn folder_of(path: &str) -> &str {
 
 fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
-}
-
-fn abbreviate(commit: &str) -> String {
-    commit.get(..7).unwrap_or(commit).to_owned()
 }
 
 impl From<RestoreError> for CliError {

@@ -10,7 +10,7 @@ use stator_git::source::credentials::GitCredentials;
 use stator_git::source::model_source::{Forge, ForgeKind};
 use stator_git::source::restore::RollbackRepository;
 use stator_git::source::secret::SecretValues;
-use stator_git::source::transport::http::{HttpProxy, HttpSettings};
+use stator_git::source::transport::http::HttpSettings;
 use stator_git::source::url::{AllowedSchemes, RepositoryUrl, UrlScheme};
 use stator_model::present::{escape, findings};
 use std::path::Path;
@@ -143,8 +143,7 @@ fn forge_of_file(path: &Path, here: Option<&RepositoryUrl>, output: &Output) -> 
             GitCredentials::read(Some(git), &source.url).map_err(|error| CliError::input(error.to_string()))?;
         settings.roots = credentials.roots;
         settings.client = credentials.client.map(|client| (client.certificate, client.key));
-        settings.proxy =
-            credentials.proxy.map(|proxy| HttpProxy { url: proxy.url, login: proxy.login, bypass: proxy.bypass });
+        settings.proxy = credentials.proxy;
     }
     Ok(Some((spec, source.url, secret, settings)))
 }

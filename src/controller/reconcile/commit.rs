@@ -26,7 +26,7 @@ pub(super) struct PolledCommit {
 impl PolledCommit {
     /// As people name it.
     pub(super) fn short(&self) -> &str {
-        self.commit.get(..7).unwrap_or(&self.commit)
+        stator_core::commit::short_commit(&self.commit)
     }
 }
 

@@ -5,7 +5,9 @@ use super::api::{
     StatusState,
 };
 use super::client::{ForgeAuth, ForgeClient, ForgeRequest};
-use super::{ForgeHttp, MAX_LISTED, status_text};
+use super::pages::{ListPage, NextPage, PageStyle};
+use super::{ForgeHttp, status_text};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -13,8 +15,8 @@ use tokio::sync::OnceCell;
 
 /// The version of the API that is meant.
 const API_VERSION: &str = "7.1";
-/// How many of a page.
-const PAGE_SIZE: usize = 100;
+const STATUS_PAGES: PageStyle = PageStyle { size: ("top", 100), next: NextPage::Skip("skip") };
+const PULL_REQUEST_PAGES: PageStyle = PageStyle { size: ("$top", 100), next: NextPage::Skip("$skip") };
 const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 150_000, html: true };
 /// How many pull requests' heads are remembered.
 const MAX_REMEMBERED_HEADS: usize = 20_000;
@@ -105,6 +107,14 @@ impl From<AzureStatusState> for StatusState {
 #[derive(Deserialize)]
 struct AzureList<T> {
     value: Vec<T>,
+}
+
+impl<T: DeserializeOwned> ListPage for AzureList<T> {
+    type Item = T;
+
+    fn into_items(self) -> Vec<T> {
+        self.value
+    }
 }
 
 #[derive(Deserialize)]
@@ -312,44 +322,27 @@ impl ForgeApi for AzureDevOps {
     }
 
     async fn list_statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
-        let mut found = Vec::new();
-        loop {
-            let request = self.get(&["commits", commit, "statuses"]).query("latestOnly", true);
-            let request =
-                request.query("top", PAGE_SIZE).query("skip", found.len()).resource(super::describe_commit(commit));
-            let page = request.json::<AzureList<AzureStatus>>().await?.value;
-            let last = page.len() < PAGE_SIZE;
-            found.extend(page.into_iter().map(|one| CommitStatus {
+        let request = self.get(&["commits", commit, "statuses"]).query("latestOnly", true);
+        let read = |one: AzureStatus| {
+            Some(CommitStatus {
                 context: one.context.full_name(),
                 state: one.state.into(),
                 description: one.description.unwrap_or_default(),
                 target_url: one.target_url.filter(|url| !url.is_empty()),
-            }));
-            if last {
-                return Ok(super::newest_statuses(found, prefix));
-            }
-            if found.len() >= MAX_LISTED {
-                return Err(self.client.too_many_error(MAX_LISTED, "statuses of a commit"));
-            }
-        }
+            })
+        };
+        let request = request.resource(super::describe_commit(commit));
+        let found = request.pages::<AzureList<_>, _>(STATUS_PAGES, "statuses of a commit", read).await?;
+        Ok(super::newest_statuses(found, prefix))
     }
 
     async fn list_open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
-        let mut found: Vec<PullRequest> = Vec::new();
-        loop {
-            let request = self.get(&["pullrequests"]).query("searchCriteria.status", "active");
-            let request = request.query("searchCriteria.targetRefName", format!("refs/heads/{base}"));
-            let request = request.query("$top", PAGE_SIZE).query("$skip", found.len()).resource("pull requests");
-            let page = request.json::<AzureList<AzurePullRequest>>().await?.value;
-            let last = page.len() < PAGE_SIZE;
-            found.extend(page.into_iter().map(|pull| self.read_pull_request(pull)));
-            if last {
-                return Ok(super::open_by_number(found, base));
-            }
-            if found.len() >= MAX_LISTED {
-                return Err(self.client.too_many_error(MAX_LISTED, "open pull requests"));
-            }
-        }
+        let request = self.get(&["pullrequests"]).query("searchCriteria.status", "active");
+        let request = request.query("searchCriteria.targetRefName", format!("refs/heads/{base}"));
+        let read = |pull: AzurePullRequest| Some(self.read_pull_request(pull));
+        let request = request.resource("pull requests");
+        let found = request.pages::<AzureList<_>, _>(PULL_REQUEST_PAGES, "open pull requests", read).await?;
+        Ok(super::open_by_number(found, base))
     }
 
     async fn pull_request(&self, number: u64) -> Result<PullRequest, ForgeError> {

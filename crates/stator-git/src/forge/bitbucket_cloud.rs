@@ -4,18 +4,18 @@ use super::api::{
     CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
     StatusState,
 };
-use super::client::{ForgeAuth, ForgeClient, ForgeRequest};
-use super::{ForgeHttp, MAX_LISTED, status_text};
+use super::client::{ForgeAuth, ForgeClient};
+use super::pages::{BitbucketPage, NextPage, PageStyle};
+use super::{ForgeHttp, status_text};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use tokio::sync::OnceCell;
 
-/// How many of a page; pull requests come fifty at most.
-const PAGE_SIZE: usize = 100;
-const PULL_REQUEST_PAGE_SIZE: usize = 50;
+const PAGES: PageStyle = PageStyle { size: ("pagelen", 100), next: NextPage::Linked };
+/// Pull requests come fifty at most.
+const PULL_REQUEST_PAGES: PageStyle = PageStyle { size: ("pagelen", 50), ..PAGES };
 /// No limit of comments is documented; 200 kB were taken, and more refused. HTML is shown as text.
 const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 100_000, html: false };
 /// How many short hashes are looked up at a time, and kept.
@@ -72,13 +72,6 @@ impl From<BitbucketCloudBuildState> for StatusState {
             BitbucketCloudBuildState::Stopped => Self::Error,
         }
     }
-}
-
-#[derive(Deserialize)]
-struct BitbucketCloudPage<T> {
-    values: Vec<T>,
-    /// The address of the next page.
-    next: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -210,28 +203,6 @@ impl BitbucketCloud {
         Ok(self.account.get_or_try_init(|| asked).await?.as_str())
     }
 
-    /// Every value of a list, page after page.
-    async fn list_all<T: DeserializeOwned>(
-        &self,
-        first: ForgeRequest<'_>,
-        what: &str,
-        things: &str,
-    ) -> Result<Vec<T>, ForgeError> {
-        let mut page: BitbucketCloudPage<T> = first.resource(what).json().await?;
-        let mut found = Vec::new();
-        loop {
-            let empty = page.values.is_empty();
-            found.extend(page.values);
-            match page.next {
-                Some(next) if !empty && found.len() < MAX_LISTED => {
-                    page = self.client.follow(&next)?.resource(what).json().await?;
-                }
-                Some(_) if !empty => return Err(self.client.too_many_error(MAX_LISTED, things)),
-                Some(_) | None => return Ok(found),
-            }
-        }
-    }
-
     /// The pull request, with the whole hash of its newest commit where it is one of this repository.
     async fn read_pull_request(&self, pull: BitbucketCloudPullRequest) -> Result<PullRequest, ForgeError> {
         let own = |side: &BitbucketCloudEndpoint| {
@@ -320,31 +291,27 @@ impl ForgeApi for BitbucketCloud {
     }
 
     async fn list_statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
-        let request = self.client.get(self.path(&["commit", commit, "statuses"])).query("pagelen", PAGE_SIZE);
-        let all: Vec<BitbucketCloudStatus> =
-            self.list_all(request, &super::describe_commit(commit), "statuses of a commit").await?;
+        let request = self.client.get(self.path(&["commit", commit, "statuses"]));
         // Only what is known by its context: another's name may be anything.
-        let ours = all.into_iter().filter(|one| one.key == status_text::bitbucket_status_key(&one.name)).map(|one| {
-            CommitStatus {
+        let ours = |one: BitbucketCloudStatus| {
+            (one.key == status_text::bitbucket_status_key(&one.name)).then(|| CommitStatus {
                 context: one.name,
                 state: one.state.into(),
                 description: one.description,
                 target_url: Some(one.url).filter(|url| !url.is_empty()),
-            }
-        });
-        Ok(super::newest_statuses(ours.collect(), prefix))
+            })
+        };
+        let request = request.resource(super::describe_commit(commit));
+        let found = request.pages::<BitbucketPage<_>, _>(PAGES, "statuses of a commit", ours).await?;
+        Ok(super::newest_statuses(found, prefix))
     }
 
     async fn list_open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
         let quoted = base.replace('\\', "\\\\").replace('"', "\\\"");
-        let request = self
-            .client
-            .get(self.path(&["pullrequests"]))
-            .query("state", "OPEN")
-            .query("pagelen", PULL_REQUEST_PAGE_SIZE);
+        let request = self.client.get(self.path(&["pullrequests"])).query("state", "OPEN");
         let request = request.query("q", format!("state = \"OPEN\" AND destination.branch.name = \"{quoted}\""));
-        let pulls: Vec<BitbucketCloudPullRequest> =
-            self.list_all(request, "pull requests", "open pull requests").await?;
+        let request = request.resource("pull requests");
+        let pulls = request.pages::<BitbucketPage<_>, _>(PULL_REQUEST_PAGES, "open pull requests", Some).await?;
         let read = stream::iter(pulls).map(|pull| self.read_pull_request(pull)).buffer_unordered(MAX_PARALLEL_LOOKUPS);
         Ok(super::open_by_number(read.try_collect().await?, base))
     }
@@ -358,14 +325,14 @@ impl ForgeApi for BitbucketCloud {
     async fn list_own_comments(&self, number: u64) -> Result<Vec<PullRequestComment>, ForgeError> {
         let account = self.account_id().await?.to_lowercase();
         let id = number.to_string();
-        let request = self.client.get(self.path(&["pullrequests", &id, "comments"])).query("pagelen", PAGE_SIZE);
-        let notes: Vec<BitbucketCloudComment> =
-            self.list_all(request, &super::describe_pull_request(number), "comments on a pull request").await?;
-        let own = |note: &BitbucketCloudComment| {
+        let request = self.client.get(self.path(&["pullrequests", &id, "comments"]));
+        let own = |note: BitbucketCloudComment| {
             let by_us = note.user.as_ref().is_some_and(|user| user.uuid.to_lowercase() == account);
-            by_us && !note.deleted && note.inline.is_none()
+            (by_us && !note.deleted && note.inline.is_none()).then(|| (note.id, note.into()))
         };
-        Ok(super::oldest_first(notes.into_iter().filter(own).map(|note| (note.id, note.into())).collect()))
+        let request = request.resource(super::describe_pull_request(number));
+        let found = request.pages::<BitbucketPage<_>, _>(PAGES, "comments on a pull request", own).await?;
+        Ok(super::oldest_first(found))
     }
 
     async fn create_comment(&self, number: u64, body: &str) -> Result<PullRequestComment, ForgeError> {

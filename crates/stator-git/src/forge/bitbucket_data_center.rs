@@ -4,14 +4,13 @@ use super::api::{
     CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
     StatusState,
 };
-use super::client::{ForgeAuth, ForgeClient, ForgeRequest, ForgeResponse};
-use super::{ForgeHttp, MAX_LISTED, status_text};
-use serde::de::DeserializeOwned;
+use super::client::{ForgeAuth, ForgeClient};
+use super::pages::{BitbucketPage, NextPage, PageStyle};
+use super::{ForgeHttp, status_text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How many of a page.
-const PAGE_SIZE: usize = 100;
+const PAGES: PageStyle = PageStyle { size: ("limit", 100), next: NextPage::Start };
 const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 32_768, html: false };
 
 /// A repository at a Bitbucket Data Center.
@@ -65,15 +64,6 @@ impl From<DataCenterBuildState> for StatusState {
             DataCenterBuildState::Cancelled | DataCenterBuildState::Unknown => Self::Error,
         }
     }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DataCenterPage<T> {
-    values: Vec<T>,
-    #[serde(default)]
-    is_last_page: bool,
-    next_page_start: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -217,28 +207,6 @@ impl BitbucketDataCenter {
         [["projects", &self.project, "repos", &self.slug].as_slice(), rest].concat()
     }
 
-    /// Every value of a list, page after page, and the last answer.
-    async fn list_all<'a, T: DeserializeOwned>(
-        &'a self,
-        page: impl Fn() -> ForgeRequest<'a>,
-        things: &str,
-    ) -> Result<(Vec<T>, ForgeResponse), ForgeError> {
-        let mut found = Vec::new();
-        let mut start = 0;
-        loop {
-            let answer = page().query("limit", PAGE_SIZE).query("start", start).send().await?;
-            let read: DataCenterPage<T> = answer.json()?;
-            found.extend(read.values);
-            match read.next_page_start {
-                Some(next) if !read.is_last_page && next > start => start = next,
-                Some(_) | None => return Ok((found, answer)),
-            }
-            if found.len() >= MAX_LISTED {
-                return Err(self.client.too_many_error(MAX_LISTED, things));
-            }
-        }
-    }
-
     /// A page of a commit; every status must lead somewhere.
     fn commit_page_url(&self, commit: &str) -> String {
         let mut page = self.client.api().clone();
@@ -289,28 +257,29 @@ impl ForgeApi for BitbucketDataCenter {
     }
 
     async fn list_statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
-        let page = || self.builds.get(["commits", commit]).resource(super::describe_commit(commit));
-        let (all, _): (Vec<DataCenterStatus>, _) = self.list_all(page, "statuses of a commit").await?;
+        let request = self.builds.get(["commits", commit]);
         // Only what is known by its context: another's name may be anything.
-        let ours = all.into_iter().filter(|one| one.key == status_text::bitbucket_status_key(&one.name)).map(|one| {
-            CommitStatus {
+        let ours = |one: DataCenterStatus| {
+            (one.key == status_text::bitbucket_status_key(&one.name)).then(|| CommitStatus {
                 context: one.name,
                 state: one.state.into(),
                 description: one.description,
                 target_url: Some(one.url).filter(|url| !url.is_empty()),
-            }
-        });
-        Ok(super::newest_statuses(ours.collect(), prefix))
+            })
+        };
+        let request = request.resource(super::describe_commit(commit));
+        let found = request.pages::<BitbucketPage<_>, _>(PAGES, "statuses of a commit", ours).await?;
+        Ok(super::newest_statuses(found, prefix))
     }
 
     async fn list_open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
         let onto = format!("refs/heads/{base}");
-        let page = || {
-            let request = self.client.get(self.path(&["pull-requests"])).query("state", "OPEN");
-            request.query("direction", "INCOMING").query("at", &onto).query("order", "OLDEST").resource("pull requests")
-        };
-        let (pulls, _): (Vec<DataCenterPullRequest>, _) = self.list_all(page, "open pull requests").await?;
-        Ok(super::open_by_number(pulls.into_iter().map(PullRequest::from).collect(), base))
+        let request = self.client.get(self.path(&["pull-requests"])).query("state", "OPEN");
+        let request = request.query("direction", "INCOMING").query("at", &onto).query("order", "OLDEST");
+        let read = |pull: DataCenterPullRequest| Some(PullRequest::from(pull));
+        let request = request.resource("pull requests");
+        let found = request.pages::<BitbucketPage<_>, _>(PAGES, "open pull requests", read).await?;
+        Ok(super::open_by_number(found, base))
     }
 
     async fn pull_request(&self, number: u64) -> Result<PullRequest, ForgeError> {
@@ -322,13 +291,12 @@ impl ForgeApi for BitbucketDataCenter {
 
     async fn list_own_comments(&self, number: u64) -> Result<Vec<PullRequestComment>, ForgeError> {
         let id = number.to_string();
-        let page = || {
-            self.client
-                .get(self.path(&["pull-requests", &id, "activities"]))
-                .resource(super::describe_pull_request(number))
-        };
-        let (activities, answer): (Vec<DataCenterActivity>, _) =
-            self.list_all(page, "activities of a pull request").await?;
+        let request = self.client.get(self.path(&["pull-requests", &id, "activities"]));
+        let request = request.resource(super::describe_pull_request(number));
+        let comment = |activity: DataCenterActivity| activity.comment.filter(|_| activity.anchor.is_none());
+        let (comments, answer) = request
+            .pages_and_last_answer::<BitbucketPage<_>, _>(PAGES, "activities of a pull request", comment)
+            .await?;
         // No call says who a token belongs to; every answer to one does.
         let account = answer.header("x-ausername").unwrap_or_default().to_lowercase();
         if account.is_empty() {
@@ -337,8 +305,7 @@ impl ForgeApi for BitbucketDataCenter {
         }
         // One activity a comment at its newest version, and one more for every edit.
         let mut newest: BTreeMap<u64, DataCenterComment> = BTreeMap::new();
-        for activity in activities.into_iter().filter(|activity| activity.anchor.is_none()) {
-            let Some(note) = activity.comment else { continue };
+        for note in comments {
             let own = note.author.as_ref().is_some_and(|user| user.name.to_lowercase() == account);
             if own && newest.get(&note.id).is_none_or(|known| known.version < note.version) {
                 newest.insert(note.id, note);

@@ -133,15 +133,7 @@ impl ForgeClient {
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
-        ForgeRequest {
-            client: self,
-            method,
-            url,
-            body: Ok(None),
-            accept: JSON_MEDIA_TYPE,
-            content_type: JSON_MEDIA_TYPE,
-            resource: String::new(),
-        }
+        ForgeRequest { method, ..self.get_url(url) }
     }
 
     /// A request to a page that an answer led on to.
@@ -151,7 +143,12 @@ impl ForgeClient {
     pub fn follow<'a>(&'a self, link: &str) -> Result<ForgeRequest<'a>, ForgeError> {
         let url = self.api.join(link).ok().filter(|url| url.origin() == self.api.origin());
         let url = url.ok_or_else(|| self.unreadable_error("the next page is said to be at another host"))?;
-        Ok(ForgeRequest {
+        Ok(self.get_url(url))
+    }
+
+    /// A request that reads what is at a URL.
+    pub fn get_url(&self, url: Url) -> ForgeRequest<'_> {
+        ForgeRequest {
             client: self,
             method: Method::GET,
             url,
@@ -159,7 +156,7 @@ impl ForgeClient {
             accept: JSON_MEDIA_TYPE,
             content_type: JSON_MEDIA_TYPE,
             resource: String::new(),
-        })
+        }
     }
 
     /// An answer that makes no sense.
@@ -198,13 +195,13 @@ fn redact_secret(text: String, secret: &SecretString) -> String {
 
 /// A request that is not sent yet.
 pub(super) struct ForgeRequest<'a> {
-    client: &'a ForgeClient,
+    pub(super) client: &'a ForgeClient,
     method: Method,
-    url: Url,
+    pub(super) url: Url,
     body: Result<Option<Vec<u8>>, serde_json::Error>,
     accept: &'static str,
     content_type: &'static str,
-    resource: String,
+    pub(super) resource: String,
 }
 
 /// What APIs speak.

@@ -2,15 +2,18 @@
 
 use super::api::{
     CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
-    StatusState,
 };
 use super::client::{ForgeAuth, ForgeClient};
-use super::{ForgeHttp, MAX_LISTED, status_text};
+use super::issue_comments::{
+    IssueComment, IssueCommentBody, LoginName, NewPullRequestBody, OpenOrClosed, WireStatusState,
+};
+use super::pages::{ListPage, NextPage, PageStyle};
+use super::{ForgeHttp, status_text};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-/// How many of a page: the most that a server gives as it comes (`MAX_RESPONSE_ITEMS`). One may be set to give fewer.
-const PAGE_SIZE: usize = 50;
+/// Fifty of a page are the most that a server gives as it comes (`MAX_RESPONSE_ITEMS`). One may be set to give fewer.
+const PAGES: PageStyle = PageStyle { size: ("limit", 50), next: NextPage::NumberedToEmpty };
 /// No limit is documented for descriptions (they are shown on one line), nor for comments.
 const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 65_536, html: true };
 
@@ -24,45 +27,10 @@ pub struct Gitea {
 
 #[derive(Serialize)]
 struct NewGiteaCommitStatus<'a> {
-    state: GiteaStatusState,
+    state: WireStatusState,
     context: &'a str,
     description: &'a str,
     target_url: &'a str,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum GiteaStatusState {
-    Pending,
-    #[serde(alias = "skipped")]
-    Success,
-    #[serde(alias = "warning")]
-    Failure,
-    /// Also what a later version may add.
-    #[serde(other)]
-    Error,
-}
-
-impl From<StatusState> for GiteaStatusState {
-    fn from(state: StatusState) -> Self {
-        match state {
-            StatusState::Pending => Self::Pending,
-            StatusState::Success => Self::Success,
-            StatusState::Failure => Self::Failure,
-            StatusState::Error => Self::Error,
-        }
-    }
-}
-
-impl From<GiteaStatusState> for StatusState {
-    fn from(state: GiteaStatusState) -> Self {
-        match state {
-            GiteaStatusState::Pending => Self::Pending,
-            GiteaStatusState::Success => Self::Success,
-            GiteaStatusState::Failure => Self::Failure,
-            GiteaStatusState::Error => Self::Error,
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -71,9 +39,17 @@ struct GiteaCombinedStatus {
     statuses: Option<Vec<GiteaCommitStatus>>,
 }
 
+impl ListPage for GiteaCombinedStatus {
+    type Item = GiteaCommitStatus;
+
+    fn into_items(self) -> Vec<GiteaCommitStatus> {
+        self.statuses.unwrap_or_default()
+    }
+}
+
 #[derive(Deserialize)]
 struct GiteaCommitStatus {
-    status: GiteaStatusState,
+    status: WireStatusState,
     context: String,
     #[serde(default)]
     description: String,
@@ -85,19 +61,12 @@ struct GiteaCommitStatus {
 struct GiteaPullRequest {
     number: u64,
     title: String,
-    state: GiteaPullRequestState,
+    state: OpenOrClosed,
     #[serde(default)]
     merged: bool,
     base: GiteaPullRequestRef,
     head: GiteaPullRequestRef,
     html_url: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum GiteaPullRequestState {
-    Open,
-    Closed,
 }
 
 #[derive(Deserialize)]
@@ -110,32 +79,6 @@ struct GiteaPullRequestRef {
     repo_id: i64,
 }
 
-#[derive(Deserialize)]
-struct GiteaIssueComment {
-    id: u64,
-    #[serde(default)]
-    body: String,
-    user: Option<GiteaUser>,
-}
-
-#[derive(Deserialize)]
-struct GiteaUser {
-    login: String,
-}
-
-#[derive(Serialize)]
-struct GiteaIssueCommentBody<'a> {
-    body: &'a str,
-}
-
-#[derive(Serialize)]
-struct NewGiteaPullRequest<'a> {
-    title: &'a str,
-    body: &'a str,
-    base: &'a str,
-    head: &'a str,
-}
-
 impl From<GiteaPullRequest> for PullRequest {
     fn from(pull: GiteaPullRequest) -> Self {
         let fork = pull.head.repo_id <= 0 || pull.head.repo_id != pull.base.repo_id;
@@ -143,9 +86,9 @@ impl From<GiteaPullRequest> for PullRequest {
             number: pull.number,
             title: pull.title,
             state: match (pull.state, pull.merged) {
-                (GiteaPullRequestState::Open, _) => PullRequestState::Open,
-                (GiteaPullRequestState::Closed, true) => PullRequestState::Merged,
-                (GiteaPullRequestState::Closed, false) => PullRequestState::Closed,
+                (OpenOrClosed::Open, _) => PullRequestState::Open,
+                (OpenOrClosed::Closed, true) => PullRequestState::Merged,
+                (OpenOrClosed::Closed, false) => PullRequestState::Closed,
             },
             base: pull.base.branch,
             head: pull.head.sha,
@@ -154,12 +97,6 @@ impl From<GiteaPullRequest> for PullRequest {
             fork,
             url: pull.html_url,
         }
-    }
-}
-
-impl From<GiteaIssueComment> for PullRequestComment {
-    fn from(note: GiteaIssueComment) -> Self {
-        Self { id: note.id.to_string(), body: note.body }
     }
 }
 
@@ -175,7 +112,7 @@ impl Gitea {
 
     async fn account_login(&self) -> Result<&str, ForgeError> {
         let asked = async {
-            let user: GiteaUser = self.client.get(["user"]).resource("the token's account").json().await?;
+            let user: LoginName = self.client.get(["user"]).resource("the token's account").json().await?;
             Ok(user.login)
         };
         Ok(self.account.get_or_try_init(|| asked).await?.as_str())
@@ -214,50 +151,26 @@ impl ForgeApi for Gitea {
     }
 
     async fn list_statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
-        let mut found = Vec::new();
-        for page in 1.. {
-            let request = self.client.get(self.path(&["commits", commit, "status"]));
-            let request =
-                request.query("limit", PAGE_SIZE).query("page", page).resource(super::describe_commit(commit));
-            let statuses = request.json::<GiteaCombinedStatus>().await?.statuses.unwrap_or_default();
-            // To the first empty page, as a server may be set to give fewer than asked for.
-            if statuses.is_empty() {
-                break;
-            }
-            let before = found.len();
-            found.extend(statuses.into_iter().map(|one| CommitStatus {
+        let request = self.client.get(self.path(&["commits", commit, "status"]));
+        let read = |one: GiteaCommitStatus| {
+            Some(CommitStatus {
                 context: one.context,
                 state: one.status.into(),
                 description: one.description,
                 target_url: Some(one.target_url).filter(|url| !url.is_empty()),
-            }));
-            // Old servers give the same page for ever.
-            if super::is_repeated_page(&found, before) {
-                break;
-            }
-            if found.len() >= MAX_LISTED {
-                return Err(self.client.too_many_error(MAX_LISTED, "statuses of a commit"));
-            }
-        }
+            })
+        };
+        let request = request.resource(super::describe_commit(commit));
+        let found = request.pages::<GiteaCombinedStatus, _>(PAGES, "statuses of a commit", read).await?;
         Ok(super::newest_statuses(found, prefix))
     }
 
     async fn list_open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
-        let mut found: Vec<PullRequest> = Vec::new();
-        for page in 1.. {
-            // Old servers do not know `base` and list those onto every branch.
-            let request = self.client.get(self.path(&["pulls"])).query("state", "open").query("base", base);
-            let request = request.query("sort", "oldest");
-            let request = request.query("limit", PAGE_SIZE).query("page", page).resource("pull requests");
-            let pulls: Vec<GiteaPullRequest> = request.json().await?;
-            if pulls.is_empty() {
-                break;
-            }
-            found.extend(pulls.into_iter().map(PullRequest::from));
-            if found.len() >= MAX_LISTED {
-                return Err(self.client.too_many_error(MAX_LISTED, "open pull requests"));
-            }
-        }
+        // Old servers do not know `base` and list those onto every branch.
+        let request = self.client.get(self.path(&["pulls"])).query("state", "open").query("base", base);
+        let request = request.query("sort", "oldest").resource("pull requests");
+        let read = |pull: GiteaPullRequest| Some(PullRequest::from(pull));
+        let found = request.pages::<Vec<_>, _>(PAGES, "open pull requests", read).await?;
         Ok(super::open_by_number(found, base))
     }
 
@@ -273,16 +186,14 @@ impl ForgeApi for Gitea {
         // All at once: this list has no pages.
         let request =
             self.client.get(self.path(&["issues", &id, "comments"])).resource(super::describe_pull_request(number));
-        let notes: Vec<GiteaIssueComment> = request.json().await?;
-        let own =
-            |note: &GiteaIssueComment| note.user.as_ref().is_some_and(|user| user.login.to_lowercase() == account);
-        Ok(super::oldest_first(notes.into_iter().filter(own).map(|note| (note.id, note.into())).collect()))
+        let notes: Vec<IssueComment> = request.json().await?;
+        Ok(super::oldest_first(notes.into_iter().filter_map(|note| note.written_by(&account)).collect()))
     }
 
     async fn create_comment(&self, number: u64, body: &str) -> Result<PullRequestComment, ForgeError> {
         let id = number.to_string();
-        let request = self.client.post(self.path(&["issues", &id, "comments"])).body(&GiteaIssueCommentBody { body });
-        Ok(request.resource(super::describe_pull_request(number)).json::<GiteaIssueComment>().await?.into())
+        let request = self.client.post(self.path(&["issues", &id, "comments"])).body(&IssueCommentBody { body });
+        Ok(request.resource(super::describe_pull_request(number)).json::<IssueComment>().await?.into())
     }
 
     async fn update_comment(
@@ -292,18 +203,18 @@ impl ForgeApi for Gitea {
         body: &str,
     ) -> Result<PullRequestComment, ForgeError> {
         let request =
-            self.client.patch(self.path(&["issues", "comments", &comment.id])).body(&GiteaIssueCommentBody { body });
+            self.client.patch(self.path(&["issues", "comments", &comment.id])).body(&IssueCommentBody { body });
         let what = format!("comment {} on {}", comment.id, super::describe_pull_request(number));
         let answer = request.resource(what).send().await?;
         // 204 where the text was this one already.
         if answer.body_is_empty() {
             return Ok(PullRequestComment { id: comment.id.clone(), body: body.to_owned() });
         }
-        Ok(answer.json::<GiteaIssueComment>()?.into())
+        Ok(answer.json::<IssueComment>()?.into())
     }
 
     async fn create_pull_request(&self, new: &NewPullRequest) -> Result<PullRequest, ForgeError> {
-        let body = NewGiteaPullRequest { title: &new.title, body: &new.body, base: &new.base, head: &new.head };
+        let body = NewPullRequestBody::from(new);
         let request = self.client.post(self.path(&["pulls"])).body(&body).resource("repository");
         Ok(request.json::<GiteaPullRequest>().await?.into())
     }

@@ -6,16 +6,19 @@ pub mod app;
 
 use super::api::{
     CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
-    StatusState,
 };
 use super::client::{ForgeAuth, ForgeClient};
-use super::{ForgeHttp, MAX_LISTED, status_text};
+use super::issue_comments::{
+    IssueComment, IssueCommentBody, LoginName, NewPullRequestBody, OpenOrClosed, WireStatusState,
+};
+use super::pages::{ListPage, NextPage, PageStyle};
+use super::{ForgeHttp, status_text};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-/// How many of a page: the most that GitHub gives.
-const PAGE_SIZE: usize = 100;
+/// A hundred of a page are the most that GitHub gives.
+const PAGES: PageStyle = PageStyle { size: ("per_page", 100), next: NextPage::Numbered };
 const LIMITS: ForgeLimits = ForgeLimits { description: 140, comment: 65_536, html: true };
 
 /// A repository at GitHub.
@@ -35,42 +38,11 @@ fn with_github_headers(client: ForgeClient) -> ForgeClient {
 
 #[derive(Serialize)]
 struct NewGithubStatus<'a> {
-    state: GithubStatusState,
+    state: WireStatusState,
     context: &'a str,
     description: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_url: Option<&'a str>,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum GithubStatusState {
-    Pending,
-    Success,
-    Failure,
-    Error,
-}
-
-impl From<StatusState> for GithubStatusState {
-    fn from(state: StatusState) -> Self {
-        match state {
-            StatusState::Pending => Self::Pending,
-            StatusState::Success => Self::Success,
-            StatusState::Failure => Self::Failure,
-            StatusState::Error => Self::Error,
-        }
-    }
-}
-
-impl From<GithubStatusState> for StatusState {
-    fn from(state: GithubStatusState) -> Self {
-        match state {
-            GithubStatusState::Pending => Self::Pending,
-            GithubStatusState::Success => Self::Success,
-            GithubStatusState::Failure => Self::Failure,
-            GithubStatusState::Error => Self::Error,
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -78,9 +50,17 @@ struct GithubCombinedStatus {
     statuses: Vec<GithubStatus>,
 }
 
+impl ListPage for GithubCombinedStatus {
+    type Item = GithubStatus;
+
+    fn into_items(self) -> Vec<GithubStatus> {
+        self.statuses
+    }
+}
+
 #[derive(Deserialize)]
 struct GithubStatus {
-    state: GithubStatusState,
+    state: WireStatusState,
     context: String,
     description: Option<String>,
     target_url: Option<String>,
@@ -90,18 +70,11 @@ struct GithubStatus {
 struct GithubPullRequest {
     number: u64,
     title: String,
-    state: GithubPullRequestState,
+    state: OpenOrClosed,
     merged_at: Option<String>,
     base: GithubPullRequestRef,
     head: GithubPullRequestRef,
     html_url: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum GithubPullRequestState {
-    Open,
-    Closed,
 }
 
 #[derive(Deserialize)]
@@ -118,31 +91,6 @@ struct GithubRepository {
     id: u64,
 }
 
-#[derive(Deserialize)]
-struct GithubComment {
-    id: u64,
-    body: Option<String>,
-    user: Option<GithubUser>,
-}
-
-#[derive(Deserialize)]
-struct GithubUser {
-    login: String,
-}
-
-#[derive(Serialize)]
-struct GithubCommentBody<'a> {
-    body: &'a str,
-}
-
-#[derive(Serialize)]
-struct NewGithubPullRequest<'a> {
-    title: &'a str,
-    body: &'a str,
-    base: &'a str,
-    head: &'a str,
-}
-
 impl From<GithubPullRequest> for PullRequest {
     fn from(pull: GithubPullRequest) -> Self {
         // By its repository's id, and not by whether that is a fork: so is one where the whole team works in a fork.
@@ -151,9 +99,9 @@ impl From<GithubPullRequest> for PullRequest {
             number: pull.number,
             title: pull.title,
             state: match (pull.state, pull.merged_at) {
-                (GithubPullRequestState::Open, _) => PullRequestState::Open,
-                (GithubPullRequestState::Closed, Some(_)) => PullRequestState::Merged,
-                (GithubPullRequestState::Closed, None) => PullRequestState::Closed,
+                (OpenOrClosed::Open, _) => PullRequestState::Open,
+                (OpenOrClosed::Closed, Some(_)) => PullRequestState::Merged,
+                (OpenOrClosed::Closed, None) => PullRequestState::Closed,
             },
             base: pull.base.branch,
             head: pull.head.sha,
@@ -162,12 +110,6 @@ impl From<GithubPullRequest> for PullRequest {
             fork,
             url: pull.html_url,
         }
-    }
-}
-
-impl From<GithubComment> for PullRequestComment {
-    fn from(note: GithubComment) -> Self {
-        Self { id: note.id.to_string(), body: note.body.unwrap_or_default() }
     }
 }
 
@@ -187,7 +129,7 @@ impl Github {
             match &self.login {
                 ForgeAuth::App(tokens) => tokens.bot_login().await,
                 ForgeAuth::Header(..) => {
-                    let user: GithubUser = self.client.get(["user"]).resource("the token's account").json().await?;
+                    let user: LoginName = self.client.get(["user"]).resource("the token's account").json().await?;
                     Ok(user.login)
                 }
             }
@@ -227,45 +169,25 @@ impl ForgeApi for Github {
     }
 
     async fn list_statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
-        let mut found = Vec::new();
-        for page in 1.. {
-            let request = self.client.get(self.path(&["commits", commit, "status"]));
-            let request =
-                request.query("per_page", PAGE_SIZE).query("page", page).resource(super::describe_commit(commit));
-            let combined: GithubCombinedStatus = request.json().await?;
-            let last = combined.statuses.len() < PAGE_SIZE;
-            found.extend(combined.statuses.into_iter().map(|one| CommitStatus {
+        let request = self.client.get(self.path(&["commits", commit, "status"]));
+        let read = |one: GithubStatus| {
+            Some(CommitStatus {
                 context: one.context,
                 state: one.state.into(),
                 description: one.description.unwrap_or_default(),
                 target_url: one.target_url.filter(|url| !url.is_empty()),
-            }));
-            if last {
-                break;
-            }
-            if found.len() >= MAX_LISTED {
-                return Err(self.client.too_many_error(MAX_LISTED, "statuses of a commit"));
-            }
-        }
+            })
+        };
+        let request = request.resource(super::describe_commit(commit));
+        let found = request.pages::<GithubCombinedStatus, _>(PAGES, "statuses of a commit", read).await?;
         Ok(super::newest_statuses(found, prefix))
     }
 
     async fn list_open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
-        let mut found: Vec<PullRequest> = Vec::new();
-        for page in 1.. {
-            let request = self.client.get(self.path(&["pulls"])).query("state", "open").query("base", base);
-            let request = request.query("sort", "created").query("direction", "asc");
-            let request = request.query("per_page", PAGE_SIZE).query("page", page).resource("pull requests");
-            let pulls: Vec<GithubPullRequest> = request.json().await?;
-            let last = pulls.len() < PAGE_SIZE;
-            found.extend(pulls.into_iter().map(PullRequest::from));
-            if last {
-                break;
-            }
-            if found.len() >= MAX_LISTED {
-                return Err(self.client.too_many_error(MAX_LISTED, "open pull requests"));
-            }
-        }
+        let request = self.client.get(self.path(&["pulls"])).query("state", "open").query("base", base);
+        let request = request.query("sort", "created").query("direction", "asc").resource("pull requests");
+        let read = |pull: GithubPullRequest| Some(PullRequest::from(pull));
+        let found = request.pages::<Vec<_>, _>(PAGES, "open pull requests", read).await?;
         Ok(super::open_by_number(found, base))
     }
 
@@ -278,32 +200,16 @@ impl ForgeApi for Github {
     async fn list_own_comments(&self, number: u64) -> Result<Vec<PullRequestComment>, ForgeError> {
         let account = self.account_login().await?.to_lowercase();
         let id = number.to_string();
-        let mut found: Vec<(u64, PullRequestComment)> = Vec::new();
-        let mut seen = 0_usize;
-        for page in 1.. {
-            let request = self.client.get(self.path(&["issues", &id, "comments"]));
-            let request =
-                request.query("per_page", PAGE_SIZE).query("page", page).resource(super::describe_pull_request(number));
-            let notes: Vec<GithubComment> = request.json().await?;
-            let last = notes.len() < PAGE_SIZE;
-            seen = seen.saturating_add(notes.len());
-            let own =
-                |note: &GithubComment| note.user.as_ref().is_some_and(|user| user.login.to_lowercase() == account);
-            found.extend(notes.into_iter().filter(own).map(|note| (note.id, note.into())));
-            if last {
-                break;
-            }
-            if seen >= MAX_LISTED {
-                return Err(self.client.too_many_error(MAX_LISTED, "comments on a pull request"));
-            }
-        }
-        Ok(super::oldest_first(found))
+        let request = self.client.get(self.path(&["issues", &id, "comments"]));
+        let request = request.resource(super::describe_pull_request(number));
+        let own = |note: IssueComment| note.written_by(&account);
+        Ok(super::oldest_first(request.pages::<Vec<_>, _>(PAGES, "comments on a pull request", own).await?))
     }
 
     async fn create_comment(&self, number: u64, body: &str) -> Result<PullRequestComment, ForgeError> {
         let id = number.to_string();
-        let request = self.client.post(self.path(&["issues", &id, "comments"])).body(&GithubCommentBody { body });
-        Ok(request.resource(super::describe_pull_request(number)).json::<GithubComment>().await?.into())
+        let request = self.client.post(self.path(&["issues", &id, "comments"])).body(&IssueCommentBody { body });
+        Ok(request.resource(super::describe_pull_request(number)).json::<IssueComment>().await?.into())
     }
 
     async fn update_comment(
@@ -313,13 +219,13 @@ impl ForgeApi for Github {
         body: &str,
     ) -> Result<PullRequestComment, ForgeError> {
         let request =
-            self.client.patch(self.path(&["issues", "comments", &comment.id])).body(&GithubCommentBody { body });
+            self.client.patch(self.path(&["issues", "comments", &comment.id])).body(&IssueCommentBody { body });
         let what = format!("comment {} on {}", comment.id, super::describe_pull_request(number));
-        Ok(request.resource(what).json::<GithubComment>().await?.into())
+        Ok(request.resource(what).json::<IssueComment>().await?.into())
     }
 
     async fn create_pull_request(&self, new: &NewPullRequest) -> Result<PullRequest, ForgeError> {
-        let body = NewGithubPullRequest { title: &new.title, body: &new.body, base: &new.base, head: &new.head };
+        let body = NewPullRequestBody::from(new);
         let answer =
             self.client.post(self.path(&["pulls"])).body(&body).resource("repository").send_unchecked().await?;
         // There is one of these two branches already.

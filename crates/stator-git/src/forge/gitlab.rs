@@ -8,15 +8,16 @@ use super::api::{
     StatusState,
 };
 use super::client::{ForgeAuth, ForgeClient, ForgeResponse};
-use super::{ForgeHttp, MAX_LISTED, status_text};
+use super::pages::{NextPage, PageStyle};
+use super::{ForgeHttp, status_text};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-/// How many of a page: the most that GitLab gives.
-const PAGE_SIZE: usize = 100;
+/// A hundred of a page are the most that GitLab gives.
+const PAGES: PageStyle = PageStyle { size: ("per_page", 100), next: NextPage::NumberedWithHeader };
 /// Comments may have a million characters each, so fewer of them are asked for at once.
-const NOTE_PAGE_SIZE: usize = 20;
+const NOTE_PAGES: PageStyle = PageStyle { size: ("per_page", 20), ..PAGES };
 const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 1_000_000, html: true };
 /// The longest address behind a status.
 const MAX_TARGET_URL_LENGTH: usize = 255;
@@ -218,39 +219,20 @@ impl Gitlab {
 
     /// The newest statuses of a commit, of one context or of all.
     async fn list_commit_statuses(&self, commit: &str, name: Option<&str>) -> Result<Vec<CommitStatus>, ForgeError> {
-        let mut found = Vec::new();
-        for page in 1.. {
-            let mut request = self.client.get(self.path(&["repository", "commits", commit, "statuses"]));
-            if let Some(name) = name {
-                request = request.query("name", name);
-            }
-            let request =
-                request.query("per_page", PAGE_SIZE).query("page", page).resource(super::describe_commit(commit));
-            let answer = request.send().await?;
-            let statuses: Vec<GitlabStatus> = answer.json()?;
-            let last = is_last_page(&answer, statuses.len(), PAGE_SIZE);
-            found.extend(statuses.into_iter().map(|one| CommitStatus {
+        let mut request = self.client.get(self.path(&["repository", "commits", commit, "statuses"]));
+        if let Some(name) = name {
+            request = request.query("name", name);
+        }
+        let read = |one: GitlabStatus| {
+            Some(CommitStatus {
                 context: one.name,
                 state: one.status.into(),
                 description: one.description.unwrap_or_default(),
                 target_url: one.target_url.filter(|url| !url.is_empty()),
-            }));
-            if last {
-                return Ok(found);
-            }
-            if found.len() >= MAX_LISTED {
-                break;
-            }
-        }
-        Err(self.client.too_many_error(MAX_LISTED, "statuses of a commit"))
-    }
-}
-
-/// Whether no page follows: by the header, or where a proxy took that away, by how full this one is.
-fn is_last_page(answer: &ForgeResponse, length: usize, page: usize) -> bool {
-    match answer.header("x-next-page") {
-        Some(next) => next.trim().is_empty() || length == 0,
-        None => length < page,
+            })
+        };
+        let request = request.resource(super::describe_commit(commit));
+        request.pages::<Vec<_>, _>(PAGES, "statuses of a commit", read).await
     }
 }
 
@@ -297,23 +279,11 @@ impl ForgeApi for Gitlab {
     }
 
     async fn list_open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
-        let mut found: Vec<PullRequest> = Vec::new();
-        for page in 1.. {
-            let request = self.client.get(self.path(&["merge_requests"]));
-            let request = request.query("state", "opened").query("target_branch", base);
-            let request = request.query("order_by", "created_at").query("sort", "asc");
-            let request = request.query("per_page", PAGE_SIZE).query("page", page).resource("merge requests");
-            let answer = request.send().await?;
-            let merges: Vec<GitlabMergeRequest> = answer.json()?;
-            let last = is_last_page(&answer, merges.len(), PAGE_SIZE);
-            found.extend(merges.into_iter().map(PullRequest::from));
-            if last {
-                break;
-            }
-            if found.len() >= MAX_LISTED {
-                return Err(self.client.too_many_error(MAX_LISTED, "open merge requests"));
-            }
-        }
+        let request = self.client.get(self.path(&["merge_requests"]));
+        let request = request.query("state", "opened").query("target_branch", base);
+        let request = request.query("order_by", "created_at").query("sort", "asc").resource("merge requests");
+        let read = |merge: GitlabMergeRequest| Some(PullRequest::from(merge));
+        let found = request.pages::<Vec<_>, _>(PAGES, "open merge requests", read).await?;
         Ok(super::open_by_number(found, base))
     }
 
@@ -327,32 +297,15 @@ impl ForgeApi for Gitlab {
     async fn list_own_comments(&self, number: u64) -> Result<Vec<PullRequestComment>, ForgeError> {
         let account = self.account_username().await?.to_lowercase();
         let id = number.to_string();
-        let mut found: Vec<(u64, PullRequestComment)> = Vec::new();
-        let mut seen = 0_usize;
-        for page in 1.. {
-            let request = self.client.get(self.path(&["merge_requests", &id, "notes"]));
-            // Newest first, unless asked otherwise.
-            let request = request.query("sort", "asc").query("order_by", "created_at");
-            let request = request
-                .query("per_page", NOTE_PAGE_SIZE)
-                .query("page", page)
-                .resource(super::describe_pull_request(number));
-            let answer = request.send().await?;
-            let notes: Vec<GitlabNote> = answer.json()?;
-            let last = is_last_page(&answer, notes.len(), NOTE_PAGE_SIZE);
-            seen = seen.saturating_add(notes.len());
-            let own = |note: &GitlabNote| {
-                !note.system && note.author.as_ref().is_some_and(|user| user.username.to_lowercase() == account)
-            };
-            found.extend(notes.into_iter().filter(own).map(|note| (note.id, note.into())));
-            if last {
-                break;
-            }
-            if seen >= MAX_LISTED {
-                return Err(self.client.too_many_error(MAX_LISTED, "comments on a merge request"));
-            }
-        }
-        Ok(super::oldest_first(found))
+        let request = self.client.get(self.path(&["merge_requests", &id, "notes"]));
+        // Newest first, unless asked otherwise.
+        let request = request.query("sort", "asc").query("order_by", "created_at");
+        let request = request.resource(super::describe_pull_request(number));
+        let own = |note: GitlabNote| {
+            let by_us = note.author.as_ref().is_some_and(|user| user.username.to_lowercase() == account);
+            (by_us && !note.system).then(|| (note.id, note.into()))
+        };
+        Ok(super::oldest_first(request.pages::<Vec<_>, _>(NOTE_PAGES, "comments on a merge request", own).await?))
     }
 
     async fn create_comment(&self, number: u64, body: &str) -> Result<PullRequestComment, ForgeError> {

@@ -15,6 +15,8 @@ mod gitea;
 pub mod github;
 mod gitlab;
 mod http;
+mod issue_comments;
+mod pages;
 mod push;
 mod response_error;
 mod status_text;
@@ -35,10 +37,6 @@ pub use http::{ForgeExchange, ForgeHttp, ForgeObserver};
 pub use push::BranchPusher;
 
 use std::collections::BTreeMap;
-
-/// The most of one list that is read: pull requests, comments, statuses. Nobody has as many, and a host that goes on
-/// listing for ever must not fill the memory.
-const MAX_LISTED: usize = 10_000;
 
 /// The statuses whose context begins with `prefix`, the first of each context, sorted.
 fn newest_statuses(found: Vec<CommitStatus>, prefix: &str) -> Vec<CommitStatus> {
@@ -66,14 +64,6 @@ fn oldest_first(mut found: Vec<(u64, PullRequestComment)>) -> Vec<PullRequestCom
     found.sort_by_key(|(id, _)| *id);
     found.dedup_by_key(|(id, _)| *id);
     found.into_iter().map(|(_, comment)| comment).collect()
-}
-
-/// Whether everything from `from` on was there before.
-fn is_repeated_page<T: PartialEq>(found: &[T], from: usize) -> bool {
-    match found.split_at_checked(from) {
-        Some((old, new)) => new.iter().all(|one| old.contains(one)),
-        None => false,
-    }
 }
 
 /// A commit in a message.

@@ -9,6 +9,7 @@ use super::github::app::GithubTokenScope;
 use super::{ForgeError, ForgeHttp, connect};
 use crate::source::model_source;
 use crate::source::secret::SecretValues;
+use crate::source::transport::packet_line::read_packet_line;
 use crate::source::url::{RepositoryUrl, UrlScheme};
 use git2::{Buf, Oid, Repository};
 use std::path::{Path, PathBuf};
@@ -105,13 +106,12 @@ impl BranchPusher {
         let mut refs = Vec::new();
         let mut flushes = 0;
         // The name of the service, a flush, the refs, a flush.
-        while let Some(line) = next_packet_line(&mut rest) {
-            let Ok(line) = line else { return Err(broken()) };
-            let Some(line) = line else {
+        while !rest.is_empty() {
+            let Some(line) = read_packet_line(&mut rest).map_err(|_| broken())? else {
                 flushes += 1;
                 continue;
             };
-            let text = String::from_utf8_lossy(line);
+            let text = String::from_utf8_lossy(&line);
             let text = text.split('\0').next().unwrap_or_default().trim_end();
             if flushes == 0 {
                 if text != "# service=git-receive-pack" {
@@ -132,9 +132,8 @@ impl BranchPusher {
     fn check_push_report(&self, body: &[u8], name: &str, host: &str) -> Result<(), ForgeError> {
         let mut rest = body;
         let mut unpacked = false;
-        while let Some(Ok(line)) = next_packet_line(&mut rest) {
-            let Some(line) = line else { break };
-            let text = String::from_utf8_lossy(line);
+        while let Ok(Some(line)) = read_packet_line(&mut rest) {
+            let text = String::from_utf8_lossy(&line);
             let text = text.trim_end();
             let message = |text: &str| self.client.redact_text(text);
             if let Some(result) = text.strip_prefix("unpack ") {
@@ -151,29 +150,6 @@ impl BranchPusher {
         }
         Err(self.client.unreadable_error("it does not say what became of the branch"))
     }
-}
-
-/// The next packet line: `None` at the end, `Ok(None)` for a flush, `Err` for what is no line.
-fn next_packet_line<'a>(rest: &mut &'a [u8]) -> Option<Result<Option<&'a [u8]>, ()>> {
-    if rest.is_empty() {
-        return None;
-    }
-    let length = rest.get(..4).and_then(|hex| std::str::from_utf8(hex).ok());
-    let length = length.and_then(|hex| usize::from_str_radix(hex, 16).ok());
-    Some(match length {
-        Some(0) => {
-            *rest = rest.get(4..).unwrap_or_default();
-            Ok(None)
-        }
-        Some(length) if length >= 4 => match rest.split_at_checked(length) {
-            Some((line, after)) => {
-                *rest = after;
-                Ok(line.get(4..))
-            }
-            None => Err(()),
-        },
-        Some(_) | None => Err(()),
-    })
 }
 
 /// What the host lacks of a commit.
@@ -212,28 +188,5 @@ impl ForgeAuth {
             ForgeBackend::BitbucketDataCenter | ForgeBackend::Azure => return Ok(self),
         };
         Self::basic(user, token)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn packet_lines_are_read_one_by_one() {
-        let mut rest = &b"001f# service=git-receive-pack\n00000009hello0003"[..];
-        assert_eq!(next_packet_line(&mut rest), Some(Ok(Some(&b"# service=git-receive-pack\n"[..]))));
-        assert_eq!(next_packet_line(&mut rest), Some(Ok(None)));
-        assert_eq!(next_packet_line(&mut rest), Some(Ok(Some(&b"hello"[..]))));
-        assert_eq!(next_packet_line(&mut rest), Some(Err(())));
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_are_too_odd_for_lines(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            let mut rest = &bytes[..];
-            while let Some(Ok(_)) = next_packet_line(&mut rest) {}
-        }
     }
 }

@@ -2,14 +2,10 @@
 
 use super::api::ForgeError;
 use super::client::ForgeResponse;
+use crate::source::transport::retry_after::{retry_after, time_until};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::time::Duration;
-
-/// The longest wait that is believed. GitHub's window is an hour, and a header that says more is wrong, or a clock is.
-const MAX_RETRY_WAIT: Duration = Duration::from_secs(3600);
-/// How long to wait where a host says that the time is over already: one of the clocks is wrong.
-const FALLBACK_WAIT: Duration = Duration::from_secs(60);
 
 /// The error that an answer other than a success stands for.
 pub(super) fn error_from_response(answer: &ForgeResponse) -> ForgeError {
@@ -36,7 +32,7 @@ pub(super) fn error_from_response(answer: &ForgeResponse) -> ForgeError {
         429 => ForgeError::RateLimited { host, after: rate_limit_wait(answer, Timestamp::now()) },
         408 | 425 | 500..=599 => {
             // A host in trouble that names no time is asked again in the caller's own rhythm.
-            let after = retry_after(answer, Timestamp::now());
+            let after = retry_after(&answer.headers, Timestamp::now());
             ForgeError::Unavailable { host, message, after }
         }
         400..=499 => ForgeError::Invalid { host, message },
@@ -54,7 +50,7 @@ fn is_rate_limited(answer: &ForgeResponse, message: &str) -> bool {
 
 /// How long to wait: `Retry-After`, else until the window ends.
 fn rate_limit_wait(answer: &ForgeResponse, now: Timestamp) -> Option<Duration> {
-    retry_after(answer, now).or_else(|| {
+    retry_after(&answer.headers, now).or_else(|| {
         let spent = answer.header("x-ratelimit-remaining").or_else(|| answer.header("ratelimit-remaining"));
         let reset = answer.header("x-ratelimit-reset").or_else(|| answer.header("ratelimit-reset"))?;
         // A secondary limit comes with the numbers of the primary one, whose end has nothing to do with it.
@@ -62,32 +58,8 @@ fn rate_limit_wait(answer: &ForgeResponse, now: Timestamp) -> Option<Duration> {
             return None;
         }
         let reset: i64 = reset.trim().parse().ok()?;
-        Some(time_until(Timestamp::from_second(reset).ok()?, answer, now))
+        Some(time_until(Timestamp::from_second(reset).ok()?, &answer.headers, now))
     })
-}
-
-/// `Retry-After`, in seconds or as a date.
-fn retry_after(answer: &ForgeResponse, now: Timestamp) -> Option<Duration> {
-    let text = answer.header("retry-after")?.trim();
-    match text.parse::<u64>() {
-        Ok(seconds) => Some(clamp_wait(Duration::from_secs(seconds))),
-        Err(_) => Some(time_until(jiff::fmt::rfc2822::parse(text).ok()?.timestamp(), answer, now)),
-    }
-}
-
-/// The time until then, by the host's own clock where it says what that shows.
-fn time_until(then: Timestamp, answer: &ForgeResponse, now: Timestamp) -> Duration {
-    let theirs = answer.header("date").and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
-    let now = theirs.map_or(now, |theirs| theirs.timestamp());
-    let left = then.as_second().saturating_sub(now.as_second());
-    u64::try_from(left)
-        .ok()
-        .filter(|left| *left > 0)
-        .map_or(FALLBACK_WAIT, |left| clamp_wait(Duration::from_secs(left)))
-}
-
-fn clamp_wait(wait: Duration) -> Duration {
-    wait.clamp(Duration::from_secs(1), MAX_RETRY_WAIT)
 }
 
 /// The sentences of an error's body: every host has its own place for them.

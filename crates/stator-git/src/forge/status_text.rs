@@ -1,37 +1,20 @@
 //! Texts within the limits of hosts.
 
 use sha2::{Digest as _, Sha256};
+use stator_core::text::{TextLimit, one_line};
 
 /// The most characters of a context. GitHub and GitLab keep 255; the others are held to the same.
 pub(super) const MAX_CONTEXT_LENGTH: usize = 255;
 
-/// One line of at most `limit` UTF-16 units, with an ellipsis where something was left out. Hosts count characters in
-/// one way or another, and no way counts more than this one.
+/// One line of at most `limit` UTF-16 units, see [`one_line`].
 pub(super) fn truncate_text(text: &str, limit: usize) -> String {
-    let line = one_line(text);
-    if line.encode_utf16().count() <= limit {
-        return line;
-    }
-    let mut room = limit.saturating_sub(1);
-    let mut kept = String::new();
-    for c in line.chars() {
-        match room.checked_sub(c.len_utf16()) {
-            Some(left) => room = left,
-            None => break,
-        }
-        kept.push(c);
-    }
-    let mut kept = kept.trim_end().to_owned();
-    if limit > 0 {
-        kept.push('…');
-    }
-    kept
+    one_line(text, TextLimit::Utf16Units(limit))
 }
 
 /// A context as every host keeps it: in lower case, as GitHub takes `A` and `a` for one and Gitea for two; and where it is
 /// too long, a beginning that is told from others by a digest of the whole. Cut plainly, two models would share one.
 pub(super) fn normalize_context(text: &str) -> String {
-    let whole = one_line(text).to_lowercase();
+    let whole = one_line(text, TextLimit::Utf16Units(usize::MAX)).to_lowercase();
     if whole.encode_utf16().count() <= MAX_CONTEXT_LENGTH {
         return whole;
     }
@@ -47,24 +30,10 @@ pub(super) fn bitbucket_status_key(context: &str) -> String {
     hex::encode(digest.as_ref())
 }
 
-/// Without line breaks and what else would steer a page or a terminal.
-fn one_line(text: &str) -> String {
-    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    plain.trim().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn a_long_description_ends_in_an_ellipsis() {
-        assert_eq!(truncate_text("14 models healthy", 140), "14 models healthy");
-        assert_eq!(truncate_text("models/llama/model.yaml:7: `gpu`", 12), "models/llam…");
-        assert_eq!(truncate_text("🦙🦙🦙🦙", 6), "🦙🦙…");
-        assert_eq!(truncate_text(" two\nlines ", 140), "two lines");
-    }
 
     #[test]
     fn long_contexts_that_begin_alike_stay_apart() {

@@ -10,7 +10,8 @@ use http::header::CONTENT_TYPE;
 use secrecy::ExposeSecret as _;
 use stator_core::retry::Backoff;
 use stator_git::source::model_source::NotificationEvent;
-use stator_git::source::transport::http::{HttpClient, HttpSettings, retry_after};
+use stator_git::source::transport::http::{HttpClient, HttpSettings};
+use stator_git::source::transport::retry_after::retry_after;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
@@ -130,7 +131,7 @@ async fn post_message(
     if status.is_success() {
         return NotificationOutcome::Sent;
     }
-    let after = retry_after(answer.headers(), SystemTime::now());
+    let after = retry_after(answer.headers(), jiff::Timestamp::now());
     let code = status.as_u16();
     if status.is_redirection() {
         return NotificationOutcome::Refused(format!(

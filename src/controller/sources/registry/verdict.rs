@@ -1,6 +1,7 @@
 //! What is said of a commit, and in which words. The most important comes first: hosts cut what is long.
 
 use serde_json::Value;
+use stator_core::commit::short_commit;
 use stator_core::mask;
 use stator_git::forge::StatusState;
 use stator_model::present::{escape, pluralize};
@@ -235,7 +236,7 @@ impl ModelVerdict {
 
 /// The first seven characters of a commit.
 pub fn commit_label(commit: &str) -> String {
-    escape::line(&commit.chars().take(7).collect::<String>())
+    escape::line(short_commit(commit))
 }
 
 /// A message of others in one line without control characters, with what looks like a secret hidden, and not endless.

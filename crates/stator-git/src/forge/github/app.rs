@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
+use stator_core::retry::JitterSource;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -278,8 +279,8 @@ impl InstallationTokens {
 /// Five to ten minutes; the system's random hasher is random enough for spreading.
 fn renewal_margin() -> Duration {
     use std::hash::{BuildHasher as _, RandomState};
-    let span = RENEWAL_MARGIN.1.saturating_sub(RENEWAL_MARGIN.0).as_secs().max(1);
-    RENEWAL_MARGIN.0 + Duration::from_secs(RandomState::new().hash_one(0_u8) % span)
+    let mut jitter = JitterSource::new(RandomState::new().hash_one(0_u8));
+    RENEWAL_MARGIN.0 + jitter.duration_up_to(RENEWAL_MARGIN.1.saturating_sub(RENEWAL_MARGIN.0))
 }
 
 /// Tokens for threads that may wait, such as the one that fetches a repository.

@@ -12,8 +12,7 @@ mod tests;
 pub use error::{CredentialError, CredentialFault};
 
 use super::secret::SecretValues;
-use super::transport::ssh::identity::SshPrivateKey;
-use super::transport::ssh::known_hosts::KnownHosts;
+use super::ssh_keys::{KnownHosts, SshPrivateKey};
 use super::url::RepositoryUrl;
 use secrecy::{SecretSlice, SecretString};
 

@@ -1,8 +1,7 @@
 //! From keys and values to credentials, or to every reason why not.
 
 use super::super::secret::SecretValues;
-use super::super::transport::ssh::identity::{SshKeyError, SshPrivateKey};
-use super::super::transport::ssh::known_hosts::KnownHosts;
+use super::super::ssh_keys::{KnownHosts, SshKeyError, SshPrivateKey};
 use super::super::url::RepositoryUrl;
 use super::error::GitTransport;
 use super::{

@@ -13,7 +13,6 @@ mod history;
 mod network;
 mod range;
 mod reference;
-mod remote;
 mod remote_refs;
 mod signed;
 mod store;
@@ -22,9 +21,9 @@ mod trees;
 #[cfg(test)]
 mod tests;
 
+pub use crate::source::remote::{FetchLimits, RemoteRepository};
 pub use error::MirrorError;
 pub use network::MirrorTraffic;
-pub use remote::{FetchLimits, RemoteRepository};
 
 use crate::source::credentials::{GitCredentials, TokenProvider};
 use crate::source::model_source::Reference;

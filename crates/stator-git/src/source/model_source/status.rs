@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use stator_core::text::{TextLimit, one_line};
 
 /// The most characters of a message.
 pub const MAX_MESSAGE_LENGTH: usize = 1024;
@@ -278,35 +279,7 @@ pub fn bound_message(message: &str) -> String {
     truncate_line(message, MAX_MESSAGE_LENGTH)
 }
 
-/// One line of at most `most` characters.
+/// One line of at most `most` characters, see [`one_line`].
 pub fn truncate_line(text: &str, most: usize) -> String {
-    let mut line = String::with_capacity(text.len().min(most.saturating_mul(4)));
-    let mut length = 0;
-    let mut gap = false;
-    for c in text.chars() {
-        if c.is_control() || c.is_whitespace() || is_invisible(c) {
-            gap = length > 0;
-            continue;
-        }
-        if length + 1 + usize::from(gap) > most {
-            // The last place says that there was more.
-            if length == most {
-                line.pop();
-            }
-            line.push('…');
-            break;
-        }
-        if std::mem::take(&mut gap) {
-            line.push(' ');
-            length += 1;
-        }
-        line.push(c);
-        length += 1;
-    }
-    line
-}
-
-/// What shows as nothing, or turns the direction of what comes after it.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    one_line(text, TextLimit::Characters(most))
 }

@@ -9,6 +9,7 @@ pub use error::RestoreError;
 use super::{MAX_FILE_BYTES, git};
 use git2::build::TreeUpdateBuilder;
 use git2::{BranchType, Commit, ErrorCode, FileMode, ObjectType, Oid, Repository, Sort};
+use stator_core::commit::short_commit;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -147,7 +148,7 @@ impl RollbackRepository {
                 _ => {
                     return Err(RestoreError::NoFile {
                         path: git::printable(self.path(folder, name).as_bytes()),
-                        commit: short_commit(&commit.id().to_string()),
+                        commit: short_commit(&commit.id().to_string()).to_owned(),
                     });
                 }
             };
@@ -364,8 +365,4 @@ fn model_commit(commit: &Commit<'_>) -> ModelCommit {
 fn summary(commit: &Commit<'_>) -> String {
     let first = commit.message_bytes().split(|byte| *byte == b'\n').next().unwrap_or_default();
     git::printable(first).chars().take(100).collect()
-}
-
-fn short_commit(commit: &str) -> String {
-    commit.get(..7).unwrap_or(commit).to_owned()
 }

@@ -1,11 +1,13 @@
 //! The one way out over HTTP: git hosts and their APIs are both reached through [`HttpClient`].
 
 use super::TransportError;
+use crate::source::credentials::ProxySettings;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use reqwest::{Certificate, Client, Identity, NoProxy, redirect};
-use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
-use std::time::{Duration, SystemTime};
+use secrecy::{ExposeSecret as _, SecretSlice};
+use stator_core::text::{TextLimit, one_line};
+use std::time::Duration;
 
 /// How a host is reached over HTTP.
 #[derive(Clone, Debug)]
@@ -15,24 +17,13 @@ pub struct HttpSettings {
     /// What to show a server that asks for a certificate: the chain and its key, as PEM.
     pub client: Option<(Vec<u8>, SecretSlice<u8>)>,
     /// What to go through; without one, what `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
-    pub proxy: Option<HttpProxy>,
+    pub proxy: Option<ProxySettings>,
     /// To get a connection.
     pub connect_timeout: Duration,
     /// From the request to the end of the answer. `None` where the caller counts the time itself.
     pub total_timeout: Option<Duration>,
     /// Bytes of an answer that [`HttpClient::send`] reads.
     pub max_body_bytes: usize,
-}
-
-/// A proxy.
-#[derive(Clone, Debug)]
-pub struct HttpProxy {
-    /// Its address: `http`, `https`, `socks5` or `socks5h`.
-    pub url: String,
-    /// The user and the password that it asks for.
-    pub login: Option<(SecretString, SecretString)>,
-    /// The hosts that are reached without it, as in `NO_PROXY`: separated by commas.
-    pub bypass: Option<String>,
 }
 
 impl Default for HttpSettings {
@@ -195,57 +186,21 @@ fn root_cause(error: &reqwest::Error) -> String {
     }
 }
 
-/// Text from outside for a message: one line, without what steers a terminal, cut short.
+/// Bytes from outside for a message: one line of at most `most` characters, see [`one_line`].
 pub fn sanitize_text(text: &[u8], most: usize) -> String {
-    let text = String::from_utf8_lossy(text.get(..most.saturating_mul(4)).unwrap_or(text)).into_owned();
-    let words: Vec<&str> =
-        text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|w| !w.is_empty()).collect();
-    let line = words.join(" ");
-    if line.chars().count() <= most {
-        return line;
-    }
-    let cut: String = line.chars().take(most.saturating_sub(3)).collect();
-    format!("{cut}...")
-}
-
-/// How long an answer asks to be left alone: `Retry-After` in seconds or as a date, at most an hour.
-pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let text = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim();
-    let after = match text.parse::<u64>() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => {
-            let at = chrono::DateTime::parse_from_rfc2822(text).ok()?;
-            let at = u64::try_from(at.timestamp()).ok()?;
-            let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
-            Duration::from_secs(at.saturating_sub(now))
-        }
-    };
-    Some(after.min(Duration::from_secs(3600)))
+    // A host may send more than anybody wants to decode.
+    let text = text.get(..most.saturating_mul(4)).unwrap_or(text);
+    one_line(&String::from_utf8_lossy(text), TextLimit::Characters(most))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn after(text: &str) -> Option<Duration> {
-        let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, text.parse().unwrap())]);
-        retry_after(&headers, SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000))
-    }
-
-    #[test]
-    fn a_wait_is_read_in_seconds_and_as_a_date() {
-        assert_eq!(after("17"), Some(Duration::from_secs(17)));
-        assert_eq!(after("Sun, 09 Sep 2001 01:47:40 GMT"), Some(Duration::from_secs(60)));
-        assert_eq!(after("Sun, 09 Sep 2001 01:40:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(after("99999999999"), Some(Duration::from_secs(3600)));
-        assert_eq!(after("soon"), None);
-        assert_eq!(after("-1"), None);
-    }
-
     #[test]
     fn text_from_outside_is_one_short_line() {
         assert_eq!(sanitize_text(b"a\x1b[31m\r\n  b\xff", 20), "a [31m b\u{fffd}");
-        assert_eq!(sanitize_text("\u{e9}".repeat(50).as_bytes(), 10), format!("{}...", "\u{e9}".repeat(7)));
+        assert_eq!(sanitize_text("\u{e9}".repeat(50).as_bytes(), 10), format!("{}…", "\u{e9}".repeat(9)));
         assert_eq!(sanitize_text(b"", 10), "");
     }
 
@@ -261,7 +216,7 @@ mod tests {
         let refused = HttpClient::new("git.example.com", &broken).unwrap_err();
         insta::assert_snapshot!(refused, @"the credentials for git.example.com cannot be used: the client certificate or its key is not PEM");
         let broken = HttpSettings {
-            proxy: Some(HttpProxy { url: "::canary".to_owned(), login: None, bypass: None }),
+            proxy: Some(ProxySettings { url: "::canary".to_owned(), login: None, bypass: None }),
             ..HttpSettings::default()
         };
         let refused = HttpClient::new("git.example.com", &broken).unwrap_err();

@@ -10,7 +10,9 @@
 mod error;
 pub mod http;
 mod libgit2_registration;
+pub(crate) mod packet_line;
 mod ref_advertisement;
+pub mod retry_after;
 mod session;
 mod smart_http;
 pub(in crate::source) mod ssh;

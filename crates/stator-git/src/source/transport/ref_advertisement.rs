@@ -1,5 +1,6 @@
 //! Git's list of refs as it comes over the wire (`gitprotocol-pack(5)`, versions 0 and 1).
 
+use super::packet_line::{PacketLineError, read_packet_line};
 use super::{GitSession, TransportError};
 use git2::Oid;
 use std::io::Read;
@@ -40,8 +41,8 @@ fn read_packets(stream: &mut dyn Read, session: &GitSession) -> Result<RefAdvert
     loop {
         let line = match read_packet_line(stream) {
             Ok(line) => line,
-            Err(PacketError::Ended) => return Err(TransportError::CutShort { host: session.host() }),
-            Err(PacketError::Length) => return Err(broken("a line has no length")),
+            Err(PacketLineError::Ended) => return Err(TransportError::CutShort { host: session.host() }),
+            Err(PacketLineError::Length) => return Err(broken("a line has no length")),
         };
         let Some(line) = line else {
             // Over HTTP a line that names the service stands before the list, and ends of its own.
@@ -101,32 +102,11 @@ fn read_packets(stream: &mut dyn Read, session: &GitSession) -> Result<RefAdvert
     }
 }
 
-enum PacketError {
-    Ended,
-    Length,
-}
-
-/// One line with its length in front; `None` for the end of a list.
-fn read_packet_line(stream: &mut dyn Read) -> Result<Option<Vec<u8>>, PacketError> {
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).map_err(|_| PacketError::Ended)?;
-    let length = std::str::from_utf8(&length).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let length = length.and_then(|text| usize::from_str_radix(text, 16).ok()).ok_or(PacketError::Length)?;
-    let count = match length {
-        0 => return Ok(None),
-        1..4 => return Err(PacketError::Length),
-        _ => length - 4,
-    };
-    let mut line = vec![0; count];
-    stream.read_exact(&mut line).map_err(|_| PacketError::Ended)?;
-    Ok(Some(line))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::source::credentials::GitCredentials;
-    use crate::source::mirror::{FetchLimits, RemoteRepository};
+    use crate::source::remote::{FetchLimits, RemoteRepository};
     use crate::source::url::{AllowedSchemes, RepositoryUrl};
     use proptest::prelude::*;
 

@@ -1,9 +1,9 @@
 //! One conversation with a git host: who, how long, how much, and what went wrong.
 
 use super::TransportError;
-use super::http::{HttpClient, HttpProxy, HttpSettings, sanitize_text};
+use super::http::{HttpClient, HttpSettings, sanitize_text};
 use crate::source::credentials::GitLogin;
-use crate::source::mirror::{FetchLimits, RemoteRepository};
+use crate::source::remote::{FetchLimits, RemoteRepository};
 use crate::source::url::RepositoryUrl;
 use base64::Engine as _;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -212,11 +212,7 @@ pub(in crate::source) fn http_client(remote: &RemoteRepository) -> Result<HttpCl
     let settings = HttpSettings {
         roots: credentials.roots.clone(),
         client: credentials.client.as_ref().map(|client| (client.certificate.clone(), client.key.clone())),
-        proxy: credentials.proxy.as_ref().map(|proxy| HttpProxy {
-            url: proxy.url.clone(),
-            login: proxy.login.clone(),
-            bypass: proxy.bypass.clone(),
-        }),
+        proxy: credentials.proxy.clone(),
         connect_timeout: remote.limits.connect_timeout,
         // A session counts the time itself, over all of its requests.
         total_timeout: None,

@@ -1,13 +1,13 @@
 //! Smart HTTP: one request for the refs, and one for each turn of a fetch.
 
-use super::http::{authority, request_error, retry_after, sanitize_text};
+use super::http::{authority, request_error, sanitize_text};
+use super::retry_after::retry_after;
 use super::{GitOperation, GitSession, GitStream, TransportError};
 use ::http::{HeaderMap, StatusCode, header};
 use bytes::{Buf as _, Bytes};
 use reqwest::{RequestBuilder, Response};
 use std::io::{Error, Read, Write};
 use std::sync::Arc;
-use std::time::SystemTime;
 use url::Url;
 
 /// Redirects that are followed.
@@ -218,7 +218,7 @@ fn check_response(session: &GitSession, response: Response, kind: &str) -> Resul
 
 fn status_error(session: &GitSession, status: StatusCode, headers: &HeaderMap, message: String) -> TransportError {
     let host = session.host();
-    let after = retry_after(headers, SystemTime::now());
+    let after = retry_after(headers, jiff::Timestamp::now());
     match status.as_u16() {
         401 | 407 => TransportError::Unauthorized { host, message },
         // GitHub's second limits come as this, told apart by the header alone.

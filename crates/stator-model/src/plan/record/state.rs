@@ -96,5 +96,5 @@ pub fn short_commit(revision: &str) -> String {
         None => (revision, ""),
     };
     let is_commit = commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-    format!("{}{dirty}", if is_commit { commit.chars().take(7).collect() } else { commit.to_owned() })
+    format!("{}{dirty}", if is_commit { stator_core::commit::short_commit(commit) } else { commit })
 }

@@ -2,17 +2,14 @@
 //!
 //! A host is talked to only when its key is known beforehand. Nothing is learnt on the first visit.
 
-pub(in crate::source) mod identity;
-pub(in crate::source) mod known_hosts;
 #[cfg(test)]
 mod tests;
 
 use super::http::sanitize_text;
 use super::{GitSession, GitStream, TransportError};
 use crate::source::credentials::{GitLogin, SshIdentity};
+use crate::source::ssh_keys::{HostKeyError, KnownHosts, RsaSignError, RsaSigner, SshSigningKey};
 use bytes::{Buf as _, Bytes};
-use identity::{RsaSignError, RsaSigner, SshSigningKey};
-use known_hosts::{HostKeyError, KnownHosts};
 use russh::client::{AuthResult, Config, Handle, Handler, Msg, connect_stream};
 use russh::keys::{HashAlg, PrivateKeyWithHashAlg, PublicKeyOrCertificate};
 use russh::{AlgorithmKind, Channel, ChannelMsg, Preferred, SshId};

@@ -15,13 +15,13 @@ use std::sync::Arc;
 /// A private key, ready to sign. Its `Debug` shows the public half's fingerprint.
 #[derive(Clone)]
 pub struct SshPrivateKey {
-    pub(super) public: PublicKey,
-    pub(super) key: SshSigningKey,
+    pub(in crate::source) public: PublicKey,
+    pub(in crate::source) key: SshSigningKey,
 }
 
 /// The private half.
 #[derive(Clone)]
-pub(super) enum SshSigningKey {
+pub(in crate::source) enum SshSigningKey {
     /// Signed with by the library.
     Plain(Arc<PrivateKey>),
     /// Signed with by AWS-LC, as the library's own way has an open advisory.
@@ -146,7 +146,7 @@ impl SshPrivateKey {
     }
 
     /// The public half, for messages.
-    pub(super) fn fingerprint(&self) -> String {
+    pub(in crate::source) fn fingerprint(&self) -> String {
         self.public.fingerprint(HashAlg::Sha256).to_string()
     }
 }
@@ -158,11 +158,11 @@ impl fmt::Debug for SshPrivateKey {
 }
 
 /// Signs logins with an RSA key.
-pub(super) struct RsaSigner(pub(super) Arc<RsaKeyPair>);
+pub(in crate::source) struct RsaSigner(pub(in crate::source) Arc<RsaKeyPair>);
 
 /// Why no signature came of it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RsaSignError {
+pub(in crate::source) enum RsaSignError {
     /// The connection is gone.
     #[error("the connection ended")]
     Gone(#[from] russh::SendError),

@@ -1,7 +1,7 @@
-//! What a mirror is a mirror of.
+//! A repository of a git host, and how far to go for it. Below the transport, which reaches it, and the mirror of it.
 
-use crate::source::credentials::{GitCredentials, TokenProvider};
-use crate::source::url::RepositoryUrl;
+use super::credentials::{GitCredentials, TokenProvider};
+use super::url::RepositoryUrl;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -53,7 +53,7 @@ enum HostMatcher {
 
 /// Why a host's key is not trusted. Says what to do, as no other place knows both keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum HostKeyError {
+pub(in crate::source) enum HostKeyError {
     #[error(
         "`known_hosts` has no key of it, and it shows {shown}; compare that with what its owner publishes, and only \
          then add the line `{line}`"
@@ -103,7 +103,7 @@ impl KnownHosts {
     }
 
     /// The kinds of keys to ask the host for: those that are known, so that no other one is shown; all when none is.
-    pub(super) fn host_key_algorithms(&self, host: &str, port: u16) -> Result<Vec<Algorithm>, HostKeyError> {
+    pub(in crate::source) fn host_key_algorithms(&self, host: &str, port: u16) -> Result<Vec<Algorithm>, HostKeyError> {
         let name = host_entry_name(host, port);
         let lines =
             || self.lines.iter().filter(|line| line.hosts.matches_name(&name) && line.marker != Some(Marker::Revoked));
@@ -127,7 +127,12 @@ impl KnownHosts {
     }
 
     /// Whether the host may have this key.
-    pub(super) fn verify_host_key(&self, host: &str, port: u16, key: &PublicKey) -> Result<(), HostKeyError> {
+    pub(in crate::source) fn verify_host_key(
+        &self,
+        host: &str,
+        port: u16,
+        key: &PublicKey,
+    ) -> Result<(), HostKeyError> {
         let name = host_entry_name(host, port);
         let mut known = Vec::new();
         let shown = describe_key(key);

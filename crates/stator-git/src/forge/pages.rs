@@ -1,0 +1,263 @@
+//! Reading a list of a host to its end: one loop for all hosts, which differ only in how they name the next page.
+
+use super::ForgeError;
+use super::client::{ForgeRequest, ForgeResponse};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// The most items of one list that are read: pull requests, comments, statuses. Nobody has as many, and a host that goes
+/// on listing for ever must not fill the memory.
+const MAX_LISTED: usize = 10_000;
+/// The most pages of one list: [`MAX_LISTED`] items of a server that is set to give ten at a time.
+const MAX_PAGES: usize = 1_000;
+/// The most bytes of one list, over all of its pages. Ten thousand comments of a few kilobytes are a fifth of it.
+const MAX_LISTED_BYTES: usize = 256 << 20;
+
+/// How a host cuts a list into pages.
+#[derive(Clone, Copy)]
+pub(super) struct PageStyle {
+    /// The query parameter for the length of a page, and the length to ask for.
+    pub size: (&'static str, usize),
+    /// How the next page is found.
+    pub next: NextPage,
+}
+
+/// How the page after this one is found, and how the last one is known.
+#[derive(Clone, Copy)]
+pub(super) enum NextPage {
+    /// `page=2`, until a page is not full: GitHub.
+    Numbered,
+    /// `page=2`, until the header `X-Next-Page` is empty; where a proxy took it away, until a page is not full: GitLab.
+    NumberedWithHeader,
+    /// `page=2`, until a page is empty, as a server may be set to give fewer than asked for. Old servers give the same
+    /// page for ever, which ends the list as well: Gitea.
+    NumberedToEmpty,
+    /// The number of items before it, as this query parameter, until a page is not full: Azure DevOps.
+    Skip(&'static str),
+    /// As the page says itself, see [`ListPage::next_position`]; the first is asked for without a position: Bitbucket Cloud.
+    Linked,
+    /// As the page says itself, from `start=0` on: Bitbucket Data Center.
+    Start,
+}
+
+/// Where a page is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PagePosition {
+    /// A query parameter: the number of the page, or of the items before it.
+    Query(&'static str, usize),
+    /// An address that the page before it gave.
+    Link(String),
+}
+
+/// A page of a list, as a host sends it.
+pub(super) trait ListPage: DeserializeOwned {
+    /// What is listed.
+    type Item;
+
+    /// Where the next page is, at hosts whose pages say so.
+    fn next_position(&self) -> Option<PagePosition> {
+        None
+    }
+
+    /// What the page lists.
+    fn into_items(self) -> Vec<Self::Item>;
+}
+
+impl<T: DeserializeOwned> ListPage for Vec<T> {
+    type Item = T;
+
+    fn into_items(self) -> Vec<T> {
+        self
+    }
+}
+
+/// A page of either Bitbucket: `next` is Cloud's, the other two are Data Center's.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BitbucketPage<T> {
+    values: Vec<T>,
+    next: Option<String>,
+    #[serde(default)]
+    is_last_page: bool,
+    next_page_start: Option<usize>,
+}
+
+impl<T: DeserializeOwned> ListPage for BitbucketPage<T> {
+    type Item = T;
+
+    fn next_position(&self) -> Option<PagePosition> {
+        let link = || self.next.clone().filter(|_| !self.values.is_empty()).map(PagePosition::Link);
+        let start = self.next_page_start.filter(|_| !self.is_last_page);
+        start.map(|start| PagePosition::Query("start", start)).or_else(link)
+    }
+
+    fn into_items(self) -> Vec<T> {
+        self.values
+    }
+}
+
+impl NextPage {
+    fn first_position(self) -> Option<PagePosition> {
+        match self {
+            Self::Numbered | Self::NumberedWithHeader | Self::NumberedToEmpty => Some(PagePosition::Query("page", 1)),
+            Self::Skip(parameter) => Some(PagePosition::Query(parameter, 0)),
+            Self::Linked => None,
+            Self::Start => Some(PagePosition::Query("start", 0)),
+        }
+    }
+}
+
+impl PageStyle {
+    /// The position of the page after one of `length` items at `current`; `None` after the last. `body` is what the page
+    /// says itself, `header` the `X-Next-Page` of its answer.
+    fn position_after(
+        self,
+        current: Option<&PagePosition>,
+        length: usize,
+        header: Option<&str>,
+        body: Option<PagePosition>,
+    ) -> Option<PagePosition> {
+        let full = length >= self.size.1;
+        let (more, step) = match self.next {
+            NextPage::Numbered => (full, 1),
+            NextPage::NumberedWithHeader => (header.map_or(full, |next| !next.trim().is_empty() && length > 0), 1),
+            NextPage::NumberedToEmpty => (length > 0, 1),
+            NextPage::Skip(_) => (full, length),
+            NextPage::Linked => return body,
+            // A page that leads back would be read for ever.
+            NextPage::Start => {
+                return body.filter(|next| match (current, next) {
+                    (Some(PagePosition::Query(_, now)), PagePosition::Query(_, next)) => next > now,
+                    (Some(PagePosition::Link(_)) | None, _) | (_, PagePosition::Link(_)) => true,
+                });
+            }
+        };
+        match current {
+            Some(PagePosition::Query(parameter, at)) if more => {
+                Some(PagePosition::Query(parameter, at.saturating_add(step)))
+            }
+            Some(PagePosition::Query(..) | PagePosition::Link(_)) | None => None,
+        }
+    }
+}
+
+impl ForgeRequest<'_> {
+    /// The same question, without a body, for the page at a position.
+    ///
+    /// # Errors
+    /// As [`ForgeClient::follow`](super::client::ForgeClient::follow).
+    fn at_position(&self, position: Option<&PagePosition>) -> Result<ForgeRequest<'_>, ForgeError> {
+        let request = match position {
+            Some(PagePosition::Link(link)) => self.client.follow(link)?,
+            Some(PagePosition::Query(name, value)) => self.client.get_url(self.url.clone()).query(name, value),
+            None => self.client.get_url(self.url.clone()),
+        };
+        Ok(request.resource(self.resource.clone()))
+    }
+
+    /// Sends it for every page of a list, and gives what `keep` makes of the items. `things` names the items in errors.
+    ///
+    /// # Errors
+    /// As [`ForgeRequest::send`] and [`ForgeResponse::json`], and [`ForgeError::Unreadable`] for a list that is too long
+    /// in items, pages or bytes.
+    pub async fn pages<P: ListPage, T>(
+        self,
+        style: PageStyle,
+        things: &str,
+        keep: impl FnMut(P::Item) -> Option<T>,
+    ) -> Result<Vec<T>, ForgeError> {
+        Ok(self.pages_and_last_answer::<P, T>(style, things, keep).await?.0)
+    }
+
+    /// As [`ForgeRequest::pages`], with the answer of the last page for its headers.
+    pub async fn pages_and_last_answer<P: ListPage, T>(
+        self,
+        style: PageStyle,
+        things: &str,
+        mut keep: impl FnMut(P::Item) -> Option<T>,
+    ) -> Result<(Vec<T>, ForgeResponse), ForgeError> {
+        let first = self.query(style.size.0, style.size.1);
+        let mut position = style.next.first_position();
+        let (mut found, mut listed, mut bytes) = (Vec::new(), 0_usize, 0_usize);
+        let mut previous: Vec<u8> = Vec::new();
+        for _ in 0..MAX_PAGES {
+            let answer = first.at_position(position.as_ref())?.send().await?;
+            bytes = bytes.saturating_add(answer.body.len());
+            if bytes > MAX_LISTED_BYTES {
+                let limit = MAX_LISTED_BYTES >> 20;
+                return Err(answer.client.unreadable_error(format!("its list of {things} is longer than {limit} MiB")));
+            }
+            if matches!(style.next, NextPage::NumberedToEmpty) && answer.body == previous {
+                return Ok((found, answer));
+            }
+            let page: P = answer.json()?;
+            let body = page.next_position();
+            let items = page.into_items();
+            position = style.position_after(position.as_ref(), items.len(), answer.header("x-next-page"), body);
+            listed = listed.saturating_add(items.len());
+            found.extend(items.into_iter().filter_map(&mut keep));
+            if position.is_none() {
+                return Ok((found, answer));
+            }
+            if listed >= MAX_LISTED {
+                return Err(answer.client.too_many_error(MAX_LISTED, things));
+            }
+            previous = answer.body;
+        }
+        Err(first.client.unreadable_error(format!("it lists {things} on more than {MAX_PAGES} pages")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The positions that are asked for when pages of these lengths come; `None` stands for the bare request.
+    fn positions(style: PageStyle, pages: &[(usize, Option<&str>, Option<PagePosition>)]) -> Vec<Option<PagePosition>> {
+        let mut asked = vec![style.next.first_position()];
+        for (length, header, body) in pages {
+            let current = asked.last().and_then(Option::as_ref);
+            match style.position_after(current, *length, *header, body.clone()) {
+                Some(next) => asked.push(Some(next)),
+                None => break,
+            }
+        }
+        asked
+    }
+
+    fn query(name: &'static str, values: &[usize]) -> Vec<Option<PagePosition>> {
+        values.iter().map(|value| Some(PagePosition::Query(name, *value))).collect()
+    }
+
+    #[test]
+    fn every_host_has_its_own_way_to_the_next_page() {
+        let style = |next| PageStyle { size: ("size", 10), next };
+        let plain = |lengths: &[usize]| lengths.iter().map(|length| (*length, None, None)).collect::<Vec<_>>();
+        assert_eq!(positions(style(NextPage::Numbered), &plain(&[10, 10, 9, 10])), query("page", &[1, 2, 3]));
+        assert_eq!(positions(style(NextPage::NumberedToEmpty), &plain(&[3, 3, 0, 3])), query("page", &[1, 2, 3]));
+        assert_eq!(positions(style(NextPage::Skip("skip")), &plain(&[10, 10, 2])), query("skip", &[0, 10, 20]));
+        let by_header = style(NextPage::NumberedWithHeader);
+        assert_eq!(positions(by_header, &[(5, Some("2"), None), (10, Some(" "), None)]), query("page", &[1, 2]));
+        assert_eq!(positions(by_header, &[(0, Some("2"), None)]), query("page", &[1]));
+        assert_eq!(positions(by_header, &plain(&[10, 9])), query("page", &[1, 2]));
+    }
+
+    #[test]
+    fn the_bitbuckets_say_themselves_where_the_next_page_is() {
+        let page = |text: &str| {
+            let page: BitbucketPage<u64> = serde_json::from_str(text).unwrap();
+            (page.values.len(), None, page.next_position())
+        };
+        let style = |next| PageStyle { size: ("size", 10), next };
+        let cloud = [page(r#"{"values":[1],"next":"https://x/2"}"#), page(r#"{"values":[],"next":"https://x/3"}"#)];
+        let link = Some(PagePosition::Link("https://x/2".to_owned()));
+        assert_eq!(positions(style(NextPage::Linked), &cloud), [None, link]);
+        let server = [
+            page(r#"{"values":[1],"isLastPage":false,"nextPageStart":25}"#),
+            page(r#"{"values":[1],"isLastPage":true,"nextPageStart":50}"#),
+        ];
+        assert_eq!(positions(style(NextPage::Start), &server), query("start", &[0, 25]));
+        let back = [page(r#"{"values":[1],"nextPageStart":25}"#), page(r#"{"values":[1],"nextPageStart":25}"#)];
+        assert_eq!(positions(style(NextPage::Start), &back), query("start", &[0, 25]));
+    }
+}
