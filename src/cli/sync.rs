@@ -15,7 +15,7 @@ use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster as _};
 use stator_cluster::sync::{self, CancelReason, SyncOptions, SyncReport, SyncResult};
 use stator_model::intent::{ResolvedEnvironment, SourceTree};
-use stator_model::plan::{Plan, PlanStep};
+use stator_model::plan::{Plan, PlannedWrite};
 use stator_model::present::plan as present;
 use stator_model::present::table::{TableCell, TextTable};
 use stator_model::present::{TerminalOptions, Tone, pluralize};
@@ -231,7 +231,7 @@ async fn apply_plan(
         output.write_stderr(&present::text(&plan, &output.stderr_style));
     }
     let held = hold_messages(&plan);
-    if plan.changes.iter().any(|change| change.step != PlanStep::Nothing) {
+    if plan.changes.iter().any(|change| change.step.write().is_some()) {
         confirm(arguments.yes, arguments.no_input, "Carry this out?", output)?;
     }
     let progress = ProgressReporter::new(&plan, output);
@@ -283,7 +283,7 @@ fn hold_messages(plan: &Plan) -> Vec<String> {
         .holds
         .iter()
         .filter(|hold| !hold.allowed)
-        .map(|hold| format!("held back[{}]: {}; {}", present::hold_kind_name(hold.kind), hold.message, hold.help));
+        .map(|hold| format!("held back[{}]: {}; {}", hold.kind.as_str(), hold.message, hold.help));
     let errors = plan.findings.iter().filter(|finding| finding.is_error()).count();
     let faulty = (errors > 0).then(|| {
         format!(
@@ -308,10 +308,10 @@ fn print_dry_run(plan: &Plan, format: SyncReportFormat, output: &Output) -> Resu
 async fn server_dry_run(cluster: &AnyCluster, plan: &Plan, output: &Output) -> Result<usize, CliError> {
     let mut refused = 0;
     for change in &plan.changes {
-        let apply = match &change.step {
-            PlanStep::Apply(apply) => apply,
+        let apply = match change.step.write() {
+            Some(PlannedWrite::Apply(apply)) => apply,
             // The object that is in the way would refuse what comes after it.
-            PlanStep::Replace { .. } | PlanStep::Delete(_) | PlanStep::Nothing => continue,
+            Some(PlannedWrite::Replace { .. } | PlannedWrite::Delete(_)) | None => continue,
         };
         let request = ApplyRequest {
             force: apply.force,

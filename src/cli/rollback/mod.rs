@@ -283,7 +283,8 @@ fn list_undone(undone: &UndoneCommits, mark: &str) -> String {
 }
 
 fn rollback_summary(restorer: &RollbackRepository, rollback: &Rollback) -> String {
-    let mut text = format!("{}: {} -> {}\n", rollback.model, short_commit(&restorer.head()), short_commit(&rollback.to));
+    let mut text =
+        format!("{}: {} -> {}\n", rollback.model, short_commit(&restorer.head()), short_commit(&rollback.to));
     if !rollback.undone.commits.is_empty() {
         text.push_str("Undoes:\n");
         text.push_str(&list_undone(&rollback.undone, "  "));

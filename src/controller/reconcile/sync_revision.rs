@@ -25,7 +25,7 @@ use stator_cluster::sync::incremental::FilteredCluster;
 use stator_cluster::sync::{self, CancelReason, DesiredState, PlanParameters, SyncOptions, SyncProgress, SyncReport};
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;
-use stator_model::plan::{Action, PlanScope, PlanStep};
+use stator_model::plan::{Action, PlanScope, PlanStep, PlannedWrite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -241,7 +241,8 @@ impl ReconcileContext {
         (overview, measurement): (&PlanOverview, &SyncMeasurement),
     ) -> Option<SyncReport> {
         let PlannedCommit { plan, records, delta } = planned;
-        let deleting = |step: &PlanStep| matches!(step, PlanStep::Delete(_) | PlanStep::Replace { .. });
+        let deleting =
+            |step: &PlanStep| matches!(step.write(), Some(PlannedWrite::Delete(_) | PlannedWrite::Replace { .. }));
         let planned_deletions: BTreeSet<ObjectIdentity> = plan
             .changes
             .iter()

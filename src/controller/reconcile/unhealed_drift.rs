@@ -1,11 +1,11 @@
 //! Drift that is not put back: since the source does not ask for it, since somebody else owns the field now, or since a
 //! guard holds the repair back. All of it is reported.
 
-use super::verdict::{SyncEvaluation, is_change};
+use super::verdict::SyncEvaluation;
 use crate::controller::report::commit_ledger::CommitVerdict;
 use stator_core::dynamo::health::Health;
-use stator_model::plan::{self, Action, Change, Plan, PlanStep, Record};
-use std::collections::{BTreeMap, BTreeSet};
+use stator_model::plan::{self, Change, Plan, Record};
+use std::collections::BTreeSet;
 
 /// The models that drifted, by what a sync can do about it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -24,10 +24,6 @@ impl DriftedModels {
             let models = if heals { &mut found.repairable } else { &mut found.unrepairable };
             models.insert(model);
         }
-        for model in held_drift(plan, records) {
-            found.repairable.remove(&model);
-            found.unrepairable.insert(model);
-        }
         found
     }
 
@@ -35,23 +31,6 @@ impl DriftedModels {
     pub(super) fn all(&self) -> BTreeSet<String> {
         self.repairable.union(&self.unrepairable).cloned().collect()
     }
-}
-
-/// Models of which something that was applied as it is wanted still was changed, and whose repair a guard holds back.
-fn held_drift(plan: &Plan, records: &[Record]) -> BTreeSet<String> {
-    let entries = records.iter().flat_map(|record| &record.inventory).filter(|entry| entry.uid.is_some());
-    let recorded: BTreeMap<_, _> = entries.map(|entry| (entry.object.identity(), entry.digest.as_str())).collect();
-    let is_held_drift = |change: &&Change| {
-        let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
-        let applied = recorded.get(&change.object.identity()).copied();
-        let differs = change.action == Action::Create || !change.fields.is_empty();
-        change.step == PlanStep::Nothing
-            && is_change(change.action)
-            && differs
-            && applied.is_some()
-            && applied == wanted
-    };
-    plan.changes.iter().filter(is_held_drift).map(|change| change.model.clone()).collect()
 }
 
 /// Models that drifted and are left as they are, as the source does not ask for their repair.
@@ -71,16 +50,13 @@ impl LeftAlone {
         let sick: BTreeSet<&String> = plan.changes.iter().filter(sick).map(|change| &change.model).collect();
         let healthy = drifted.iter().filter(|model| !sick.contains(model)).count();
         plan.exclude_models(drifted);
-        let is_held = |change: &Change| {
-            change.step == PlanStep::Nothing && (is_change(change.action) || change.action == Action::Adopt)
-        };
-        if !plan.changes.iter().any(is_held) {
+        if plan.changes.iter().all(|change| change.step.held_by().is_none()) {
             plan.holds.clear();
         }
         Self { models: drifted.len(), healthy }
     }
 
-    /// Counts them among the models that a evaluation is of.
+    /// Counts them among the models that an evaluation is of.
     pub(super) fn count_in(&self, evaluation: &mut SyncEvaluation) {
         let counts = &mut evaluation.counts;
         counts.models += self.models;

@@ -18,8 +18,7 @@ use crate::controller::sources::registry::source_state::BLOCKED_GUARD;
 use stator_cluster::sync::{ModelOutcome, SyncReport, SyncResult};
 use stator_core::finding::Finding;
 use stator_git::forge::StatusState;
-use stator_model::plan::{Action, Change, Hold, HoldKind, Plan, PlanStep};
-use stator_model::present::plan::hold_kind_name;
+use stator_model::plan::{Action, Change, Hold, HoldKind, Plan};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of a plan before it is carried out; a sync consumes the plan.
@@ -41,8 +40,8 @@ pub(super) struct PlanOverview {
 
 impl PlanOverview {
     pub(super) fn of_plan(plan: &Plan, unchanged: usize) -> Self {
-        let changing = plan.changes.iter().filter(|change| change.step != PlanStep::Nothing);
-        let waits = |change: &&Change| change.step == PlanStep::Nothing && is_change(change.action);
+        let changing = plan.changes.iter().filter(|change| change.step.write().is_some());
+        let waits = |change: &&Change| change.step.held_by().is_some() && is_change(change.action);
         let moving: BTreeSet<&String> = changing.clone().map(|change| &change.model).collect();
         let stuck = plan.changes.iter().filter(waits).map(|change| &change.model);
         Self {
@@ -191,7 +190,7 @@ fn first_verdict(invalid: Option<FirstFinding>, overview: &PlanOverview, failed:
         return CommitVerdict::Invalid(first);
     }
     if let Some(hold) = overview.holds.first() {
-        let guard = hold_kind_name(hold.kind).to_owned();
+        let guard = hold.kind.as_str().to_owned();
         return CommitVerdict::Held { guard, message: hold.message.clone() };
     }
     if let Some(first) = failed.errors.first() {

@@ -5,7 +5,6 @@
 //! commit is not approved for the next.
 
 use stator_model::plan::HoldKind;
-use stator_model::present::plan::hold_kind_name;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Asks for a look and a sync now: any value that is not the one before, by convention the time.
@@ -87,7 +86,7 @@ impl HoldApproval {
 
     /// As the annotation has it.
     pub fn to_annotation(&self) -> String {
-        let words: Vec<&str> = self.kinds.iter().map(|kind| hold_kind_name(*kind)).collect();
+        let words: Vec<&str> = self.kinds.iter().map(|kind| kind.as_str()).collect();
         format!("{}@{}", words.join(","), self.revision)
     }
 }
@@ -128,7 +127,7 @@ fn parse_revision(text: &str) -> Option<String> {
 /// The guard of a word.
 pub fn parse_hold_kind(word: &str) -> Option<HoldKind> {
     use HoldKind::{Adopt, Delete, MassDelete, MaxGpus, Replace};
-    [Replace, Delete, Adopt, MassDelete, MaxGpus].into_iter().find(|kind| hold_kind_name(*kind) == word)
+    [Replace, Delete, Adopt, MassDelete, MaxGpus].into_iter().find(|kind| kind.as_str() == word)
 }
 
 #[cfg(test)]

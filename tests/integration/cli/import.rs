@@ -364,7 +364,7 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
     chat  chat/model.yaml
       <= adopt DynamoGraphDeployment models/chat   GPUs 4
           + metadata.labels   {5 fields}
-          · exists and is nobody's: taken over, as allowed
+          · already exists and is not managed by stator or another tool: taken over, as allowed
           · stator's field ownership was lost and is taken again
 
     Plan: 0 to create, 0 to change, 1 to adopt, 0 to delete, 0 unchanged.

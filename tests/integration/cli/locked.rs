@@ -112,7 +112,7 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
     llama  model.yaml
       + create DynamoGraphDeploymentRequest default/llama-b526c75b
           · is not in the cluster yet
-          · holds no GPUs itself: its search simulates, and its result is only kept
+          · profiling is simulated and uses no GPUs; the result is stored, not deployed
 
     warning[lock/stale]: the lock is for another target: `sla.ttft` was 300ms and is 200ms (model.yaml:10); the model renders a request again, and a graph that serves goes on serving
       --> model.lock.yaml:11:3
@@ -164,7 +164,7 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
     llama  model.yaml
       + create DynamoGraphDeploymentRequest default/llama-1ae0b7bc
           · is not in the cluster yet
-          · holds no GPUs itself: its search simulates, and its result is only kept
+          · profiling is simulated and uses no GPUs; the result is stored, not deployed
 
     Plan: 1 to create, 0 to change, 0 to delete, 1 unchanged.
     ----- stderr -----

@@ -128,7 +128,7 @@ fn held() -> Value {
         "conditions": conditions("False", "Held", "3f2c1ab: held back (mass-delete): 7 of 9 objects would be deleted", true),
         "revision": {"seen": SEEN, "attempted": SEEN, "applied": BEFORE}, "commit": "0a1b2c3",
         "held": {"revision": SEEN, "command": "stator sync --source models --allow mass-delete,replace", "guards": [
-            {"guard": "mass-delete", "message": "7 of 9 objects would be deleted, 5 go without a release"},
+            {"guard": "mass-delete", "message": "7 of 9 objects would be deleted; the limit without approval is 5"},
             {"guard": "replace", "message": "Dynamo forbids the change in place"},
         ]},
     })
@@ -281,14 +281,14 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     cli-sources-held/models: asked for a sync.
     cli-sources-held/models: not ready (Held): 3f2c1ab: held back (mass-delete): 7 of 9 objects would be deleted
     ----- stderr -----
-    held back[mass-delete] at 3f2c1ab: 7 of 9 objects would be deleted, 5 go without a release
+    held back[mass-delete] at 3f2c1ab: 7 of 9 objects would be deleted; the limit without approval is 5
     held back[replace] at 3f2c1ab: Dynamo forbids the change in place
     to let it go: stator sync --source models --allow mass-delete,replace
     ");
     // There is nobody to ask, so nothing is let go.
     let unasked = scene.run(&["sync", "--source", "models", "--allow", "mass-delete"]).exits(2);
     insta::assert_snapshot!(unasked.notes(), @"
-    held back[mass-delete] at 3f2c1ab: 7 of 9 objects would be deleted, 5 go without a release
+    held back[mass-delete] at 3f2c1ab: 7 of 9 objects would be deleted; the limit without approval is 5
     held back[replace] at 3f2c1ab: Dynamo forbids the change in place
     this lets go of some of it: replace still holds it back
     error: there is nobody to ask whether to carry this out
@@ -305,7 +305,7 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     cli-sources-held/models: let go of replace,mass-delete at 3f2c1ab.
     cli-sources-held/models: ready: 3f2c1ab: 4 models healthy, 1 changed
     ----- stderr -----
-    held back[mass-delete] at 3f2c1ab: 7 of 9 objects would be deleted, 5 go without a release
+    held back[mass-delete] at 3f2c1ab: 7 of 9 objects would be deleted; the limit without approval is 5
     held back[replace] at 3f2c1ab: Dynamo forbids the change in place
     ");
     assert_eq!(asked["stator.dev/allow"], format!("replace,mass-delete@{SEEN}"));

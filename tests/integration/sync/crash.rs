@@ -9,7 +9,7 @@ use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
 use stator_cluster::cluster::{ApplyRequest, Cluster};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
-use stator_model::plan::{Action, PlanStep};
+use stator_model::plan::Action;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -109,7 +109,7 @@ async fn run<C: Cluster, G>(
         }
     }
     let (plan, _) = site.plan(&cluster, workload.allow).await;
-    let left = plan.changes.iter().filter(|change| change.step != PlanStep::Nothing).count();
+    let left = plan.changes.iter().filter(|change| change.step.write().is_some()).count();
     assert_eq!(left, workload.left, "{}: crash {crash:?}: {:#?}", workload.name, plan.changes);
     let blocked = plan.changes.iter().filter(|change| change.action == Action::Blocked).count();
     assert_eq!(blocked, workload.blocked, "{}: crash {crash:?}: {:#?}", workload.name, plan.changes);

@@ -18,7 +18,7 @@ fn a_mass_removal_waits_for_a_release() {
     }
     let held = bench.sync(&[]).exits(1);
     assert_eq!(bench.cluster(), before, "{held}");
-    assert_snapshot!(held.notes().lines().last().unwrap(), @"held back[mass-delete]: 6 of 7 objects would be deleted, 5 go without a release; check that git says what you mean, then allow it with --allow mass-delete");
+    assert_snapshot!(held.notes().lines().last().unwrap(), @"held back[mass-delete]: 6 of 7 objects would be deleted; the limit without approval is 5; check that git says what you mean, then allow it with --allow mass-delete");
     // What is not a deletion goes on.
     bench.replace("models/a/model.yaml", "replicas: 1", "replicas: 2");
     bench.sync(&[]).exits(1);

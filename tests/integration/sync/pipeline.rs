@@ -11,7 +11,7 @@ use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
 use stator_git::source;
 use stator_model::intent::Workspace;
-use stator_model::plan::{HoldKind, Plan, PlanInput, PlanStep, build_plan};
+use stator_model::plan::{HoldKind, Plan, PlanInput, build_plan};
 use stator_model::render::{RenderTarget, render_all};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -175,7 +175,7 @@ impl Site {
     /// What every scenario ends with: the plan is empty, and a second sync writes nothing.
     pub async fn settled(&self) {
         let (plan, _) = self.plan(&self.cluster, &[]).await;
-        let left: Vec<_> = plan.changes.iter().filter(|change| change.step != PlanStep::Nothing).collect();
+        let left: Vec<_> = plan.changes.iter().filter(|change| change.step.write().is_some()).collect();
         assert!(left.is_empty(), "still to do: {left:#?}");
         let report = self.sync(&[]).await;
         assert_eq!(report.writes, 0, "a second sync writes: {report:#?}");

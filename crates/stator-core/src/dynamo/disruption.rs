@@ -75,8 +75,20 @@ pub struct ChangeImpact {
     pub disruption: Disruption,
     /// What cannot be changed in place, sorted by path. Empty when the change is admitted.
     pub forbidden: Vec<ForbiddenChange>,
-    /// What is worth knowing, one sentence each.
-    pub notes: Vec<String>,
+    /// What is worth knowing beside the class.
+    pub notes: Vec<DisruptionNote>,
+}
+
+/// What a change does to running pods that its class does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DisruptionNote {
+    /// `spec.restart.id` is new, which restarts the components in place, one after the other.
+    RestartId,
+    /// Several worker components roll at once, as one hash covers them all.
+    WorkersRoll {
+        /// Their names, sorted.
+        components: Vec<String>,
+    },
 }
 
 impl ChangeImpact {

@@ -36,7 +36,7 @@ pub use remove::restrict_to;
 pub use schema::StructuralSchema;
 pub use type_ref::values_equal;
 pub use typecheck::{TypingError, TypingErrorKind, typing_errors, undeclared_fields};
-pub use validate::{validate, validate_structure};
+pub use validate::{SchemaViolation, ViolationKind, structure_violations, validate, violations};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,10 @@
 
 use super::context::PlanContext;
 use super::decide::{self, PlannedChange, block_change, empty_change};
-use super::{Action, Change, Plan, PlanInput, applyset, gpu_usage, guard, masking, prune, rules, totals};
+use super::{
+    Action, Change, ChangeReason, Plan, PlanInput, PlanStep, PlannedWrite, applyset, gpu_usage, guard, masking, prune,
+    rules, totals,
+};
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
 use serde_json::Value;
@@ -43,7 +46,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     let holds = guard::apply_guards(input, &mut changes);
     let held: BTreeSet<&str> = changes
         .iter()
-        .filter(|one| one.action == Action::Delete && one.step == super::PlanStep::Nothing)
+        .filter(|one| matches!(one.step, PlanStep::Held { would: PlannedWrite::Delete(_), .. }))
         .map(|one| one.model.as_str())
         .collect();
     let retired = leftovers.retired.into_iter().filter(|model| !held.contains(model.as_str())).collect();
@@ -116,7 +119,7 @@ fn decide_by_role(
         }
         SharedObjectRole::Shares(owner) => {
             let mut change = empty_change(&rendered.model, &rendered.source, desired.object.reference());
-            change.reasons.push(format!("shared: model {owner} renders the same claim and applies it"));
+            change.reasons.push(ChangeReason::SharedClaim { owner });
             PlannedChange { change, stage: desired.stage, findings: Vec::new() }
         }
         SharedObjectRole::Disputed(others) => {
@@ -124,10 +127,7 @@ fn decide_by_role(
             if let Some(live) = world.live(&change.object) {
                 gpu_usage::set_unchanged_gpus(&mut change, live);
             }
-            block_change(
-                &mut change,
-                format!("is rendered by {} as well: give one of them another name", others.join(", ")),
-            );
+            block_change(&mut change, ChangeReason::Disputed { others });
             PlannedChange { change, stage: desired.stage, findings: Vec::new() }
         }
     }

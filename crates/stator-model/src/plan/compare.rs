@@ -3,15 +3,18 @@
 use super::build::sort_changes;
 use super::decide::empty_change;
 use super::dry_run::{SeedReplicas, field_change};
-use super::{Action, Change, GpuTotals, Hold, HoldKind, Plan, PlanStep, dry_run, gpu_usage, masking, totals};
+use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
+use super::{
+    Action, Change, ChangeReason, GpuTotals, Hold, ImmutableAdvice, KeptBy, Plan, dry_run, gpu_usage, masking, totals,
+};
 use crate::intent::repository::{Guards, Prices};
-use crate::render::{ApplyStage, RenderedModel, RenderedObject};
+use crate::render::{RenderedModel, RenderedObject};
 use stator_core::dynamo::disruption;
 use stator_core::dynamo::kinds::FIELD_MANAGER;
 use stator_core::fields;
 use stator_core::finding::{self, Finding};
 use stator_core::object::{Object, ObjectIdentity};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Two revisions of one environment.
 #[derive(Clone, Debug, Default)]
@@ -82,8 +85,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
     for (identity, new) in &head {
         let mut change = compare_object(base.get(identity), new);
         if change.action == Action::Create && was_broken(new) {
-            change.reasons =
-                vec!["the model had errors before, so what changes is not known: all of it is shown".to_owned()];
+            change.reasons = vec![ChangeReason::ModelWasFaulty];
         }
         lines.push((new.desired.stage, change));
     }
@@ -153,7 +155,7 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>) ->
         change.action = Action::Create;
         change.disruption = disruption::of_create(&after);
         gpu_usage::set_changed_gpus(&mut change, None, Some(&after));
-        change.reasons.push("is new".to_owned());
+        change.reasons.push(ChangeReason::NewInRevision);
         change.reasons.extend(gpu_usage::search_reason(&after));
         change.after = Some(after.into_value());
         return change;
@@ -178,8 +180,13 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>) ->
     change.disruption = judgement.disruption;
     change.fields = differences.into_iter().map(|one| field_change(one, FIELD_MANAGER.to_owned())).collect();
     gpu_usage::set_changed_gpus(&mut change, Some(&before), Some(&after));
-    change.reasons.extend(judgement.notes);
-    change.reasons.extend(judgement.forbidden.into_iter().map(|one| one.message));
+    change.reasons.extend(judgement.notes.into_iter().map(ChangeReason::Disrupts));
+    change.reasons.extend(
+        judgement
+            .forbidden
+            .into_iter()
+            .map(|one| ChangeReason::Immutable { message: one.message, advice: ImmutableAdvice::InMessage }),
+    );
     change.before = Some(old.desired.object.value().clone());
     change.after = Some(new.desired.object.value().clone());
     change
@@ -191,15 +198,15 @@ fn removed_object(old: &ComparedObject<'_>, broken: bool) -> Change {
     gpu_usage::set_unchanged_gpus(&mut change, &before);
     if broken {
         change.action = Action::Blocked;
-        change.reasons.push("the model has errors, so what becomes of it is not known".to_owned());
+        change.reasons.push(ChangeReason::FateUnknown);
     } else if old.desired.prune {
         change.action = Action::Delete;
         change.disruption = disruption::of_delete(&before);
         gpu_usage::set_changed_gpus(&mut change, Some(&before), None);
-        change.reasons.push("is no longer in git".to_owned());
+        change.reasons.push(ChangeReason::NoLongerInGit);
         change.before = Some(before.into_value());
     } else {
-        change.reasons.push("git no longer has it; it is kept because it holds data: delete it by hand".to_owned());
+        change.reasons.push(ChangeReason::Kept(KeptBy::Data));
     }
     change
 }
@@ -207,42 +214,17 @@ fn removed_object(old: &ComparedObject<'_>, broken: bool) -> Change {
 fn expected_holds(comparison: &RevisionComparison<'_>, changes: &[Change]) -> Vec<Hold> {
     let total = comparison.base.iter().map(|one| one.objects.len()).sum::<usize>() + comparison.unchanged.objects;
     // In a comparison no object has a record: of how many objects the deletions are a share is known from the base.
-    let share = u32::try_from(super::guard::MIN_DELETION_LIMIT.max(total / 5)).unwrap_or(u32::MAX);
-    let rest = comparison.unchanged.gpus.peak;
-    let guards = Guards {
+    let share = u32::try_from(MIN_DELETION_LIMIT.max(total / 5)).unwrap_or(u32::MAX);
+    let limits = GuardLimits {
         max_deletions: comparison.guards.max_deletions.or(Some(share)),
-        max_gpus: comparison
-            .guards
-            .max_gpus
-            .map(|most| u32::try_from(u64::from(most).saturating_sub(rest)).unwrap_or(u32::MAX)),
+        max_gpus: comparison.guards.max_gpus,
+        present: total,
+        other_gpus: comparison.unchanged.gpus.peak,
+        allow: &BTreeSet::new(),
     };
-    let input = super::PlanInput { guards, ..super::PlanInput::default() };
-    let mut scratch = changes.to_vec();
-    // Guards look at what would be written: in a comparison every change is.
-    for change in &mut scratch {
-        if change.action != Action::Keep && change.action != Action::Blocked {
-            change.step = PlanStep::Delete(super::DeleteStep {
-                object: change.object.clone(),
-                stage: ApplyStage::Graph,
-                uid: String::new(),
-                resource_version: String::new(),
-            });
-        }
-    }
-    let mut holds = super::guard::apply_guards(&input, &mut scratch);
-    for hold in &mut holds {
-        match hold.kind {
-            HoldKind::MassDelete => {
-                let deletions = changes.iter().filter(|one| one.action == Action::Delete).count();
-                hold.message = format!("{deletions} of {total} objects would be deleted at once");
-            }
-            HoldKind::MaxGpus => {
-                let peak = changes.iter().fold(rest, |sum, one| sum.saturating_add(one.gpus.peak));
-                let most = comparison.guards.max_gpus.unwrap_or_default();
-                hold.message = format!("up to {peak} GPUs would be needed at once, the environment may have {most}");
-            }
-            HoldKind::Replace | HoldKind::Delete | HoldKind::Adopt => {}
-        }
-    }
-    holds
+    // Nothing of a comparison is written; what a sync of it would write, every change says by its action.
+    limits.find_holds(changes, |one| match one.action {
+        Action::Create | Action::Update | Action::Replace | Action::Delete | Action::Adopt => true,
+        Action::Keep | Action::Blocked => false,
+    })
 }

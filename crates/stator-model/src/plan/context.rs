@@ -1,6 +1,6 @@
 //! The cluster as a plan looks at it: objects by identity, records by model, and whose an object is.
 
-use super::{InventoryEntry, PlanInput, Record, applyset};
+use super::{ForeignOwner, InventoryEntry, KeptBy, PlanInput, Record, applyset};
 use serde_json::Value;
 use stator_core::dynamo::kinds::{
     FIELD_MANAGER, GRAPH, LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_REPOSITORY, RECORD, REQUEST,
@@ -25,8 +25,8 @@ pub(super) enum LiveOwnership {
     Ours,
     /// Nobody's that says so.
     Unowned,
-    /// Somebody else's: why, and what to do.
-    Foreign(String),
+    /// Somebody else's.
+    Foreign(ForeignOwner),
 }
 
 /// Labels and annotations with which other tools mark what they manage, and the tools.
@@ -104,21 +104,13 @@ impl<'a> PlanContext<'a> {
 
     /// Why a model is another folder's, when it is: folders that no `stator.yaml` names share one name, so that only
     /// the record tells them apart. What this folder has is its own, wherever it was synced from before.
-    pub(super) fn other_folder_reason(&self, model: &str) -> Option<String> {
+    pub(super) fn other_folder_reason(&self, model: &str) -> Option<KeptBy> {
         let here = self.input.folder.as_deref()?;
         let record = self.records.get(model).filter(|record| record.folder.as_deref() != Some(here))?;
         if self.renders(model) || self.input.broken.iter().any(|one| one.name.as_deref() == Some(model)) {
             return None;
         }
-        let from = match &record.folder {
-            Some(folder) => format!("was synced from another folder, {folder}, and neither has a name"),
-            None => "was not synced from this folder, which has no name".to_owned(),
-        };
-        let name = &self.input.repository;
-        Some(format!(
-            "{from}: kept; a stator.yaml with `metadata.name: {name}` in the folder that holds all models makes them \
-             one repository"
-        ))
+        Some(KeptBy::OtherFolder { folder: record.folder.clone(), repository: self.input.repository.clone() })
     }
 
     /// What the records say of an object.
@@ -129,7 +121,7 @@ impl<'a> PlanContext<'a> {
     /// Whose a live object is. Labels can be copied with a manifest, so they count only with the field manager, and a
     /// recorded uid counts by itself.
     pub(super) fn ownership_of(&self, object: &Object) -> LiveOwnership {
-        if let Some(foreign) = foreign_reason(object) {
+        if let Some(foreign) = foreign_owner(object) {
             return LiveOwnership::Foreign(foreign);
         }
         let labels = object.labels();
@@ -138,18 +130,15 @@ impl<'a> PlanContext<'a> {
             let same = *repository == self.input.repository
                 && environment.is_none_or(|environment| *environment == self.input.environment);
             if !same {
-                return LiveOwnership::Foreign(format!(
-                    "belongs to repository `{repository}`, environment `{}`: rename it here, or remove it there first",
-                    environment.unwrap_or(&"")
-                ));
+                return LiveOwnership::Foreign(ForeignOwner::Repository {
+                    repository: (*repository).to_owned(),
+                    environment: environment.copied().unwrap_or_default().to_owned(),
+                });
             }
         }
         let own = model_of(object).map(|model| applyset::id_of(model, object.namespace()));
         if labels.get(applyset::PART_OF).is_some_and(|set| Some(*set) != own.as_deref()) {
-            return LiveOwnership::Foreign(
-                "belongs to another ApplySet (`applyset.kubernetes.io/part-of`): take it out of that one first"
-                    .to_owned(),
-            );
+            return LiveOwnership::Foreign(ForeignOwner::ApplySet);
         }
         let recorded = self.inventory_entry(&object.reference()).and_then(|(_, entry)| entry.uid.as_deref());
         let known = recorded.is_some() && recorded == object.uid();
@@ -199,20 +188,18 @@ pub(super) fn is_applied_by_stator(object: &Object) -> bool {
     })
 }
 
-/// Why an object is another tool's or another object's, whatever stator's labels say.
-fn foreign_reason(object: &Object) -> Option<String> {
+/// The other tool or object that an object belongs to, whatever stator's labels say.
+fn foreign_owner(object: &Object) -> Option<ForeignOwner> {
     let (labels, annotations) = (object.labels(), object.annotations());
     for key in labels.keys().chain(annotations.keys()) {
         if let Some((_, tool)) = TRACKING_MARKS.iter().find(|(prefix, _)| key.starts_with(prefix)) {
-            return Some(format!("is managed by {tool} (`{key}`): take it out of {tool} first, two tools would fight"));
+            return Some(ForeignOwner::Tool { tool, mark: (*key).to_owned() });
         }
     }
     if let Some(request) = labels.get(LABEL_REQUEST_NAME) {
-        return Some(format!(
-            "was made by request `{request}`: give the model another name, or delete the graph and its request"
-        ));
+        return Some(ForeignOwner::Request { request: (*request).to_owned() });
     }
     let owner = object.value().pointer("/metadata/ownerReferences/0")?;
-    let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or("?");
-    Some(format!("belongs to {} {}, which would change it back", text("kind"), text("name")))
+    let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or("?").to_owned();
+    Some(ForeignOwner::Owner { kind: text("kind"), name: text("name") })
 }

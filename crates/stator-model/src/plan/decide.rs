@@ -3,14 +3,15 @@
 use super::context::{LiveOwnership, PlanContext, model_of};
 use super::dry_run::{self, MergedObject};
 use super::{
-    Action, ApplyStep, Change, DeleteStep, GpuTotals, HoldKind, InventoryEntry, PlanStep, applyset, gpu_usage, rules,
+    Action, ApplyStep, Change, ChangeReason, DeleteStep, DeletionSequel, GpuTotals, HoldKind, ImmutableAdvice,
+    InventoryEntry, PlanStep, PlannedWrite, applyset, gpu_usage, rules,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use stator_core::dynamo::disruption::{self, ChangeRemedy, Disruption};
 use stator_core::dynamo::health::{self, Health};
-use stator_core::dynamo::kinds::{self, FIELD_MANAGER, GRAPH};
+use stator_core::dynamo::kinds::{self, FIELD_MANAGER};
 use stator_core::fields;
 use stator_core::finding::{Finding, Location};
 use stator_core::object::{FieldPath, Object, ObjectRef};
@@ -38,7 +39,7 @@ pub(super) fn empty_change(model: &str, source: &str, object: ObjectRef) -> Chan
         gpu_range: None,
         cost: None,
         reasons: Vec::new(),
-        step: PlanStep::Nothing,
+        step: PlanStep::NoWrite,
         inventory: None,
         health: None,
         before: None,
@@ -51,10 +52,10 @@ pub(super) fn object_digest(object: &Object) -> String {
     hex::encode(Sha256::digest(object.value().to_string().as_bytes()))
 }
 
-pub(super) fn block_change(change: &mut Change, reason: impl Into<String>) {
+pub(super) fn block_change(change: &mut Change, reason: ChangeReason) {
     change.action = Action::Blocked;
-    change.step = PlanStep::Nothing;
-    change.reasons.push(reason.into());
+    change.step = PlanStep::NoWrite;
+    change.reasons.push(reason);
 }
 
 /// Decides on one object that git wants.
@@ -76,15 +77,15 @@ pub(super) fn decide_desired(
         gpu_usage::add_graph_gpus(world, change, live);
     }
     if rendered.findings.iter().any(Finding::is_error) {
-        block_change(change, "the model has errors, so nothing of it is applied");
+        block_change(change, ChangeReason::ModelFaulty);
         return decided;
     }
     if let Some(message) = world.foreign_record_reason(&rendered.model) {
-        block_change(change, message);
+        block_change(change, ChangeReason::RecordForeign { message: message.to_owned() });
         return decided;
     }
     if let Some(message) = world.unreadable_reason(&change.object) {
-        block_change(change, format!("cannot be read from the cluster: {message}"));
+        block_change(change, ChangeReason::Unreadable { message: message.to_owned() });
         return decided;
     }
     match live {
@@ -106,18 +107,18 @@ fn decide_create(world: &PlanContext<'_>, rendered: &RenderedModel, desired: &Re
     change.gpu_range = gpu_usage::scaling_gpu_range(desired, &whole);
     change.after = Some(whole.into_value());
     change.inventory = Some(inventory_entry(desired, None, world));
-    change.reasons.push("is not in the cluster yet".to_owned());
+    change.reasons.push(ChangeReason::NotInCluster);
     if desired.stage == ApplyStage::Adapter {
         explain_graph_wait(world, rendered, change);
     }
     change.reasons.extend(gpu_usage::search_reason(&object));
-    change.step = PlanStep::Apply(ApplyStep {
+    change.step = PlanStep::Write(PlannedWrite::Apply(ApplyStep {
         object,
         stage: desired.stage,
         force: false,
         planned_resource_version: None,
         seed_replicas: seeds,
-    });
+    }));
 }
 
 /// Adapters load into running workers: before the graph is Ready the load fails.
@@ -127,12 +128,8 @@ fn explain_graph_wait(world: &PlanContext<'_>, rendered: &RenderedModel, change:
     let healthy =
         world.live(&reference).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
     if !healthy {
-        change.reasons.push(format!("applied once {} {} is Ready", workload_noun(&reference), reference.name));
+        change.reasons.push(ChangeReason::WaitsForWorkload { workload: reference });
     }
-}
-
-fn workload_noun(reference: &ObjectRef) -> &'static str {
-    if reference.kind == GRAPH.kind { "graph" } else { "request" }
 }
 
 fn decide_existing(
@@ -144,15 +141,14 @@ fn decide_existing(
 ) {
     let change = &mut decided.change;
     let standing = world.ownership_of(live);
-    if let LiveOwnership::Foreign(reason) = standing {
-        return block_change(change, reason);
+    if let LiveOwnership::Foreign(owner) = standing {
+        return block_change(change, ChangeReason::Foreign(owner));
     }
     if live.is_deleting() {
         return decide_deleting(world, rendered, desired, live, &standing, change);
     }
     let Some(schema) = fields::bundled_schema(live.api_version(), live.kind()) else {
-        let message = format!("the cluster gives it as {}, which stator does not know", live.api_version());
-        return block_change(change, message);
+        return block_change(change, ChangeReason::UnknownVersion { api_version: live.api_version().to_owned() });
     };
     // The cheap test before any merge: nearly every object of nearly every plan ends here.
     if standing == LiveOwnership::Ours
@@ -178,10 +174,7 @@ fn decide_existing(
         }
     };
     if standing == LiveOwnership::Unowned && !world.input.allow.contains(&HoldKind::Adopt) {
-        return block_change(
-            change,
-            "exists and is nobody's: `--allow adopt` takes it over, or give the model another name".to_owned(),
-        );
+        return block_change(change, ChangeReason::Unmanaged);
     }
     change.inventory = Some(inventory_entry(desired, Some(live), world));
     if standing == LiveOwnership::Ours
@@ -222,28 +215,30 @@ fn decide_write(
     }
     gpu_usage::set_changed_gpus(change, Some(live), Some(&merged.object));
     explain_write(world, rendered, live, &standing, change);
-    change.reasons.extend(judgement.notes);
+    change.reasons.extend(judgement.notes.into_iter().map(ChangeReason::Disrupts));
     if !judgement.forbidden.is_empty() {
-        change.reasons.extend(judgement.forbidden.iter().map(|one| one.message.clone()));
+        change.reasons.extend(
+            judgement
+                .forbidden
+                .into_iter()
+                .map(|one| ChangeReason::Immutable { message: one.message, advice: ImmutableAdvice::InMessage }),
+        );
         return decide_replace(world, desired, live, change);
     }
     if merged.ownership_lost {
-        change.reasons.push("stator's field ownership was lost and is taken again".to_owned());
+        change.reasons.push(ChangeReason::OwnershipLost);
     }
     if change.fields.is_empty() && !merged.released.is_empty() {
         // A sync that ended between its applies left it at that.
-        let names = merged.released.join(", ");
-        change.reasons.push(format!("leaves the replica count of {names} to whoever scales it"));
+        change.reasons.push(ChangeReason::ReplicasReleased { components: merged.released });
     }
     if !merged.forced.is_empty() {
-        change.reasons.push(format!("takes fields back from {}", merged.forced.join(", ")));
+        change.reasons.push(ChangeReason::FieldsTaken { managers: merged.forced.clone() });
     }
     if is_mid_rollout(live) && change.disruption >= Disruption::ManagedRoll {
-        let message = format!(
-            "{} is in the middle of a rolling update; changing its workers again may delete the new pods at once",
-            change.object
-        );
-        change.reasons.push(message.clone());
+        let reason = ChangeReason::MidRollout { object: change.object.clone() };
+        let message = reason.to_string();
+        change.reasons.push(reason);
         decided.findings.push(Finding::warning(
             rules::MID_ROLLOUT,
             Location::file(rendered.source.clone()),
@@ -252,22 +247,23 @@ fn decide_write(
         ));
     }
     change.action = if standing == LiveOwnership::Ours { Action::Update } else { Action::Adopt };
-    change.step = PlanStep::Apply(ApplyStep {
+    change.step = PlanStep::Write(PlannedWrite::Apply(ApplyStep {
         object: merged.applied.with_uid(live.uid()),
         stage: desired.stage,
         force: !merged.forced.is_empty(),
         planned_resource_version: live.resource_version().map(str::to_owned),
         seed_replicas: merged.seeds,
-    });
+    }));
 }
 
-fn forbidden_reason(one: &disruption::ForbiddenChange, prune: bool) -> String {
-    match one.remedy {
-        ChangeRemedy::Correct => one.message.clone(),
-        ChangeRemedy::Wait => format!("{}: wait until that is through, then sync", one.message),
-        ChangeRemedy::Replace if prune => format!("{}: it must be stator's to be made again", one.message),
-        ChangeRemedy::Replace => format!("{}, and it is kept whatever happens: delete it by hand", one.message),
-    }
+fn forbidden_reason(one: &disruption::ForbiddenChange, prune: bool) -> ChangeReason {
+    let advice = match one.remedy {
+        ChangeRemedy::Correct => ImmutableAdvice::InMessage,
+        ChangeRemedy::Wait => ImmutableAdvice::Wait,
+        ChangeRemedy::Replace if prune => ImmutableAdvice::NotOurs,
+        ChangeRemedy::Replace => ImmutableAdvice::NeverDeleted,
+    };
+    ChangeReason::Immutable { message: one.message.clone(), advice }
 }
 
 /// Why an object is written: drift, another model's object, or a change in git.
@@ -279,24 +275,24 @@ fn explain_write(
     change: &mut Change,
 ) {
     if *standing == LiveOwnership::Unowned {
-        change.reasons.push("exists and is nobody's: taken over, as allowed".to_owned());
+        change.reasons.push(ChangeReason::Adopted);
         return;
     }
     if let Some(model) = model_of(live).filter(|model| *model != rendered.model) {
-        change.reasons.push(format!("moves here from model {model}"));
+        change.reasons.push(ChangeReason::MovedFrom { model: model.to_owned() });
     }
     if let [only] = change.fields.as_slice()
         && only.path == applyset_label()
     {
-        change.reasons.push("gets the label by which other tools see what belongs to the model".to_owned());
+        change.reasons.push(ChangeReason::LabelMissing);
         return;
     }
     let recorded = world.inventory_entry(&change.object).map(|(_, entry)| entry.digest.as_str());
     let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
     change.reasons.push(match recorded {
-        Some(_) if recorded == wanted => "drifted: it was changed in the cluster, git did not change".to_owned(),
-        Some(_) => "changed in git".to_owned(),
-        None => "has no record, which is made again".to_owned(),
+        Some(_) if recorded == wanted => ChangeReason::Drifted,
+        Some(_) => ChangeReason::ChangedInGit,
+        None => ChangeReason::RecordMissing,
     });
 }
 
@@ -307,11 +303,7 @@ fn applyset_label() -> FieldPath {
 fn decide_replace(world: &PlanContext<'_>, desired: &RenderedObject, live: &Object, change: &mut Change) {
     change.action = Action::Replace;
     let (object, seeds) = dry_run::without_delegated(desired);
-    if !world.input.allow.contains(&HoldKind::Replace) {
-        change.reasons.push("held back: `--allow replace` deletes it and makes it again".to_owned());
-        return;
-    }
-    change.step = PlanStep::Replace {
+    let write = PlannedWrite::Replace {
         delete: delete_step(live, desired.stage),
         apply: ApplyStep {
             object,
@@ -321,6 +313,11 @@ fn decide_replace(world: &PlanContext<'_>, desired: &RenderedObject, live: &Obje
             seed_replicas: seeds,
         },
     };
+    change.step = PlanStep::Write(write);
+    if !world.input.allow.contains(&HoldKind::Replace) {
+        change.step.hold_back(HoldKind::Replace);
+        change.reasons.push(ChangeReason::Held(HoldKind::Replace));
+    }
 }
 
 /// An object on its way out: stator's own is made again once it is gone, which is how an interrupted replacement ends.
@@ -332,19 +329,17 @@ fn decide_deleting(
     standing: &LiveOwnership,
     change: &mut Change,
 ) {
-    let waits = match live.finalizers().as_slice() {
-        [] => String::new(),
-        finalizers => format!(" (waiting for finalizer {})", finalizers.join(", ")),
-    };
+    let reason =
+        |then| ChangeReason::Deleting { finalizers: live.finalizers().iter().map(ToString::to_string).collect(), then };
     if *standing != LiveOwnership::Ours {
-        return block_change(change, format!("is being deleted{waits}: wait until it is gone"));
+        return block_change(change, reason(DeletionSequel::Wait));
     }
     decide_create(world, rendered, desired, change);
-    change.reasons = vec![format!("is being deleted{waits}: made again once it is gone")];
-    let step = std::mem::replace(&mut change.step, PlanStep::Nothing);
-    if let PlanStep::Apply(mut apply) = step {
+    change.reasons = vec![reason(DeletionSequel::Recreate)];
+    let step = std::mem::replace(&mut change.step, PlanStep::NoWrite);
+    if let PlanStep::Write(PlannedWrite::Apply(mut apply)) = step {
         apply.planned_resource_version = live.resource_version().map(str::to_owned);
-        change.step = PlanStep::Replace { delete: delete_step(live, desired.stage), apply };
+        change.step = PlanStep::Write(PlannedWrite::Replace { delete: delete_step(live, desired.stage), apply });
     }
 }
 
@@ -361,16 +356,16 @@ fn explain_keep(world: &PlanContext<'_>, live: &Object, change: &mut Change) {
     change.health = Some(health::assess_health(live, None).health);
     // The one thing that is written for an object that stays: without it a later sync could not prune.
     match world.inventory_entry(&change.object) {
-        None => change.reasons.push("has no record, which is made again".to_owned()),
+        None => change.reasons.push(ChangeReason::RecordMissing),
         Some((_, entry)) if entry.uid.as_deref() != live.uid() => {
-            change.reasons.push("its record is not complete, and is completed".to_owned());
+            change.reasons.push(ChangeReason::RecordIncomplete);
         }
         Some(_) => {}
     }
     if live.kind() == kinds::REQUEST.kind {
         let verdict = health::assess_health(live, None);
         if verdict.health == Health::Failed {
-            change.reasons.push(verdict.message);
+            change.reasons.push(ChangeReason::RequestFailed { message: verdict.message });
         }
     }
 }

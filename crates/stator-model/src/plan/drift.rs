@@ -1,10 +1,10 @@
 //! Which models somebody changed in the cluster although git did not change, and how a plan leaves them alone.
 
-use super::{Action, Plan, PlanStep, Record};
+use super::{Action, Plan, PlanStep, PlannedWrite, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The models of which somebody changed something that a record says was applied as it is wanted still, and whether a sync
-/// can put it back: not where somebody else owns the field now. `records` are those that the plan was made of. An object
+/// can put it back: not where somebody else owns the field now, nor while a guard holds the write back. `records` are those that the plan was made of. An object
 /// that was never applied, such as an adapter that waits for its graph, has not drifted.
 pub fn drifted_models(plan: &Plan, records: &[Record]) -> BTreeMap<String, bool> {
     let recorded: BTreeMap<_, _> = records
@@ -19,9 +19,15 @@ pub fn drifted_models(plan: &Plan, records: &[Record]) -> BTreeMap<String, bool>
         let applied = recorded.get(&change.object.identity()).copied();
         // A write without a changed field ends what a sync began, and is nobody's drift.
         let differs = change.action == Action::Create || !change.fields.is_empty();
-        let heals = matches!(change.step, PlanStep::Apply(_) | PlanStep::Replace { .. }) && differs;
+        let (heals, held) = match &change.step {
+            PlanStep::Write(PlannedWrite::Apply(_) | PlannedWrite::Replace { .. }) => (differs, false),
+            PlanStep::Held { would: PlannedWrite::Apply(_) | PlannedWrite::Replace { .. }, by: _ } => (false, differs),
+            PlanStep::Write(PlannedWrite::Delete(_))
+            | PlanStep::Held { would: PlannedWrite::Delete(_), by: _ }
+            | PlanStep::NoWrite => (false, false),
+        };
         let disputed = change.action == Action::Blocked && !change.fields.is_empty();
-        if applied.is_some() && applied == wanted && (heals || disputed) {
+        if applied.is_some() && applied == wanted && (heals || held || disputed) {
             let all = models.entry(change.model.clone()).or_insert(true);
             *all = *all && heals;
         }

@@ -1,6 +1,6 @@
 //! What a server-side apply of the desired object would make of the live one: run here, dry, before it is run there.
 
-use super::FieldChange;
+use super::{ChangeReason, FieldChange};
 use crate::render::{RenderedModel, RenderedObject};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds::FIELD_MANAGER;
@@ -40,7 +40,7 @@ pub(super) struct MergedObject {
 /// A merge that the cluster would refuse.
 #[derive(Default)]
 pub(super) struct MergeRefusal {
-    pub(super) reasons: Vec<String>,
+    pub(super) reasons: Vec<ChangeReason>,
     pub(super) fields: Vec<FieldChange>,
     /// Before and after, had it been forced.
     pub(super) sides: Option<(Value, Value)>,
@@ -70,7 +70,7 @@ pub(super) fn merge_desired(
     live: &Object,
 ) -> Result<MergedObject, MergeRefusal> {
     let managers = fields::managers(live).map_err(|fault| MergeRefusal {
-        reasons: vec![format!("its record of field owners is damaged: {fault}; remove `metadata.managedFields`")],
+        reasons: vec![ChangeReason::FieldOwnersDamaged { message: fault.to_string() }],
         ..MergeRefusal::default()
     })?;
     let (mut applied, _) = without_delegated(desired);
@@ -106,7 +106,8 @@ pub(super) fn merge_desired(
                 fault
                 @ (ApplyError::TypeErrors(_) | ApplyError::MalformedManagedFields(_) | ApplyError::ObjectNotFound),
             ) => {
-                return Err(MergeRefusal { reasons: vec![fault.to_string()], ..MergeRefusal::default() });
+                let reasons = vec![ChangeReason::ApplyRefused { message: fault.to_string() }];
+                return Err(MergeRefusal { reasons, ..MergeRefusal::default() });
             }
         };
         // Giving up a count that nobody else holds would make it 1: it is held under another name meanwhile.
@@ -122,7 +123,7 @@ pub(super) fn merge_desired(
             }
         }
         let Ok(object) = Object::from_value(result) else {
-            let reasons = vec!["the merged object would lose its name".to_owned()];
+            let reasons = vec![ChangeReason::NameLost];
             return Err(MergeRefusal { reasons, ..MergeRefusal::default() });
         };
         let (before, after) = compared_sides(schema, live, &object, &applied, &managers);
@@ -208,22 +209,16 @@ fn explain_conflicts(
     managers: &[FieldManager],
     conflicts: Vec<(String, FieldPath)>,
 ) -> MergeRefusal {
-    let mut by_manager: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut by_manager: BTreeMap<&str, Vec<FieldPath>> = BTreeMap::new();
     for (manager, path) in &conflicts {
-        by_manager.entry(manager).or_default().push(path.to_string());
+        by_manager.entry(manager).or_default().push(path.clone());
     }
     let reasons = by_manager
-        .iter()
-        .map(|(manager, paths)| {
-            let list = paths.join(", ");
-            if rendered.take_over.iter().any(|one| one == manager) {
-                format!("{list}: owned by {manager}, which `takeOver` names, but not all owners are named there")
-            } else {
-                format!(
-                    "{list}: owned by {manager}; write its value into the intent, or name {manager} in `spec.takeOver` \
-                     to take it back"
-                )
-            }
+        .into_iter()
+        .map(|(manager, paths)| ChangeReason::FieldConflict {
+            manager: manager.to_owned(),
+            paths,
+            is_named: rendered.take_over.iter().any(|one| one == manager),
         })
         .collect();
     let would_be =

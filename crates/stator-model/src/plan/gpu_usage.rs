@@ -1,7 +1,7 @@
 //! The GPUs of a line: what it holds, what somebody else may make of it, and what a request does with them.
 
 use super::context::PlanContext;
-use super::{Change, GpuRange};
+use super::{Change, ChangeReason, GpuRange};
 use crate::render::RenderedObject;
 use stator_core::dynamo::gpus;
 use stator_core::object::Object;
@@ -40,19 +40,9 @@ pub(super) fn scaling_gpu_range(desired: &RenderedObject, object: &Object) -> Op
     Some(GpuRange { min: sum(|(min, _)| *min), max: sum(|(_, max)| *max) }).filter(|range| range.max > 0)
 }
 
-/// What a request does with GPUs, in a sentence.
-pub(super) fn search_reason(object: &Object) -> Option<String> {
-    let search = gpus::request_gpu_budget(object)?;
-    let most = if search.bounded { "up to" } else { "as many GPUs as the operator finds, up to" };
-    let count = |number: u64| format!("{most} {number}{}", if search.bounded { " GPUs" } else { "" });
-    Some(match (search.profiling, search.graph) {
-        (0, 0) => "holds no GPUs itself: its search simulates, and its result is only kept".to_owned(),
-        (profiling, 0) => format!("its search measures on {}, and its result is only kept", count(profiling)),
-        (0, graph) => format!("its search simulates, and the graph that it makes takes {}", count(graph)),
-        (profiling, _) => {
-            format!("its search measures on {}, and so may run the graph that it makes", count(profiling))
-        }
-    })
+/// What a request does with GPUs.
+pub(super) fn search_reason(object: &Object) -> Option<ChangeReason> {
+    gpus::request_gpu_budget(object).map(ChangeReason::GpuSearch)
 }
 
 /// The GPUs of a line that changes something, by the class of the change.

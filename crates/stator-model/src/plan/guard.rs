@@ -1,87 +1,115 @@
 //! What holds a sync back: too many deletions, too many GPUs, replacements that nobody asked for.
 
-use super::{Action, Change, Hold, HoldKind, PlanInput, PlanStep};
+use super::{Action, Change, ChangeReason, Hold, HoldKind, PlanInput};
 use stator_core::dynamo::gpus;
 use std::collections::BTreeSet;
 
 /// Deletions that are never many, whatever they are a part of.
 pub(super) const MIN_DELETION_LIMIT: usize = 5;
 
-/// Holds back what the guards say, and tells so.
+/// What the guards compare a plan's changes with.
+pub(super) struct GuardLimits<'a> {
+    /// How many deletions go without an approval; `None` is a share of the objects, see [`Self::present`].
+    pub(super) max_deletions: Option<u32>,
+    /// How many GPUs the environment may have at once.
+    pub(super) max_gpus: Option<u32>,
+    /// How many objects there are before the changes: what the deletions are a share of.
+    pub(super) present: usize,
+    /// The GPUs at their peak of everything that is not among the changes.
+    pub(super) other_gpus: u64,
+    /// The guards that somebody has released.
+    pub(super) allow: &'a BTreeSet<HoldKind>,
+}
+
+impl GuardLimits<'_> {
+    /// What the guards find in changes, of which `is_written` says whether a sync would write them.
+    pub(super) fn find_holds(&self, changes: &[Change], is_written: impl Fn(&Change) -> bool) -> Vec<Hold> {
+        [self.replace_hold(changes), self.mass_delete_hold(changes), self.max_gpus_hold(changes, is_written)]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    fn replace_hold(&self, changes: &[Change]) -> Option<Hold> {
+        let names: Vec<String> =
+            changes.iter().filter(|one| one.action == Action::Replace).map(|one| one.object.to_string()).collect();
+        (!names.is_empty()).then(|| Hold {
+            kind: HoldKind::Replace,
+            message: format!("Dynamo forbids the change in place; deleted and made again: {}", names.join(", ")),
+            help: "allow it with --allow replace: the models are down until they have started again".to_owned(),
+            allowed: self.allow.contains(&HoldKind::Replace),
+        })
+    }
+
+    /// More deletions than max(5 objects, 20 %) in one plan look like a mistake in git more than like a wish.
+    fn mass_delete_hold(&self, changes: &[Change]) -> Option<Hold> {
+        let deletions = changes.iter().filter(|one| one.action == Action::Delete).count();
+        let limit = match self.max_deletions {
+            Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
+            None => MIN_DELETION_LIMIT.max(self.present / 5),
+        };
+        (deletions > limit).then(|| Hold {
+            kind: HoldKind::MassDelete,
+            message: format!(
+                "{deletions} of {} objects would be deleted; the limit without approval is {limit}",
+                self.present
+            ),
+            help: "check that git says what you mean, then allow it with --allow mass-delete".to_owned(),
+            allowed: self.allow.contains(&HoldKind::MassDelete),
+        })
+    }
+
+    fn max_gpus_hold(&self, changes: &[Change], is_written: impl Fn(&Change) -> bool) -> Option<Hold> {
+        let limit = u64::from(self.max_gpus?);
+        let peak = changes.iter().fold(self.other_gpus, |sum, one| sum.saturating_add(one.gpus.peak));
+        (peak > limit && changes.iter().any(|one| needs_more_gpus(one) && is_written(one))).then(|| Hold {
+            kind: HoldKind::MaxGpus,
+            message: format!("up to {peak} GPUs would be needed at once, the environment may have {limit}"),
+            help: "scale something down, set `rollout` to surge 0, or allow it with --allow max-gpus".to_owned(),
+            allowed: self.allow.contains(&HoldKind::MaxGpus),
+        })
+    }
+}
+
+/// Finds what the guards say of a plan against a cluster, and holds those writes back.
 pub(super) fn apply_guards(input: &PlanInput, changes: &mut [Change]) -> Vec<Hold> {
-    let mut holds = Vec::new();
-    holds.extend(replace_hold(input, changes));
-    holds.extend(mass_delete_hold(input, changes));
-    holds.extend(max_gpus_hold(input, changes));
-    holds
-}
-
-fn replace_hold(input: &PlanInput, changes: &[Change]) -> Option<Hold> {
-    let names: Vec<String> =
-        changes.iter().filter(|one| one.action == Action::Replace).map(|one| one.object.to_string()).collect();
-    (!names.is_empty()).then(|| Hold {
-        kind: HoldKind::Replace,
-        message: format!("Dynamo forbids the change in place; deleted and made again: {}", names.join(", ")),
-        help: "allow it with --allow replace: the models are down until they have started again".to_owned(),
-        allowed: input.allow.contains(&HoldKind::Replace),
-    })
-}
-
-/// More deletions than max(5 objects, 20 %) in one plan look like a mistake in git more than like a wish.
-fn mass_delete_hold(input: &PlanInput, changes: &mut [Change]) -> Option<Hold> {
-    let deletions = changes.iter().filter(|one| one.action == Action::Delete).count();
-    let present = changes.iter().filter(|one| one.action != Action::Create && one.counts_as_present()).count()
-        + input.unchanged.totals.objects;
-    let limit = match input.guards.max_deletions {
-        Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
-        None => MIN_DELETION_LIMIT.max(present / 5),
-    };
-    if deletions <= limit {
-        return None;
-    }
-    let allowed = input.allow.contains(&HoldKind::MassDelete);
-    if !allowed {
-        for change in changes.iter_mut().filter(|one| one.action == Action::Delete) {
-            change.step = PlanStep::Nothing;
-            change.reasons.push("held back: too many deletions at once".to_owned());
-        }
-    }
-    Some(Hold {
-        kind: HoldKind::MassDelete,
-        message: format!("{deletions} of {present} objects would be deleted, {limit} go without a release"),
-        help: "check that git says what you mean, then allow it with --allow mass-delete".to_owned(),
-        allowed,
-    })
-}
-
-fn max_gpus_hold(input: &PlanInput, changes: &mut [Change]) -> Option<Hold> {
-    let limit = u64::from(input.guards.max_gpus?);
     let shown: BTreeSet<_> = changes.iter().map(|one| one.object.identity()).collect();
     // Models out of scope hold their GPUs as well.
-    let others = input
+    let out_of_scope = input
         .live
         .iter()
         .filter(|object| !shown.contains(&object.reference().identity()))
         .fold(0_u64, |sum, object| sum.saturating_add(gpus::gpu_use(object).total()));
-    let others = others.saturating_add(input.unchanged.totals.gpus.peak);
-    let peak = changes.iter().fold(others, |sum, one| sum.saturating_add(one.gpus.peak));
-    let more = |one: &Change| one.gpus.peak > one.gpus.before && one.step != PlanStep::Nothing;
-    if peak <= limit || !changes.iter().any(more) {
-        return None;
-    }
-    let allowed = input.allow.contains(&HoldKind::MaxGpus);
-    if !allowed {
-        for change in changes.iter_mut().filter(|one| more(one)) {
-            change.step = PlanStep::Nothing;
-            change.reasons.push("held back: the environment would need more GPUs than it may have".to_owned());
+    let present = changes.iter().filter(|one| one.action != Action::Create && one.counts_as_present()).count();
+    let limits = GuardLimits {
+        max_deletions: input.guards.max_deletions,
+        max_gpus: input.guards.max_gpus,
+        present: present + input.unchanged.totals.objects,
+        other_gpus: out_of_scope.saturating_add(input.unchanged.totals.gpus.peak),
+        allow: &input.allow,
+    };
+    let holds = limits.find_holds(changes, |one| one.step.write().is_some());
+    for hold in holds.iter().filter(|hold| !hold.allowed) {
+        for change in changes.iter_mut().filter(|one| one.step.write().is_some() && is_held_by(one, hold.kind)) {
+            change.step.hold_back(hold.kind);
+            change.reasons.push(ChangeReason::Held(hold.kind));
         }
     }
-    Some(Hold {
-        kind: HoldKind::MaxGpus,
-        message: format!("up to {peak} GPUs would be needed at once, the environment may have {limit}"),
-        help: "scale something down, set `rollout` to surge 0, or allow it with --allow max-gpus".to_owned(),
-        allowed,
-    })
+    holds
+}
+
+/// Whether a guard holds a write of this kind back once it has found too much of it.
+fn is_held_by(change: &Change, guard: HoldKind) -> bool {
+    match guard {
+        HoldKind::MassDelete => change.action == Action::Delete,
+        HoldKind::MaxGpus => needs_more_gpus(change),
+        // These are opt-ins, which the decision on each object has heeded already.
+        HoldKind::Replace | HoldKind::Delete | HoldKind::Adopt => false,
+    }
+}
+
+fn needs_more_gpus(change: &Change) -> bool {
+    change.gpus.peak > change.gpus.before
 }
 
 impl Change {

@@ -11,10 +11,12 @@ mod guard;
 mod input;
 mod masking;
 mod prune;
+mod reason;
 mod record;
 pub mod rules;
 mod schema;
 mod status;
+mod step;
 mod totals;
 mod unchanged;
 
@@ -24,22 +26,23 @@ pub use context::graph_made_by;
 pub use drift::drifted_models;
 pub use dry_run::{SEED_MANAGER, replicas_only, with_replicas};
 pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
+pub use reason::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt, join_reasons};
 pub use record::{
     InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry, applyset,
     custom_resource_definition, short_commit,
 };
 pub use schema::schema;
 pub use status::{FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, SyncState, model_statuses};
+pub use step::{ApplyStep, DeleteStep, PlanStep, PlannedWrite};
 pub use unchanged::{UnchangedModel, unchanged_models};
 
-use crate::render::ApplyStage;
 use serde::Serialize;
 use serde_json::Value;
 pub use stator_core::dynamo::disruption::Disruption;
-pub use stator_core::dynamo::gpus::GpuTotals;
+pub use stator_core::dynamo::gpus::{GpuTotals, RequestGpuBudget};
 use stator_core::dynamo::health::Health;
 use stator_core::finding::Finding;
-use stator_core::object::{FieldPath, Object, ObjectRef};
+use stator_core::object::{FieldPath, ObjectRef};
 use std::collections::BTreeMap;
 
 /// What would change in one environment, and what that costs. Serializes to `plan -o json`.
@@ -177,9 +180,15 @@ pub struct Change {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
     /// Why: one sentence each.
-    pub reasons: Vec<String>,
-    /// What the executor does. Not part of the contract's JSON.
-    #[serde(skip)]
+    #[schemars(with = "Vec<String>")]
+    pub reasons: Vec<ChangeReason>,
+    /// What the executor does. Of it the contract's JSON has only the guard that holds it back.
+    #[serde(
+        rename = "heldBy",
+        skip_serializing_if = "PlanStep::is_not_held",
+        serialize_with = "step::serialize_guard"
+    )]
+    #[schemars(with = "Option<HoldKind>")]
     pub step: PlanStep,
     /// What the model's record has to say of the object once this change is through, with the uid and generation that
     /// it has now; `None` for an object that is not desired (deleted, blocked as another's, or kept of a retired
@@ -218,7 +227,7 @@ pub enum Action {
     Replace,
     /// It is deleted: its model is gone, or no longer has it.
     Delete,
-    /// It exists and is nobody's: stator takes it over.
+    /// It exists and is not managed by any tool: stator takes it over.
     Adopt,
     /// It is as it should be, or is left alone on purpose (a reason says so).
     Keep,
@@ -256,53 +265,6 @@ pub struct FieldChange {
     pub owner: String,
 }
 
-/// What the executor does for a change: everything is decided here.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PlanStep {
-    /// Nothing.
-    Nothing,
-    /// Server-side apply.
-    Apply(ApplyStep),
-    /// Delete, wait until it is gone, apply.
-    Replace {
-        /// Which object must be there to be deleted.
-        delete: DeleteStep,
-        /// What is applied then.
-        apply: ApplyStep,
-    },
-    /// Delete.
-    Delete(DeleteStep),
-}
-
-/// A server-side apply that the plan decided on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ApplyStep {
-    /// The object, complete with the uid that it must have when it exists.
-    pub object: Object,
-    /// When.
-    pub stage: ApplyStage,
-    /// Whether disputed fields are taken: only those of managers that the intent named.
-    pub force: bool,
-    /// The resource version that was planned against; `None` when the object was absent.
-    pub planned_resource_version: Option<String>,
-    /// Replicas to seed under a second manager, then give up: components whose count belongs to a scaling adapter
-    /// (`stator-initial-replicas`). Empty in the steady state.
-    pub seed_replicas: BTreeMap<String, u64>,
-}
-
-/// A delete that the plan decided on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeleteStep {
-    /// Which object.
-    pub object: ObjectRef,
-    /// When, in reverse order.
-    pub stage: ApplyStage,
-    /// Its uid.
-    pub uid: String,
-    /// Its resource version.
-    pub resource_version: String,
-}
-
 /// What holds a sync back.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -325,12 +287,25 @@ pub enum HoldKind {
     Replace,
     /// Something would be deleted. Holds nothing back by itself; `--prune=false` leaves deletions out.
     Delete,
-    /// Something that exists and is nobody's would be taken over.
+    /// Something that exists and is not managed by any tool would be taken over.
     Adopt,
     /// More would be deleted than the guard lets through.
     MassDelete,
     /// More GPUs would be needed than the environment may have.
     MaxGpus,
+}
+
+impl HoldKind {
+    /// The word for it, in JSON and for `--allow`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Replace => "replace",
+            Self::Delete => "delete",
+            Self::Adopt => "adopt",
+            Self::MassDelete => "mass-delete",
+            Self::MaxGpus => "max-gpus",
+        }
+    }
 }
 
 #[cfg(test)]

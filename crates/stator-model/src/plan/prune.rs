@@ -3,7 +3,7 @@
 use super::context::{LiveOwnership, PlanContext, is_applied_by_stator, model_of};
 use super::decide::{delete_step, empty_change};
 use super::gpu_usage::{add_graph_gpus, set_unchanged_gpus};
-use super::{Action, Change, PlanStep, dry_run};
+use super::{Action, Change, ChangeReason, DeletionSequel, KeptBy, OwnershipDoubt, PlanStep, PlannedWrite, dry_run};
 use crate::render::ApplyStage;
 use serde_json::Value;
 use stator_core::dynamo::disruption;
@@ -51,9 +51,10 @@ pub(super) fn plan_pruning(world: &PlanContext<'_>, desired: &BTreeSet<ObjectIde
         set_unchanged_gpus(&mut change, object);
         add_graph_gpus(world, &mut change, object);
         match prune_refusal(world, &protection, model, object) {
-            Some(PruneRefusal::Retained(reason)) => change.reasons.push(reason),
-            Some(PruneRefusal::Blocked(reason)) => {
-                change.action = Action::Blocked;
+            Some(reason) => {
+                if reason == ChangeReason::Kept(KeptBy::EmptyRender) {
+                    change.action = Action::Blocked;
+                }
                 change.reasons.push(reason);
             }
             None => plan_deletion(world, object, &mut change),
@@ -114,100 +115,92 @@ impl<'a> PruneProtection<'a> {
     }
 }
 
-enum PruneRefusal {
-    /// As it should be.
-    Retained(String),
-    /// It would go, and must not.
-    Blocked(String),
-}
-
 /// Why an object that git no longer has is not deleted.
 fn prune_refusal(
     world: &PlanContext<'_>,
     protection: &PruneProtection<'_>,
     model: &str,
     object: &Object,
-) -> Option<PruneRefusal> {
-    let input = world.input;
-    let quietly = |reason: &str| Some(PruneRefusal::Retained(reason.to_owned()));
+) -> Option<ChangeReason> {
     if object.is_deleting() {
-        return quietly("is being deleted");
+        return Some(ChangeReason::Deleting { finalizers: Vec::new(), then: DeletionSequel::Nothing });
     }
-    if let Some(reason) = world.other_folder_reason(model) {
-        return Some(PruneRefusal::Retained(reason));
+    keeping_cause(world, protection, model, object).map(ChangeReason::Kept)
+}
+
+/// What keeps an object that git no longer has and that is not on its way out.
+fn keeping_cause(
+    world: &PlanContext<'_>,
+    protection: &PruneProtection<'_>,
+    model: &str,
+    object: &Object,
+) -> Option<KeptBy> {
+    let input = world.input;
+    if let Some(cause) = world.other_folder_reason(model) {
+        return Some(cause);
     }
     if protection.models.contains(model) {
-        return quietly("git no longer has it, and its model has errors: kept until they are fixed");
+        return Some(KeptBy::ModelErrors);
     }
     if let Some(source) = protection.unreadable_source
         && !world.renders(model)
     {
-        return Some(PruneRefusal::Retained(format!(
-            "git no longer has it, and {source} cannot be read: it may be that model's"
-        )));
+        return Some(KeptBy::UnreadableSource { source: source.to_owned() });
     }
     if input.is_empty_render() {
-        return Some(PruneRefusal::Blocked(
-            "nothing was rendered at all, which never prunes: delete it by hand if it is meant to go".to_owned(),
-        ));
+        return Some(KeptBy::EmptyRender);
     }
     let entry = world.inventory_entry(&object.reference()).map(|(_, entry)| entry);
     if object.kind() == CLAIM.kind && entry.is_none_or(|entry| !entry.prune) || entry.is_some_and(|entry| !entry.prune)
     {
-        return quietly("git no longer has it; it is kept because it holds data: delete it by hand");
+        return Some(KeptBy::Data);
     }
-    if let Some(reason) = foreign_ownership(world, model, object) {
-        return Some(PruneRefusal::Retained(format!("git no longer has it, but {reason}: delete it by hand")));
+    if let Some(doubt) = ownership_doubt(world, model, object) {
+        return Some(KeptBy::Doubt(doubt));
     }
-    let reason = match object.kind() {
+    let cause = match object.kind() {
         kind if kind == REQUEST.kind => awaiting_successor(world, model),
         kind if kind == GRAPH.kind => still_serving(world, model),
         _ => None,
     };
-    if let Some(reason) = reason {
-        return Some(PruneRefusal::Retained(reason));
-    }
-    if !input.prune {
-        return quietly("git no longer has it; it is kept because pruning is off");
-    }
-    None
+    cause.or((!input.prune).then_some(KeptBy::PruningOff))
 }
 
 /// What says that an object is not stator's to delete.
-fn foreign_ownership(world: &PlanContext<'_>, model: &str, object: &Object) -> Option<String> {
-    if let LiveOwnership::Foreign(reason) = world.ownership_of(object) {
-        return Some(format!("it {reason}"));
+fn ownership_doubt(world: &PlanContext<'_>, model: &str, object: &Object) -> Option<OwnershipDoubt> {
+    if let LiveOwnership::Foreign(owner) = world.ownership_of(object) {
+        return Some(OwnershipDoubt::Foreign(owner));
     }
     if !world.has_source_labels(object) {
-        return Some("its labels no longer say that it is stator's".to_owned());
+        return Some(OwnershipDoubt::LabelsLost);
     }
     if !is_applied_by_stator(object) {
-        return Some("stator is not among its field managers".to_owned());
+        return Some(OwnershipDoubt::NotFieldManager);
     }
     match world.inventory_entry(&object.reference()) {
-        None if world.is_record_unreadable(model) => Some("the model's record is damaged".to_owned()),
-        None => Some("no record says that stator made it".to_owned()),
+        None if world.is_record_unreadable(model) => Some(OwnershipDoubt::RecordDamaged),
+        None => Some(OwnershipDoubt::NoRecord),
         // An apply whose answer was lost in a crash: recorded before it was sent, labelled and managed since.
         Some((_, entry)) if entry.uid.is_none() => None,
         Some((_, entry)) if entry.uid.as_deref() == object.uid() => None,
-        Some(_) => Some("it is not the object that stator made: its uid is another".to_owned()),
+        Some(_) => Some(OwnershipDoubt::OtherUid),
     }
 }
 
 /// An old request goes only when the one that follows it has succeeded.
-fn awaiting_successor(world: &PlanContext<'_>, model: &str) -> Option<String> {
+fn awaiting_successor(world: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
     let rendered = world.input.rendered.iter().find(|one| one.model == model)?;
     let request = rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object.reference();
     let done = world.live(&request).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
-    (!done).then(|| format!("kept until request {} has succeeded", request.name))
+    (!done).then_some(KeptBy::Successor { request: request.name })
 }
 
 /// A graph goes on serving while the request that is to follow it has made none: a request with `autoApply` makes one,
 /// any other only recommends one, and the graph is changed in place when that is locked.
-fn still_serving(world: &PlanContext<'_>, model: &str) -> Option<String> {
+fn still_serving(world: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
     let rendered = world.input.rendered.iter().find(|one| one.model == model)?;
     let request = &rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object;
-    let name = request.name();
+    let name = request.name().to_owned();
     if request.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true) {
         let live = world.live(&request.reference());
         let graph = live.and_then(|live| world.graph_made_by(live).map(|graph| (live, graph)));
@@ -215,9 +208,9 @@ fn still_serving(world: &PlanContext<'_>, model: &str) -> Option<String> {
             let made = health::assess_health(graph, None);
             health::assess_request_health(live, HealthContext::default(), graph, made).health == Health::Healthy
         });
-        return (!serves).then(|| format!("serves on until the graph of request {name} is Ready"));
+        return (!serves).then_some(KeptBy::SuccessorGraph { request: name });
     }
-    Some(format!("serves on, and is changed in place once the result of request {name} is locked (`stator lock`)"))
+    Some(KeptBy::UnlockedResult { request: name })
 }
 
 fn plan_deletion(world: &PlanContext<'_>, object: &Object, change: &mut Change) {
@@ -232,19 +225,14 @@ fn plan_deletion(world: &PlanContext<'_>, object: &Object, change: &mut Change) 
         }
     }
     change.reasons.push(if rendered {
-        "the model no longer has it".to_owned()
+        ChangeReason::NoLongerInModel
     } else {
-        format!("model {} is no longer in git", change.model)
+        ChangeReason::ModelGone { model: change.model.clone() }
     });
     if let Some(graph) = made {
         // Dynamo gives it no owner, so it outlives its request.
-        change.reasons.push(format!(
-            "the graph that it made, {0}, is not stator's and goes on serving beside: `kubectl delete \
-             dynamographdeployment {0} -n {1}` when nobody uses it",
-            graph.name(),
-            graph.namespace()
-        ));
+        change.reasons.push(ChangeReason::GraphStays { graph: graph.reference() });
     }
     change.before = dry_run::owned_fields(object);
-    change.step = PlanStep::Delete(delete_step(object, stage_of(object)));
+    change.step = PlanStep::Write(PlannedWrite::Delete(delete_step(object, stage_of(object))));
 }

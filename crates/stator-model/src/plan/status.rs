@@ -356,7 +356,7 @@ fn status_message(
         return "has errors: see `stator validate`".to_owned();
     }
     if let Some((change, _)) = judged.iter().find(|(change, _)| change.action == Action::Blocked) {
-        return format!("{}: {}", change.object.name, change.reasons.join("; "));
+        return format!("{}: {}", change.object.name, super::join_reasons(&change.reasons));
     }
     if judged.is_empty() {
         return "nothing of it is in the cluster".to_owned();

@@ -1,6 +1,6 @@
 //! Sums over all changes: counts, GPUs, cost, and the digest of what a sync would do.
 
-use super::{Action, Change, Cost, GpuTotals, Hold, ModelTotals, PlanStep, Summary, UnchangedTotals};
+use super::{Action, Change, Cost, GpuTotals, Hold, ModelTotals, PlanStep, PlannedWrite, Summary, UnchangedTotals};
 use crate::intent::repository::Prices;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -133,9 +133,12 @@ pub(super) fn plan_digest(changes: &[Change], holds: &[Hold]) -> String {
 fn step_digest_input(step: &PlanStep) -> Value {
     let apply = |one: &super::ApplyStep| json!({"object": one.object, "force": one.force, "seed": one.seed_replicas});
     match step {
-        PlanStep::Nothing => Value::Null,
-        PlanStep::Apply(one) => json!({"apply": apply(one)}),
-        PlanStep::Replace { delete, apply: one } => json!({"delete": delete.uid, "apply": apply(one)}),
-        PlanStep::Delete(delete) => json!({"delete": delete.uid}),
+        PlanStep::NoWrite => Value::Null,
+        PlanStep::Held { by, would: _ } => json!({"heldBy": by}),
+        PlanStep::Write(PlannedWrite::Apply(one)) => json!({"apply": apply(one)}),
+        PlanStep::Write(PlannedWrite::Replace { delete, apply: one }) => {
+            json!({"delete": delete.uid, "apply": apply(one)})
+        }
+        PlanStep::Write(PlannedWrite::Delete(delete)) => json!({"delete": delete.uid}),
     }
 }

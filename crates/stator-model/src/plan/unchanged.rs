@@ -67,7 +67,7 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
 /// Nothing is to be done for it, and nothing is to be said of it.
 fn is_kept(change: &Change) -> bool {
     change.action == Action::Keep
-        && change.step == PlanStep::Nothing
+        && change.step == PlanStep::NoWrite
         && change.reasons.is_empty()
         && change.inventory.is_some()
         && change.object.kind != REQUEST.kind

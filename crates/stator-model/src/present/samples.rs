@@ -1,8 +1,11 @@
 //! Plans that the tests of every face share.
 
-use crate::plan::{Action, Change, Cost, Disruption, FieldChange, GpuTotals, Hold, HoldKind, Plan, PlanStep, Summary};
+use crate::plan::{
+    Action, Change, ChangeReason, Cost, Disruption, FieldChange, GpuTotals, Hold, HoldKind, Plan, PlanStep, Summary,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use stator_core::dynamo::disruption::DisruptionNote;
 use stator_core::finding::{Finding, Location, Rule};
 use stator_core::object::{FieldPath, ObjectRef, PathSegment};
 use std::collections::BTreeMap;
@@ -30,7 +33,7 @@ pub fn change(model: &str, kind: &str, name: &str, action: Action) -> Change {
         gpu_range: None,
         cost: None,
         reasons: Vec::new(),
-        step: PlanStep::Nothing,
+        step: PlanStep::NoWrite,
         inventory: None,
         health: None,
         before: None,
@@ -100,7 +103,9 @@ pub fn plan() -> Plan {
         gpus_by_sku: BTreeMap::from([("h200_sxm".to_owned(), GpuTotals { before: 12, after: 16, peak: 22 })]),
         gpu_range: Some(crate::plan::GpuRange { min: 8, max: 32 }),
         cost: Some(cost(42.0, 56.0, &[])),
-        reasons: vec!["all 2 worker components roll: the operator hashes them together".into()],
+        reasons: vec![ChangeReason::Disrupts(DisruptionNote::WorkersRoll {
+            components: vec!["decode".to_owned(), "prefill".to_owned()],
+        })],
         before: Some(json!({"spec": {"components": [{"name": "decode", "replicas": 2}]}})),
         after: Some(json!({"spec": {"components": [{"name": "decode", "replicas": 3}]}})),
         ..change("llama-3-70b", "DynamoGraphDeployment", "llama-3-70b", Action::Update)
@@ -169,7 +174,7 @@ pub fn hostile_plan() -> impl Strategy<Value = Plan> {
     (texts, action, 1usize..6).prop_map(|(texts, action, copies)| {
         let mut change = change(&texts[0], &texts[1], &texts[2], action);
         change.source = texts[3].clone();
-        change.reasons = vec![texts[4].clone()];
+        change.reasons = vec![ChangeReason::RequestFailed { message: texts[4].clone() }];
         change.fields = vec![FieldChange {
             path: FieldPath::from_fields([texts[5].clone()]),
             old: json!(texts[6]),

@@ -2,7 +2,7 @@
 
 use super::{RenderContext, overrides};
 use serde_json::Value;
-use stator_core::dynamo::admission::{self, AdmissionFinding, AdmissionOutcome, rules};
+use stator_core::dynamo::admission::{self, AdmissionFinding, AdmissionOutcome, ImageTagFault, rules};
 use stator_core::dynamo::deprecations::{self, Deprecation};
 use stator_core::dynamo::kinds;
 use stator_core::finding::{Finding, Location};
@@ -50,7 +50,7 @@ fn is_already_reported(context: &RenderContext<'_>, refusal: &AdmissionFinding, 
     if refusal.rule == rules::IMAGE_MISSING {
         return context.findings.iter().any(|finding| finding.rule == crate::intent::rules::MODEL_IMAGE);
     }
-    refusal.rule == rules::IMAGE_VERSION && refusal.message.contains(":latest`") && written(path)
+    refusal.image_tag == Some(ImageTagFault::Latest) && written(path)
 }
 
 /// The very field of an override or a template that a field of a rendered object was written in.

@@ -77,7 +77,7 @@ fn whoever_is_at_fault_is_told_apart() {
         },
         CommitVerdict::Held {
             guard: "mass-delete".into(),
-            message: "12 of 14 objects would be deleted, 5 go without a release".into(),
+            message: "12 of 14 objects would be deleted; the limit without approval is 5".into(),
         },
         CommitVerdict::Held { guard: "replace".into(), message: "Dynamo forbids the change in place".into() },
         CommitVerdict::Unsigned { message: "the commit is not signed".into() },
@@ -101,7 +101,7 @@ fn whoever_is_at_fault_is_told_apart() {
     failure: chat/llama/model.yaml:9: `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`
     failure: chat/llama/model.yaml:9: (and 3 more) `spec.engine` is `vlm`; expected one of `vllm`, `sglang`, `trtllm`
     failure: llama (and 2 more): Failed: worker-0 is in CrashLoopBackOff
-    failure: held back (mass-delete): 12 of 14 objects would be deleted, 5 go without a release
+    failure: held back (mass-delete): 12 of 14 objects would be deleted; the limit without approval is 5
     failure: held back (replace): Dynamo forbids the change in place
     failure: signature refused: the commit is not signed
     error: not synced: the cluster cannot be reached: connection refused

@@ -13,7 +13,7 @@ use stator_git::source::model_source::NotificationEvent;
 use stator_git::source::transport::http::{HttpClient, HttpSettings};
 use stator_git::source::transport::retry_after::retry_after;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 

@@ -22,7 +22,6 @@ use stator_git::source::model_source::status::{
     bound_message, truncate_line,
 };
 use stator_model::plan::HoldKind;
-use stator_model::present::plan::hold_kind_name;
 use std::borrow::Cow;
 
 /// What a status depends on beside how the source stands.
@@ -423,7 +422,7 @@ fn plan_counts(now: Option<&PlanSummary>, before: Option<&PlanCounts>) -> Option
 }
 
 fn held_guard(kind: HoldKind, message: &str) -> HeldGuard {
-    HeldGuard { guard: hold_kind_name(kind).to_owned(), message: bound_message(message) }
+    HeldGuard { guard: kind.as_str().to_owned(), message: bound_message(message) }
 }
 
 fn posted_status(shown: &ShownStatus) -> PostedStatus {

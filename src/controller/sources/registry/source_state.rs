@@ -9,7 +9,6 @@ use stator_core::dynamo::gpus::GpuTotals;
 use stator_git::forge::{CommitStatus, StatusState};
 use stator_git::source::model_source::status::{ModelSourceStatus, READY};
 use stator_model::plan::{HoldKind, Summary};
-use stator_model::present::plan::hold_kind_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -308,7 +307,7 @@ impl RevisionHold {
 
     /// The guards' words, with commas.
     pub fn guard_list(&self) -> String {
-        self.guards.keys().map(|kind| hold_kind_name(*kind)).collect::<Vec<_>>().join(",")
+        self.guards.keys().map(|kind| kind.as_str()).collect::<Vec<_>>().join(",")
     }
 }
 

@@ -14,6 +14,7 @@ use stator_git::source::secret::SecretValues;
 use stator_git::source::signature::{self, KeyFault, SignatureError};
 use stator_git::source::url::{AllowedSchemes, RepositoryUrl, UrlError, UrlScheme};
 use stator_model::intent::check::DocumentSchema;
+use stator_model::intent::rules::SCHEMA_UNKNOWN_FIELD;
 use stator_model::intent::yaml::{YamlEntry, YamlNode, YamlValue};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -164,12 +165,9 @@ impl SourceSpecReader<'_> {
             let found = if names.is_empty() { "none".to_owned() } else { names.join(" and ") };
             let message = format!("`ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; here is {found}");
             // The second of two is no unknown field: it is one too many, as is said here.
-            let doubled = |one: &Finding| {
-                ["branch", "tag", "commit", "semver"]
-                    .iter()
-                    .any(|name| one.message.starts_with(&format!("unknown field `{name}` in `spec.ref`;")))
-            };
-            self.findings.retain(|one| !doubled(one));
+            let known = entries.iter().filter(|entry| matches!(&*entry.key, "branch" | "tag" | "commit" | "semver"));
+            let places: Vec<Location> = known.map(|entry| entry.key_span.location(self.path)).collect();
+            self.findings.retain(|one| one.rule != SCHEMA_UNKNOWN_FIELD || !places.contains(&one.location));
             self.push_error(rules::REF, place, message, "Keep the one that the source is to follow.");
         }
         for entry in entries {

@@ -11,7 +11,7 @@ use stator_cluster::sync::{GatheredState, SyncOptions, SyncReport, run_sync};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
-use stator_model::plan::{HoldKind, Plan, PlanStep};
+use stator_model::plan::{HoldKind, Plan, PlanStep, PlannedWrite, join_reasons};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl<'a, P: Place> Shop<'a, P> {
         let (plan, _) = self.plan(allow).await;
         let changes = plan.changes.iter().filter(|change| change.action != stator_model::plan::Action::Keep);
         let lines = changes.map(|change| {
-            let reasons = change.reasons.join("; ");
+            let reasons = join_reasons(&change.reasons);
             self.place.said(format!("{} {}: {reasons}", change.action.as_str(), change.object))
         });
         let holds = plan.holds.iter().filter(|hold| !hold.allowed).map(|hold| self.place.said(&hold.message));
@@ -126,8 +126,12 @@ impl<'a, P: Place> Shop<'a, P> {
     pub async fn rendered(&self, kind: &ObjectKind, name: &str) -> Object {
         let (plan, _) = self.plan(&[]).await;
         let wanted = plan.changes.into_iter().find_map(|change| match change.step {
-            PlanStep::Apply(step) if step.object.kind() == kind.kind && step.object.name() == name => Some(step.object),
-            PlanStep::Apply(_) | PlanStep::Nothing | PlanStep::Replace { .. } | PlanStep::Delete(_) => None,
+            PlanStep::Write(PlannedWrite::Apply(step))
+                if step.object.kind() == kind.kind && step.object.name() == name =>
+            {
+                Some(step.object)
+            }
+            PlanStep::Write(_) | PlanStep::NoWrite | PlanStep::Held { .. } => None,
         });
         wanted.unwrap()
     }
@@ -173,7 +177,7 @@ impl<'a, P: Place> Shop<'a, P> {
         let caller = std::panic::Location::caller();
         async move {
             let (plan, _) = self.plan(&[]).await;
-            let left: Vec<_> = plan.changes.iter().filter(|change| change.step != PlanStep::Nothing).collect();
+            let left: Vec<_> = plan.changes.iter().filter(|change| change.step.write().is_some()).collect();
             assert!(left.is_empty(), "{caller}: still to do: {left:#?}");
             let before = self.versions().await;
             assert!(!before.is_empty(), "{caller}: a cluster without objects is settled by mistake");

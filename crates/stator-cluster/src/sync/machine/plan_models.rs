@@ -9,8 +9,8 @@ use serde_json::Value;
 use stator_core::dynamo::kinds;
 use stator_core::object::Object;
 use stator_model::plan::{
-    Action, ApplyStep, Change, HoldKind, InventoryEntry, Plan, PlanStep, Record, SEED_MANAGER, replicas_only,
-    with_replicas,
+    Action, ApplyStep, Change, InventoryEntry, Plan, PlanStep, PlannedWrite, Record, SEED_MANAGER, join_reasons,
+    replicas_only, with_replicas,
 };
 use stator_model::render::ApplyStage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -31,14 +31,13 @@ pub(super) fn build_models(
         digest: _,
         summary: _,
         changes,
-        holds,
+        holds: _,
         retired,
         elsewhere,
         folder,
         mut intents,
         findings: _,
     } = plan;
-    let held: BTreeSet<HoldKind> = holds.iter().filter(|hold| !hold.allowed).map(|hold| hold.kind).collect();
     let mut stored: BTreeMap<String, Record> = records
         .into_iter()
         .filter(|record| record.repository == repository && record.environment == environment)
@@ -79,7 +78,7 @@ pub(super) fn build_models(
             };
             let book = RecordWriter::new(stored, blank);
             let retired = retired.contains(&name);
-            (name.clone(), build_model(name, changes, book, retired, &held, settings))
+            (name.clone(), build_model(name, changes, book, retired, settings))
         })
         .collect()
 }
@@ -89,7 +88,6 @@ fn build_model(
     changes: Vec<Change>,
     mut book: RecordWriter,
     retired: bool,
-    held: &BTreeSet<HoldKind>,
     settings: &MachineSettings,
 ) -> ModelSync {
     let mut blocked = Vec::new();
@@ -121,31 +119,32 @@ fn build_model(
             before: _,
             after: _,
         } = change;
-        if let Some(hold) = blocking_hold(action, &step, held) {
-            blocked.push(format!("{object}: held back until `--allow {hold}`"));
+        if let Some(guard) = step.held_by() {
+            blocked.push(format!("{object}: held back until `--allow {}`", guard.as_str()));
             continue;
         }
         if action == Action::Blocked {
             blocked.push(if reasons.is_empty() {
                 object.to_string()
             } else {
-                format!("{object}: {}", reasons.join("; "))
+                format!("{object}: {}", join_reasons(&reasons))
             });
         }
         if let Some(entry) = &inventory {
             let mut one = WatchedObject::new(object.clone(), entry.generation);
             one.gpus = gpus.before;
             one.gpu_sku = gpu_sku;
-            one.planned = health.filter(|_| step == PlanStep::Nothing);
+            one.planned = health.filter(|_| step == PlanStep::NoWrite);
             watched.insert(object.identity(), one);
         }
         match step {
-            PlanStep::Nothing => {}
-            PlanStep::Apply(apply) => {
+            // What is held back was left above: it is not waited for either.
+            PlanStep::NoWrite | PlanStep::Held { .. } => {}
+            PlanStep::Write(PlannedWrite::Apply(apply)) => {
                 let tasks = apply_tasks(apply, inventory, line, &mut book);
                 if stage_of(&object) == ApplyStage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
             }
-            PlanStep::Replace { delete, apply } => {
+            PlanStep::Write(PlannedWrite::Replace { delete, apply }) => {
                 let gone = SyncTask::AwaitGone { object: object.clone(), uid: delete.uid.clone(), since: None };
                 let delete =
                     DeleteTask { step: delete, prune: false, history_line: String::new(), recheck: false, rechecks: 0 };
@@ -155,10 +154,10 @@ fn build_model(
                 tasks.extend(apply_tasks(apply, inventory, line, &mut book));
                 if stage_of(&object) == ApplyStage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
             }
-            PlanStep::Delete(step) if settings.prune => {
+            PlanStep::Write(PlannedWrite::Delete(step)) if settings.prune => {
                 prune.push(DeleteTask { step, prune: true, history_line: line, recheck: false, rechecks: 0 });
             }
-            PlanStep::Delete(_) => {}
+            PlanStep::Write(PlannedWrite::Delete(_)) => {}
         }
     }
 
@@ -236,24 +235,6 @@ fn without_uid(object: Object) -> Object {
             value
         })
         .unwrap_or(fallback)
-}
-
-/// What holds a step back, as `--allow` names it.
-fn blocking_hold(action: Action, step: &PlanStep, held: &BTreeSet<HoldKind>) -> Option<&'static str> {
-    let (kind, word) = match step {
-        PlanStep::Nothing if action == Action::Delete => (HoldKind::MassDelete, "mass-delete"),
-        PlanStep::Nothing if action == Action::Replace => (HoldKind::Replace, "replace"),
-        PlanStep::Nothing if action == Action::Adopt => (HoldKind::Adopt, "adopt"),
-        PlanStep::Nothing if matches!(action, Action::Create | Action::Update) => (HoldKind::MaxGpus, "max-gpus"),
-        PlanStep::Nothing => return None,
-        PlanStep::Apply(_) if action == Action::Adopt => (HoldKind::Adopt, "adopt"),
-        PlanStep::Apply(_) => return None,
-        // An object that is on its way out already is made again whatever else waits for a release.
-        PlanStep::Replace { .. } if action != Action::Replace => return None,
-        PlanStep::Replace { .. } => (HoldKind::Replace, "replace"),
-        PlanStep::Delete(_) => (HoldKind::MassDelete, "mass-delete"),
-    };
-    held.contains(&kind).then_some(word)
 }
 
 fn disruption_name(change: &Change) -> String {

@@ -91,14 +91,16 @@ impl RecordWriter {
             let identity = change.object.identity();
             match (&change.step, &change.inventory) {
                 // What is held back or blocked was not applied: the digest stays that of what was.
-                (PlanStep::Nothing, Some(entry)) if change.action != Action::Keep => {
+                (PlanStep::Held { .. }, Some(entry)) | (PlanStep::NoWrite, Some(entry))
+                    if change.action != Action::Keep =>
+                {
                     let digest = self.entries.get(&identity).map(|known| known.digest.clone()).unwrap_or_default();
                     if entry.uid.is_some() {
                         let generation = self.entries.get(&identity).map_or(entry.generation, |known| known.generation);
                         self.entries.insert(identity, InventoryEntry { digest, generation, ..entry.clone() });
                     }
                 }
-                (PlanStep::Nothing, Some(entry)) => {
+                (PlanStep::Held { .. } | PlanStep::NoWrite, Some(entry)) => {
                     let same = self.entries.get(&identity).is_some_and(|known| {
                         // The generation moves with every scaling: it is no reason to write.
                         let InventoryEntry { object, uid, generation: _, digest, prune } = known;
@@ -111,11 +113,10 @@ impl RecordWriter {
                 }
                 // Of a model that is gone: weights that outlive it, and what is being deleted already, are no longer
                 // this record's.
-                (PlanStep::Nothing, None) if retired && change.action == Action::Keep => {
+                (PlanStep::NoWrite, None) if retired && change.action == Action::Keep => {
                     self.entries.remove(&identity);
                 }
-                (PlanStep::Nothing, None)
-                | (PlanStep::Apply(_) | PlanStep::Replace { .. } | PlanStep::Delete(_), _) => {}
+                (PlanStep::NoWrite | PlanStep::Held { .. }, None) | (PlanStep::Write(_), _) => {}
             }
         }
     }

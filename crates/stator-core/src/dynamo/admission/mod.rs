@@ -41,6 +41,17 @@ pub enum AdmissionOutcome {
     WouldFail,
 }
 
+/// Why no version can be read from an image's tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageTagFault {
+    /// The image has no tag.
+    Missing,
+    /// The tag is `latest`.
+    Latest,
+    /// The tag is something else that is not a version.
+    NotVersion,
+}
+
 /// One fault of an object, or of a change of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionFinding {
@@ -54,6 +65,8 @@ pub struct AdmissionFinding {
     pub help: String,
     /// How sure it is.
     pub outcome: AdmissionOutcome,
+    /// What is wrong with an image's tag, where that is the fault.
+    pub image_tag: Option<ImageTagFault>,
     /// What the operator says, where it is the operator that refuses; the API server judges form before.
     pub operator_message: Option<String>,
     /// What makes a forbidden change possible; `Correct` for an object that is refused as such.
@@ -178,6 +191,13 @@ impl<'a> AdmissionCollector<'a> {
         self.push(rule, path, message.into(), help.into(), AdmissionOutcome::WouldFail, None);
     }
 
+    fn warn_of_image_tag(&mut self, tag: ImageTagFault, path: FieldPath, message: String, help: &str) {
+        self.push(rules::IMAGE_VERSION, path, message, help.to_owned(), AdmissionOutcome::WouldFail, None);
+        if let Some(finding) = self.findings.last_mut() {
+            finding.image_tag = Some(tag);
+        }
+    }
+
     fn push(
         &mut self,
         rule: Rule,
@@ -194,6 +214,7 @@ impl<'a> AdmissionCollector<'a> {
             message,
             help,
             outcome: weight,
+            image_tag: None,
             operator_message: words,
             remedy: ChangeRemedy::Correct,
             operator_check: section,

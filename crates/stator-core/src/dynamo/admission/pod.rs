@@ -1,6 +1,6 @@
 //! DynamoGraphDeployment: rules about one component's pod.
 
-use super::{AdmissionCollector, Platform, component_path, name_segment, rules};
+use super::{AdmissionCollector, ImageTagFault, Platform, component_path, name_segment, rules};
 use crate::dynamo::registry::{MAIN_CONTAINER, env};
 use crate::dynamo::v1beta1::{ComponentSpec, GraphSpec};
 use crate::object::FieldPath;
@@ -82,12 +82,13 @@ fn check_image(component: &ComponentSpec, faults: &mut AdmissionCollector<'_>) {
     }
     let tag = image_tag(image);
     if !tag.is_some_and(is_version) {
-        let found = match tag {
-            Some(tag) => format!("tag `{tag}` is no version"),
-            None => "there is no tag".to_owned(),
+        let (fault, found) = match tag {
+            Some("latest") => (ImageTagFault::Latest, "tag `latest` is not a version".to_owned()),
+            Some(tag) => (ImageTagFault::NotVersion, format!("tag `{tag}` is not a version")),
+            None => (ImageTagFault::Missing, "there is no tag".to_owned()),
         };
-        faults.warn(
-            rules::IMAGE_VERSION,
+        faults.warn_of_image_tag(
+            fault,
             path,
             format!("`{image}`: {found}; Dynamo 1.4 and later read the runtime's version from it and refuse others"),
             "use a tag such as `1.2.0`",

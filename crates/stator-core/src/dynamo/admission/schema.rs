@@ -2,11 +2,12 @@
 
 use super::{AdmissionCollector, AdmissionOutcome, rules};
 use crate::dynamo::kinds::GRAPH;
-use crate::fields;
+use crate::fields::{self, TypingErrorKind, ViolationKind};
 use crate::object::{FieldPath, KeyValue, Object, PathSegment};
 use serde_json::Value;
 
-/// CEL rules of the CRDs that a rule of this room says in its own words, with the place of the fault.
+/// CEL rules of the CRDs, by the message that each declares, that a rule of this room says in its own words, with the
+/// place of the fault.
 const COVERED_BY_RULES: &[&str] = &[
     "component names must be unique case-insensitively",
     "eppConfig may only be set when type is epp",
@@ -19,26 +20,27 @@ const COVERED_BY_RULES: &[&str] = &[
 pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
     let Some(schema) = fields::bundled_schema(object.api_version(), object.kind()) else { return };
     let typing = fields::typing_errors(schema, object.value());
-    let found: Vec<(FieldPath, String)> = if typing.is_empty() {
+    let found: Vec<(FieldPath, String, &'static str)> = if typing.is_empty() {
         let mut value = object.value().clone();
         fields::apply_defaults(schema, &mut value);
-        if is_covered_by_rules(object) {
-            fields::validate_structure(schema, &value)
+        let violations = if is_covered_by_rules(object) {
+            fields::structure_violations(schema, &value)
         } else {
-            fields::validate(schema, &value, None)
-        }
+            fields::violations(schema, &value, None)
+        };
+        let others = violations.into_iter().filter(|violation| !is_worded_by_rule(&violation.kind));
+        others.map(|violation| (violation.path, violation.summary, violation_help(&violation.kind))).collect()
     } else {
-        typing.into_iter().map(|fault| (fault.path, fault.message)).collect()
+        typing.into_iter().map(|fault| (fault.path, fault.message, typing_help(fault.kind))).collect()
     };
-    for (path, message) in found {
+    for (path, message, help) in found {
         let path = path_by_name(object.value(), &path);
         let known = faults.findings.iter().any(|fault| fault.path == path && fault.outcome == AdmissionOutcome::Denied);
-        if known || COVERED_BY_RULES.iter().any(|said| message.contains(said)) {
+        if known {
             continue;
         }
-        let message = without_path(&message);
         let text = format!("`{path}`: {message}");
-        faults.deny_by_schema(rules::SCHEMA, path, text, help_for(&message));
+        faults.deny_by_schema(rules::SCHEMA, path, text, help);
     }
 }
 
@@ -51,29 +53,30 @@ fn is_covered_by_rules(object: &Object) -> bool {
         && components.is_none_or(|all| all.iter().all(|component| component.get("experimental").is_none()))
 }
 
-/// `Invalid value: "a_b": should match …` from `Invalid value: "a_b": spec.components[1].name in body should match …`: the
-/// API server repeats the path, with positions for names.
-fn without_path(message: &str) -> String {
-    match message.split_once(" in body ") {
-        Some((head, reason)) => match head.rsplit_once(": ") {
-            Some((value, _)) => format!("{value}: {reason}"),
-            None => reason.to_owned(),
-        },
-        None => message.to_owned(),
+fn is_worded_by_rule(kind: &ViolationKind) -> bool {
+    match kind {
+        ViolationKind::BrokenRule { rule } => COVERED_BY_RULES.contains(&rule.as_str()),
+        ViolationKind::MissingValue | ViolationKind::UnsupportedValue | ViolationKind::InvalidValue => false,
     }
 }
 
-fn help_for(message: &str) -> &'static str {
-    if message.contains("not declared") {
-        "remove the field, or correct its name; `kubectl explain` lists those that there are"
-    } else if message.contains("Unsupported value") {
-        "write one of the values that are allowed"
-    } else if message.contains("duplicate entries") {
-        "keep one of the two, or give them different names"
-    } else if message.contains("Required value") || message.contains("at least 1 chars") {
-        "give it a value"
-    } else {
-        "correct the value: Dynamo's CRD of release 1.2 refuses it"
+const GENERAL_HELP: &str = "correct the value: Dynamo's CRD of release 1.2 refuses it";
+
+fn violation_help(kind: &ViolationKind) -> &'static str {
+    match kind {
+        ViolationKind::MissingValue => "give it a value",
+        ViolationKind::UnsupportedValue => "write one of the values that are allowed",
+        ViolationKind::BrokenRule { .. } | ViolationKind::InvalidValue => GENERAL_HELP,
+    }
+}
+
+fn typing_help(kind: TypingErrorKind) -> &'static str {
+    match kind {
+        TypingErrorKind::Undeclared => {
+            "remove the field, or correct its name; `kubectl explain` lists those that there are"
+        }
+        TypingErrorKind::Duplicate => "keep one of the two, or give them different names",
+        TypingErrorKind::Type | TypingErrorKind::Unsupported => GENERAL_HELP,
     }
 }
 

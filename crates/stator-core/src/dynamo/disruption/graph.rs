@@ -1,7 +1,7 @@
 //! Changes of a graph.
 
 use super::immutable_fields;
-use super::{ChangeImpact, Disruption};
+use super::{ChangeImpact, Disruption, DisruptionNote};
 use crate::dynamo::registry::annotation;
 use crate::object::Object;
 use serde_json::{Map, Value};
@@ -51,18 +51,14 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object) -> ChangeImpact 
     }
     if old.spec().get("restart") != new.spec().get("restart") && new.spec().pointer("/restart/id").is_some() {
         class = class.max(Disruption::FrontendRoll);
-        notes.push("a new restart id restarts every component in place, one after the other".to_owned());
+        notes.push(DisruptionNote::RestartId);
     }
     if workers_roll {
         let workers: Vec<&str> =
             after.iter().filter(|(_, component)| is_worker(component)).map(|(name, _)| *name).collect();
         class = class.max(worker_disruption(old, new, &after));
         if workers.len() > 1 {
-            notes.push(format!(
-                "all {} worker components roll ({}): the operator hashes them together",
-                workers.len(),
-                workers.join(", ")
-            ));
+            notes.push(DisruptionNote::WorkersRoll { components: workers.into_iter().map(str::to_owned).collect() });
         }
     }
     let mut judgement = ChangeImpact::new(class).with_forbidden(forbidden);

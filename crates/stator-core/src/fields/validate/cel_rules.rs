@@ -4,7 +4,7 @@
 //! No rule of a bundled schema is left out. One that could not be compiled would fail every object it stands over, with
 //! the reason, rather than be passed over in silence.
 
-use super::{ValidationIssue, predecessor};
+use super::{ValidationIssue, ViolationKind, predecessor};
 use crate::fields::schema::{CelRule, JsonType, SchemaNode};
 use crate::fields::type_ref::TypeRef;
 use crate::object::{PathSegment, Quantity};
@@ -33,7 +33,8 @@ pub(super) fn check(
 ) {
     for rule in &node.rules {
         if let Err(message) = evaluate_rule(rule, node, value, old) {
-            faults.push(ValidationIssue::new(path, message));
+            let rule = rule.message.as_ref().unwrap_or(&rule.rule).clone();
+            faults.push(ValidationIssue::new(path, message).of_kind(ViolationKind::BrokenRule { rule }));
         }
     }
     match value {

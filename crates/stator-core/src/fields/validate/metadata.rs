@@ -1,7 +1,7 @@
 //! Names, labels, annotations, finalizers and owners: the rules of every object, whatever its kind. Messages are those
 //! of apimachinery.
 
-use super::ValidationIssue;
+use super::{ValidationIssue, ViolationKind};
 use crate::fields::schema::SchemaNode;
 use crate::object::{FieldPath, PathSegment};
 use regex::Regex;
@@ -25,6 +25,7 @@ pub(super) fn check(root: &SchemaNode, value: &Value, create: bool, faults: &mut
             let at = FieldPath::from_fields(["metadata", "name"]);
             faults.push(
                 ValidationIssue::new(&at.0, "Required value: name or generateName is required".to_owned())
+                    .of_kind(ViolationKind::MissingValue)
                     .into_blocking(),
             );
         }
@@ -67,7 +68,9 @@ fn check_object_meta(map: &Map<String, Value>, path: &[PathSegment], faults: &mu
         let at = here.field(name);
         match map.get(name) {
             None => {
-                let mut fault = ValidationIssue::new(&at.0, "Required value".to_owned()).into_blocking();
+                let mut fault = ValidationIssue::new(&at.0, "Required value".to_owned())
+                    .of_kind(ViolationKind::MissingValue)
+                    .into_blocking();
                 fault.checked_path = here.clone();
                 faults.push(fault);
             }

@@ -10,12 +10,40 @@ use super::type_ref::{TypeRef, too_deep, values_equal};
 use crate::object::{FieldPath, PathSegment};
 use serde_json::Value;
 
-/// One fault. List items are named by position, as an API server names them.
+/// One value that an API server refuses.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SchemaViolation {
+    /// Where. List items are named by position, as an API server names them.
+    pub path: FieldPath,
+    /// What is wrong, in the API server's words, some of which name the path once more.
+    pub message: String,
+    /// The same without the path.
+    pub summary: String,
+    /// What kind of rule is broken.
+    pub kind: ViolationKind,
+}
+
+/// The kinds of [`SchemaViolation`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ViolationKind {
+    /// A required field is absent, or is an empty text.
+    MissingValue,
+    /// The value is not among those that are listed.
+    UnsupportedValue,
+    /// A rule in CEL does not hold.
+    BrokenRule {
+        /// The message that the schema declares for the rule, by which it is known; its expression where it has none.
+        rule: String,
+    },
+    /// The value has another type, length, range, form or number of items than it may have.
+    InvalidValue,
+}
+
+/// A violation as it is found.
 struct ValidationIssue {
-    path: FieldPath,
+    violation: SchemaViolation,
     /// The value that was judged: the field itself, or the map that lacks it.
     checked_path: FieldPath,
-    message: String,
     /// Rules in CEL may count on this check, so they wait until it passes.
     blocking: bool,
 }
@@ -27,7 +55,25 @@ impl ValidationIssue {
 
     fn new(path: &[PathSegment], message: String) -> Self {
         let path = FieldPath(path.to_vec());
-        Self { checked_path: path.clone(), path, message, blocking: false }
+        let summary = message.clone();
+        Self {
+            checked_path: path.clone(),
+            violation: SchemaViolation { path, message, summary, kind: ViolationKind::InvalidValue },
+            blocking: false,
+        }
+    }
+
+    /// A refusal in whose words the path stands between the value and the reason.
+    fn invalid_in_body(path: &[PathSegment], value: &str, reason: &str) -> Self {
+        let mut issue =
+            Self::new(path, format!("Invalid value: {value}: {} in body {reason}", FieldPath(path.to_vec())));
+        issue.violation.summary = format!("Invalid value: {value}: {reason}");
+        issue
+    }
+
+    fn of_kind(mut self, kind: ViolationKind) -> Self {
+        self.violation.kind = kind;
+        self
     }
 
     fn into_blocking(mut self) -> Self {
@@ -41,8 +87,13 @@ impl ValidationIssue {
 /// With the object as it was, rules about a transition are judged as well, and what was already wrong and has not
 /// changed is let pass, as an API server does.
 pub fn validate(schema: &StructuralSchema, value: &Value, old: Option<&Value>) -> Vec<(FieldPath, String)> {
+    violations(schema, value, old).into_iter().map(|one| (one.path, one.message)).collect()
+}
+
+/// What [`validate`] finds, with the kind of each fault.
+pub fn violations(schema: &StructuralSchema, value: &Value, old: Option<&Value>) -> Vec<SchemaViolation> {
     if too_deep(value) || old.is_some_and(too_deep) {
-        return vec![(FieldPath::root(), format!("nested more than {MAX_DEPTH} levels deep"))];
+        return vec![too_deep_violation()];
     }
     let mut faults = Vec::new();
     metadata::check(&schema.root, value, old.is_none(), &mut faults);
@@ -54,25 +105,30 @@ pub fn validate(schema: &StructuralSchema, value: &Value, old: Option<&Value>) -
     if let Some(old) = old {
         faults.retain(|fault| !is_unchanged_at(&schema.root, value, old, &fault.checked_path.0));
     }
-    let mut faults: Vec<_> = faults.into_iter().map(|fault| (fault.path, fault.message)).collect();
-    faults.sort();
-    faults.dedup();
-    faults
+    sort_violations(faults)
 }
 
-/// The part of [`validate`] that no rule in CEL has a say in: names and labels, and the structural schema. Much
+/// The part of [`violations`] that no rule in CEL has a say in: names and labels, and the structural schema. Much
 /// quicker, for callers who judge what the rules ask for themselves.
-pub fn validate_structure(schema: &StructuralSchema, value: &Value) -> Vec<(FieldPath, String)> {
+pub fn structure_violations(schema: &StructuralSchema, value: &Value) -> Vec<SchemaViolation> {
     if too_deep(value) {
-        return vec![(FieldPath::root(), format!("nested more than {MAX_DEPTH} levels deep"))];
+        return vec![too_deep_violation()];
     }
     let mut faults = Vec::new();
     metadata::check(&schema.root, value, true, &mut faults);
     structure::check(&schema.root, value, &mut Vec::new(), &mut faults);
-    let mut faults: Vec<_> = faults.into_iter().map(|fault| (fault.path, fault.message)).collect();
-    faults.sort();
-    faults.dedup();
-    faults
+    sort_violations(faults)
+}
+
+fn too_deep_violation() -> SchemaViolation {
+    ValidationIssue::new(&[], format!("nested more than {MAX_DEPTH} levels deep")).violation
+}
+
+fn sort_violations(issues: Vec<ValidationIssue>) -> Vec<SchemaViolation> {
+    let mut violations: Vec<_> = issues.into_iter().map(|issue| issue.violation).collect();
+    violations.sort();
+    violations.dedup();
+    violations
 }
 
 /// True when what stands at a path of the new object is what stood there before. Items of a list without keys have no

@@ -1,6 +1,6 @@
 //! The structural schema: types, lengths, ranges, patterns, required fields. Messages are those of apiextensions.
 
-use super::ValidationIssue;
+use super::{ValidationIssue, ViolationKind};
 use crate::fields::schema::{JsonType, ListType, SchemaNode, ValueValidation};
 use crate::fields::type_ref::{TypeRef, values_equal};
 use crate::object::{FieldPath, PathSegment};
@@ -15,8 +15,9 @@ pub(super) fn check(node: &SchemaNode, value: &Value, path: &mut Vec<PathSegment
     }
     if let Some(expected) = wrong_type(node, value) {
         let found = type_of(value);
-        let reason = format!("{} must be of type {expected}: \"{found}\"", format_path(path));
-        faults.push(ValidationIssue::new(path, format!("Invalid value: \"{found}\": {reason}")).into_blocking());
+        let found = format!("\"{found}\"");
+        let reason = format!("must be of type {expected}: {found}");
+        faults.push(ValidationIssue::invalid_in_body(path, &found, &reason).into_blocking());
         return;
     }
     if let Some(limits) = node.limits.as_deref() {
@@ -99,17 +100,13 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-fn format_path(path: &[PathSegment]) -> String {
-    format!("{} in body", FieldPath(path.to_vec()))
-}
-
 fn check_limits(
     limits: &ValueValidation,
     value: &Value,
     path: &mut Vec<PathSegment>,
     faults: &mut Vec<ValidationIssue>,
 ) {
-    let invalid = |reason: String| ValidationIssue::invalid(path, value, &format!("{} {reason}", format_path(path)));
+    let invalid = |reason: String| ValidationIssue::invalid_in_body(path, &value.to_string(), &reason);
     match value {
         Value::String(text) => {
             let chars = text.chars().count() as u64;
@@ -119,7 +116,8 @@ fn check_limits(
                 );
             }
             if let Some(min) = limits.min_length.filter(|min| chars < *min) {
-                faults.push(invalid(format!("should be at least {min} chars long")));
+                let issue = invalid(format!("should be at least {min} chars long"));
+                faults.push(if text.is_empty() { issue.of_kind(ViolationKind::MissingValue) } else { issue });
             }
             if let Some(pattern) = &limits.pattern
                 && pattern.regex().is_some_and(|regex| !regex.is_match(text))
@@ -161,8 +159,9 @@ fn check_limits(
             }
             for name in limits.required.iter().filter(|name| !map.contains_key(*name)) {
                 let judged = FieldPath(path.clone());
-                let mut fault =
-                    ValidationIssue::new(&judged.field(name).0, "Required value".to_owned()).into_blocking();
+                let mut fault = ValidationIssue::new(&judged.field(name).0, "Required value".to_owned())
+                    .of_kind(ViolationKind::MissingValue)
+                    .into_blocking();
                 fault.checked_path = judged;
                 faults.push(fault);
             }
@@ -176,7 +175,7 @@ fn check_limits(
             .map(|allowed| if allowed.is_string() { allowed.to_string() } else { format!("\"{allowed}\"") })
             .collect();
         let message = format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
-        faults.push(ValidationIssue::new(path, message).into_blocking());
+        faults.push(ValidationIssue::new(path, message).of_kind(ViolationKind::UnsupportedValue).into_blocking());
     }
     check_combinations(limits, value, path, faults);
 }

@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::intent::BrokenIntent;
-use crate::plan::{HoldKind, PlanScope, PlanStep, UnreadableObject};
+use crate::plan::{Action, HoldKind, PlanScope, PlannedWrite, UnreadableObject, join_reasons};
 use serde_json::json;
 
 const DGD: &str = "DynamoGraphDeployment";
@@ -69,7 +69,7 @@ fn an_empty_render_never_prunes() {
     story.rendered.clear();
     story.allow = vec![HoldKind::MassDelete, HoldKind::Delete];
     let plan = story.plan();
-    assert!(plan.changes.iter().all(|change| change.step == PlanStep::Nothing));
+    assert!(plan.changes.iter().all(|change| change.step.write().is_none()));
     assert!(plan.retired.is_empty());
     assert_eq!(plan.summary.blocked, 5);
 }
@@ -80,11 +80,22 @@ fn many_deletions_wait_for_a_release() {
     let mut story = PlanScenario::synced(names.iter().map(|name| small(name)));
     story.rendered.truncate(14);
     let held = story.plan();
-    assert!(held.changes.iter().all(|change| change.step == PlanStep::Nothing));
+    assert!(held.changes.iter().all(|change| change.step.write().is_none()));
+    let deletions = held.changes.iter().filter(|change| change.action == Action::Delete);
+    assert!(deletions.clone().all(|change| change.step.held_by() == Some(HoldKind::MassDelete)));
+    assert_eq!(serde_json::to_value(deletions.last().unwrap()).unwrap()["heldBy"], "mass-delete");
     assert!(held.retired.is_empty());
-    insta::assert_snapshot!(format!("{:?}", held.holds), @r#"[Hold { kind: MassDelete, message: "6 of 20 objects would be deleted, 5 go without a release", help: "check that git says what you mean, then allow it with --allow mass-delete", allowed: false }]"#);
+    insta::assert_snapshot!(format!("{:?}", held.holds), @r#"[Hold { kind: MassDelete, message: "6 of 20 objects would be deleted; the limit without approval is 5", help: "check that git says what you mean, then allow it with --allow mass-delete", allowed: false }]"#);
     story.allow = vec![HoldKind::MassDelete];
-    assert_eq!(story.plan().changes.iter().filter(|change| matches!(change.step, PlanStep::Delete(_))).count(), 6);
+    assert_eq!(
+        story
+            .plan()
+            .changes
+            .iter()
+            .filter(|change| matches!(change.step.write(), Some(PlannedWrite::Delete(_))))
+            .count(),
+        6
+    );
     story.allow.clear();
     // Five are few.
     story.rendered = names[..15].iter().map(|name| small(name)).collect();
@@ -102,8 +113,8 @@ fn only_what_label_record_and_manager_call_stators_is_deleted() {
         change(&mut story);
         let plan = story.plan();
         let line = plan.changes.iter().find(|one| one.object.name == "b").unwrap();
-        assert!(!matches!(line.step, PlanStep::Delete(_)), "{:?}", line.reasons);
-        line.reasons.join("; ")
+        assert!(!matches!(line.step.write(), Some(PlannedWrite::Delete(_))), "{:?}", line.reasons);
+        join_reasons(&line.reasons)
     };
     let reasons = [
         removed(&|story| story.tamper(DGD, "b", |value| value["metadata"]["uid"] = json!("another"))),

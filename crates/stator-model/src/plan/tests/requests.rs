@@ -67,7 +67,7 @@ fn a_request_is_made_again_under_its_new_name_and_the_old_one_waits() {
       - kept until request llama-bbbb has succeeded
     Create llama DynamoGraphDeploymentRequest prod/llama-bbbb none 0->0 peak 0 [apply]
       - is not in the cluster yet
-      - holds no GPUs itself: its search simulates, and its result is only kept
+      - profiling is simulated and uses no GPUs; the result is stored, not deployed
     "#);
     story.sync();
     phase(&mut story, "bbbb", "Ready");
@@ -187,7 +187,7 @@ fn a_locked_graph_serves_on_while_another_target_is_profiled() {
       - serves on, and is changed in place once the result of request llama-bbbb is locked (`stator lock`)
     Create llama DynamoGraphDeploymentRequest prod/llama-bbbb none 0->0 peak 0 [apply]
       - is not in the cluster yet
-      - holds no GPUs itself: its search simulates, and its result is only kept
+      - profiling is simulated and uses no GPUs; the result is stored, not deployed
     "#);
     story.sync();
     phase(&mut story, "bbbb", "Ready");

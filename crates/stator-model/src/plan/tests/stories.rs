@@ -249,7 +249,7 @@ fn objects_of_others_are_left_alone() {
     Blocked argo DynamoGraphDeployment prod/argo none 1->1 peak 1
       - is managed by Argo CD (`argocd.argoproj.io/instance`): take it out of Argo CD first, two tools would fight
     Blocked nobody DynamoGraphDeployment prod/nobody none 1->1 peak 1
-      - exists and is nobody's: `--allow adopt` takes it over, or give the model another name
+      - already exists and is not managed by stator or another tool: `--allow adopt` takes it over, or give the model another name
     Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
       - belongs to repository `theirs`, environment `prod`: rename it here, or remove it there first
     "#);
@@ -263,7 +263,7 @@ fn objects_of_others_are_left_alone() {
       metadata.labels["stator.dev/environment"]: null -> "prod" (kubectl)
       metadata.labels["stator.dev/model"]: null -> "nobody" (kubectl)
       metadata.labels["stator.dev/repository"]: null -> "models" (kubectl)
-      - exists and is nobody's: taken over, as allowed
+      - already exists and is not managed by stator or another tool: taken over, as allowed
       - stator's field ownership was lost and is taken again
     Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
       - belongs to repository `theirs`, environment `prod`: rename it here, or remove it there first
@@ -370,4 +370,17 @@ fn hostile_live_objects_end_in_a_plan() {
         assert_ne!(plan.changes[0].action, crate::plan::Action::Keep);
         let _json: Value = serde_json::to_value(&plan).unwrap();
     }
+}
+
+#[test]
+fn a_deleted_graph_that_a_guard_holds_back_has_drifted() {
+    let mut story = PlanScenario::synced([small("a"), small("b")]);
+    story.live.retain(|identity, _| identity.name != "a");
+    story.guards = Guards { max_deletions: None, max_gpus: Some(1) };
+    let plan = story.plan();
+    let line = plan.changes.iter().find(|change| change.object.name == "a").unwrap();
+    assert_eq!(line.step.held_by(), Some(HoldKind::MaxGpus));
+    let records: Vec<_> = story.records.values().cloned().collect();
+    let drifted = crate::plan::drifted_models(&plan, &records);
+    assert_eq!(drifted.into_iter().collect::<Vec<_>>(), [("a".to_owned(), false)]);
 }

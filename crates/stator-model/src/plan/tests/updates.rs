@@ -1,7 +1,7 @@
 //! What the operator did with pairs of graphs one edit apart, against what a plan of the second says when the first is live.
 
 use super::world::*;
-use crate::plan::{Action, Disruption, PlanStep};
+use crate::plan::{Action, Disruption, PlannedWrite};
 use crate::render::{ApplyStage, RenderedModel};
 use serde_json::{Value, json};
 use stator_core::object::Object;
@@ -42,7 +42,7 @@ fn a_plan_of_every_update_says_what_the_operator_did_with_it() {
                 } else {
                     (Action::Replace, Disruption::Recreate)
                 };
-                (action, class) == expected && !matches!(change.step, PlanStep::Apply(_))
+                (action, class) == expected && !matches!(change.step.write(), Some(PlannedWrite::Apply(_)))
             }
             (true, true) => {
                 action == Action::Update && matches!(class, Disruption::ManagedRoll | Disruption::NativeRoll)

@@ -2,8 +2,8 @@
 
 use crate::intent::repository::Guards;
 use crate::plan::{
-    Action, ApplyStep, HoldKind, Plan, PlanInput, PlanScope, PlanStep, Record, SEED_MANAGER, build_plan, replicas_only,
-    with_replicas,
+    Action, ApplyStep, HoldKind, Plan, PlanInput, PlanScope, PlannedWrite, Record, SEED_MANAGER, build_plan,
+    replicas_only, with_replicas,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ impl PlanScenario {
         let left: Vec<String> = again
             .changes
             .iter()
-            .filter(|change| change.step != PlanStep::Nothing)
+            .filter(|change| change.step.write().is_some())
             .map(|change| format!("{:?} {} {:?}", change.action, change.object, change.fields))
             .collect();
         assert_eq!(left, Vec::<String>::new(), "a second sync would write");
@@ -83,14 +83,14 @@ impl PlanScenario {
 
     pub(super) fn carry_out(&mut self, plan: &Plan) {
         for change in &plan.changes {
-            match &change.step {
-                PlanStep::Nothing => {}
-                PlanStep::Apply(step) => self.apply(step),
-                PlanStep::Replace { delete, apply } => {
+            match change.step.write() {
+                None => {}
+                Some(PlannedWrite::Apply(step)) => self.apply(step),
+                Some(PlannedWrite::Replace { delete, apply }) => {
                     self.live.remove(&delete.object.identity());
                     self.apply(apply);
                 }
-                PlanStep::Delete(step) => {
+                Some(PlannedWrite::Delete(step)) => {
                     self.live.remove(&step.object.identity());
                     self.writes += 1;
                 }
@@ -99,7 +99,7 @@ impl PlanScenario {
                 let live = self.live.get(&change.object.identity());
                 let mut entry = entry.clone();
                 entry.uid = live.and_then(Object::uid).map(str::to_owned);
-                if change.step != PlanStep::Nothing {
+                if change.step.write().is_some() {
                     entry.generation = live.and_then(Object::generation);
                 }
                 let record = self.records.entry(change.model.clone()).or_insert_with(|| Record {
@@ -199,12 +199,12 @@ pub(super) fn show(plan: &Plan) -> String {
     let mut lines = Vec::new();
     for change in &plan.changes {
         let gpus = change.gpus;
-        let does = match &change.step {
-            PlanStep::Nothing => "",
-            PlanStep::Apply(step) if step.force => " [force]",
-            PlanStep::Apply(_) => " [apply]",
-            PlanStep::Replace { .. } => " [replace]",
-            PlanStep::Delete(_) => " [delete]",
+        let does = match change.step.write() {
+            None => "",
+            Some(PlannedWrite::Apply(step)) if step.force => " [force]",
+            Some(PlannedWrite::Apply(_)) => " [apply]",
+            Some(PlannedWrite::Replace { .. }) => " [replace]",
+            Some(PlannedWrite::Delete(_)) => " [delete]",
         };
         lines.push(format!(
             "{:?} {} {} {} {}->{} peak {}{does}",

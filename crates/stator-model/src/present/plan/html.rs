@@ -1,9 +1,6 @@
 //! The plan as one HTML file that needs nothing else: no script, no style sheet, no picture from elsewhere.
 
-use super::{
-    action_symbol, base_label, by_risk, change_gpus, format_value, gpu_summary, hold_kind_name, plan_cost,
-    short_revision,
-};
+use super::{action_symbol, base_label, by_risk, change_gpus, format_value, gpu_summary, plan_cost, short_revision};
 use crate::plan::{Action, Change, Plan};
 use crate::present::{diff, escape, findings};
 use std::fmt::Write as _;
@@ -36,7 +33,7 @@ pub fn html(plan: &Plan) -> String {
         let _ = writeln!(
             out,
             "<p class=\"error\"><strong>Held back: {}.</strong> {} {}</p>",
-            hold_kind_name(hold.kind),
+            hold.kind.as_str(),
             escape::markup(&hold.message),
             escape::markup(&hold.help)
         );
@@ -106,7 +103,7 @@ fn change_details(change: &Change) -> String {
         escape::markup(&escape::line(&change.source)),
     );
     for reason in &change.reasons {
-        let _ = writeln!(out, "<p>{}</p>", escape::markup(reason));
+        let _ = writeln!(out, "<p>{}</p>", escape::markup(&reason.to_string()));
     }
     if !change.fields.is_empty() {
         out.push_str(

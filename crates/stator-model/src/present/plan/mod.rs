@@ -7,7 +7,7 @@ pub use html::html;
 pub use text::{text, totals_text};
 
 use super::{Tone, escape};
-use crate::plan::{Action, Change, Disruption, GpuTotals, HoldKind, Plan, short_commit};
+use crate::plan::{Action, Change, Disruption, GpuTotals, Plan, short_commit};
 use serde_json::Value;
 use stator_core::dynamo::gpus::UNKNOWN_SKU;
 
@@ -29,17 +29,6 @@ pub fn action_symbol(action: Action) -> &'static str {
         Action::Adopt => "<=",
         Action::Keep => "=",
         Action::Blocked => "!",
-    }
-}
-
-/// The word of a guard, as JSON and `--allow` have it.
-pub fn hold_kind_name(kind: HoldKind) -> &'static str {
-    match kind {
-        HoldKind::Replace => "replace",
-        HoldKind::Delete => "delete",
-        HoldKind::Adopt => "adopt",
-        HoldKind::MassDelete => "mass-delete",
-        HoldKind::MaxGpus => "max-gpus",
     }
 }
 

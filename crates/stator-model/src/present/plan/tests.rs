@@ -13,7 +13,7 @@ fn a_person_reads_what_changes_what_it_costs_and_what_holds_it_back() {
       ~ update DynamoGraphDeployment prod/llama-3-70b   managed-roll   GPUs +4 h200_sxm (12 → 16, peak 22), scaled from 8 to 32   +$14.00/h
           ~ spec.components[name=decode].image      vllm-runtime:1.1.0 → vllm-runtime:1.1.1
           ~ spec.components[name=decode].replicas   2 → 3   (owned by kubectl-edit)
-          · all 2 worker components roll: the operator hashes them together
+          · all 2 worker components roll (decode, prefill): the operator hashes them together
 
     qwen3-8b  models/qwen3-8b/model.yaml
       + create DynamoModel prod/qwen3-8b-sql-assist-v4   adapter-only
@@ -115,7 +115,7 @@ fn the_json_is_the_contract() {
         "namespace": "prod"
       },
       "reasons": [
-        "all 2 worker components roll: the operator hashes them together"
+        "all 2 worker components roll (decode, prefill): the operator hashes them together"
       ],
       "source": "models/llama-3-70b/model.yaml"
     }

@@ -1,8 +1,8 @@
 //! The plan as a person reads it on a terminal.
 
 use super::{
-    action_symbol, action_tone, base_label, change_cost, change_gpus, format_value, gpu_summary, hold_kind_name,
-    is_unchanged, plan_cost, short_revision,
+    action_symbol, action_tone, base_label, change_cost, change_gpus, format_value, gpu_summary, is_unchanged,
+    plan_cost, short_revision,
 };
 use crate::plan::{Action, Change, Disruption, FieldChange, Hold, Plan};
 use crate::present::{TerminalOptions, Tone, escape, findings, pluralize};
@@ -69,7 +69,7 @@ fn change_text(change: &Change, look: &TerminalOptions) -> String {
         out.push_str(&fields_text(&change.fields, look));
     }
     for reason in &change.reasons {
-        let _ = writeln!(out, "      {} {}", look.paint(Tone::Caution, "·"), escape::line(reason));
+        let _ = writeln!(out, "      {} {}", look.paint(Tone::Caution, "·"), escape::line(&reason.to_string()));
     }
     out
 }
@@ -112,7 +112,7 @@ fn short_value(field: &serde_json::Value, look: &TerminalOptions) -> String {
 }
 
 fn hold_text(hold: &Hold, look: &TerminalOptions) -> String {
-    let head = look.paint(Tone::Bad, &format!("held back[{}]", hold_kind_name(hold.kind)));
+    let head = look.paint(Tone::Bad, &format!("held back[{}]", hold.kind.as_str()));
     format!("{head}: {}\n  = help: {}\n", escape::line(&hold.message), escape::line(&hold.help))
 }
 

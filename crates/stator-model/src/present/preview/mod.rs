@@ -115,8 +115,7 @@ pub fn status_description(plan: &Plan, models: usize) -> String {
         return "no changes".to_owned();
     }
     let verb = if changed == 1 { "changes" } else { "change" };
-    let held: Vec<&str> =
-        plan.holds.iter().filter(|hold| !hold.allowed).map(|hold| super::plan::hold_kind_name(hold.kind)).collect();
+    let held: Vec<&str> = plan.holds.iter().filter(|hold| !hold.allowed).map(|hold| hold.kind.as_str()).collect();
     let held = if held.is_empty() { String::new() } else { format!("will be held back ({}); ", held.join(", ")) };
     let used = super::plan::gpu_summary(plan);
     let used = if used.is_empty() { String::new() } else { format!(": {used}") };

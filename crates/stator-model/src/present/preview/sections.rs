@@ -4,8 +4,7 @@ use super::dialect::{CalloutKind, CommentDialect, FooterPart, clip_masked};
 use super::{PreviewComment, PreviewContent};
 use crate::plan::{Action, Change, Disruption, GpuTotals, Hold, Plan};
 use crate::present::plan::{
-    action_symbol, base_label, by_risk, change_cost, format_value, gpu_summary, hold_kind_name, plan_cost,
-    short_revision, signed_delta,
+    action_symbol, base_label, by_risk, change_cost, format_value, gpu_summary, plan_cost, short_revision, signed_delta,
 };
 use crate::present::{findings, pluralize};
 use stator_core::finding::{Finding, Severity};
@@ -88,7 +87,10 @@ pub(super) fn notice(face: CommentDialect, preview: &PreviewComment<'_>, longest
         PreviewContent::Plan(_) => String::new(),
         PreviewContent::Failed { reason, help } => face.callout(
             CalloutKind::Caution,
-            &[face.text(&clip_masked(reason, longest)), format!("Next: {}", face.text(&clip_masked(help, longest)))],
+            &[
+                face.text(&clip_masked(&reason.to_string(), longest)),
+                format!("Next: {}", face.text(&clip_masked(help, longest))),
+            ],
         ),
         PreviewContent::Merged => {
             "\nNothing is previewed any more. What comes of it, the statuses of the branch's commits say.\n".to_owned()
@@ -144,7 +146,7 @@ fn change_cell(face: CommentDialect, change: &Change, longest: usize) -> String 
             parts.push(format!("and {} more", change.fields.len() - SHOWN));
         }
     }
-    parts.extend(change.reasons.iter().take(2).map(|reason| face.text(&clip_masked(reason, longest))));
+    parts.extend(change.reasons.iter().take(2).map(|reason| face.text(&clip_masked(&reason.to_string(), longest))));
     parts.join(face.line_break())
 }
 
@@ -158,11 +160,7 @@ pub(super) fn hold_callout(face: CommentDialect, hold: &Hold, longest: usize) ->
     face.callout(
         CalloutKind::Caution,
         &[
-            format!(
-                "**Held back: {}.** {}",
-                hold_kind_name(hold.kind),
-                face.text(&clip_masked(&hold.message, longest))
-            ),
+            format!("**Held back: {}.** {}", hold.kind.as_str(), face.text(&clip_masked(&hold.message, longest))),
             face.text(&clip_masked(&hold.help, longest)),
         ],
     )

@@ -23,7 +23,7 @@ fn preview<'a>(plan: &'a Plan) -> PreviewComment<'a> {
 #[test]
 fn a_comment_on_a_pull_request() {
     insta::assert_snapshot!(render_comment(&preview(&samples::plan()), CommentLimits::default()), @r#"
-    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=b04cac424efa -->
+    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=dcff95a804dc -->
     ### stator · prod · 3 of 14 models change · 1 warning
     **-8 h100\_sxm (8 → 0), +4 h200\_sxm (12 → 16, peak 22), 1 of unknown SKU · ≈ +\$&#8203;10,220/mo (\$&#8203;42.00/h → \$&#8203;56.00/h; no price for l40s) · disruption: delete**
 
@@ -34,7 +34,7 @@ fn a_comment_on_a_pull_request() {
     | | Model | What changes | GPUs | Peak | Disruption |
     |--|--|--|--:|--:|--|
     | `-` | old | delete `DynamoGraphDeployment old` | -8 h100\_sxm | 8 | delete |
-    | `~` | llama-3-70b | update `DynamoGraphDeployment llama-3-70b`<br>`spec.components[name=decode].image: vllm-runtime:1.1.0 → vllm-runtime:1.1.1`<br>`spec.components[name=decode].replicas: 2 → 3`<br>all 2 worker components roll: the operator hashes them together | +4 h200\_sxm<br>scaled 8–32<br>+\$&#8203;14.00/h | 22 | managed-roll |
+    | `~` | llama-3-70b | update `DynamoGraphDeployment llama-3-70b`<br>`spec.components[name=decode].image: vllm-runtime:1.1.0 → vllm-runtime:1.1.1`<br>`spec.components[name=decode].replicas: 2 → 3`<br>all 2 worker components roll (decode, prefill): the operator hashes them together | +4 h200\_sxm<br>scaled 8–32<br>+\$&#8203;14.00/h | 22 | managed-roll |
     | `+` | qwen3-8b | create `DynamoModel qwen3-8b-sql-assist-v4` | – | – | adapter-only |
 
     > [!WARNING]
@@ -80,7 +80,7 @@ fn a_comment_on_a_pull_request() {
 #[test]
 fn a_host_without_html_reads_the_same_in_plain_markdown() {
     insta::assert_snapshot!(render_comment(&preview(&samples::plan()), CommentLimits { html: false, ..CommentLimits::default() }), @r#"
-    [//]: # (stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=5fa2f1c42f8f)
+    [//]: # (stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=4c28d13e6c1f)
 
     ### stator · `prod` · 3 of 14 models change · 1 warning
     **`-8 h100_sxm (8 → 0), +4 h200_sxm (12 → 16, peak 22), 1 of unknown SKU` · `≈ +$10,220/mo ($42.00/h → $56.00/h; no price for l40s)` · disruption: delete**
@@ -91,7 +91,7 @@ fn a_host_without_html_reads_the_same_in_plain_markdown() {
     | | Model | What changes | GPUs | Peak | Disruption |
     |--|--|--|--:|--:|--|
     | `-` | `old` | delete `DynamoGraphDeployment old` | -8 `h100_sxm` | 8 | delete |
-    | `~` | `llama-3-70b` | update `DynamoGraphDeployment llama-3-70b`; `spec.components[name=decode].image: vllm-runtime:1.1.0 → vllm-runtime:1.1.1`; `spec.components[name=decode].replicas: 2 → 3`; `all 2 worker components roll: the operator hashes them together` | +4 `h200_sxm`; scaled 8–32; `+$14.00/h` | 22 | managed-roll |
+    | `~` | `llama-3-70b` | update `DynamoGraphDeployment llama-3-70b`; `spec.components[name=decode].image: vllm-runtime:1.1.0 → vllm-runtime:1.1.1`; `spec.components[name=decode].replicas: 2 → 3`; `all 2 worker components roll (decode, prefill): the operator hashes them together` | +4 `h200_sxm`; scaled 8–32; `+$14.00/h` | 22 | managed-roll |
     | `+` | `qwen3-8b` | create `DynamoModel qwen3-8b-sql-assist-v4` | – | – | adapter-only |
 
     > **warning: plan/capacity** `models/llama-3-70b/model.yaml:9:5` — `peak needs 22 H200, 20 are allowed`

@@ -175,7 +175,7 @@ fn deletions_are_a_share_of_the_whole_environment() {
     };
     let held = |gone: usize| planner().plan(&sides(of(0), of(0), of(gone))).unwrap().plan.holds;
     assert_eq!(held(8), [], "a fifth goes");
-    insta::assert_snapshot!(held(9)[0].message, @"9 of 40 objects would be deleted at once");
+    insta::assert_snapshot!(held(9)[0].message, @"9 of 40 objects would be deleted; the limit without approval is 8");
 }
 
 #[test]

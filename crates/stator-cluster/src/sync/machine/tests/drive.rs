@@ -4,7 +4,7 @@ use super::world::{Git, World};
 use crate::sync::machine::{ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncMachine};
 use crate::sync::{CancelReason, SyncProgress, SyncReport};
 use stator_core::retry::JitterSource;
-use stator_model::plan::{Change, Plan, PlanStep, Record};
+use stator_model::plan::{Change, Plan, Record};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ pub fn sync_plan(world: &mut World, plan: Plan, records: Vec<Record>, drive: &Dr
 pub fn settled(world: &mut World, git: &Git) {
     while !world.operate().is_empty() {}
     let (plan, records) = world.plan(git);
-    let pending: Vec<&Change> = plan.changes.iter().filter(|change| change.step != PlanStep::Nothing).collect();
+    let pending: Vec<&Change> = plan.changes.iter().filter(|change| change.step.write().is_some()).collect();
     assert!(pending.is_empty(), "still to do: {pending:#?}");
     let before = world.writes.len();
     let ran = sync_plan(world, plan, records, &Drive::default());

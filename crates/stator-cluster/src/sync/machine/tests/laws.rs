@@ -62,9 +62,12 @@ fn synced(git: &Git, finalizers: bool) -> World {
 
 /// The objects that a plan deletes, for good or to be replaced.
 fn planned_deletes(world: &World, git: &Git) -> usize {
-    use stator_model::plan::PlanStep;
+    use stator_model::plan::PlannedWrite;
     let (plan, _) = world.plan(git);
-    plan.changes.iter().filter(|change| matches!(change.step, PlanStep::Delete(_) | PlanStep::Replace { .. })).count()
+    plan.changes
+        .iter()
+        .filter(|change| matches!(change.step.write(), Some(PlannedWrite::Delete(_) | PlannedWrite::Replace { .. })))
+        .count()
 }
 
 /// Every write to an object comes after a record that names it.

@@ -7,7 +7,7 @@ use serde_json::json;
 use stator_core::dynamo::health::Health;
 use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, ObjectKind};
 use stator_core::object::Object;
-use stator_model::plan::{Hold, HoldKind, PlanStep};
+use stator_model::plan::{Action, HoldKind, PlanStep, PlannedWrite};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -325,10 +325,11 @@ fn a_cancelled_sync_says_so_and_the_next_one_goes_on() {
 #[test]
 fn what_is_held_is_not_done() {
     let (mut world, _) = llama();
-    let hold = |kind| Hold { kind, message: String::new(), help: String::new(), allowed: false };
     let rest = git(&[("other", &[(GRAPH, "other", 1)])]);
     let (mut plan, records) = world.plan(&rest);
-    plan.holds = vec![hold(HoldKind::MassDelete)];
+    for change in plan.changes.iter_mut().filter(|change| change.action == Action::Delete) {
+        change.step.hold_back(HoldKind::MassDelete);
+    }
     let report = sync_plan(&mut world, plan, records, &Drive::default()).report.unwrap();
     insta::assert_snapshot!(told(&report), @"
     llama: Blocked (0 applied, 0 pruned) DynamoGraphDeployment prod/llama: held back until `--allow mass-delete`; DynamoModel prod/sql: held back until `--allow mass-delete`
@@ -340,7 +341,9 @@ fn what_is_held_is_not_done() {
     let (mut world, _) = llama();
     let next = git(&[("llama", &[(ADAPTER, "sql", 1), (CLAIM, "weights", 1), (GRAPH, "llama", 101)])]);
     let (mut plan, records) = world.plan(&next);
-    plan.holds = vec![hold(HoldKind::Replace)];
+    for change in plan.changes.iter_mut().filter(|change| change.action == Action::Replace) {
+        change.step.hold_back(HoldKind::Replace);
+    }
     let report = sync_plan(&mut world, plan, records, &Drive::default()).report.unwrap();
     insta::assert_snapshot!(told(&report), @"
     llama: Blocked (0 applied, 0 pruned) DynamoGraphDeployment prod/llama: held back until `--allow replace`
@@ -364,7 +367,7 @@ fn seeded_replicas_pass_through_a_second_manager_and_are_given_up() {
     let mut world = World::operated();
     let wanted = git(&[("llama", &[(GRAPH, "llama", 1)])]);
     let (mut plan, records) = world.plan(&wanted);
-    if let PlanStep::Apply(apply) = &mut plan.changes[0].step {
+    if let PlanStep::Write(PlannedWrite::Apply(apply)) = &mut plan.changes[0].step {
         apply.seed_replicas = BTreeMap::from([("decode".to_owned(), 3)]);
     }
     sync_plan(&mut world, plan, records, &Drive::default());

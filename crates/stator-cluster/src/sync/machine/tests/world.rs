@@ -10,7 +10,8 @@ use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{FieldPath, Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::{
-    Action, ApplyStep, Change, DeleteStep, Disruption, GpuTotals, InventoryEntry, Plan, PlanStep, Record, Summary,
+    Action, ApplyStep, Change, DeleteStep, Disruption, GpuTotals, InventoryEntry, Plan, PlanStep, PlannedWrite, Record,
+    Summary,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -189,12 +190,12 @@ impl World {
             if kept || object.is_deleting() {
                 change.action = Action::Keep;
             } else {
-                change.step = PlanStep::Delete(DeleteStep {
+                change.step = PlanStep::Write(PlannedWrite::Delete(DeleteStep {
                     object: object.reference(),
                     stage: stage_of(&object.reference()),
                     uid: object.uid().unwrap().to_owned(),
                     resource_version: object.resource_version().unwrap().to_owned(),
-                });
+                }));
             }
             changes.push(change);
         }
@@ -252,8 +253,8 @@ impl World {
             seed_replicas: BTreeMap::new(),
         };
         change.step = match action {
-            Action::Create | Action::Update => PlanStep::Apply(apply),
-            Action::Replace => PlanStep::Replace {
+            Action::Create | Action::Update => PlanStep::Write(PlannedWrite::Apply(apply)),
+            Action::Replace => PlanStep::Write(PlannedWrite::Replace {
                 delete: DeleteStep {
                     object: object.clone(),
                     stage,
@@ -261,8 +262,8 @@ impl World {
                     resource_version: live.unwrap().resource_version().unwrap().to_owned(),
                 },
                 apply,
-            },
-            Action::Keep | Action::Blocked | Action::Adopt | Action::Delete => PlanStep::Nothing,
+            }),
+            Action::Keep | Action::Blocked | Action::Adopt | Action::Delete => PlanStep::NoWrite,
         };
         change
     }
@@ -445,7 +446,7 @@ fn line(model: &str, object: &ObjectRef, action: Action) -> Change {
         gpu_range: None,
         cost: None,
         reasons: Vec::new(),
-        step: PlanStep::Nothing,
+        step: PlanStep::NoWrite,
         inventory: None,
         health: None,
         before: None,

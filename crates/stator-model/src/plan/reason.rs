@@ -1,0 +1,280 @@
+//! Why a plan does with an object what it does, as data. What a person reads of it is in [`wording`].
+
+mod wording;
+
+use super::{HoldKind, RequestGpuBudget};
+use serde::{Serialize, Serializer};
+use stator_core::dynamo::disruption::DisruptionNote;
+use stator_core::object::{FieldPath, ObjectRef};
+
+/// Why a change is what it is: one line below it. In JSON it is its sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeReason {
+    /// git has it, and the cluster does not.
+    NotInCluster,
+    /// The revision that is compared with does not have it.
+    NewInRevision,
+    /// git wants something else than what was applied last.
+    ChangedInGit,
+    /// What was applied last is what git wants still, and the cluster has something else.
+    Drifted,
+    /// It is as git wants it, and no record names it.
+    RecordMissing,
+    /// Its record was written ahead of an apply whose answer nobody saw.
+    RecordIncomplete,
+    /// Its label still names the model that had it before.
+    MovedFrom {
+        /// That model.
+        model: String,
+    },
+    /// Nothing but the ApplySet's label is missing.
+    LabelMissing,
+    /// stator's field manager is not among those of the live object any more.
+    OwnershipLost,
+    /// Replica counts are left to whoever scales them from now on.
+    ReplicasReleased {
+        /// The components that have them.
+        components: Vec<String>,
+    },
+    /// Fields that others own are taken, as `spec.takeOver` says.
+    FieldsTaken {
+        /// The field managers that lose them.
+        managers: Vec<String>,
+    },
+    /// It is managed by nobody, and `--allow adopt` was given.
+    Adopted,
+    /// It is managed by nobody, and `--allow adopt` was not given.
+    Unmanaged,
+    /// What the change does to running pods.
+    Disrupts(DisruptionNote),
+    /// The workers would change while a rolling update of theirs goes on.
+    MidRollout {
+        /// The graph.
+        object: ObjectRef,
+    },
+    /// A guard holds the write back.
+    Held(HoldKind),
+    /// An adapter is loaded into running workers only.
+    WaitsForWorkload {
+        /// The graph or the request that is to be Ready first.
+        workload: ObjectRef,
+    },
+    /// What a request does with GPUs.
+    GpuSearch(RequestGpuBudget),
+    /// The request has failed.
+    RequestFailed {
+        /// What its health says.
+        message: String,
+    },
+    /// The model's files have errors.
+    ModelFaulty,
+    /// The model's files had errors in the revision that is compared with.
+    ModelWasFaulty,
+    /// The model's files have errors, and the revision that is compared with has the object.
+    FateUnknown,
+    /// Another tool holds the model's record.
+    RecordForeign {
+        /// Which, and what to do.
+        message: String,
+    },
+    /// The cluster has it, and it cannot be read.
+    Unreadable {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// It belongs to somebody else.
+    Foreign(ForeignOwner),
+    /// The cluster gives it in a version without a bundled schema.
+    UnknownVersion {
+        /// That version.
+        api_version: String,
+    },
+    /// What the object says of its field owners cannot be read.
+    FieldOwnersDamaged {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// An apply would be refused.
+    ApplyRefused {
+        /// As the API server words it.
+        message: String,
+    },
+    /// An apply would leave an object without a name.
+    NameLost,
+    /// Somebody else owns fields that would change.
+    FieldConflict {
+        /// That field manager.
+        manager: String,
+        /// The fields.
+        paths: Vec<FieldPath>,
+        /// `spec.takeOver` names the manager, and not all that own the fields.
+        is_named: bool,
+    },
+    /// Dynamo forbids the change in place.
+    Immutable {
+        /// What it forbids.
+        message: String,
+        /// What to do about it.
+        advice: ImmutableAdvice,
+    },
+    /// It is being deleted.
+    Deleting {
+        /// What its end waits for.
+        finalizers: Vec<String>,
+        /// What comes after that.
+        then: DeletionSequel,
+    },
+    /// Another model renders the same claim.
+    SharedClaim {
+        /// The model that applies it.
+        owner: String,
+    },
+    /// Other models render the same object.
+    Disputed {
+        /// Those, with their sources.
+        others: Vec<String>,
+    },
+    /// git no longer has it.
+    NoLongerInGit,
+    /// The model no longer has it.
+    NoLongerInModel,
+    /// git no longer has its model.
+    ModelGone {
+        /// That model.
+        model: String,
+    },
+    /// The graph that a deleted request made stays: Dynamo gives it no owner.
+    GraphStays {
+        /// The graph.
+        graph: ObjectRef,
+    },
+    /// git no longer has it, and something keeps it.
+    Kept(KeptBy),
+}
+
+/// What keeps an object that git no longer has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeptBy {
+    /// Its model was synced from another folder, and no `stator.yaml` names either.
+    OtherFolder {
+        /// That folder, where the record says.
+        folder: Option<String>,
+        /// The repository's name, which both share.
+        repository: String,
+    },
+    /// Its model's files have errors.
+    ModelErrors,
+    /// A file that cannot be read may be its model's.
+    UnreadableSource {
+        /// The file.
+        source: String,
+    },
+    /// Nothing was rendered at all, which looks like a mistake.
+    EmptyRender,
+    /// It holds data.
+    Data,
+    /// Something speaks against its being stator's.
+    Doubt(OwnershipDoubt),
+    /// The request that follows it has not succeeded.
+    Successor {
+        /// That request's name.
+        request: String,
+    },
+    /// The graph of the request that follows it is not Ready.
+    SuccessorGraph {
+        /// That request's name.
+        request: String,
+    },
+    /// The result of the request that follows it is not locked.
+    UnlockedResult {
+        /// That request's name.
+        request: String,
+    },
+    /// Pruning is off.
+    PruningOff,
+}
+
+/// What speaks against an object's being stator's to delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnershipDoubt {
+    /// It belongs to somebody else.
+    Foreign(ForeignOwner),
+    /// Its labels do not name this repository and environment.
+    LabelsLost,
+    /// stator is not among its field managers.
+    NotFieldManager,
+    /// The model's record cannot be read.
+    RecordDamaged,
+    /// No record names it.
+    NoRecord,
+    /// A record names another object of this name.
+    OtherUid,
+}
+
+/// Whose an object is, when it is not stator's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForeignOwner {
+    /// Another deployment tool marks it.
+    Tool {
+        /// The tool.
+        tool: &'static str,
+        /// The label or annotation by which it is known.
+        mark: String,
+    },
+    /// A request made it.
+    Request {
+        /// The request's name.
+        request: String,
+    },
+    /// Its first owner reference names another object.
+    Owner {
+        /// That object's kind.
+        kind: String,
+        /// That object's name.
+        name: String,
+    },
+    /// Another repository or environment.
+    Repository {
+        /// The repository.
+        repository: String,
+        /// The environment; empty where no label says.
+        environment: String,
+    },
+    /// Another ApplySet.
+    ApplySet,
+}
+
+/// What to do about a change that Dynamo forbids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImmutableAdvice {
+    /// The message says it.
+    InMessage,
+    /// Something is going on that ends by itself.
+    Wait,
+    /// Only an object of stator's own is made again.
+    NotOurs,
+    /// The object is never deleted by stator.
+    NeverDeleted,
+}
+
+/// What comes after an object that is being deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeletionSequel {
+    /// Nothing: git no longer has it.
+    Nothing,
+    /// It is not stator's, so that it is only waited for.
+    Wait,
+    /// It is made again.
+    Recreate,
+}
+
+impl Serialize for ChangeReason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The sentences of several reasons in one line.
+pub fn join_reasons(reasons: &[ChangeReason]) -> String {
+    reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,222 @@
+//! The sentence of every reason: the one place that words them, for terminals, pages, JSON and records alike.
+
+use super::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt};
+use crate::plan::{HoldKind, RequestGpuBudget};
+use stator_core::dynamo::disruption::DisruptionNote;
+use stator_core::dynamo::kinds::GRAPH;
+use std::fmt;
+
+impl fmt::Display for ChangeReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotInCluster => f.write_str("is not in the cluster yet"),
+            Self::NewInRevision => f.write_str("is new"),
+            Self::ChangedInGit => f.write_str("changed in git"),
+            Self::Drifted => f.write_str("drifted: it was changed in the cluster, git did not change"),
+            Self::RecordMissing => f.write_str("has no record, which is made again"),
+            Self::RecordIncomplete => f.write_str("its record is not complete, and is completed"),
+            Self::MovedFrom { model } => write!(f, "moves here from model {model}"),
+            Self::LabelMissing => f.write_str("gets the label by which other tools see what belongs to the model"),
+            Self::OwnershipLost => f.write_str("stator's field ownership was lost and is taken again"),
+            Self::ReplicasReleased { components } => {
+                write!(f, "leaves the replica count of {} to whoever scales it", components.join(", "))
+            }
+            Self::FieldsTaken { managers } => write!(f, "takes fields back from {}", managers.join(", ")),
+            Self::Adopted => {
+                f.write_str("already exists and is not managed by stator or another tool: taken over, as allowed")
+            }
+            Self::Unmanaged => f.write_str(
+                "already exists and is not managed by stator or another tool: `--allow adopt` takes it over, or give \
+                 the model another name",
+            ),
+            Self::Disrupts(note) => write_disruption(f, note),
+            Self::MidRollout { object } => write!(
+                f,
+                "{object} is in the middle of a rolling update; changing its workers again may delete the new pods at \
+                 once"
+            ),
+            Self::Held(guard) => f.write_str(match guard {
+                HoldKind::Replace => "held back: `--allow replace` deletes it and makes it again",
+                HoldKind::Delete => "held back: `--allow delete` deletes it",
+                HoldKind::Adopt => "held back: `--allow adopt` takes it over",
+                HoldKind::MassDelete => "held back: too many deletions at once",
+                HoldKind::MaxGpus => "held back: the environment would need more GPUs than it may have",
+            }),
+            Self::WaitsForWorkload { workload } => {
+                let noun = if workload.kind == GRAPH.kind { "graph" } else { "request" };
+                write!(f, "applied once {noun} {} is Ready", workload.name)
+            }
+            Self::GpuSearch(budget) => write_gpu_search(f, *budget),
+            Self::RequestFailed { message } | Self::RecordForeign { message } | Self::ApplyRefused { message } => {
+                f.write_str(message)
+            }
+            Self::ModelFaulty => f.write_str("the model has errors, so nothing of it is applied"),
+            Self::ModelWasFaulty => {
+                f.write_str("the model had errors before, so what changes is not known: all of it is shown")
+            }
+            Self::FateUnknown => f.write_str("the model has errors, so what becomes of it is not known"),
+            Self::Unreadable { message } => write!(f, "cannot be read from the cluster: {message}"),
+            Self::Foreign(owner) => owner.fmt(f),
+            Self::UnknownVersion { api_version } => {
+                write!(f, "the cluster gives it as {api_version}, which stator does not know")
+            }
+            Self::FieldOwnersDamaged { message } => {
+                write!(f, "its record of field owners is damaged: {message}; remove `metadata.managedFields`")
+            }
+            Self::NameLost => f.write_str("the merged object would lose its name"),
+            Self::FieldConflict { manager, paths, is_named } => {
+                let list = paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                if *is_named {
+                    write!(f, "{list}: owned by {manager}, which `takeOver` names, but not all owners are named there")
+                } else {
+                    write!(
+                        f,
+                        "{list}: owned by {manager}; write its value into the intent, or name {manager} in \
+                         `spec.takeOver` to take it back"
+                    )
+                }
+            }
+            Self::Immutable { message, advice } => match advice {
+                ImmutableAdvice::InMessage => f.write_str(message),
+                ImmutableAdvice::Wait => write!(f, "{message}: wait until that is through, then sync"),
+                ImmutableAdvice::NotOurs => write!(f, "{message}: it must be stator's to be made again"),
+                ImmutableAdvice::NeverDeleted => {
+                    write!(f, "{message}, and it is kept whatever happens: delete it by hand")
+                }
+            },
+            Self::Deleting { finalizers, then } => {
+                f.write_str("is being deleted")?;
+                if !finalizers.is_empty() {
+                    write!(f, " (waiting for finalizer {})", finalizers.join(", "))?;
+                }
+                f.write_str(match then {
+                    DeletionSequel::Nothing => "",
+                    DeletionSequel::Wait => ": wait until it is gone",
+                    DeletionSequel::Recreate => ": made again once it is gone",
+                })
+            }
+            Self::SharedClaim { owner } => write!(f, "shared: model {owner} renders the same claim and applies it"),
+            Self::Disputed { others } => {
+                write!(f, "is rendered by {} as well: give one of them another name", others.join(", "))
+            }
+            Self::NoLongerInGit => f.write_str("is no longer in git"),
+            Self::NoLongerInModel => f.write_str("the model no longer has it"),
+            Self::ModelGone { model } => write!(f, "model {model} is no longer in git"),
+            Self::GraphStays { graph } => write!(
+                f,
+                "the graph that it made, {0}, is not stator's and goes on serving beside: `kubectl delete \
+                 dynamographdeployment {0} -n {1}` when nobody uses it",
+                graph.name, graph.namespace
+            ),
+            Self::Kept(cause) => cause.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for KeptBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherFolder { folder, repository } => {
+                match folder {
+                    Some(folder) => write!(f, "was synced from another folder, {folder}, and neither has a name")?,
+                    None => f.write_str("was not synced from this folder, which has no name")?,
+                }
+                write!(
+                    f,
+                    ": kept; a stator.yaml with `metadata.name: {repository}` in the folder that holds all models \
+                     makes them one repository"
+                )
+            }
+            Self::ModelErrors => {
+                f.write_str("git no longer has it, and its model has errors: kept until they are fixed")
+            }
+            Self::UnreadableSource { source } => {
+                write!(f, "git no longer has it, and {source} cannot be read: it may be that model's")
+            }
+            Self::EmptyRender => {
+                f.write_str("nothing was rendered at all, which never prunes: delete it by hand if it is meant to go")
+            }
+            Self::Data => f.write_str("git no longer has it; it is kept because it holds data: delete it by hand"),
+            Self::Doubt(doubt) => {
+                f.write_str("git no longer has it, but ")?;
+                match doubt {
+                    OwnershipDoubt::Foreign(owner) => write!(f, "it {owner}")?,
+                    OwnershipDoubt::LabelsLost => f.write_str("its labels no longer say that it is stator's")?,
+                    OwnershipDoubt::NotFieldManager => f.write_str("stator is not among its field managers")?,
+                    OwnershipDoubt::RecordDamaged => f.write_str("the model's record is damaged")?,
+                    OwnershipDoubt::NoRecord => f.write_str("no record says that stator made it")?,
+                    OwnershipDoubt::OtherUid => {
+                        f.write_str("it is not the object that stator made: its uid is another")?;
+                    }
+                }
+                f.write_str(": delete it by hand")
+            }
+            Self::Successor { request } => write!(f, "kept until request {request} has succeeded"),
+            Self::SuccessorGraph { request } => write!(f, "serves on until the graph of request {request} is Ready"),
+            Self::UnlockedResult { request } => write!(
+                f,
+                "serves on, and is changed in place once the result of request {request} is locked (`stator lock`)"
+            ),
+            Self::PruningOff => f.write_str("git no longer has it; it is kept because pruning is off"),
+        }
+    }
+}
+
+impl fmt::Display for ForeignOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tool { tool, mark } => {
+                write!(f, "is managed by {tool} (`{mark}`): take it out of {tool} first, two tools would fight")
+            }
+            Self::Request { request } => write!(
+                f,
+                "was made by request `{request}`: give the model another name, or delete the graph and its request"
+            ),
+            Self::Owner { kind, name } => write!(f, "belongs to {kind} {name}, which would change it back"),
+            Self::Repository { repository, environment } => write!(
+                f,
+                "belongs to repository `{repository}`, environment `{environment}`: rename it here, or remove it \
+                 there first"
+            ),
+            Self::ApplySet => f.write_str(
+                "belongs to another ApplySet (`applyset.kubernetes.io/part-of`): take it out of that one first",
+            ),
+        }
+    }
+}
+
+fn write_disruption(f: &mut fmt::Formatter<'_>, note: &DisruptionNote) -> fmt::Result {
+    match note {
+        DisruptionNote::RestartId => {
+            f.write_str("a new restart id restarts every component in place, one after the other")
+        }
+        DisruptionNote::WorkersRoll { components } => write!(
+            f,
+            "all {} worker components roll ({}): the operator hashes them together",
+            components.len(),
+            components.join(", ")
+        ),
+    }
+}
+
+fn write_gpu_search(f: &mut fmt::Formatter<'_>, budget: RequestGpuBudget) -> fmt::Result {
+    let count = |number: u64| {
+        if budget.bounded {
+            format!("up to {number} GPUs")
+        } else {
+            format!("as many GPUs as the operator finds, up to {number}")
+        }
+    };
+    match (budget.profiling, budget.graph) {
+        (0, 0) => f.write_str("profiling is simulated and uses no GPUs; the result is stored, not deployed"),
+        (profiling, 0) => {
+            write!(f, "profiling measures on {}; the result is stored, not deployed", count(profiling))
+        }
+        (0, graph) => {
+            write!(f, "profiling is simulated and uses no GPUs; the graph that it makes takes {}", count(graph))
+        }
+        (profiling, _) => {
+            write!(f, "profiling measures on {}, and so may run the graph that it makes", count(profiling))
+        }
+    }
+}

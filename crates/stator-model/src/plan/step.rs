@@ -1,0 +1,103 @@
+//! What a sync does for one change: nothing, a write, or a write that a guard holds back.
+
+use super::HoldKind;
+use crate::render::ApplyStage;
+use serde::{Serialize as _, Serializer};
+use stator_core::object::{Object, ObjectRef};
+use std::collections::BTreeMap;
+
+/// What the executor does for a change: everything is decided here.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanStep {
+    /// There is nothing to write: the object is as it should be, or must not be touched.
+    NoWrite,
+    /// The write is carried out.
+    Write(PlannedWrite),
+    /// The write waits until `--allow` releases the guard, and until then nothing of the object is touched.
+    Held {
+        /// The guard; the first one where several would hold it.
+        by: HoldKind,
+        /// What is written once the guard is released.
+        would: PlannedWrite,
+    },
+}
+
+/// A write of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlannedWrite {
+    /// Server-side apply.
+    Apply(ApplyStep),
+    /// Delete, wait until it is gone, apply.
+    Replace {
+        /// Which object must be there to be deleted.
+        delete: DeleteStep,
+        /// What is applied then.
+        apply: ApplyStep,
+    },
+    /// Delete.
+    Delete(DeleteStep),
+}
+
+impl PlanStep {
+    /// What a sync writes now; `None` for a step that is held back.
+    pub fn write(&self) -> Option<&PlannedWrite> {
+        match self {
+            Self::Write(write) => Some(write),
+            Self::NoWrite | Self::Held { .. } => None,
+        }
+    }
+
+    /// The guard that holds the step back.
+    pub fn held_by(&self) -> Option<HoldKind> {
+        match self {
+            Self::Held { by, would: _ } => Some(*by),
+            Self::NoWrite | Self::Write(_) => None,
+        }
+    }
+
+    /// Holds a write back. A step without a write stays what it is, and one that is held already keeps its guard.
+    pub fn hold_back(&mut self, guard: HoldKind) {
+        *self = match std::mem::replace(self, Self::NoWrite) {
+            Self::Write(would) => Self::Held { by: guard, would },
+            unheld @ (Self::NoWrite | Self::Held { .. }) => unheld,
+        };
+    }
+
+    pub(super) fn is_not_held(&self) -> bool {
+        self.held_by().is_none()
+    }
+}
+
+/// Writes the guard that holds a step back.
+pub(super) fn serialize_guard<S: Serializer>(step: &PlanStep, serializer: S) -> Result<S::Ok, S::Error> {
+    step.held_by().serialize(serializer)
+}
+
+/// A server-side apply that the plan decided on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplyStep {
+    /// The object, complete with the uid that it must have when it exists.
+    pub object: Object,
+    /// When.
+    pub stage: ApplyStage,
+    /// Whether disputed fields are taken: only those of managers that the intent named.
+    pub force: bool,
+    /// The resource version that was planned against; `None` when the object was absent.
+    pub planned_resource_version: Option<String>,
+    /// Replicas to seed under a second manager, then give up: components whose count belongs to a scaling adapter
+    /// (`stator-initial-replicas`). Empty in the steady state.
+    pub seed_replicas: BTreeMap<String, u64>,
+}
+
+/// A delete that the plan decided on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteStep {
+    /// Which object.
+    pub object: ObjectRef,
+    /// When, in reverse order.
+    pub stage: ApplyStage,
+    /// Its uid.
+    pub uid: String,
+    /// Its resource version.
+    pub resource_version: String,
+}
