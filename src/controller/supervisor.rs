@@ -294,7 +294,7 @@ impl Controller {
         }
     }
 
-    /// Waits until every source has ended: after [`Controller::shutdown`] was set, or by itself with `once`. True when all
+    /// Waits until every source has ended: after `Controller::shutdown` was set, or by itself with `once`. True when all
     /// ended well.
     pub async fn wait_until_ended(&mut self) -> bool {
         let left = std::mem::take(&mut self.leaving).into_values();

@@ -17,7 +17,7 @@ use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 /// The target of spans that say what lines are about.
-pub const SPAN_TARGET: &str = "stator::unit";
+pub const SPAN_TARGET: &str = "stator::reconcile";
 
 /// What a line is about, in the order in which it is said.
 const CONTEXT_FIELDS: [&str; 4] = ["source", "revision", "model", "trace_id"];

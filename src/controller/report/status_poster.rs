@@ -97,7 +97,7 @@ impl<F: ForgeApi + 'static> StatusPoster<F> {
 
     /// What the host shows of a commit now, which is then not posted again. To be asked once after a start, for the
     /// commits whose statuses an earlier process may have posted; the answers are for
-    /// [`CommitLedger::load_posted_statuses`](super::commit_ledger::CommitLedger::load_posted_statuses).
+    /// [`CommitLedger::restore_statuses`](super::commit_ledger::CommitLedger::restore_statuses).
     ///
     /// # Errors
     /// What the host says. Nothing is lost by it but a post of what is shown already.

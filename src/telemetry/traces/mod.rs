@@ -30,7 +30,7 @@ pub fn export_counts() -> Option<(u64, u64)> {
         .then(|| (SENT_BATCHES.load(Ordering::Relaxed), FAILED_BATCHES.load(Ordering::Relaxed)))
 }
 
-/// Traces that run. To be [ended](Traces::shutdown), or what waits is lost.
+/// Traces that run. To be [ended](TracePipeline::shutdown), or what waits is lost.
 #[derive(Debug)]
 pub struct TracePipeline {
     provider: SdkTracerProvider,

@@ -312,8 +312,11 @@ async fn the_status_has_a_door_of_its_own_and_is_shown_in_columns() {
 /// The definition under another group, so that the other tests go on with theirs.
 fn definition(group: &str, change: impl FnOnce(&mut Value)) -> CustomResourceDefinition {
     let mut definition = custom_resource_definition();
-    definition["metadata"]["name"] = json!(format!("modelsources.{group}"));
+    definition["metadata"]["name"] = json!(format!("earliersources.{group}"));
     definition["spec"]["group"] = json!(group);
+    // Other tests share the server, and `kubectl get modelsource` is to find stator's own.
+    definition["spec"]["names"]["plural"] = json!("earliersources");
+    definition["spec"]["names"]["singular"] = json!("earliersource");
     definition["spec"]["names"]["shortNames"] = json!([]);
     definition["spec"]["names"]["categories"] = json!([]);
     change(&mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]);
@@ -387,7 +390,7 @@ async fn objects_of_another_version_of_the_definition_are_read_and_written() {
         properties["spec"]["properties"]["colour"] = json!({"type": "string"});
         properties["status"]["properties"]["mood"] = json!({"type": "string"});
     });
-    let path = format!("/apis/{group}/v1alpha1/namespaces/{namespace}/modelsources");
+    let path = format!("/apis/{group}/v1alpha1/namespaces/{namespace}/earliersources");
     let object = |name: &str, spec: &Value| json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "ModelSource", "metadata": {"name": name}, "spec": spec});
     let json = "application/json";
     let merge = "application/merge-patch+json";

@@ -186,7 +186,7 @@ async fn an_answer_that_is_no_answer_is_said_to_be_none() {
     HOST answers in a way that stator does not understand: pull request 7: expected value at line 1 column 1
     HOST answers in a way that stator does not understand: its answer is longer than 32 MiB
     HOST answers in a way that stator does not understand: pull request 7: invalid value: integer `-1`, expected u64 at line 1 column 12
-    HOST answers in a way that stator does not understand: pull request 7: invalid type: null, expected struct Pull at line 1 column 4
+    HOST answers in a way that stator does not understand: pull request 7: invalid type: null, expected a pull request at line 1 column 4
     HOST answers in a way that stator does not understand: pull request 7: EOF while parsing a value at line 1 column 0
     ");
 }

@@ -17,7 +17,9 @@ run() {
     "$@" >>"$name.log" 2>&1 &
     echo $! >"$name.pid"
     wait $!
-    echo $? >"$name.exit"
+    echo $? >"$name.exit.new"
+    # Whoever sees the file reads the whole code.
+    mv "$name.exit.new" "$name.exit"
   } &
   until [ -s "$name.pid" ]; do sleep 0.02; done
 }

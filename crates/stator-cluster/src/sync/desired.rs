@@ -74,7 +74,7 @@ impl DesiredState {
         gather(cluster, &target.repository, &target.environment, &target.namespace, &self.object_refs()).await
     }
 
-    /// The same, where it is known what the environment left in other namespaces: see [`super::orphaned_records`].
+    /// The same, where it is known what the environment left in other namespaces: see [`super::find_orphaned_records`].
     ///
     /// # Errors
     /// As for [`DesiredState::gather_live`].

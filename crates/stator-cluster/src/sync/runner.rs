@@ -106,7 +106,7 @@ pub async fn run_sync<C: Cluster>(
             match effect {
                 MachineEffect::Call { model, call } => {
                     // So that lines of the client say which model they are about.
-                    let about = tracing::error_span!(target: "stator::unit", "model", model);
+                    let about = tracing::error_span!(target: "stator::reconcile", "model", model);
                     let work = async move {
                         let answer = execute_call(cluster, call).await;
                         (model, answer)

@@ -67,6 +67,7 @@ struct GithubStatus {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a pull request")]
 struct GithubPullRequest {
     number: u64,
     title: String,

@@ -72,7 +72,7 @@ impl ForgeHttp {
     /// system's where none has.
     ///
     /// # Errors
-    /// As [`HttpClient::with_roots`].
+    /// As [`ForgeHttp::with_roots`].
     pub fn with_roots_of<'a>(secrets: impl IntoIterator<Item = &'a SecretValues>) -> Result<Self, ForgeError> {
         let roots = secrets.into_iter().find_map(|secret| secret.get("ca.crt").or_else(|| secret.get("caFile")));
         Self::with_roots(roots.unwrap_or_default())

@@ -80,7 +80,7 @@ pub struct PlanInput {
     /// True when the render is empty although it should not be trusted to be: a path that is not there, a fetch that
     /// failed. Nothing is pruned then. An environment without a single model counts as one too.
     pub empty_render: bool,
-    /// What is not here, since nothing of it changes: see [`super::settled`].
+    /// What is not here, since nothing of it changes: see `plan::unchanged`.
     pub unchanged: UnchangedSummary,
 }
 

@@ -23,7 +23,7 @@ pub struct UnchangedModel<'a> {
 
 /// The models of which a plan says nothing but their share of sums and guards. All that was said of them hangs from what
 /// is in [`UnchangedModel`], and from nobody else having one of their names or objects: whoever sees to that may leave them out
-/// of the next plan's input, and say what they sum up to in [`PlanInput::beside`]. That plan is the same one without
+/// of the next plan's input, and say what they sum up to in [`PlanInput::unchanged`]. That plan is the same one without
 /// their lines.
 ///
 /// A model with a finding is never among them, nor one with a request, whose graph is somebody else's object.

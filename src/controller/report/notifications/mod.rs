@@ -1,6 +1,6 @@
 //! Notifications: what happens to sources, told to Slack and to webhooks by the rules of each source.
 //!
-//! One task listens to all that happens and [decides](decide) what of it is told; each receiver has a queue and a
+//! One task listens to all that happens and [decides](decision) what of it is told; each receiver has a queue and a
 //! task of its own, so that one that hangs holds up nobody.
 
 pub mod decision;

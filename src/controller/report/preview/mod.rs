@@ -40,7 +40,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(600);
 /// What previews are of.
 #[derive(Clone, Debug)]
 pub struct PreviewSettings {
-    /// Who keeps the comments: see [`Marker::scope`](preview::Marker::scope).
+    /// Who keeps the comments: see [`CommentMarker::scope`](preview::CommentMarker::scope).
     pub scope: String,
     /// The branch that pull requests are to go into.
     pub branch: String,

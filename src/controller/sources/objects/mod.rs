@@ -10,6 +10,7 @@ mod object_store;
 mod object_watch;
 mod secret_reader;
 mod source_index;
+mod target_conflicts;
 
 pub use feed::{FeedSettings, SourceFeed};
 pub use namespace_claims::CLAIM_LEASE_NAME;

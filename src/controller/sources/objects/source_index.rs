@@ -4,9 +4,10 @@
 use super::hint_annotation::{HintAnnotation, HintBatch};
 use super::object_reader::{self, SourceReadError};
 use super::object_store::ModelSourceObject;
+use super::target_conflicts::{TargetConflict, find_target_conflicts};
 use crate::controller::sources::manual_requests::{self, ManualRequests};
 use crate::controller::sources::registry::{RejectedSource, RejectionReason};
-use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey, SyncTarget, TargetNamespace};
+use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
 use crate::controller::sources::tenancy::TenancyPolicy;
 use crate::controller::waiting::{jittered, random_bits};
 use secrecy::SecretString;
@@ -474,54 +475,6 @@ fn relayed_source(source: &ResolvedSource, own: Option<&SourceSecretStates>) -> 
     let forge = source.spec.forge.as_ref()?.kind;
     values.get("token").filter(|token| !token.is_empty())?;
     Some(RelayedSource { key: source.key.clone(), forge, secret: values.text("token")? })
-}
-
-/// What is to be said of two sources that sync the same.
-enum TargetConflict {
-    Loses(String),
-    Wins(String),
-}
-
-/// Two sources that sync one environment into one namespace would take turns at undoing each other: the one works that
-/// lives in that namespace, and of several the oldest.
-fn find_target_conflicts<'a>(
-    sound: impl Iterator<Item = (&'a ModelSourceObject, &'a ResolvedSource)>,
-) -> BTreeMap<SourceKey, TargetConflict> {
-    let mut targets: BTreeMap<SyncTarget<'_>, Vec<(&ModelSourceObject, &ResolvedSource)>> = BTreeMap::new();
-    for (resource, source) in sound {
-        // Nobody may keep another tenant's source from running by naming the same repository.
-        targets.entry(source.sync_target(&source.key.namespace)).or_default().push((resource, source));
-    }
-    let mut rivals = BTreeMap::new();
-    for (target, mut all) in targets {
-        if all.len() < 2 {
-            continue;
-        }
-        let (TargetNamespace::Named(namespace) | TargetNamespace::FromRepository(namespace)) = target.namespace;
-        all.sort_by_key(|(resource, _)| (resource.key.namespace != namespace, resource.created, &resource.uid));
-        let Some(((first, _), rest)) = all.split_first() else { continue };
-        let mut losers = Vec::new();
-        for (loser, _) in rest {
-            // Of other tenants' sources no more is said than that there is one.
-            let message = if loser.key.namespace == first.key.namespace {
-                losers.push(format!("`{}`", loser.key.name));
-                format!(
-                    "`{}` syncs the same environment of the same repository into the same namespace, and is older; keep one of them, as each would undo what the other does",
-                    first.key.name
-                )
-            } else {
-                format!(
-                    "another source syncs the same environment of the same repository into namespace `{namespace}`; each would undo what the other does"
-                )
-            };
-            rivals.insert(loser.key.clone(), TargetConflict::Loses(message));
-        }
-        if !losers.is_empty() {
-            let message = format!("{} of the same target is held back, as this one is older", losers.join(", "));
-            rivals.insert(first.key.clone(), TargetConflict::Wins(message));
-        }
-    }
-    rivals
 }
 
 #[cfg(test)]

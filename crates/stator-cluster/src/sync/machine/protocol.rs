@@ -87,7 +87,7 @@ pub struct RecordWriteResult {
 /// What the driver must do.
 #[derive(Clone, Debug)]
 pub enum MachineEffect {
-    /// Call the cluster, and answer with [`MachineEvent::CallResult`].
+    /// Call the cluster, and answer with [`MachineEvent::CallFinished`].
     Call {
         /// For which model. It has no other call in flight.
         model: String,

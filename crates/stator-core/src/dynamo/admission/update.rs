@@ -27,7 +27,7 @@ pub enum UpdateAuthor {
 }
 
 /// What Dynamo forbids about a change from one object to another of the same kind and name, in the operator's order.
-/// What it refuses of the new object as such is [`super::check`]'s matter.
+/// What it refuses of the new object as such is [`super::check_object`]'s matter.
 pub fn check_update(old: &Object, new: &Object, writer: UpdateAuthor) -> Vec<AdmissionFinding> {
     let platform = Platform::default();
     let mut faults = AdmissionCollector::new(&platform);

@@ -290,7 +290,7 @@ pub struct BlockingTokenProvider {
 }
 
 impl BlockingTokenProvider {
-    /// From a runtime that goes on while the tokens are asked for. Call [`TokenProvider::token`] on its threads in place of this.
+    /// From a runtime that goes on while the tokens are asked for. Never ask for a token on one of its threads.
     pub fn new(tokens: std::sync::Arc<InstallationTokens>, runtime: tokio::runtime::Handle) -> Self {
         Self { tokens, runtime }
     }

@@ -109,6 +109,11 @@ pub trait TokenProvider: Send + Sync {
 }
 
 impl GitCredentials {
+    /// No login, and the roots that everybody trusts.
+    fn anonymous() -> Self {
+        Self { login: GitLogin::Anonymous, roots: Vec::new(), client: None, proxy: None }
+    }
+
     /// What the secret gives for that address; without a secret, nobody's login.
     ///
     /// | Keys | Give |

@@ -94,7 +94,7 @@ pub(super) fn credentials(
     let way = GitTransport::for_url(url);
     let Some(secret) = secret else {
         return match way {
-            GitTransport::Http | GitTransport::Local => Ok(anonymous()),
+            GitTransport::Http | GitTransport::Local => Ok(GitCredentials::anonymous()),
             GitTransport::Ssh => Err(CredentialError { secret: None, faults: vec![Fault::NoSecret] }),
         };
     };
@@ -107,7 +107,7 @@ pub(super) fn credentials(
         GitTransport::Local => {
             let fix = "it is read as this process' user may read it: take `secretRef` out of the source";
             reader.reject_unfit_keys(&KNOWN_KEYS, way, fix);
-            Some(anonymous())
+            Some(GitCredentials::anonymous())
         }
     };
     reader.finish(read)
@@ -121,10 +121,6 @@ pub(super) fn app(secret: &SecretValues) -> Result<Option<GithubApp>, Credential
     reader.check_key_names();
     let read = reader.read_app_keys();
     reader.finish(read).map(Some)
-}
-
-fn anonymous() -> GitCredentials {
-    GitCredentials { login: GitLogin::Anonymous, roots: Vec::new(), client: None, proxy: None }
 }
 
 struct CredentialReader<'a> {
@@ -363,7 +359,7 @@ impl CredentialReader<'_> {
             }
         });
         let identity = SshIdentity { key: key?, known_hosts: known_hosts? };
-        Some(GitCredentials { login: GitLogin::Ssh(identity), ..anonymous() })
+        Some(GitCredentials { login: GitLogin::Ssh(identity), ..GitCredentials::anonymous() })
     }
 
     fn read_known_hosts(&mut self, key: &'static str) -> Option<KnownHosts> {

@@ -6,7 +6,7 @@ use git2::ObjectType;
 
 impl Mirror {
     /// The commit of a fetched tip and the annotated tag that led to it, as they are, for
-    /// [`signature::verify`](crate::source::signature::verify).
+    /// [`verify_revision`](crate::source::signature::verify_revision).
     ///
     /// # Errors
     /// When the mirror does not hold the commit or the tag.

@@ -54,7 +54,7 @@ impl GitObjectCache {
 }
 
 impl Mirror {
-    /// The files of a commit below a folder, as [`crate::source::tree_at`] gives them. Folders and files that an earlier
+    /// The files of a commit below a folder, as [`read_tree_at`](crate::source::read_tree_at) gives them. Folders and files that an earlier
     /// call has read are not read again.
     ///
     /// # Errors

@@ -79,7 +79,7 @@ pub fn verify_revision(
 /// Whether the public keys of a secret can be read, before there is anything to judge by them.
 ///
 /// # Errors
-/// [`SignatureError::NoKeys`] and [`SignatureError::TrustedKeys`], as [`verify_revision`] would give them.
+/// [`SignatureError::NoKeys`] and [`SignatureError::Keys`], as [`verify_revision`] would give them.
 pub fn check_keys(keys: &SecretValues) -> Result<(), SignatureError> {
     TrustedKeys::read(keys).map(drop)
 }

@@ -57,7 +57,7 @@ impl DocumentPath<'_> {
 pub struct DocumentSchema(ShapeTable);
 
 impl DocumentSchema {
-    /// Of a type's schema, as [`super::schema::strict`] gives it.
+    /// Of a type's schema, as [`super::schema::strict_schema`] gives it.
     pub fn new(schema: &serde_json::Value) -> Self {
         Self(compile::compile_schema(schema))
     }

@@ -81,9 +81,9 @@ fn many_deletions_wait_for_a_release() {
     story.rendered.truncate(14);
     let held = story.plan();
     assert!(held.changes.iter().all(|change| change.step.write().is_none()));
-    let deletions = held.changes.iter().filter(|change| change.action == Action::Delete);
+    let mut deletions = held.changes.iter().filter(|change| change.action == Action::Delete);
     assert!(deletions.clone().all(|change| change.step.held_by() == Some(HoldKind::MassDelete)));
-    assert_eq!(serde_json::to_value(deletions.last().unwrap()).unwrap()["heldBy"], "mass-delete");
+    assert_eq!(serde_json::to_value(deletions.next_back().unwrap()).unwrap()["heldBy"], "mass-delete");
     assert!(held.retired.is_empty());
     insta::assert_snapshot!(format!("{:?}", held.holds), @r#"[Hold { kind: MassDelete, message: "6 of 20 objects would be deleted; the limit without approval is 5", help: "check that git says what you mean, then allow it with --allow mass-delete", allowed: false }]"#);
     story.allow = vec![HoldKind::MassDelete];

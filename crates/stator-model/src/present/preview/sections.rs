@@ -87,10 +87,7 @@ pub(super) fn notice(face: CommentDialect, preview: &PreviewComment<'_>, longest
         PreviewContent::Plan(_) => String::new(),
         PreviewContent::Failed { reason, help } => face.callout(
             CalloutKind::Caution,
-            &[
-                face.text(&clip_masked(&reason.to_string(), longest)),
-                format!("Next: {}", face.text(&clip_masked(help, longest))),
-            ],
+            &[face.text(&clip_masked(reason, longest)), format!("Next: {}", face.text(&clip_masked(help, longest)))],
         ),
         PreviewContent::Merged => {
             "\nNothing is previewed any more. What comes of it, the statuses of the branch's commits say.\n".to_owned()
