@@ -18,10 +18,8 @@ use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
 use crate::controller::waiting::random_bits;
 use crate::telemetry::SPAN_TARGET;
 use futures_util::future::join_all;
-use stator_cluster::cluster::AnyCluster;
-use stator_cluster::cluster::kube::{
-    ConnectError, ConnectOptions as KubeOptions, Fence, ImpersonatedUser, KubeCluster,
-};
+use stator_cluster::cluster::kube::{ConnectError, ConnectOptions as KubeOptions, ImpersonatedUser, KubeCluster};
+use stator_cluster::cluster::{AnyCluster, Fence};
 use stator_core::retry::Backoff;
 use stator_git::source::model_source::status::ModelSourceStatus;
 use std::collections::BTreeMap;

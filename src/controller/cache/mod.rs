@@ -16,7 +16,7 @@ mod namespace_cache;
 
 use namespace_cache::{NamespaceCache, kind_index, kind_index_of_object};
 use rayon::prelude::*;
-use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::Fence;
 use stator_cluster::cluster::{
     AnyCluster, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
 };

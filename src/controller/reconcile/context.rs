@@ -13,7 +13,7 @@ use crate::controller::sources::manual_requests::ManualRequests;
 use crate::controller::sources::registry::source_events;
 use crate::controller::sources::registry::{SourcePhase, SourceRegistry, SourceState};
 use crate::controller::sources::resolved_source::ResolvedSource;
-use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::Fence;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::watch;

@@ -20,8 +20,8 @@ use crate::controller::sources::registry::{PlanSummary, SourcePhase, Timestamped
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use stator_cluster::cluster::ClusterError;
-use stator_cluster::cluster::kube::Fence;
-use stator_cluster::sync::incremental::FilteredCluster;
+use stator_cluster::cluster::Fence;
+use stator_cluster::cluster::FilteredCluster;
 use stator_cluster::sync::{self, CancelReason, DesiredState, PlanParameters, SyncOptions, SyncProgress, SyncReport};
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;

@@ -10,7 +10,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::coordination::v1::Lease as ApiLease;
 use kube::Api;
 use kube::runtime::watcher;
-use stator_cluster::cluster::kube::{ClockReading, Fence};
+use stator_cluster::cluster::{ClockReading, Fence};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};

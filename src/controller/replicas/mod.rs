@@ -16,7 +16,7 @@ use kube::{Api, Client};
 pub use lease_names::unique_identity;
 pub use machine::LeaseTerms;
 use machine::{LeaseMachine, ReplicaConfig};
-use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::Fence;
 use std::time::Duration;
 use store::LeaseStore;
 use tokio::sync::{mpsc, watch};

@@ -7,7 +7,7 @@ use super::status_poster::StatusPoster;
 use super::write_budget::ForgeWriteBudget;
 use crate::controller::metrics::{Metrics, QueueKind};
 use crate::controller::sources::file::ResolvedSource;
-use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::Fence;
 use stator_git::forge::{AnyForge, CommitStatus, ForgeHttp, StatusState};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -11,7 +11,7 @@ use crate::controller::waiting::sleep_until_some;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use post_queue::{NextPost, PostKey, PostQueue};
-use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::Fence;
 use stator_git::forge::{CommitStatus, ForgeApi, ForgeError};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,7 +2,7 @@
 
 use crate::controller::sources::resolved_source::SourceKey;
 use sha2::{Digest as _, Sha256};
-use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::Fence;
 use std::collections::BTreeMap;
 
 /// The shards whose sources this replica works on, each with the fence that its writes ask.

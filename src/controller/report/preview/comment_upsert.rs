@@ -2,7 +2,7 @@
 
 use super::PreviewRunner;
 use super::trees::PullRequestReader;
-use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::Fence;
 use stator_git::forge::{ForgeApi, ForgeError, PullRequestComment};
 use stator_model::present::preview::{self, CommentMarker, PreviewComment, PreviewContent};
 

@@ -16,7 +16,7 @@ use crate::controller::sources::hints::SourceHints;
 use crate::controller::waiting::{jittered, random_bits};
 use planner::{PullRequestPlan, PullRequestPlanError, PullRequestPlanner};
 use pull_request_queue::PullRequestQueue;
-use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::Fence;
 use stator_core::retry::backoff_delay;
 use stator_git::forge::{CommitStatus, ForgeApi, ForgeError, PullRequest, PullRequestState, RetryAdvice, StatusState};
 use stator_model::intent::scalar::DnsName;

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Client, Error};
 use serde_json::{Value, json};
-use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::Fence;
 use stator_core::retry::Backoff;
 use stator_git::source::model_source::status::ModelSourceStatus;
 use std::collections::BTreeMap;

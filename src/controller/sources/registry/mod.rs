@@ -12,7 +12,7 @@ pub use source_state::{
     ModelHealthCounts, PlanSummary, PreviousState, ProblemReason, ProblemScope, RevisionHold, RevisionVerdict,
     ShownStatus, SourcePhase, SourceProblem, SourceState, StatusPostingState, TimestampedRevision,
 };
-use stator_cluster::cluster::kube::Fence;
+use stator_cluster::cluster::Fence;
 use stator_git::source::model_source::ForgeKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};

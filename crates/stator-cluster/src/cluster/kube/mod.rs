@@ -28,7 +28,6 @@ mod watch_update;
 mod tests;
 
 // Callers still know it by this path.
-pub use super::{ClockReading, Fence};
 pub use connect::{
     ConnectError, ConnectOptions, ImpersonatedUser, KubeconfigContexts, RequestDeadlines, ServiceAccount,
     kubeconfig_contexts, kubeconfig_files,

@@ -11,7 +11,6 @@
 mod idle;
 
 // Callers still know it by this path.
-pub use crate::cluster::FilteredCluster;
 
 use super::DesiredState;
 use rayon::prelude::*;
