@@ -106,7 +106,7 @@ impl From<EnvironmentError> for CliError {
                 "environments are named in the root stator.yaml, under `spec.environments`"
             }
             EnvironmentError::Ambiguous { .. } => "or set STATOR_ENVIRONMENT",
-            EnvironmentError::Unreadable { .. } => "mend the root stator.yaml first",
+            EnvironmentError::Unreadable { .. } => "fix the root stator.yaml first",
         };
         Self::input(error.to_string()).with_hint(hint)
     }

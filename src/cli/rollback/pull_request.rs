@@ -116,7 +116,7 @@ fn forge_of_file(path: &Path, here: Option<&RepositoryUrl>, output: &Output) -> 
         output.write_stderr(&findings::with_snippets(&read.findings, &shown, &output.stderr_style));
     }
     if read.findings.iter().any(stator_core::finding::Finding::is_error) {
-        return Err(CliError::input(format!("{} has errors", path.display())).with_hint("mend them first"));
+        return Err(CliError::input(format!("{} has errors", path.display())).with_hint("fix them first"));
     }
     let same = |url: &RepositoryUrl| {
         here.is_some_and(|here| here.host() == url.host() && here.repository() == url.repository())

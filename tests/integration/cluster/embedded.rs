@@ -79,7 +79,7 @@ async fn a_damaged_file_is_named_and_never_taken_for_a_missing_object() {
         let error = folder.cluster.get(&objects[0].reference()).await.unwrap_err();
         assert!(matches!(&error, ClusterError::Damaged { path: named, .. } if named.ends_with("a.yaml")), "{error}");
         assert!(error.to_string().contains(message), "{error}");
-        assert!(error.to_string().contains("mend the file, or delete it"), "{error}");
+        assert!(error.to_string().contains("fix the file, or delete it"), "{error}");
         let error = folder.cluster.list(&kinds::GRAPH, None, &BTreeMap::new()).await.unwrap_err();
         assert!(error.to_string().contains("a.yaml"), "{error}");
         assert!(live(&folder.cluster, &objects[1]).await.is_some(), "the others are as they were");

@@ -46,7 +46,7 @@ fn a_damaged_object_is_named_and_nothing_is_lost() {
         for verb in [&["sync", "--yes"][..], &["plan"], &["status"], &["sync", "--yes", "models/a"]] {
             let output = bench.run(verb).exits(2);
             assert!(output.stderr.contains("prod/dynamographdeployments/a.yaml"), "{verb:?} {output}");
-            assert!(output.stderr.contains("mend the file, or delete it"), "{verb:?} {output}");
+            assert!(output.stderr.contains("fix the file, or delete it"), "{verb:?} {output}");
         }
         assert_eq!(bench.cluster(), before);
     }

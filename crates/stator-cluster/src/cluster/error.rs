@@ -153,7 +153,7 @@ impl ClusterError {
             }
             Self::UnknownKind { .. } => "install Dynamo's custom resource definitions first",
             Self::Damaged { .. } => {
-                "mend the file, or take it away: a missing file counts as an object that was deleted"
+                "fix the file, or take it away: a missing file counts as an object that was deleted"
             }
             Self::Storage { .. } => "check the permissions and the free space of that folder",
             Self::Fenced => "another replica took over, or will, and goes on with the newest commit",

@@ -97,7 +97,7 @@ impl SourceError {
                     .to_owned()
             }
             Self::NoSuchFolder { .. } => "give a commit in which the folder exists".to_owned(),
-            Self::Git { .. } => "`git fsck` says what is damaged; a fresh clone mends it".to_owned(),
+            Self::Git { .. } => "`git fsck` says what is damaged; a fresh clone repairs it".to_owned(),
         }
     }
 }

@@ -354,7 +354,7 @@ fn plan_error(error: &EnvironmentError, by_head: bool) -> PullRequestPlanError {
         }
         EnvironmentError::Ambiguous { .. } => "name one in the source's `spec.environment`".to_owned(),
         EnvironmentError::Unreadable { .. } => {
-            format!("mend the root stator.yaml {whose}; `stator validate` says what is wrong")
+            format!("fix the root stator.yaml {whose}; `stator validate` says what is wrong")
         }
     };
     let reason = match error {

@@ -277,7 +277,7 @@ impl EmbeddedStore {
     fn damaged_error(&self, damaged: Vec<(PathBuf, String)>) -> Option<ClusterError> {
         let full = |path: &Path| self.root.join(path).display().to_string();
         let ((first, fault), rest) = damaged.split_first()?;
-        let mut message = format!("{fault}; mend the file, or delete it and sync again");
+        let mut message = format!("{fault}; fix the file, or delete it and sync again");
         if !rest.is_empty() {
             let others: Vec<String> = rest.iter().map(|(path, fault)| format!("{}: {fault}", full(path))).collect();
             message = format!("{message}. {} more damaged: {}", rest.len(), others.join("; "));

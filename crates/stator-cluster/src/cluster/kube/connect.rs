@@ -133,7 +133,7 @@ impl ConnectError {
             Self::NoContext { .. } => "choose one of these with --context",
             Self::NoCurrentContext { .. } => "choose one with --context, or `kubectl config use-context`",
             Self::Unusable { .. } => {
-                "mend the context's cluster and user entries: `kubectl --context … version` must work too"
+                "fix the context's cluster and user entries: `kubectl --context … version` must work too"
             }
         }
     }

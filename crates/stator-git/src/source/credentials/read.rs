@@ -369,7 +369,7 @@ impl CredentialReader<'_> {
             Err(faults) => self.faults.extend(faults.into_iter().map(|(line, reason)| Fault::Malformed {
                 key,
                 what: format!("a list of known hosts: line {line} {reason}"),
-                fix: "mend the line or take it out",
+                fix: "fix the line or take it out",
             })),
         }
         None

@@ -179,7 +179,7 @@ fn ssh_needs_a_key_and_the_keys_of_its_host() {
     insta::assert_snapshot!(told(SSH, &[("known_hosts", "canary")]), @r"
     secret `git`: 2 faults
       `known_hosts` is of no use without `identity`; put the private key there, as `ssh-keygen` writes it
-      `known_hosts` is not a list of known hosts: line 1 has not host, kind and key; copy the whole line from `ssh-keyscan`; mend the line or take it out
+      `known_hosts` is not a list of known hosts: line 1 has not host, kind and key; copy the whole line from `ssh-keyscan`; fix the line or take it out
     ");
     insta::assert_snapshot!(told(SSH, &[("username", "me"), ("password", "canary")]), @r"
     secret `git`: 2 faults
@@ -203,8 +203,8 @@ fn a_key_that_cannot_be_used_is_told_with_the_way_out() {
     insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", "git.example.com canary\n@odd x y z")]), @r"
     secret `git`: 3 faults
       `identity` is not readable without the passphrase that it is encrypted with; put the passphrase into the key `password`, or take it off with `ssh-keygen -p -f FILE`
-      `known_hosts` is not a list of known hosts: line 1 has a key that cannot be read: length invalid; mend the line or take it out
-      `known_hosts` is not a list of known hosts: line 2 begins with a marker that is none; there are `@revoked` and `@cert-authority`; mend the line or take it out
+      `known_hosts` is not a list of known hosts: line 1 has a key that cannot be read: length invalid; fix the line or take it out
+      `known_hosts` is not a list of known hosts: line 2 begins with a marker that is none; there are `@revoked` and `@cert-authority`; fix the line or take it out
     ");
     insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "canary")]), @"secret `git`: `identity` is not encrypted with the passphrase that `password` has; correct `password`; `ssh-keygen -y -f FILE` says whether it fits");
     insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "pass phrase\n")]), @"secret `git`: `password` ends in a line break, which would be sent with it; take it out (`printf %s` in place of `echo`, `--from-literal` in place of `--from-file`)");

@@ -75,7 +75,7 @@ impl RestoreError {
                 format!("name another with --branch, or remove it: git branch -D {branch}")
             }
             Self::Nobody => "git config user.name NAME, and git config user.email ADDRESS".to_owned(),
-            Self::Git { .. } => "`git fsck` says what is damaged; a fresh clone mends it".to_owned(),
+            Self::Git { .. } => "`git fsck` says what is damaged; a fresh clone repairs it".to_owned(),
         }
     }
 }

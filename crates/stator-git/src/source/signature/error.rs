@@ -176,7 +176,7 @@ impl SignatureError {
             Self::NoKeys { .. } => {
                 "add OpenPGP keys under `NAME.asc`, SSH keys under `NAME.sshpub` or `allowed_signers`"
             }
-            Self::Keys { .. } => "mend or remove them; until then nothing passes, as one of them may be a revocation",
+            Self::Keys { .. } => "fix or remove them; until then nothing passes, as one of them may be a revocation",
         }
     }
 }
