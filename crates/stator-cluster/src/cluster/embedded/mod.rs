@@ -29,6 +29,7 @@ pub use object_part::ObjectPart;
 pub use options::EmbeddedOptions;
 
 use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
+use operator::leadership::OperatorLeadership;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::{Object, ObjectRef};
@@ -45,6 +46,8 @@ use tokio::sync::mpsc;
 pub struct EmbeddedCluster {
     store: Arc<EmbeddedStore>,
     folder: PathBuf,
+    /// Of the clone that the simulated operator writes through.
+    leadership: Option<OperatorLeadership>,
 }
 
 impl fmt::Debug for EmbeddedCluster {
@@ -56,7 +59,7 @@ impl fmt::Debug for EmbeddedCluster {
 impl EmbeddedCluster {
     /// Opens the folder, making it where it is missing, and takes away what killed writers left.
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, ClusterError> {
-        Ok(Self { store: Arc::new(EmbeddedStore::open(dir, options)?), folder: dir.to_owned() })
+        Ok(Self { store: Arc::new(EmbeddedStore::open(dir, options)?), folder: dir.to_owned(), leadership: None })
     }
 
     /// The folder, as it was given.
@@ -93,15 +96,25 @@ impl EmbeddedCluster {
         }
     }
 
+    /// A clone whose work keeps the leadership until it is done, also when nobody waits for it any more: what an operator
+    /// that was stopped has begun to write must be written before the next one reads.
+    fn holding(&self, leadership: OperatorLeadership) -> Self {
+        Self { leadership: Some(leadership), ..self.clone() }
+    }
+
     /// File work off the async threads. No lock lives longer than the closure.
     async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Arc<EmbeddedStore>) -> Result<T, ClusterError> + Send + 'static,
     ) -> Result<T, ClusterError> {
-        let store = self.store.clone();
-        tokio::task::spawn_blocking(move || work(&store))
-            .await
-            .unwrap_or_else(|error| Err(store::internal_error(error)))
+        let (store, leadership) = (self.store.clone(), self.leadership.clone());
+        tokio::task::spawn_blocking(move || {
+            let result = work(&store);
+            drop(leadership);
+            result
+        })
+        .await
+        .unwrap_or_else(|error| Err(store::internal_error(error)))
     }
 }
 

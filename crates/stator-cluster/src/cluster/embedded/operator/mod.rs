@@ -17,6 +17,7 @@ mod claim_script;
 mod component;
 mod graph_script;
 mod graph_status;
+pub(super) mod leadership;
 mod request_script;
 mod scaling;
 mod script;
@@ -28,6 +29,7 @@ use super::{EmbeddedCluster, ObjectPart};
 use crate::cluster::api_conventions::format_time;
 use crate::cluster::{Cluster, ClusterError, Preconditions, WatchEvent};
 use component::DeployedComponents;
+use leadership::OperatorLeadership;
 use script::ScriptStep;
 use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, REQUEST, SCALING_ADAPTER};
 use stator_core::object::{Object, ObjectRef};
@@ -67,15 +69,25 @@ impl SimulatedOperator {
     }
 }
 
-/// Lists, follows, and starts over when it lost track.
+/// Waits until it leads, lists, follows, and starts over when it lost track.
 async fn run_operator(cluster: EmbeddedCluster, speed: f64) {
+    let cluster = loop {
+        match OperatorLeadership::acquire(&cluster.store.root).await {
+            Ok(leadership) => break cluster.holding(leadership),
+            Err(error) => pause_after(&error).await,
+        }
+    };
     let mut driver = OperatorDriver { cluster, speed, objects: BTreeMap::new(), scripts: BTreeMap::new() };
     loop {
         if let Err(error) = driver.run_until_resync().await {
-            tracing::warn!(%error, "the simulated operator cannot go on just now");
-            tokio::time::sleep(RETRY_DELAY).await;
+            pause_after(&error).await;
         }
     }
+}
+
+async fn pause_after(error: &ClusterError) {
+    tracing::warn!(%error, "the simulated operator cannot go on just now");
+    tokio::time::sleep(RETRY_DELAY).await;
 }
 
 struct OperatorDriver {
