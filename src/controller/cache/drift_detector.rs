@@ -17,6 +17,17 @@ pub(in crate::controller) struct DriftDetector {
     baseline: HashMap<ObjectIdentity, (DriftDigest, DriftDigest)>,
     /// Objects of the baseline that were on their way out already: that they go is no news.
     terminating: HashSet<ObjectIdentity>,
+    /// Whether something that a sync did not write changed while it was under way, so that its plan does not know of it.
+    changed_during_sync: bool,
+}
+
+/// The objects that a sync writes, which are no news when they change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::controller) struct PlannedWrites {
+    /// Those that it applies or creates.
+    pub(in crate::controller) applied: BTreeSet<ObjectIdentity>,
+    /// Those that it deletes, also to create them anew.
+    pub(in crate::controller) deleted: BTreeSet<ObjectIdentity>,
 }
 
 /// What was seen.
@@ -31,20 +42,24 @@ pub(in crate::controller) enum DriftSignal {
 }
 
 impl DriftDetector {
-    /// Opens the watch, unless it is open. To be called before the look that a plan is made of, so that nothing falls in
-    /// between. False when there is no watch to be had.
-    pub(in crate::controller) async fn open(&mut self, cluster: &impl Cluster, namespace: &str) -> bool {
-        if let Some(feed) = &mut self.feed {
-            // What came before the look is in what it sees.
-            loop {
-                match feed.try_recv() {
-                    Ok(WatchEvent::Applied(_) | WatchEvent::Deleted(_)) => {}
-                    Err(mpsc::error::TryRecvError::Empty) => return true,
-                    Ok(WatchEvent::Resync) | Err(mpsc::error::TryRecvError::Disconnected) => break,
-                }
+    /// Forgets what it was told so far, since a look begins that sees all of it. To be called before anything of the look
+    /// is read, also before it is found out which objects are to be read: what changes after that would be in neither.
+    pub(in crate::controller) fn begin_look(&mut self) {
+        self.changed_during_sync = false;
+        let Some(feed) = &mut self.feed else { return };
+        loop {
+            match feed.try_recv() {
+                Ok(WatchEvent::Applied(_) | WatchEvent::Deleted(_)) => {}
+                Err(mpsc::error::TryRecvError::Empty) => return,
+                Ok(WatchEvent::Resync) | Err(mpsc::error::TryRecvError::Disconnected) => break,
             }
-            self.feed = None;
         }
+        self.feed = None;
+    }
+
+    /// Opens the watch, unless it is open. To be called before live objects are read, so that nothing falls in between.
+    /// False when there is no watch to be had.
+    pub(in crate::controller) async fn open(&mut self, cluster: &impl Cluster, namespace: &str) -> bool {
         if self.feed.is_none() {
             match cluster.watch(kinds::MANAGED, Some(namespace)).await {
                 Ok(feed) => self.feed = Some(feed),
@@ -88,6 +103,9 @@ impl DriftDetector {
     /// source. May be dropped while it waits.
     pub(in crate::controller) async fn next_signal(&mut self, ours: impl Fn(&Object) -> bool) -> DriftSignal {
         let Some(feed) = &mut self.feed else { return std::future::pending().await };
+        if std::mem::take(&mut self.changed_during_sync) {
+            return DriftSignal::Drift;
+        }
         loop {
             match feed.recv().await {
                 Some(WatchEvent::Applied(object)) => {
@@ -120,24 +138,28 @@ impl DriftDetector {
 
 impl DriftDetector {
     /// Waits until an object of ours is gone that nobody meant to delete, while a sync is under way: what it then waits for
-    /// would never come. Deletions that are `meant`, and those that were under way when the sync was planned, are foreseen.
-    /// What the sync writes is taken in meanwhile. May be dropped while it waits.
+    /// would never come. Deletions that are planned, and those that were under way when the sync was planned, are foreseen.
+    /// Whatever else changes and is not written by the sync is the next signal once it is over. May be dropped while it
+    /// waits.
     pub(in crate::controller) async fn wait_for_unexpected_deletion(
         &mut self,
         ours: impl Fn(&Object) -> bool,
-        meant: &BTreeSet<ObjectIdentity>,
+        planned: &PlannedWrites,
     ) -> ObjectRef {
         while let Some(feed) = &mut self.feed {
             match feed.recv().await {
                 Some(WatchEvent::Applied(object)) => {
                     let identity = object.reference().identity();
                     if self.baseline.contains_key(&identity) || ours(&object) {
-                        self.baseline.insert(identity, digest_object(&object));
+                        let digest = digest_object(&object);
+                        let is_planned = planned.applied.contains(&identity) || planned.deleted.contains(&identity);
+                        let known = self.baseline.insert(identity, digest);
+                        self.changed_during_sync |= !is_planned && known.is_none_or(|known| known.0 != digest.0);
                     }
                 }
                 Some(WatchEvent::Deleted(object)) => {
                     let identity = object.reference().identity();
-                    let is_foreseen = self.terminating.remove(&identity) || meant.contains(&identity);
+                    let is_foreseen = self.terminating.remove(&identity) || planned.deleted.contains(&identity);
                     if self.baseline.remove(&identity).is_some() && !is_foreseen {
                         return object.reference();
                     }
@@ -167,6 +189,7 @@ fn digest_object(object: &Object) -> (DriftDigest, DriftDigest) {
 mod tests {
     use super::*;
     use serde_json::json;
+    use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 
     fn object(name: &str, is_terminating: bool) -> Object {
         let mut value = json!({
@@ -191,7 +214,8 @@ mod tests {
     fn unexpected(live: &[Object], planned: &[&str], events: Vec<WatchEvent>) -> Option<String> {
         let (mut detector, feed) = detector(live);
         events.into_iter().for_each(|event| feed.try_send(event).unwrap());
-        let planned = planned.iter().map(|name| object(name, false).reference().identity()).collect();
+        let deleted = planned.iter().map(|name| object(name, false).reference().identity()).collect();
+        let planned = PlannedWrites { deleted, ..PlannedWrites::default() };
         let mut wait = std::pin::pin!(detector.wait_for_unexpected_deletion(|_| true, &planned));
         futures_util::FutureExt::now_or_never(wait.as_mut()).map(|object| object.name)
     }
@@ -219,5 +243,56 @@ mod tests {
             WatchEvent::Deleted(object("b", false)),
         ];
         assert_eq!(unexpected(&live, &[], events), Some("b".to_owned()));
+    }
+
+    fn edited(name: &str) -> Object {
+        let edit = |mut value: serde_json::Value| {
+            value["spec"] = json!({"components": [{"name": "worker", "replicas": 7}]});
+            value
+        };
+        object(name, false).map(edit).unwrap()
+    }
+
+    fn signal(detector: &mut DriftDetector) -> Option<DriftSignal> {
+        futures_util::FutureExt::now_or_never(detector.next_signal(|_| true))
+    }
+
+    /// A sync that wrote nothing, or other objects, took an edit by hand for its own, and nobody looked at it again.
+    #[test]
+    fn what_changes_during_a_sync_and_is_not_written_by_it_is_drift_after_it() {
+        let live = [object("edited", false), object("written", false), object("steady", false)];
+        let (mut detector, feed) = detector(&live);
+        let applied = [live[1].reference().identity()].into();
+        let planned = PlannedWrites { applied, ..PlannedWrites::default() };
+        let during_sync = |detector: &mut DriftDetector, names: [&str; 2]| {
+            names.iter().for_each(|name| feed.try_send(WatchEvent::Applied(edited(name))).unwrap());
+            let wait = detector.wait_for_unexpected_deletion(|_| true, &planned);
+            assert_eq!(futures_util::FutureExt::now_or_never(wait), None);
+        };
+        during_sync(&mut detector, ["written", "edited"]);
+        assert_eq!(signal(&mut detector), Some(DriftSignal::Drift));
+        assert_eq!(signal(&mut detector), None);
+        // The same as before, and what another look sees.
+        during_sync(&mut detector, ["written", "edited"]);
+        assert_eq!(signal(&mut detector), None);
+        during_sync(&mut detector, ["written", "steady"]);
+        detector.begin_look();
+        detector.set_baseline(&[edited("edited"), edited("written"), edited("steady")]);
+        assert_eq!(signal(&mut detector), None);
+    }
+
+    /// Which objects are read is found out before the watch is asked for: what changed in between was in neither.
+    #[tokio::test]
+    async fn what_changes_after_a_look_began_is_not_forgotten_when_the_watch_is_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let cluster = EmbeddedCluster::open(folder.path(), EmbeddedOptions::default()).unwrap();
+        let (mut detector, feed) = detector(&[object("a", false), object("b", false)]);
+        feed.try_send(WatchEvent::Applied(edited("a"))).unwrap();
+        detector.begin_look();
+        feed.try_send(WatchEvent::Applied(edited("b"))).unwrap();
+        assert!(detector.open(&cluster, "models").await);
+        detector.extend_baseline(&[edited("a")]);
+        assert_eq!(signal(&mut detector), Some(DriftSignal::Drift));
+        assert_eq!(signal(&mut detector), None);
     }
 }

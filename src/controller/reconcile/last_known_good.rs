@@ -46,6 +46,7 @@ impl ReconcileContext {
         mut cancelled: CancelReceiver,
         memory: &mut SyncMemory,
     ) -> Result<RestoreOutcome, AttemptFailure> {
+        memory.detector.begin_look();
         let prepared = async {
             let rendered = self.render_commit(good, None, SharedPlanner::default()).await?;
             let live = self.gather_live(&rendered, memory).await?;

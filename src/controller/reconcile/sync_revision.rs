@@ -13,6 +13,7 @@ use super::sync_memory::{ConcludedCommit, SyncMemory, VerdictBasis};
 use super::unhealed_drift::{DriftedModels, LeftAlone};
 use super::verdict::{PlanOverview, SyncEvaluation, evaluate_sync};
 use crate::controller::cache::CachedCluster;
+use crate::controller::cache::drift_detector::PlannedWrites;
 use crate::controller::metrics::{SyncOutcome, SyncStage};
 use crate::controller::report::commit_ledger::CommitStage;
 use crate::controller::report::commit_reporter::CommitReporter;
@@ -24,8 +25,7 @@ use stator_cluster::cluster::Fence;
 use stator_cluster::cluster::FilteredCluster;
 use stator_cluster::sync::{self, CancelReason, DesiredState, PlanParameters, SyncOptions, SyncProgress, SyncReport};
 use stator_core::finding::Finding;
-use stator_core::object::ObjectIdentity;
-use stator_model::plan::{Action, PlanScope, PlanStep, PlannedWrite};
+use stator_model::plan::{Action, Plan, PlanScope, PlannedWrite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -132,6 +132,7 @@ impl ReconcileContext {
             memory.concluded = None;
         }
         reporter.report_progress(&commit.commit, CommitStage::Reading);
+        memory.detector.begin_look();
         let prepared = async {
             let rendered = self.render_commit(&commit.commit, Some(reporter), memory.planner.clone()).await?;
             reporter.report_progress(&commit.commit, CommitStage::Planning);
@@ -241,14 +242,7 @@ impl ReconcileContext {
         (overview, measurement): (&PlanOverview, &SyncMeasurement),
     ) -> Option<SyncReport> {
         let PlannedCommit { plan, records, delta } = planned;
-        let deleting =
-            |step: &PlanStep| matches!(step.write(), Some(PlannedWrite::Delete(_) | PlannedWrite::Replace { .. }));
-        let planned_deletions: BTreeSet<ObjectIdentity> = plan
-            .changes
-            .iter()
-            .filter(|change| deleting(&change.step))
-            .map(|change| change.object.identity())
-            .collect();
+        let planned = planned_writes(&plan);
         let (labels, namespace) = (memory.labels.clone(), memory.namespace.clone());
         let mut cluster = FilteredCluster::new(&self.cluster, &namespace, delta.listed_objects.as_ref());
         cluster.include(plan.changes.iter().map(|change| &change.object));
@@ -260,7 +254,7 @@ impl ReconcileContext {
         let work = self.run_reported_sync(sync, (plan, records, options), cancelled, reporter);
         let work = self.measure_stage(SyncStage::Sync, work).boxed();
         let is_ours = |object: &stator_core::object::Object| super::is_ours(object, labels.as_ref());
-        let gone = memory.detector.wait_for_unexpected_deletion(is_ours, &planned_deletions).boxed();
+        let gone = memory.detector.wait_for_unexpected_deletion(is_ours, &planned).boxed();
         match futures_util::future::select(work, gone).await {
             Either::Left((report, _)) => Some(report),
             // Between two writes as between any: the next attempt finds what is left.
@@ -312,6 +306,23 @@ struct Synchronizing<'a> {
     cluster: &'a FilteredCluster<'a, CachedCluster>,
     overview: &'a PlanOverview,
     measurement: &'a SyncMeasurement,
+}
+
+/// The objects that a sync of this plan writes.
+fn planned_writes(plan: &Plan) -> PlannedWrites {
+    let mut planned = PlannedWrites::default();
+    for change in &plan.changes {
+        match change.step.write() {
+            Some(PlannedWrite::Delete(_) | PlannedWrite::Replace { .. }) => {
+                planned.deleted.insert(change.object.identity());
+            }
+            Some(PlannedWrite::Apply(_)) => {
+                planned.applied.insert(change.object.identity());
+            }
+            None => {}
+        }
+    }
+    planned
 }
 
 /// Waits until work is told to end.
