@@ -57,11 +57,14 @@ impl Location {
 }
 
 /// One fault or warning.
+///
+/// It stands at a [`Location`] of a file once it is reported. Before that, what checks a document says it of the
+/// document's own places: a span of its text, or a field of an object that has none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Finding {
+pub struct Finding<P = Location> {
     /// Where it stands.
     #[serde(flatten)]
-    pub location: Location,
+    pub location: P,
     /// Which rule it breaks: the rule's id.
     #[serde(serialize_with = "rule_id")]
     pub rule: Rule,
@@ -77,20 +80,26 @@ fn rule_id<S: serde::Serializer>(rule: &Rule, serializer: S) -> Result<S::Ok, S:
     serializer.serialize_str(rule.id)
 }
 
-impl Finding {
+impl<P> Finding<P> {
     /// A finding that stops the model.
-    pub fn error(rule: Rule, location: Location, message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub fn error(rule: Rule, location: P, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { location, rule, severity: Severity::Error, message: message.into(), help: help.into() }
     }
 
     /// A finding that does not.
-    pub fn warning(rule: Rule, location: Location, message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub fn warning(rule: Rule, location: P, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(rule, location, message, help) }
     }
 
     /// True for an error.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
+    }
+
+    /// The same finding at a place of another kind.
+    pub fn map_location<Q>(self, locate: impl FnOnce(P) -> Q) -> Finding<Q> {
+        let Self { location, rule, severity, message, help } = self;
+        Finding { location: locate(location), rule, severity, message, help }
     }
 }
 

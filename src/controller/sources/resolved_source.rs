@@ -2,7 +2,6 @@
 
 use super::schedule::CronSchedule;
 use super::tenancy::TenantAccess;
-use stator_core::finding::Location;
 use stator_git::source::model_source::{ModelSourceSpec, Reference, WindowKind};
 use stator_git::source::secret::SecretValues;
 use stator_git::source::url::RepositoryUrl;
@@ -54,8 +53,6 @@ pub struct ResolvedSource {
     pub secrets: SourceSecrets,
     /// As whom it acts, and where.
     pub access: TenantAccess,
-    /// Where it begins.
-    pub(in crate::controller) location: Location,
 }
 
 /// What a source syncs, and where to. Two sources of one target would take turns at undoing each other.

@@ -61,13 +61,17 @@ pub fn parse_file(path: &str, bytes: &[u8]) -> ParsedSourceFile {
             (kind, Some(_)) => findings.push(unknown_kind_finding(document, kind)),
         }
     }
-    let mut sources: Vec<ResolvedSource> = Vec::new();
+    let mut sources: Vec<PlacedSource> = Vec::new();
     for document in documents.iter().filter(|document| document.is_public()) {
-        if let Some(node) = &document.node
-            && let Some(source) = spec::read_source(node, path, spec::SourceSecretLookup::File(&secrets), &mut findings)
-            && !document.findings.iter().any(Finding::is_error)
-        {
-            sources.push(source);
+        let Some(node) = &document.node else { continue };
+        match spec::read_source(node, spec::SourceSecretLookup::File(&secrets)) {
+            Ok(source) if !document.findings.iter().any(Finding::is_error) => {
+                sources.push(PlacedSource { source, location: node.span.location(path) });
+            }
+            Ok(_) => {}
+            Err(faults) => {
+                findings.extend(faults.into_iter().map(|one| one.map_location(|span| span.location(path))));
+            }
         }
     }
     if described == 0 && findings.is_empty() {
@@ -84,10 +88,17 @@ pub fn parse_file(path: &str, bytes: &[u8]) -> ParsedSourceFile {
         let message = format!("there are {described} sources in the file; at most {MAX_SOURCES} are allowed");
         findings.push(Finding::error(rules::DOCUMENT, Location::file(path), message, "Divide them among controllers."));
     }
-    sources.sort_by(|a, b| (&a.key, a.location.line).cmp(&(&b.key, b.location.line)));
+    sources.sort_by(|a, b| (&a.source.key, a.location.line).cmp(&(&b.source.key, b.location.line)));
     find_duplicates(&sources, &mut findings);
     finding::sort_and_dedup(&mut findings);
+    let sources = sources.into_iter().map(|one| one.source).collect();
     ParsedSourceFile { sources, findings, redacted_text: documents::redact_text(bytes, &documents) }
+}
+
+/// A source, and where its document begins in the file.
+struct PlacedSource {
+    source: ResolvedSource,
+    location: Location,
 }
 
 /// What is no kind of ours may well be a secret with a slip of the pen in it, so its `kind` is all that is said.
@@ -157,23 +168,22 @@ fn secret_error_location(path: &str, node: &YamlNode, fault: &SecretError) -> Op
 
 /// Names are in paths of webhooks, in metrics and in the names of mirrors; and two sources that sync one environment
 /// would take turns at undoing each other.
-fn find_duplicates(sources: &[ResolvedSource], findings: &mut Vec<Finding>) {
-    let mut names: BTreeMap<&SourceKey, &ResolvedSource> = BTreeMap::new();
+fn find_duplicates(sources: &[PlacedSource], findings: &mut Vec<Finding>) {
+    let mut names: BTreeMap<&SourceKey, &Location> = BTreeMap::new();
     let mut targets: BTreeMap<SyncTarget<'_>, &ResolvedSource> = BTreeMap::new();
-    for source in sources {
+    for PlacedSource { source, location } in sources {
         if let Some(first) = names.get(&source.key) {
-            let message =
-                format!("a second source `{}`; the first is in line {}", source.key.name, first.location.line);
-            findings.push(Finding::error(rules::DUPLICATE, source.location.clone(), message, "Rename one of them."));
+            let message = format!("a second source `{}`; the first is in line {}", source.key.name, first.line);
+            findings.push(Finding::error(rules::DUPLICATE, location.clone(), message, "Rename one of them."));
             continue;
         }
-        names.insert(&source.key, source);
+        names.insert(&source.key, location);
         // All sources of a file have one owner: whoever wrote it.
         if let Some(first) = targets.insert(source.sync_target(""), source) {
             let message =
                 format!("`{}` and `{}` sync the same environment of one repository", first.key.name, source.key.name);
             let help = "Keep one of them: each would undo what the other does.";
-            findings.push(Finding::error(rules::DUPLICATE, source.location.clone(), message, help));
+            findings.push(Finding::error(rules::DUPLICATE, location.clone(), message, help));
         }
     }
 }

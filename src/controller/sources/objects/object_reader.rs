@@ -2,7 +2,7 @@
 //! lines.
 
 use crate::controller::sources::resolved_source::ResolvedSource;
-use crate::controller::sources::spec::{self, SourceSecretLookup, rules};
+use crate::controller::sources::spec::{self, SourceSecretLookup};
 use crate::controller::sources::tenancy::{ForeignNamespaceError, TenancyPolicy, TenantAccess};
 use serde_json::Value;
 use stator_core::finding::Finding;
@@ -10,7 +10,7 @@ use stator_core::object::Object;
 use stator_git::source::model_source::{ModelSourceSpec, SecretRef};
 use stator_git::source::secret::SecretValues;
 use stator_git::source::url::UrlScheme;
-use stator_model::intent::yaml::{YamlEntry, YamlNode, YamlSpan, YamlValue};
+use stator_model::intent::yaml::{YamlEntry, YamlNode, YamlValue};
 use stator_model::present::escape;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,8 +35,7 @@ pub(super) fn read_without_secrets(
     object: &Object,
     tenancy: &TenancyPolicy,
 ) -> Result<ResolvedSource, SourceReadError> {
-    let (source, findings) = read_guarded(object, SourceSecretLookup::Unread);
-    let Some(mut source) = source else { return Err(SourceReadError::Spec(format_findings(findings))) };
+    let mut source = read_guarded(object, SourceSecretLookup::Unread).map_err(SourceReadError::Spec)?;
     if source.spec.allow_local || source.url.scheme() == UrlScheme::Local {
         let message = "spec.allowLocal: a path of the machine that the controller runs on is nothing that a source of a cluster may read. Write the https:// or ssh:// address of a repository.";
         return Err(SourceReadError::Spec(message.to_owned()));
@@ -55,8 +54,7 @@ pub(super) fn read_with_secrets(
     access: &TenantAccess,
     secrets: &BTreeMap<String, SecretValues>,
 ) -> Result<ResolvedSource, SourceReadError> {
-    let (source, findings) = read_guarded(object, SourceSecretLookup::Cluster(secrets));
-    let Some(mut source) = source else { return Err(SourceReadError::Secret(format_findings(findings))) };
+    let mut source = read_guarded(object, SourceSecretLookup::Cluster(secrets)).map_err(SourceReadError::Secret)?;
     source.access = access.clone();
     Ok(source)
 }
@@ -80,29 +78,25 @@ pub(super) fn webhook_secret(spec: &ModelSourceSpec) -> Option<String> {
     spec.webhook.as_ref().map(|hook| hook.secret_ref.name.to_string())
 }
 
-/// The reader is held to never panic; should a hostile object make it, that is this object's fault alone.
-fn read_guarded(object: &Object, shelf: SourceSecretLookup<'_>) -> (Option<ResolvedSource>, Vec<(String, Finding)>) {
+/// Reads an object; what is wrong with it in words, by field. The reader is held to never panic; should a hostile object
+/// make it, that is this object's fault alone.
+fn read_guarded(object: &Object, secrets: SourceSecretLookup<'_>) -> Result<ResolvedSource, String> {
     let reading = AssertUnwindSafe(|| {
         let mut fields = SourceFieldPaths::default();
         let node = fields.document_node(object);
-        let mut findings = Vec::new();
-        let source = spec::read_source(&node, "", shelf, &mut findings);
-        let named = |finding: Finding| (fields.path_of_finding(&finding), finding);
-        (source, findings.into_iter().map(named).collect())
+        spec::read_source(&node, secrets).map_err(|findings| format_findings(findings, &fields))
     });
-    catch_unwind(reading).unwrap_or_else(|_| {
-        let message = "reading it came to an unexpected end";
-        let finding = Finding::error(rules::DOCUMENT, Default::default(), message, "Report it, with the object.");
-        (None, vec![("spec".to_owned(), finding)])
-    })
+    catch_unwind(reading)
+        .unwrap_or_else(|_| Err("spec: reading it came to an unexpected end. Report it, with the object.".to_owned()))
 }
 
 /// `spec.url: what is wrong. What to do.`, each fault once, in the order of the fields.
-fn format_findings(mut findings: Vec<(String, Finding)>) -> String {
-    findings.sort_by_key(|(_, finding)| finding.location.line);
+fn format_findings(mut findings: Vec<Finding<FieldNumber>>, fields: &SourceFieldPaths) -> String {
+    findings.sort_by_key(|finding| finding.location);
     let mut seen = BTreeSet::new();
     let mut faults: Vec<String> = Vec::new();
-    for (field, finding) in findings {
+    for finding in findings {
+        let field = fields.path(finding.location);
         let stop = if finding.message.ends_with('.') { "" } else { "." };
         let fault = escape::line(&format!("{field}: {}{stop} {}", finding.message, finding.help));
         if seen.insert(fault.clone()) {
@@ -131,7 +125,11 @@ fn format_findings(mut findings: Vec<(String, Finding)>) -> String {
     text
 }
 
-/// The fields of an object in the order of reading. A node's line is the number of its field.
+/// A field of an object, by its number in [`SourceFieldPaths`]: what an object, which has no lines, has for a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FieldNumber(usize);
+
+/// The paths of an object's fields, in the order of reading.
 #[derive(Debug, Default)]
 struct SourceFieldPaths {
     names: Vec<String>,
@@ -139,7 +137,7 @@ struct SourceFieldPaths {
 
 impl SourceFieldPaths {
     /// What a source is read from: of the metadata, only what a file has too.
-    fn document_node(&mut self, object: &Object) -> YamlNode {
+    fn document_node(&mut self, object: &Object) -> YamlNode<FieldNumber> {
         let text = |text: &str| Value::String(text.to_owned());
         let metadata = [("name", object.name()), ("namespace", object.namespace())];
         let mut document = serde_json::Map::new();
@@ -153,14 +151,15 @@ impl SourceFieldPaths {
         self.node(&Value::Object(document), "")
     }
 
-    fn span(&mut self, name: &str) -> YamlSpan {
+    fn add_field(&mut self, name: &str) -> FieldNumber {
+        let number = FieldNumber(self.names.len());
         self.names.push(name.to_owned());
-        YamlSpan { file: 0, line: u32::try_from(self.names.len()).unwrap_or(u32::MAX), column: 1, length: 1 }
+        number
     }
 
     /// The reader of JSON bounds its depth.
-    fn node(&mut self, value: &Value, name: &str) -> YamlNode {
-        let span = self.span(name);
+    fn node(&mut self, value: &Value, name: &str) -> YamlNode<FieldNumber> {
+        let span = self.add_field(name);
         let content = match value {
             Value::Null => YamlValue::Invalid,
             Value::Bool(flag) => YamlValue::Bool(*flag),
@@ -183,10 +182,9 @@ impl SourceFieldPaths {
         YamlNode { value: content, span }
     }
 
-    /// The field that a finding is about.
-    fn path_of_finding(&self, finding: &Finding) -> String {
-        let at = usize::try_from(finding.location.line).ok().and_then(|line| line.checked_sub(1));
-        let name = at.and_then(|at| self.names.get(at)).map(String::as_str).filter(|name| !name.is_empty());
+    /// The path of a field, for a message. The whole document goes by its `spec`, which is what a person edits.
+    fn path(&self, FieldNumber(number): FieldNumber) -> String {
+        let name = self.names.get(number).map(String::as_str).filter(|name| !name.is_empty());
         escape::line(name.unwrap_or("spec")).chars().take(200).collect()
     }
 }

@@ -6,7 +6,7 @@ use super::resolved_source::{ResolvedSource, SourceKey, SourceSecrets, SyncWindo
 use crate::controller::sources::notification_target::{self, NotificationTargetError};
 use crate::controller::sources::schedule::{CronSchedule, ScheduleError};
 use crate::controller::sources::tenancy::TenantAccess;
-use stator_core::finding::{Finding, Location, Rule};
+use stator_core::finding::{Finding, Rule};
 use stator_git::source::credentials::{GitCredentials, GithubApp};
 use stator_git::source::mirror::version_range_error;
 use stator_git::source::model_source::{DURATION_PATTERN, ModelSource, WindowKind};
@@ -48,16 +48,17 @@ static SPEC_SCHEMA: LazyLock<DocumentSchema> =
 /// How a duration is written.
 static DURATION_REGEX: LazyLock<Option<regex::Regex>> = LazyLock::new(|| regex::Regex::new(DURATION_PATTERN).ok());
 
-/// Reads one document. What is wrong with it goes to `findings`; `None` when anything is.
-pub(in crate::controller) fn read_source(
-    node: &YamlNode,
-    path: &str,
+/// Reads one document.
+///
+/// `P` is what a place in the document is: a span of a file, or a field of an object.
+///
+/// # Errors
+/// Everything that is wrong with it, each at its place; never empty.
+pub(in crate::controller) fn read_source<P: Copy + PartialEq>(
+    node: &YamlNode<P>,
     known: SourceSecretLookup<'_>,
-    findings: &mut Vec<Finding>,
-) -> Option<ResolvedSource> {
-    let mut found = Vec::new();
-    SPEC_SCHEMA.check(node, path, &mut found);
-    let mut reader = SourceSpecReader { path, known, namespace: namespace_of(node), findings: &mut found };
+) -> Result<ResolvedSource, Vec<Finding<P>>> {
+    let mut reader = SourceSpecReader { known, namespace: namespace_of(node), findings: SPEC_SCHEMA.check(node) };
     let nothing = YamlNode { value: YamlValue::Map(Vec::new()), span: node.span };
     let spec = node.get("spec").unwrap_or(&nothing);
     let url = reader.read_url(spec);
@@ -69,43 +70,41 @@ pub(in crate::controller) fn read_source(
     reader.check_signature_mode(spec);
     let secrets = reader.read_secrets(spec, url.as_ref());
     reader.check_forge(spec, url.as_ref());
-    let broken = !found.is_empty();
-    findings.append(&mut found);
-    if broken {
-        return None;
+    if !reader.findings.is_empty() {
+        return Err(reader.findings);
     }
+    let fault = |rule, message: String, help: &str| Err(vec![Finding::error(rule, node.span, message, help)]);
     let document: ModelSource = match serde_json::from_value(node.to_json()) {
         Ok(document) => document,
         Err(error) => {
-            let help = "Compare the document with `stator schema source`.";
-            findings.push(Finding::error(rules::DOCUMENT, node.span.location(path), error.to_string(), help));
-            return None;
+            return fault(rules::DOCUMENT, error.to_string(), "Compare the document with `stator schema source`.");
         }
     };
+    // A document without a readable address was refused above, for the address or by the schema.
+    let Some(url) = url else { return fault(rules::URL, "`spec.url` is missing".to_owned(), "Add the address.") };
     let namespace = document.metadata.namespace.map_or_else(|| "default".to_owned(), |name| name.to_string());
     // Whoever writes the file is the one tenant of it.
     let account = document.spec.service_account_name.as_ref().map(ToString::to_string);
-    Some(ResolvedSource {
+    Ok(ResolvedSource {
         access: TenantAccess { service_account: account, only_namespace: None },
         key: SourceKey::new(namespace, document.metadata.name.to_string()),
         spec: document.spec,
-        url: url?,
+        url,
         folder: folder.unwrap_or_default(),
         interval,
         schedule,
         timeout,
         windows,
         secrets,
-        location: node.span.location(path),
     })
 }
 
-fn namespace_of(node: &YamlNode) -> String {
+fn namespace_of<P>(node: &YamlNode<P>) -> String {
     let given = node.get("metadata").and_then(|metadata| metadata.get("namespace")).and_then(YamlNode::as_str);
     given.unwrap_or("default").to_owned()
 }
 
-fn list_items(node: Option<&YamlNode>) -> &[YamlNode] {
+fn list_items<P>(node: Option<&YamlNode<P>>) -> &[YamlNode<P>] {
     match node.map(|node| &node.value) {
         Some(YamlValue::List(items)) => items,
         Some(
@@ -115,23 +114,18 @@ fn list_items(node: Option<&YamlNode>) -> &[YamlNode] {
     }
 }
 
-struct SourceSpecReader<'a> {
-    path: &'a str,
+struct SourceSpecReader<'a, P> {
     known: SourceSecretLookup<'a>,
     namespace: String,
-    findings: &'a mut Vec<Finding>,
+    findings: Vec<Finding<P>>,
 }
 
-impl SourceSpecReader<'_> {
-    fn push_error(&mut self, rule: Rule, place: Location, message: impl Into<String>, help: impl Into<String>) {
+impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
+    fn push_error(&mut self, rule: Rule, place: P, message: impl Into<String>, help: impl Into<String>) {
         self.findings.push(Finding::error(rule, place, message, help));
     }
 
-    fn location(&self, node: &YamlNode) -> Location {
-        node.span.location(self.path)
-    }
-
-    fn read_url(&mut self, spec: &YamlNode) -> Option<RepositoryUrl> {
+    fn read_url(&mut self, spec: &YamlNode<P>) -> Option<RepositoryUrl> {
         let node = spec.get("url")?;
         let text = node.as_str()?;
         let says = |key: &str| spec.get(key).is_some_and(|node| node.value == YamlValue::Bool(true));
@@ -150,23 +144,23 @@ impl SourceSpecReader<'_> {
                     | UrlError::Character { .. }
                     | UrlError::Length => "Correct the address.",
                 };
-                self.push_error(rules::URL, self.location(node), error.to_string(), help);
+                self.push_error(rules::URL, node.span, error.to_string(), help);
                 None
             }
         }
     }
 
-    fn check_reference(&mut self, spec: &YamlNode) {
+    fn check_reference(&mut self, spec: &YamlNode<P>) {
         let Some(entry) = spec.entry("ref") else { return };
         let entries = entry.value.entries();
-        let place = entry.place().location(self.path);
+        let place = entry.place();
         if entries.len() != 1 && matches!(entry.value.value, YamlValue::Map(_)) {
             let names: Vec<String> = entries.iter().map(|entry| format!("`{}`", entry.key)).collect();
             let found = if names.is_empty() { "none".to_owned() } else { names.join(" and ") };
             let message = format!("`ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; here is {found}");
             // The second of two is no unknown field: it is one too many, as is said here.
             let known = entries.iter().filter(|entry| matches!(&*entry.key, "branch" | "tag" | "commit" | "semver"));
-            let places: Vec<Location> = known.map(|entry| entry.key_span.location(self.path)).collect();
+            let places: Vec<P> = known.map(|entry| entry.key_span).collect();
             self.findings.retain(|one| one.rule != SCHEMA_UNKNOWN_FIELD || !places.contains(&one.location));
             self.push_error(rules::REF, place, message, "Keep the one that the source is to follow.");
         }
@@ -183,32 +177,27 @@ impl SourceSpecReader<'_> {
                         let range = stator_model::present::escape::line(text);
                         let message = format!("`{range}` is not a range of versions: {reason}");
                         let help = "Write it as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`.";
-                        self.push_error(rules::REF, self.location(&entry.value), message, help);
+                        self.push_error(rules::REF, entry.value.span, message, help);
                     }
                     continue;
                 }
                 _ => continue,
             };
             let message = format!("`{}` {fault}", stator_model::present::escape::line(text));
-            self.push_error(rules::REF, self.location(&entry.value), message, "Correct the name.");
+            self.push_error(rules::REF, entry.value.span, message, "Correct the name.");
         }
     }
 
-    fn check_signature_mode(&mut self, spec: &YamlNode) {
+    fn check_signature_mode(&mut self, spec: &YamlNode<P>) {
         let Some(mode) = spec.get("verify").and_then(|verify| verify.get("mode")) else { return };
         let follows = |word: &str| spec.get("ref").is_some_and(|reference| reference.get(word).is_some());
         if matches!(mode.as_str(), Some("Tag" | "TagAndHead" | "TagAndHEAD")) && !follows("tag") && !follows("semver") {
             let message = "`verify` asks for a signed tag, and `ref` follows none";
-            self.push_error(
-                rules::REF,
-                self.location(mode),
-                message,
-                "Write `ref.tag` or `ref.semver`, or `mode: Head`.",
-            );
+            self.push_error(rules::REF, mode.span, message, "Write `ref.tag` or `ref.semver`, or `mode: Head`.");
         }
     }
 
-    fn read_folder(&mut self, spec: &YamlNode) -> Option<String> {
+    fn read_folder(&mut self, spec: &YamlNode<P>) -> Option<String> {
         let node = spec.get("path")?;
         let text = node.as_str()?;
         let odd = |part: &str| part == ".." || part.eq_ignore_ascii_case(".git") || part.contains('\\');
@@ -217,7 +206,7 @@ impl SourceSpecReader<'_> {
             let message = "`path` leads out of the repository, or where git keeps its own";
             self.push_error(
                 rules::PATH,
-                self.location(node),
+                node.span,
                 message,
                 "Write a folder from the repository's root, as `clusters/prod`.",
             );
@@ -226,11 +215,11 @@ impl SourceSpecReader<'_> {
         Some(text.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/"))
     }
 
-    fn read_cadence(&mut self, spec: &YamlNode) -> (Option<Duration>, Option<CronSchedule>) {
+    fn read_cadence(&mut self, spec: &YamlNode<P>) -> (Option<Duration>, Option<CronSchedule>) {
         let interval = self.read_duration(spec.entry("interval"));
         let schedule = self.read_schedule(spec.get("schedule"), spec.get("timeZone"));
         if let (None, Some(zone)) = (spec.get("schedule"), spec.entry("timeZone")) {
-            let place = zone.place().location(self.path);
+            let place = zone.place();
             self.push_error(
                 rules::SCHEDULE,
                 place,
@@ -243,14 +232,14 @@ impl SourceSpecReader<'_> {
         (interval, schedule)
     }
 
-    fn read_schedule(&mut self, text: Option<&YamlNode>, zone: Option<&YamlNode>) -> Option<CronSchedule> {
+    fn read_schedule(&mut self, text: Option<&YamlNode<P>>, zone: Option<&YamlNode<P>>) -> Option<CronSchedule> {
         let node = text?;
         match CronSchedule::parse(node.as_str()?, zone.and_then(YamlNode::as_str)) {
             Ok(schedule) => Some(schedule),
             Err(error) => {
                 let place = match (&error, zone) {
-                    (ScheduleError::Zone { .. }, Some(zone)) => self.location(zone),
-                    (_, _) => self.location(node),
+                    (ScheduleError::Zone { .. }, Some(zone)) => zone.span,
+                    (_, _) => node.span,
                 };
                 self.push_error(
                     rules::SCHEDULE,
@@ -263,7 +252,7 @@ impl SourceSpecReader<'_> {
         }
     }
 
-    fn read_duration(&mut self, entry: Option<&YamlEntry>) -> Option<Duration> {
+    fn read_duration(&mut self, entry: Option<&YamlEntry<P>>) -> Option<Duration> {
         let entry = entry?;
         let text = entry.value.as_str()?;
         // jiff takes more: words for units, and signs. What a file may say, an object in a cluster may too, and the reverse.
@@ -278,22 +267,17 @@ impl SourceSpecReader<'_> {
                     entry.key,
                     stator_model::present::escape::line(text)
                 );
-                self.push_error(
-                    rules::DURATION,
-                    self.location(&entry.value),
-                    message,
-                    "Write it as `30s`, `5m` or `1h30m`.",
-                );
+                self.push_error(rules::DURATION, entry.value.span, message, "Write it as `30s`, `5m` or `1h30m`.");
                 None
             }
         }
     }
 
-    fn read_windows(&mut self, spec: &YamlNode) -> Vec<SyncWindow> {
+    fn read_windows(&mut self, spec: &YamlNode<P>) -> Vec<SyncWindow> {
         let nodes = list_items(spec.get("windows"));
         if let Some(node) = nodes.get(MAX_WINDOWS) {
             let message = format!("there are {} windows; at most {MAX_WINDOWS} are allowed", nodes.len());
-            self.push_error(rules::SCHEDULE, self.location(node), message, "Put several times into one schedule.");
+            self.push_error(rules::SCHEDULE, node.span, message, "Put several times into one schedule.");
         }
         let mut windows = Vec::new();
         for node in nodes.iter().take(MAX_WINDOWS) {
@@ -308,7 +292,7 @@ impl SourceSpecReader<'_> {
         windows
     }
 
-    fn read_secrets(&mut self, spec: &YamlNode, url: Option<&RepositoryUrl>) -> SourceSecrets {
+    fn read_secrets(&mut self, spec: &YamlNode<P>, url: Option<&RepositoryUrl>) -> SourceSecrets {
         let git = self.find_secret(spec.entry("secretRef"), &[]);
         let forge = self.find_secret(spec.get("forge").and_then(|forge| forge.entry("secretRef")), &[]);
         let webhook = self.find_secret(spec.get("webhook").and_then(|hook| hook.entry("secretRef")), &["token"]);
@@ -320,18 +304,13 @@ impl SourceSpecReader<'_> {
             && (git.is_some() || !named)
             && let Err(error) = GitCredentials::read(git.as_ref(), url)
         {
-            let place = spec.entry(if named { "secretRef" } else { "url" }).map(YamlEntry::place).unwrap_or_default();
+            let place = spec.entry(if named { "secretRef" } else { "url" }).map_or(spec.span, YamlEntry::place);
             for fault in error.faults {
                 let message = match &error.secret {
                     Some(secret) => format!("secret `{secret}`: {fault}"),
                     None => fault.to_string(),
                 };
-                self.push_error(
-                    rules::SECRET,
-                    place.location(self.path),
-                    message,
-                    "Correct the secret, or the address.",
-                );
+                self.push_error(rules::SECRET, place, message, "Correct the secret, or the address.");
             }
         }
         if let Some(secret) = &forge
@@ -341,12 +320,12 @@ impl SourceSpecReader<'_> {
         {
             let message = format!("the secret `{}` has neither `token` nor the keys of a GitHub App", secret.name());
             let help = "Add `token` under its `stringData`.";
-            self.push_error(rules::SECRET, entry.place().location(self.path), message, help);
+            self.push_error(rules::SECRET, entry.place(), message, help);
         }
         if let Some(Err(error)) = verify.as_ref().map(signature::check_keys)
             && let Some(entry) = spec.get("verify").and_then(|verify| verify.entry("secretRef"))
         {
-            let place = entry.place().location(self.path);
+            let place = entry.place();
             let escaped = |text: &str| stator_model::present::escape::line(text);
             let messages = if let SignatureError::Keys { secret, faults } = &error {
                 let one = |KeyFault { key, line, reason }: &KeyFault| {
@@ -358,13 +337,13 @@ impl SourceSpecReader<'_> {
                 vec![escaped(&error.to_string())]
             };
             for message in messages {
-                self.push_error(rules::SECRET, place.clone(), message, error.help());
+                self.push_error(rules::SECRET, place, message, error.help());
             }
         }
         SourceSecrets { git, forge, webhook, verify, notifications }
     }
 
-    fn read_notifications(&mut self, spec: &YamlNode) -> Vec<SecretValues> {
+    fn read_notifications(&mut self, spec: &YamlNode<P>) -> Vec<SecretValues> {
         let insecure = spec.get("allowInsecure").is_some_and(|node| node.value == YamlValue::Bool(true));
         let mut secrets = Vec::new();
         for one in list_items(spec.get("notifications")) {
@@ -373,10 +352,10 @@ impl SourceSpecReader<'_> {
                 // That it is missing was told.
                 Ok(_) | Err(NotificationTargetError::Missing) => {}
                 Err(fault) => {
-                    let place = one.entry("secretRef").map(YamlEntry::place).unwrap_or_default();
+                    let place = one.entry("secretRef").map_or(one.span, YamlEntry::place);
                     let message =
                         format!("the secret `{}` {fault}", stator_model::present::escape::line(secret.name()));
-                    self.push_error(rules::SECRET, place.location(self.path), message, fault.help());
+                    self.push_error(rules::SECRET, place, message, fault.help());
                 }
             }
             secrets.push(secret);
@@ -384,7 +363,7 @@ impl SourceSpecReader<'_> {
         secrets
     }
 
-    fn find_secret(&mut self, entry: Option<&YamlEntry>, needed: &[&str]) -> Option<SecretValues> {
+    fn find_secret(&mut self, entry: Option<&YamlEntry<P>>, needed: &[&str]) -> Option<SecretValues> {
         let entry = entry?;
         let name = entry.value.get("name")?;
         let text = name.as_str()?;
@@ -412,47 +391,37 @@ impl SourceSpecReader<'_> {
                     "Create it there, or correct the name.".to_owned(),
                 ),
             };
-            self.push_error(rules::SECRET, self.location(name), message, help);
+            self.push_error(rules::SECRET, name.span, message, help);
             return None;
         };
         for needed in needed {
             if values.get(needed).is_none_or(<[u8]>::is_empty) {
                 let message = format!("the secret `{text}` has no `{needed}`, or an empty one");
-                self.push_error(
-                    rules::SECRET,
-                    self.location(name),
-                    message,
-                    format!("Add `{needed}` under its `stringData`."),
-                );
+                self.push_error(rules::SECRET, name.span, message, format!("Add `{needed}` under its `stringData`."));
             }
         }
         Some(values.clone())
     }
 
-    fn check_forge(&mut self, spec: &YamlNode, url: Option<&RepositoryUrl>) {
+    fn check_forge(&mut self, spec: &YamlNode<P>, url: Option<&RepositoryUrl>) {
         if let (None, Some(hook)) = (spec.get("forge"), spec.entry("webhook")) {
             let message = "`webhook` without `forge.type`: which host signs the calls is not known";
             let help = "Add `forge: {type: …}`.";
-            self.push_error(rules::FORGE, hook.place().location(self.path), message, help);
+            self.push_error(rules::FORGE, hook.place(), message, help);
         }
         let Some(forge) = spec.entry("forge") else {
             if let Some(previews) = spec.entry("previews").filter(|entry| entry.value.value == YamlValue::Bool(true)) {
                 let message = "`previews` without `forge`: there is nobody to comment to";
-                self.push_error(
-                    rules::FORGE,
-                    previews.place().location(self.path),
-                    message,
-                    "Add `forge`, or remove `previews`.",
-                );
+                self.push_error(rules::FORGE, previews.place(), message, "Add `forge`, or remove `previews`.");
             }
             return;
         };
-        let place = forge.place().location(self.path);
+        let place = forge.place();
         if let Some(previews) = spec.entry("previews").filter(|entry| entry.value.value == YamlValue::Bool(true)) {
-            let at = previews.place().location(self.path);
+            let at = previews.place();
             if forge.value.get("secretRef").is_none() {
                 let message = "`previews` without `forge.secretRef`: nobody may comment without a token";
-                self.push_error(rules::FORGE, at.clone(), message, "Add `forge.secretRef`, or remove `previews`.");
+                self.push_error(rules::FORGE, at, message, "Add `forge.secretRef`, or remove `previews`.");
             }
             if spec.get("ref").is_some_and(|reference| reference.get("branch").is_none()) {
                 let message = "`previews` without `ref.branch`: pull requests go into branches";
@@ -466,11 +435,11 @@ impl SourceSpecReader<'_> {
             });
             if !fine {
                 let message = "`forge.targetUrl` is no `https://` or `http://` address, or has credentials in it";
-                self.push_error(rules::FORGE, self.location(address), message, "Write the whole address of a page.");
+                self.push_error(rules::FORGE, address.span, message, "Write the whole address of a page.");
             } else if address.as_str().is_some_and(|text| text.len() > 255) {
                 // GitLab's limit; the others take more.
                 let message = "`forge.targetUrl` is longer than the 255 characters that git hosts take";
-                self.push_error(rules::FORGE, self.location(address), message, "Write a shorter address.");
+                self.push_error(rules::FORGE, address.span, message, "Write a shorter address.");
             }
         }
         if let Some(address) = forge.value.get("url") {
@@ -482,7 +451,7 @@ impl SourceSpecReader<'_> {
             if !fine {
                 let message = "`forge.url` is no `https://` address, or has credentials in it";
                 let help = "Write the API's address; `http://` needs `allowInsecure: true`.";
-                self.push_error(rules::FORGE, self.location(address), message, help);
+                self.push_error(rules::FORGE, address.span, message, help);
             }
         } else if url.is_some_and(|url| url.scheme() == UrlScheme::Local) && forge.value.get("secretRef").is_some() {
             let message = "the repository is a path of this machine, so where the host's API is cannot be told";

@@ -27,7 +27,7 @@ pub(super) fn join_quoted<'a>(words: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// What a value is, in words.
-pub(super) fn describe_value(node: &YamlNode) -> String {
+pub(super) fn describe_value<P>(node: &YamlNode<P>) -> String {
     match &node.value {
         YamlValue::Invalid => "unreadable".to_owned(),
         YamlValue::Bool(flag) => format!("the boolean `{flag}`"),

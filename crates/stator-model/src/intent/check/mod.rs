@@ -5,7 +5,7 @@ mod describe;
 
 use super::rules;
 use super::schema::SchemaKind;
-use super::yaml::{FileId, YamlEntry, YamlNode, YamlSpan, YamlValue};
+use super::yaml::{FileId, YamlEntry, YamlNode, YamlValue};
 use compile::{ExtraKeys, MapShape, SchemaShape, ShapeId, ShapeTable, TextShape};
 use describe::{describe_shape, describe_value, join_quoted, truncate_text};
 use stator_core::finding::{Finding, Rule, closest_match};
@@ -13,17 +13,21 @@ use std::fmt;
 
 /// Holds a document against the schema of its kind and adds every fault.
 pub fn check_document(kind: SchemaKind, root: &YamlNode, path: &str, findings: &mut Vec<Finding>) {
-    let file_name = |_: FileId| path.to_owned();
-    let shapes = compile::shapes_of_kind(kind);
-    let mut checker = SchemaChecker { shapes, file_name: &file_name, findings, only_missing: false };
-    checker.check_value(shapes.root, root, root.span, &DocumentPath::Root);
+    let found = find_faults(compile::shapes_of_kind(kind), root, false);
+    findings.extend(found.into_iter().map(|one| one.map_location(|span| span.location(path))));
 }
 
 /// Adds a fault for every required field that a merged model lacks; all else was checked file by file.
 pub(super) fn check_merged(root: &YamlNode, file_name: &dyn Fn(FileId) -> String, findings: &mut Vec<Finding>) {
-    let shapes = compile::merged_model_shapes();
-    let mut checker = SchemaChecker { shapes, file_name, findings, only_missing: true };
+    let found = find_faults(compile::merged_model_shapes(), root, true);
+    findings.extend(found.into_iter().map(|one| one.map_location(|span| span.location(&file_name(span.file)))));
+}
+
+/// Every fault of a document, at the places that its nodes have.
+fn find_faults<P: Copy>(shapes: &ShapeTable, root: &YamlNode<P>, only_missing: bool) -> Vec<Finding<P>> {
+    let mut checker = SchemaChecker { shapes, findings: Vec::new(), only_missing };
     checker.check_value(shapes.root, root, root.span, &DocumentPath::Root);
+    checker.findings
 }
 
 /// The path of a value, put into words only for a finding.
@@ -62,11 +66,9 @@ impl DocumentSchema {
         Self(compile::compile_schema(schema))
     }
 
-    /// Holds a document against it and adds every fault.
-    pub fn check(&self, root: &YamlNode, path: &str, findings: &mut Vec<Finding>) {
-        let file_name = |_: FileId| path.to_owned();
-        let mut checker = SchemaChecker { shapes: &self.0, file_name: &file_name, findings, only_missing: false };
-        checker.check_value(self.0.root, root, root.span, &DocumentPath::Root);
+    /// Every fault of a document, at the places that its nodes have.
+    pub fn check<P: Copy>(&self, root: &YamlNode<P>) -> Vec<Finding<P>> {
+        find_faults(&self.0, root, false)
     }
 }
 
@@ -76,21 +78,19 @@ impl fmt::Debug for DocumentSchema {
     }
 }
 
-struct SchemaChecker<'a> {
+struct SchemaChecker<'a, P> {
     shapes: &'a ShapeTable,
-    file_name: &'a dyn Fn(FileId) -> String,
-    findings: &'a mut Vec<Finding>,
+    findings: Vec<Finding<P>>,
     only_missing: bool,
 }
 
-impl SchemaChecker<'_> {
-    fn error(&mut self, rule: Rule, span: YamlSpan, message: String, help: impl Into<String>) {
-        let location = span.location(&(self.file_name)(span.file));
-        self.findings.push(Finding::error(rule, location, message, help));
+impl<P: Copy> SchemaChecker<'_, P> {
+    fn error(&mut self, rule: Rule, place: P, message: String, help: impl Into<String>) {
+        self.findings.push(Finding::error(rule, place, message, help));
     }
 
     /// `place` is where to point for the value as a whole: its key, for a map or list.
-    fn check_value(&mut self, id: ShapeId, node: &YamlNode, place: YamlSpan, path: &DocumentPath<'_>) {
+    fn check_value(&mut self, id: ShapeId, node: &YamlNode<P>, place: P, path: &DocumentPath<'_>) {
         let shape = self.shapes.get(id);
         match (shape, &node.value) {
             (SchemaShape::Any, _) | (_, YamlValue::Invalid) => {}
@@ -120,7 +120,7 @@ impl SchemaChecker<'_> {
         }
     }
 
-    fn check_map(&mut self, shape: &MapShape, entries: &[YamlEntry], place: YamlSpan, path: &DocumentPath<'_>) {
+    fn check_map(&mut self, shape: &MapShape, entries: &[YamlEntry<P>], place: P, path: &DocumentPath<'_>) {
         for entry in entries {
             let below = DocumentPath::Field(path, &entry.key);
             if let Some(field) = shape.fields.get(&*entry.key) {
@@ -155,7 +155,7 @@ impl SchemaChecker<'_> {
         }
     }
 
-    fn report_missing(&mut self, shape: &MapShape, field: &str, place: YamlSpan, path: &DocumentPath<'_>) {
+    fn report_missing(&mut self, shape: &MapShape, field: &str, place: P, path: &DocumentPath<'_>) {
         let what = shape.fields.get(field).map(|id| describe_shape(self.shapes, *id)).unwrap_or_default();
         self.error(
             rules::SCHEMA_MISSING,
@@ -165,7 +165,7 @@ impl SchemaChecker<'_> {
         );
     }
 
-    fn report_unknown_field(&mut self, shape: &MapShape, entry: &YamlEntry, path: &DocumentPath<'_>) {
+    fn report_unknown_field(&mut self, shape: &MapShape, entry: &YamlEntry<P>, path: &DocumentPath<'_>) {
         let allowed = shape.fields.keys().map(String::as_str);
         let help = match closest_match(&entry.key, allowed.clone()) {
             Some(meant) => format!("Did you mean `{meant}`?"),
@@ -184,7 +184,7 @@ impl SchemaChecker<'_> {
         );
     }
 
-    fn check_text(&mut self, shape: &TextShape, text: &str, span: YamlSpan, path: &DocumentPath<'_>) {
+    fn check_text(&mut self, shape: &TextShape, text: &str, span: P, path: &DocumentPath<'_>) {
         let length = text.chars().count();
         if !shape.pattern.as_ref().is_none_or(|pattern| pattern.is_match(text)) {
             let wanted = match (&shape.expected, &shape.pattern) {
@@ -209,7 +209,7 @@ impl SchemaChecker<'_> {
         }
     }
 
-    fn check_enum_word(&mut self, words: &[String], text: &str, span: YamlSpan, path: &DocumentPath<'_>) {
+    fn check_enum_word(&mut self, words: &[String], text: &str, span: P, path: &DocumentPath<'_>) {
         if words.iter().any(|word| word == text) {
             return;
         }
@@ -228,7 +228,7 @@ impl SchemaChecker<'_> {
         );
     }
 
-    fn report_range(&mut self, value: &str, id: ShapeId, span: YamlSpan, path: &DocumentPath<'_>) {
+    fn report_range(&mut self, value: &str, id: ShapeId, span: P, path: &DocumentPath<'_>) {
         let wanted = describe_shape(self.shapes, id);
         self.error(
             rules::SCHEMA_RANGE,
@@ -238,7 +238,7 @@ impl SchemaChecker<'_> {
         );
     }
 
-    fn report_wrong_type(&mut self, id: ShapeId, node: &YamlNode, place: YamlSpan, path: &DocumentPath<'_>) {
+    fn report_wrong_type(&mut self, id: ShapeId, node: &YamlNode<P>, place: P, path: &DocumentPath<'_>) {
         let wanted = describe_shape(self.shapes, id);
         let help = self.type_help(id, node);
         self.error(
@@ -249,7 +249,7 @@ impl SchemaChecker<'_> {
         );
     }
 
-    fn type_help(&self, id: ShapeId, node: &YamlNode) -> &'static str {
+    fn type_help(&self, id: ShapeId, node: &YamlNode<P>) -> &'static str {
         let takes_text = match self.shapes.get(id) {
             SchemaShape::Text(shape) => {
                 shape.pattern.as_ref().is_none_or(|form| form.is_match(&node.to_json().to_string()))
@@ -284,8 +284,8 @@ impl SchemaChecker<'_> {
         &mut self,
         options: &[ShapeId],
         words: Option<&str>,
-        node: &YamlNode,
-        place: YamlSpan,
+        node: &YamlNode<P>,
+        place: P,
         path: &DocumentPath<'_>,
     ) {
         let fits = |id: &&ShapeId| match (self.shapes.get(**id), &node.value) {

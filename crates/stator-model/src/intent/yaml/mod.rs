@@ -42,18 +42,18 @@ impl YamlSpan {
     }
 }
 
-/// A value and its place.
+/// A value and its place: where it was written, or for what was never text, a place of the reader's own.
 #[derive(Clone, Debug, PartialEq)]
-pub struct YamlNode {
+pub struct YamlNode<P = YamlSpan> {
     /// The value.
-    pub value: YamlValue,
+    pub value: YamlValue<P>,
     /// Its place. A block map or list starts at its first key or item.
-    pub span: YamlSpan,
+    pub span: P,
 }
 
 /// A YAML value, by the core schema of YAML 1.2.
 #[derive(Clone, Debug, PartialEq)]
-pub enum YamlValue {
+pub enum YamlValue<P = YamlSpan> {
     /// Something that was refused: its finding exists already, and nothing more is to be said of it.
     Invalid,
     /// `true` or `false`.
@@ -63,25 +63,25 @@ pub enum YamlValue {
     /// Text.
     Text(Box<str>),
     /// A list.
-    List(Vec<YamlNode>),
+    List(Vec<YamlNode<P>>),
     /// A map, in the order written, without duplicate keys.
-    Map(Vec<YamlEntry>),
+    Map(Vec<YamlEntry<P>>),
 }
 
 /// A key of a map and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct YamlEntry {
+pub struct YamlEntry<P = YamlSpan> {
     /// The key.
     pub key: Box<str>,
     /// Where the key stands.
-    pub key_span: YamlSpan,
+    pub key_span: P,
     /// The value.
-    pub value: YamlNode,
+    pub value: YamlNode<P>,
 }
 
-impl YamlEntry {
+impl<P: Copy> YamlEntry<P> {
     /// The place to show for this field: the value if it is a scalar, else the key.
-    pub fn place(&self) -> YamlSpan {
+    pub fn place(&self) -> P {
         match self.value.value {
             YamlValue::List(_) | YamlValue::Map(_) => self.key_span,
             YamlValue::Invalid | YamlValue::Bool(_) | YamlValue::Number(_) | YamlValue::Text(_) => self.value.span,
@@ -89,9 +89,9 @@ impl YamlEntry {
     }
 }
 
-impl YamlNode {
+impl<P> YamlNode<P> {
     /// The entries of a map, none for anything else.
-    pub fn entries(&self) -> &[YamlEntry] {
+    pub fn entries(&self) -> &[YamlEntry<P>] {
         match &self.value {
             YamlValue::Map(entries) => entries,
             YamlValue::Invalid
@@ -103,12 +103,12 @@ impl YamlNode {
     }
 
     /// The entry of a map with this key.
-    pub fn entry(&self, key: &str) -> Option<&YamlEntry> {
+    pub fn entry(&self, key: &str) -> Option<&YamlEntry<P>> {
         self.entries().iter().find(|entry| &*entry.key == key)
     }
 
     /// The value under a key.
-    pub fn get(&self, key: &str) -> Option<&YamlNode> {
+    pub fn get(&self, key: &str) -> Option<&Self> {
         self.entry(key).map(|entry| &entry.value)
     }
 
@@ -129,7 +129,7 @@ impl YamlNode {
             YamlValue::Bool(flag) => Value::Bool(*flag),
             YamlValue::Number(number) => Value::Number(number.clone()),
             YamlValue::Text(text) => Value::String(text.to_string()),
-            YamlValue::List(items) => Value::Array(items.iter().map(YamlNode::to_json).collect()),
+            YamlValue::List(items) => Value::Array(items.iter().map(Self::to_json).collect()),
             YamlValue::Map(entries) => Value::Object(
                 entries.iter().map(|entry| (entry.key.to_string(), entry.value.to_json())).collect::<Map<_, _>>(),
             ),
