@@ -4,7 +4,7 @@
 //! Exactly these do not count:
 //! - `status`, `metadata` but for name, labels and annotations, and what the operator or stator writes there of its own;
 //! - the order of lists whose items the schema tells apart by keys (components, containers, volumes, mounts, environment
-//!   variables, …), but for init containers, which run in their order, and for variables that are made of others
+//!   variables, …), but for init containers, which run in their order, and for variables of which one is made of another
 //!   (`$(NAME)`); the order of every other list counts, that of arguments above all;
 //! - a component's type that v1beta1 has no word for (`main`, `default`): the operator treats it as none, and an API
 //!   server refuses it;
@@ -18,7 +18,7 @@ use super::{kinds, registry};
 use crate::fields;
 use crate::object::{FieldPath, KeyValue, PathSegment};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Fields whose zero value is the same as none: in Go they are no pointers, so an encoder leaves it out.
 const EMPTY_SAYS_NOTHING: &[&str] = &[
@@ -87,8 +87,33 @@ pub fn is_unknown_component_type(word: &str) -> bool {
 
 /// Whether the order of a list counts although its items have keys.
 fn is_order_significant(field: &str, items: &[Value]) -> bool {
-    let refers = |item: &Value| item.get("value").and_then(Value::as_str).is_some_and(|text| text.contains("$("));
-    field == "initContainers" || (field == "env" && items.iter().any(refers))
+    field == "initContainers" || (field == "env" && is_env_order_significant(items))
+}
+
+/// Whether the order of a container's variables counts: one of them is made of another (`$(NAME)`). Kubernetes resolves
+/// such a reference from the variables before it in the list, and from no later one.
+pub fn is_env_order_significant(items: &[Value]) -> bool {
+    let names: BTreeSet<&str> = items.iter().filter_map(name).collect();
+    let values = items.iter().filter_map(|item| item.get("value")?.as_str());
+    values.flat_map(variable_references).any(|reference| names.contains(reference))
+}
+
+/// The names that a variable's value refers to as `$(NAME)`, as Kubernetes reads it: `$$` is a dollar sign, so that
+/// `$$(NAME)` refers to nothing, and neither does a parenthesis that is never closed.
+fn variable_references(value: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut rest = value;
+    while let Some((_, after)) = rest.split_once('$') {
+        if let Some(after) = after.strip_prefix('$') {
+            rest = after;
+        } else if let Some((name, after)) = after.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
+            names.push(name);
+            rest = after;
+        } else {
+            rest = after;
+        }
+    }
+    names
 }
 
 /// True when two documents ask for the same.
@@ -198,5 +223,25 @@ fn items(a: &[Value], b: &[Value], path: &FieldPath, found: &mut Vec<DocumentDif
     }
     for index in 0..a.len().max(b.len()) {
         compare(a.get(index), b.get(index), &path.join(PathSegment::Index(index)), found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_order_of_variables_counts_where_one_is_made_of_another() {
+        let is_significant = |value: &str| {
+            is_env_order_significant(&[json!({"name": "B", "value": value}), json!({"name": "A", "value": "z"})])
+        };
+        for value in ["$(A)", "x$(A)y", "$$$(A)", "$(X)$(A)"] {
+            assert!(is_significant(value), "{value}");
+        }
+        for value in ["", "$", "$(", "$(A", "$$(A)", "$A", "$()", "(A)", "$(X)"] {
+            assert!(!is_significant(value), "{value}");
+        }
+        assert!(!is_env_order_significant(&[json!({"value": "$(A)"}), json!(1)]));
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::render::strategic_merge;
 use serde_json::{Map, Value};
+use stator_core::dynamo::equivalence::is_env_order_significant;
 use stator_core::object::{FieldPath, KeyValue, PathSegment, Quantity};
 use std::collections::BTreeMap;
 
@@ -94,6 +95,9 @@ fn list_remainder(
     if name == "initContainers" && before.keys().ne(after.keys()) {
         return None;
     }
+    if name == "env" && is_env_order_significant(wanted) && !is_order_kept(keys, rendered, wanted) {
+        return None;
+    }
     for step in before.keys().filter(|step| !after.contains_key(*step)) {
         remove.push(path.join((*step).clone()));
     }
@@ -123,6 +127,16 @@ fn list_remainder(
         }
     }
     Some(merge)
+}
+
+/// Whether the items come out in the wanted order when those that are not rendered are added at the end: a merge by key
+/// moves nothing.
+fn is_order_kept(keys: &[(&str, &str)], rendered: &[Value], wanted: &[Value]) -> bool {
+    let steps = |items: &[Value]| items.iter().filter_map(|item| key_segment(keys, item)).collect::<Vec<_>>();
+    let (rendered, wanted) = (steps(rendered), steps(wanted));
+    let stays = rendered.iter().filter(|step| wanted.contains(step));
+    let is_new = wanted.iter().filter(|step| !rendered.contains(step));
+    stays.chain(is_new).eq(wanted.iter())
 }
 
 fn by_key<'a>(keys: &[(&str, &str)], items: &'a [Value]) -> Option<BTreeMap<PathSegment, &'a Value>> {

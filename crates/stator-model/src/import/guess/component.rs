@@ -4,6 +4,7 @@ use crate::import::command_line::CommandLine;
 use crate::intent::model::{EnvFromConfigMap, EnvFromSecret, EnvValue, Probes, Resources, Secrets};
 use crate::intent::scalar::{EnvName, ImageReference, Quantity};
 use serde_json::{Map, Value};
+use stator_core::dynamo::equivalence::is_env_order_significant;
 use stator_core::dynamo::registry::{self, MAIN_CONTAINER, env};
 use std::collections::BTreeMap;
 
@@ -90,8 +91,18 @@ impl<'a> ComponentManifest<'a> {
         self.text("sharedMemorySize")?.parse().ok()
     }
 
-    /// Environment variables of `main` that an intent has words for.
+    /// Environment variables of `main` that an intent has words for. stator renders an intent's variables sorted by name:
+    /// where their order counts and is another one, there are none, and the list is kept as it stands.
     pub fn env(self) -> BTreeMap<EnvName, EnvValue> {
+        let variables = self.readable_env();
+        let items = self.main_field("env").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let is_rendered_alike = variables.len() == items.len()
+            && variables.keys().map(EnvName::as_str).eq(items.iter().filter_map(|item| item.get("name")?.as_str()));
+        if is_env_order_significant(items) && !is_rendered_alike { BTreeMap::new() } else { variables }
+    }
+
+    /// Environment variables of `main` that an intent has words for, whatever their order.
+    fn readable_env(self) -> BTreeMap<EnvName, EnvValue> {
         let items = self.main_field("env").and_then(Value::as_array);
         // Of a name that is there twice, neither: the list is kept as it stands.
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -116,7 +127,7 @@ impl<'a> ComponentManifest<'a> {
             EnvValue::Literal(text) => Some((name.to_string(), text)),
             EnvValue::Secret(_) | EnvValue::ConfigMap(_) => None,
         };
-        self.env().into_iter().filter_map(literal).collect()
+        self.readable_env().into_iter().filter_map(literal).collect()
     }
 
     /// The secrets that the container takes its environment from and that its image is pulled with; none when there

@@ -72,6 +72,8 @@ fn change() -> impl Strategy<Value = ManifestChange> {
         ("env", json!([{"name": "A", "value": "$(B)"}, {"name": "B", "value": "x"}, {"name": "A", "value": "y"}])),
         ("env", json!([{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, {"name": "E"}])),
         ("env", json!([{"name": "HF_HOME", "value": "/w"}, {"name": "DYN_ROUTER_MODE", "value": "kv"}])),
+        ("env", json!([{"name": "B", "value": "$(A)"}, {"name": "A", "value": "z"}])),
+        ("env", json!([{"name": "Z", "value": "$(HF_HOME)/z"}, {"name": "HF_HOME", "value": "/w"}])),
         (
             "volumeMounts",
             json!([{"name": "cache", "mountPath": "/a"}, {"name": "cache", "mountPath": "/b", "readOnly": true}]),
@@ -425,4 +427,48 @@ fn a_program_that_is_none_of_dynamos_may_name_its_model_all_the_same() {
         "{}",
         import.models[0].text
     );
+}
+
+/// The variables of the last component of a graph, by name and value.
+fn last_env(graph: &Value) -> Vec<(String, String)> {
+    let component = graph["spec"]["components"].as_array().unwrap().last().unwrap();
+    let env = component["podTemplate"]["spec"]["containers"][0]["env"].as_array().unwrap();
+    let text = |item: &Value, field: &str| item[field].as_str().unwrap_or_default().to_owned();
+    env.iter().map(|item| (text(item, "name"), text(item, "value"))).collect()
+}
+
+#[test]
+fn variables_that_refer_to_others_keep_their_order() {
+    for env in [
+        json!([{"name": "B", "value": "$(A)"}, {"name": "A", "value": "z"}]),
+        json!([{"name": "B", "value": "y"}, {"name": "A", "value": "$(B)"}]),
+        json!([{"name": "Z", "value": "$(HF_HOME)"}, {"name": "HF_HOME", "value": "/w"}, {"name": "A", "value": "x"}]),
+        json!([{"name": "P", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, {"name": "A", "value": "$(P)"}]),
+    ] {
+        let mut graph = with_line(&["python3", "-m", "dynamo.vllm"], &["--model", "a/b"]);
+        let worker = graph["spec"]["components"].as_array_mut().unwrap().last_mut().unwrap();
+        main(pod(worker))["env"] = env.clone();
+        let import = import(&[manifest(graph.to_string())]);
+        assert!(import.models[0].round_trips, "{env}: {}\n{}", errors(&import), import.models[0].text);
+        let again = rendered(&import.models[0].text);
+        let again = again.iter().find(|object| object.kind() == kinds::GRAPH.kind).unwrap();
+        assert_eq!(last_env(again.value()), last_env(&graph), "{}", import.models[0].text);
+    }
+}
+
+/// A counterexample that chance once found: `$(` without an end refers to nothing, so that the order does not count.
+#[test]
+fn variables_that_refer_to_nothing_may_come_back_sorted() {
+    for env in [
+        json!([{"name": "B", "value": "$("}, {"name": "A", "value": "z"}]),
+        json!([{"name": "B", "value": "$$(A)"}, {"name": "A", "value": "z"}]),
+        json!([{"name": "B", "value": "$(OTHER)"}, {"name": "A", "value": "z"}]),
+    ] {
+        let mut graph = with_line(&["python3", "-m", "dynamo.vllm"], &["--model", "a/b"]);
+        let worker = graph["spec"]["components"].as_array_mut().unwrap().last_mut().unwrap();
+        main(pod(worker))["env"] = env.clone();
+        let import = import(&[manifest(graph.to_string())]);
+        assert!(import.models[0].round_trips, "{env}: {}\n{}", errors(&import), import.models[0].text);
+        assert!(!import.models[0].text.contains("overrides"), "{}", import.models[0].text);
+    }
 }
