@@ -107,8 +107,13 @@ impl ReconcileContext {
         let retired: BTreeSet<&String> = plan.retired.iter().collect();
         let mut found: BTreeMap<String, Health> = BTreeMap::new();
         for change in plan.changes.iter().filter(|change| !retired.contains(&change.model)) {
-            let busy = matches!(change.action, Action::Create | Action::Update | Action::Replace | Action::Adopt)
-                && !left.contains(&change.model);
+            let moves = match change.action {
+                Action::Create | Action::Update | Action::Replace => true,
+                // Until its adoption is approved, what exists stays as it is.
+                Action::Adopt => change.step.write().is_some(),
+                Action::Delete | Action::Keep | Action::Blocked => false,
+            };
+            let busy = moves && !left.contains(&change.model);
             let health = if busy { Health::Progressing } else { change.health.unwrap_or_default() };
             let known = found.entry(change.model.clone()).or_insert(health);
             *known = (*known).max(health);

@@ -356,6 +356,33 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
     1 model imported, 1 of them rendering back to their manifests; 0 things not carried.
     "#
     );
+    // What needs an approval is shown as what it would be, with what approves it.
+    assert_snapshot!(bench.run(["plan", "second", "--cluster", "embedded:live"]), @r#"
+    exit 0
+    ----- stdout -----
+    imported / default against live
+
+    chat  chat/model.yaml
+      <= adopt DynamoGraphDeployment models/chat   GPUs 4
+          + metadata.labels   {5 fields}
+          · already exists and is not managed by stator or another tool: allow its adoption, or give the model another name
+          · held back: `--allow adopt` takes it over
+
+    held back[adopt]: already there and not managed by any tool; would be taken over: DynamoGraphDeployment models/chat
+      = help: allow it with --allow adopt, or give the model another name
+
+    Plan: 0 to create, 0 to change, 1 to adopt, 0 to delete, 0 unchanged.
+    GPUs: 4 of unknown SKU
+    ----- stderr -----
+    Using the embedded cluster in live.
+    Next: stator sync -e default
+    "#);
+    let held = bench.run(["sync", "second", "--cluster", "embedded:live", "--yes"]).exits(1);
+    assert!(held.stderr.contains("held back[adopt]"), "{held}");
+    // The held sync has not made the graph stator's: it is held as before.
+    let plan = bench.run(["plan", "second", "--cluster", "embedded:live", "-o", "json"]).json();
+    let change = &plan["changes"][0];
+    assert_eq!((change["action"].as_str(), change["heldBy"].as_str()), (Some("adopt"), Some("adopt")), "{plan:#}");
     assert_snapshot!(bench.run(["plan", "second", "--cluster", "embedded:live", "--allow", "adopt"]), @r#"
     exit 0
     ----- stdout -----
@@ -365,7 +392,6 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
       <= adopt DynamoGraphDeployment models/chat   GPUs 4
           + metadata.labels   {5 fields}
           · already exists and is not managed by stator or another tool: taken over, as allowed
-          · stator's field ownership was lost and is taken again
 
     Plan: 0 to create, 0 to change, 1 to adopt, 0 to delete, 0 unchanged.
     GPUs: 4 of unknown SKU

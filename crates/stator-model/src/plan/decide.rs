@@ -173,10 +173,9 @@ fn decide_existing(
             return;
         }
     };
-    if standing == LiveOwnership::Unowned && !world.input.allow.contains(&HoldKind::Adopt) {
-        return block_change(change, ChangeReason::Unmanaged);
-    }
-    change.inventory = Some(inventory_entry(desired, Some(live), world));
+    // A record that names the object makes it stator's: none may before its adoption is approved.
+    let may_record = standing == LiveOwnership::Ours || world.input.allow.contains(&HoldKind::Adopt);
+    change.inventory = may_record.then(|| inventory_entry(desired, Some(live), world));
     if standing == LiveOwnership::Ours
         && merged.fields.is_empty()
         && merged.released.is_empty()
@@ -225,7 +224,7 @@ fn decide_write(
         );
         return decide_replace(world, desired, live, change);
     }
-    if merged.ownership_lost {
+    if merged.ownership_lost && standing == LiveOwnership::Ours {
         change.reasons.push(ChangeReason::OwnershipLost);
     }
     if change.fields.is_empty() && !merged.released.is_empty() {
@@ -254,6 +253,17 @@ fn decide_write(
         planned_resource_version: live.resource_version().map(str::to_owned),
         seed_replicas: merged.seeds,
     }));
+    if change.action == Action::Adopt {
+        hold_unless_allowed(world, change, HoldKind::Adopt);
+    }
+}
+
+/// Holds a write back that needs an approval by its kind, whatever else the plan does.
+fn hold_unless_allowed(world: &PlanContext<'_>, change: &mut Change, guard: HoldKind) {
+    if !world.input.allow.contains(&guard) {
+        change.step.hold_back(guard);
+        change.reasons.push(ChangeReason::Held(guard));
+    }
 }
 
 fn forbidden_reason(one: &disruption::ForbiddenChange, prune: bool) -> ChangeReason {
@@ -275,7 +285,8 @@ fn explain_write(
     change: &mut Change,
 ) {
     if *standing == LiveOwnership::Unowned {
-        change.reasons.push(ChangeReason::Adopted);
+        let is_allowed = world.input.allow.contains(&HoldKind::Adopt);
+        change.reasons.push(if is_allowed { ChangeReason::Adopted } else { ChangeReason::Unmanaged });
         return;
     }
     if let Some(model) = model_of(live).filter(|model| *model != rendered.model) {
@@ -314,10 +325,7 @@ fn decide_replace(world: &PlanContext<'_>, desired: &RenderedObject, live: &Obje
         },
     };
     change.step = PlanStep::Write(write);
-    if !world.input.allow.contains(&HoldKind::Replace) {
-        change.step.hold_back(HoldKind::Replace);
-        change.reasons.push(ChangeReason::Held(HoldKind::Replace));
-    }
+    hold_unless_allowed(world, change, HoldKind::Replace);
 }
 
 /// An object on its way out: stator's own is made again once it is gone, which is how an interrupted replacement ends.

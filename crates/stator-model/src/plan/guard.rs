@@ -1,4 +1,4 @@
-//! What holds a sync back: too many deletions, too many GPUs, replacements that nobody asked for.
+//! What holds a sync back: too many deletions, too many GPUs, replacements and adoptions that nobody asked for.
 
 use super::{Action, Change, ChangeReason, Hold, HoldKind, PlanInput};
 use stator_core::dynamo::gpus;
@@ -24,20 +24,33 @@ pub(super) struct GuardLimits<'a> {
 impl GuardLimits<'_> {
     /// What the guards find in changes, of which `is_written` says whether a sync would write them.
     pub(super) fn find_holds(&self, changes: &[Change], is_written: impl Fn(&Change) -> bool) -> Vec<Hold> {
-        [self.replace_hold(changes), self.mass_delete_hold(changes), self.max_gpus_hold(changes, is_written)]
-            .into_iter()
-            .flatten()
-            .collect()
+        let holds = [
+            self.replace_hold(changes),
+            self.mass_delete_hold(changes),
+            self.max_gpus_hold(changes, is_written),
+            self.adopt_hold(changes),
+        ];
+        holds.into_iter().flatten().collect()
     }
 
     fn replace_hold(&self, changes: &[Change]) -> Option<Hold> {
-        let names: Vec<String> =
-            changes.iter().filter(|one| one.action == Action::Replace).map(|one| one.object.to_string()).collect();
-        (!names.is_empty()).then(|| Hold {
+        let names = objects_with(changes, Action::Replace)?;
+        Some(Hold {
             kind: HoldKind::Replace,
-            message: format!("Dynamo forbids the change in place; deleted and made again: {}", names.join(", ")),
+            message: format!("Dynamo forbids the change in place; deleted and made again: {names}"),
             help: "allow it with --allow replace: the models are down until they have started again".to_owned(),
             allowed: self.allow.contains(&HoldKind::Replace),
+        })
+    }
+
+    /// Whatever made an object that no tool manages may still count on it, so that taking it over is a person's decision.
+    fn adopt_hold(&self, changes: &[Change]) -> Option<Hold> {
+        let names = objects_with(changes, Action::Adopt)?;
+        Some(Hold {
+            kind: HoldKind::Adopt,
+            message: format!("already there and not managed by any tool; would be taken over: {names}"),
+            help: "allow it with --allow adopt, or give the model another name".to_owned(),
+            allowed: self.allow.contains(&HoldKind::Adopt),
         })
     }
 
@@ -69,6 +82,13 @@ impl GuardLimits<'_> {
             allowed: self.allow.contains(&HoldKind::MaxGpus),
         })
     }
+}
+
+/// The objects that an action is for, in a list for a message; `None` when there is none.
+fn objects_with(changes: &[Change], action: Action) -> Option<String> {
+    let names: Vec<String> =
+        changes.iter().filter(|one| one.action == action).map(|one| one.object.to_string()).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// Finds what the guards say of a plan against a cluster, and holds those writes back.

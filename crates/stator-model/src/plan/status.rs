@@ -1,7 +1,7 @@
 //! The status of each model, from a plan and the live objects: what `status -o json` says.
 
 use super::context::PlanContext;
-use super::{Action, Change, Plan, PlanInput, masking};
+use super::{Action, Change, HoldKind, Plan, PlanInput, masking};
 use serde::Serialize;
 use serde_json::Value;
 use stator_core::dynamo::health::{self, Health, HealthContext, HealthVerdict};
@@ -301,8 +301,13 @@ fn with_pod_causes(verdict: HealthVerdict, live: &Object, pods: &[Object]) -> He
     HealthVerdict { message: format!("{}; {causes}", verdict.message), ..verdict }
 }
 
+/// Whether stator cannot touch the object as it is: it is blocked, or nobody has approved its adoption.
+fn is_out_of_reach(change: &Change) -> bool {
+    change.action == Action::Blocked || change.step.held_by() == Some(HoldKind::Adopt)
+}
+
 fn sync_state(changes: &[&Change], faulty: bool) -> SyncState {
-    if faulty || changes.iter().any(|one| one.action == Action::Blocked) {
+    if faulty || changes.iter().any(|one| is_out_of_reach(one)) {
         SyncState::Blocked
     } else if changes.is_empty() {
         SyncState::Unknown
@@ -355,7 +360,7 @@ fn status_message(
     if faulty {
         return "has errors: see `stator validate`".to_owned();
     }
-    if let Some((change, _)) = judged.iter().find(|(change, _)| change.action == Action::Blocked) {
+    if let Some((change, _)) = judged.iter().find(|(change, _)| is_out_of_reach(change)) {
         return format!("{}: {}", change.object.name, super::join_reasons(&change.reasons));
     }
     if judged.is_empty() {

@@ -31,14 +31,18 @@ async fn what_is_nobodys_is_adopted_when_allowed(place: &impl Place) {
     let made = try_apply(place.cluster(), theirs, "kubectl").await.unwrap().object;
     let seen = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(seen, @"blocked DynamoGraphDeployment prod/llama: already exists and is not managed by stator or another tool: `--allow adopt` takes it over, or give the model another name");
+        insta::assert_snapshot!(seen, @r#"
+        adopt DynamoGraphDeployment prod/llama: already exists and is not managed by stator or another tool: allow its adoption, or give the model another name; held back: `--allow adopt` takes it over
+        already there and not managed by any tool; would be taken over: DynamoGraphDeployment prod/llama
+        "#);
     }
     let report = shop.sync(&[]).await;
     assert_eq!(report.models[0].result, SyncResult::Blocked, "{report:#?}");
     assert_eq!(shop.graph("llama").await, made, "nothing was written");
+    assert_eq!(shop.pending(&[]).await.join("\n"), seen, "nor has the sync made it stator's");
     let seen = shop.pending(&[HoldKind::Adopt]).await.join("\n");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(seen, @"adopt DynamoGraphDeployment prod/llama: already exists and is not managed by stator or another tool: taken over, as allowed; stator's field ownership was lost and is taken again");
+        insta::assert_snapshot!(seen, @"adopt DynamoGraphDeployment prod/llama: already exists and is not managed by stator or another tool: taken over, as allowed");
     }
     shop.synced(&[HoldKind::Adopt]).await;
     let adopted = shop.graph("llama").await;

@@ -212,7 +212,7 @@ pub struct HeldRevision {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeldGuard {
-    /// `mass-delete`, `replace` or `max-gpus`, as `stator sync --allow` takes it; `blocked` where none is to be let go.
+    /// `mass-delete`, `replace`, `adopt` or `max-gpus`, as `stator sync --allow` takes it; `blocked` where none is to be let go.
     #[schemars(length(max = 64))]
     pub guard: String,
     /// Why, in a sentence, with the numbers.

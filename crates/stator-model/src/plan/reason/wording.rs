@@ -26,8 +26,8 @@ impl fmt::Display for ChangeReason {
                 f.write_str("already exists and is not managed by stator or another tool: taken over, as allowed")
             }
             Self::Unmanaged => f.write_str(
-                "already exists and is not managed by stator or another tool: `--allow adopt` takes it over, or give \
-                 the model another name",
+                "already exists and is not managed by stator or another tool: allow its adoption, or give the model \
+                 another name",
             ),
             Self::Disrupts(note) => write_disruption(f, note),
             Self::MidRollout { object } => write!(

@@ -248,10 +248,17 @@ fn objects_of_others_are_left_alone() {
     insta::assert_snapshot!(story.show(), @r#"
     Blocked argo DynamoGraphDeployment prod/argo none 1->1 peak 1
       - is managed by Argo CD (`argocd.argoproj.io/instance`): take it out of Argo CD first, two tools would fight
-    Blocked nobody DynamoGraphDeployment prod/nobody none 1->1 peak 1
-      - already exists and is not managed by stator or another tool: `--allow adopt` takes it over, or give the model another name
+    Adopt nobody DynamoGraphDeployment prod/nobody none 1->1 peak 1
+      metadata.labels["app.kubernetes.io/managed-by"]: null -> "stator" (kubectl)
+      metadata.labels["applyset.kubernetes.io/part-of"]: null -> "applyset-33wHxfTdAmcAJbyAUYUuZm_X4hzX7P_FcM_tEDGuD4Q-v1" (kubectl)
+      metadata.labels["stator.dev/environment"]: null -> "prod" (kubectl)
+      metadata.labels["stator.dev/model"]: null -> "nobody" (kubectl)
+      metadata.labels["stator.dev/repository"]: null -> "models" (kubectl)
+      - already exists and is not managed by stator or another tool: allow its adoption, or give the model another name
+      - held back: `--allow adopt` takes it over
     Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
       - belongs to repository `theirs`, environment `prod`: rename it here, or remove it there first
+    hold Adopt allowed=false: already there and not managed by any tool; would be taken over: DynamoGraphDeployment prod/nobody
     "#);
     story.allow = vec![HoldKind::Adopt];
     insta::assert_snapshot!(story.show(), @r#"
@@ -264,9 +271,9 @@ fn objects_of_others_are_left_alone() {
       metadata.labels["stator.dev/model"]: null -> "nobody" (kubectl)
       metadata.labels["stator.dev/repository"]: null -> "models" (kubectl)
       - already exists and is not managed by stator or another tool: taken over, as allowed
-      - stator's field ownership was lost and is taken again
     Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
       - belongs to repository `theirs`, environment `prod`: rename it here, or remove it there first
+    hold Adopt allowed=true: already there and not managed by any tool; would be taken over: DynamoGraphDeployment prod/nobody
     "#);
 }
 
