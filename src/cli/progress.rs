@@ -2,7 +2,7 @@
 
 use super::output::Output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use stator_cluster::sync::SyncProgress as Event;
+use stator_cluster::sync::{SyncProgress as Event, WaitingReason};
 use stator_model::plan::Plan;
 use stator_model::present::escape;
 use std::collections::BTreeSet;
@@ -40,9 +40,9 @@ impl ProgressReporter {
             Event::Applied { model: _, object } => self.print_line(&format!("applied {object}")),
             Event::Deleted { model: _, object } => self.print_line(&format!("deleted {object}")),
             Event::Retrying { model, message } => self.print_line(&format!("{model}: trying again: {message}")),
-            Event::Waiting { model, message } => match &self.bar {
-                Some(bar) => bar.set_message(escape::line(&format!("{model}: {}", without_object(&model, &message)))),
-                None => self.print_line(&format!("{model}: {message}")),
+            Event::Waiting { model, reason } => match &self.bar {
+                Some(bar) => bar.set_message(escape::line(&format!("{model}: {}", shorten_reason(&model, &reason)))),
+                None => self.print_line(&format!("{model}: {reason}")),
             },
             Event::Finished(outcome) => {
                 if let Some(bar) = &self.bar {
@@ -71,28 +71,35 @@ impl ProgressReporter {
     }
 }
 
-/// A sentence without the object that it is about, where the model's name says as much: a bar has one line.
-fn without_object<'a>(model: &str, message: &'a str) -> &'a str {
-    match message.split_once(": ") {
-        Some((object, rest)) if object.rsplit('/').next() == Some(model) => rest,
-        Some(_) | None => message,
+/// What is waited for without the object that it is about, where the model's name says as much: a bar has one line.
+fn shorten_reason(model: &str, reason: &WaitingReason) -> String {
+    match &reason.object {
+        Some(object) if object.name == model => reason.details.clone(),
+        Some(_) | None => reason.to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stator_core::object::ObjectRef;
 
     #[test]
     fn the_bar_leaves_room_for_what_is_waited_for() {
-        assert_eq!(
-            without_object("llama", "DynamoGraphDeployment prod/llama: waiting for worker: none"),
-            "waiting for worker: none"
-        );
-        assert_eq!(
-            without_object("llama", "DynamoModel prod/llama-sql: no endpoints"),
-            "DynamoModel prod/llama-sql: no endpoints"
-        );
-        assert_eq!(without_object("llama", "trying again"), "trying again");
+        let reason = |kind: &str, name: &str, details: &str| {
+            let object = ObjectRef {
+                api_version: "nvidia.com/v1beta1".to_owned(),
+                kind: kind.to_owned(),
+                namespace: "prod".to_owned(),
+                name: name.to_owned(),
+            };
+            WaitingReason { object: Some(object), details: details.to_owned() }
+        };
+        let graph = reason("DynamoGraphDeployment", "llama", "waiting for worker: none");
+        assert_eq!(shorten_reason("llama", &graph), "waiting for worker: none");
+        let adapter = reason("DynamoModel", "llama-sql", "no endpoints");
+        assert_eq!(shorten_reason("llama", &adapter), "DynamoModel prod/llama-sql: no endpoints");
+        let other = WaitingReason { object: None, details: "trying again".to_owned() };
+        assert_eq!(shorten_reason("llama", &other), "trying again");
     }
 }

@@ -176,7 +176,7 @@ async fn request_sync(
         SyncReportFormat::Text => format_outcome(&last, end),
     })?;
     if let Some(held) = last.status.held.as_ref().filter(|_| end == SyncWaitOutcome::NotReady) {
-        for line in hold_lines(held) {
+        for line in guard_lines(held).into_iter().chain(release_line(held)) {
             output.warn(&line);
         }
     }
@@ -284,11 +284,15 @@ fn format_outcome(found: &ListedSource, end: SyncWaitOutcome) -> String {
     format!("{}: {what}: {}\n", escape::line(&found.full_name()), escape::line(found.message()))
 }
 
-/// What guards hold back, a line each, and what lets it go.
-pub(super) fn hold_lines(held: &HeldRevision) -> Vec<String> {
+/// What guards hold back, a line each.
+fn guard_lines(held: &HeldRevision) -> Vec<String> {
     let commit = short_commit(&held.revision);
-    let guards = held.guards.iter().map(|one| format!("held back[{}] at {commit}: {}", one.guard, one.message));
-    guards.chain((!held.command.is_empty()).then(|| format!("to let it go: {}", held.command))).collect()
+    held.guards.iter().map(|one| format!("held back[{}] at {commit}: {}", one.guard, one.message)).collect()
+}
+
+/// What lets go what is held back; `None` where nothing does.
+fn release_line(held: &HeldRevision) -> Option<String> {
+    (!held.command.is_empty()).then(|| format!("to let it go: {}", held.command))
 }
 
 /// What is written into the source.
@@ -361,9 +365,10 @@ impl SourceSyncRequest {
     /// What whoever asks should know before.
     pub(super) fn warnings(&self, found: &ListedSource) -> Vec<String> {
         let status = &found.status;
-        let mut lines: Vec<String> = status.held.iter().flat_map(hold_lines).collect();
-        if self.releases_holds() {
-            lines.retain(|line| !line.starts_with("to let it go"));
+        let mut lines: Vec<String> = status.held.iter().flat_map(guard_lines).collect();
+        // Whoever lets something go by this very request need not be told how.
+        if !self.releases_holds() {
+            lines.extend(status.held.as_ref().and_then(release_line));
         }
         if let (Some(approval), Some(held)) = (&self.allow, &status.held) {
             let missing: Vec<&str> = held
@@ -395,12 +400,8 @@ impl SourceSyncRequest {
         let title = escape::line(&found.full_name());
         let mut out = format!("{title}: asked for a sync.\n");
         if let Some(approval) = &self.allow {
-            let (words, _) = approval
-                .to_annotation()
-                .rsplit_once('@')
-                .map(|(words, rest)| (words.to_owned(), rest.len()))
-                .unwrap_or_default();
-            out.push_str(&format!("{title}: let go of {words} at {}.\n", short_commit(&approval.revision)));
+            let (words, commit) = (approval.guard_words(), short_commit(&approval.revision));
+            out.push_str(&format!("{title}: let go of {words} at {commit}.\n"));
         }
         if let Some(commit) = &self.outside_windows {
             out.push_str(&format!("{title}: {} may be synced outside the windows.\n", short_commit(commit)));

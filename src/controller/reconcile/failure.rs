@@ -130,7 +130,10 @@ mod tests {
             [
                 of(ClusterError::Forbidden { message: message.clone(), fix: String::new() }),
                 of(ClusterError::Refused { message: message.clone(), fix: String::new() }),
-                of(ClusterError::UnknownKind { kind: "stator.dev/v1alpha1 Model".to_owned() }),
+                of(ClusterError::UnknownKind {
+                    api_version: "stator.dev/v1alpha1".to_owned(),
+                    kind: "Model".to_owned()
+                }),
                 of(ClusterError::transient("down")),
             ],
             [NextStep::RetrySlowly, NextStep::RetrySlowly, NextStep::RetrySlowly, NextStep::Retry]

@@ -49,7 +49,7 @@ pub(super) fn log_progress(source: &SourceKey, commit: &PolledCommit, event: &Sy
         SyncProgress::Retrying { model, message } => {
             tracing::warn!(%source, revision, model, "trying again: {message}")
         }
-        SyncProgress::Waiting { model, message } => tracing::debug!(%source, revision, model, "{message}"),
+        SyncProgress::Waiting { model, reason } => tracing::debug!(%source, revision, model, "{reason}"),
         SyncProgress::Finished(outcome) if outcome.result.is_success() => {
             tracing::debug!(%source, revision, model = outcome.name, "{}", outcome.result);
         }

@@ -149,10 +149,9 @@ impl ReconcileContext {
         };
         // A host's page has no room for more than the command.
         let posted = match (&verdict, &hold) {
-            (CommitVerdict::Held { guard, message }, Some(hold)) if self.in_cluster => CommitVerdict::Held {
-                guard: guard.clone(),
-                message: format!("{message}: {}", hold.release_command(source)),
-            },
+            (CommitVerdict::Held { by, message }, Some(hold)) if self.in_cluster => {
+                CommitVerdict::Held { by: *by, message: format!("{message}: {}", hold.release_command(source)) }
+            }
             (verdict, _) => verdict.clone(),
         };
         let problem = problem_reason(&verdict, failure.as_ref()).map(|reason| SourceProblem {

@@ -14,7 +14,7 @@
 use super::attempt_report::{AttemptSummary, NextStep, UncoveredModels};
 use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding, ModelVerdict};
 use crate::controller::sources::registry::ModelHealthCounts;
-use crate::controller::sources::registry::source_state::BLOCKED_GUARD;
+use crate::controller::sources::registry::verdict::HoldCause;
 use stator_cluster::sync::{ModelOutcome, SyncReport, SyncResult};
 use stator_core::finding::Finding;
 use stator_git::forge::StatusState;
@@ -190,15 +190,14 @@ fn first_verdict(invalid: Option<FirstFinding>, overview: &PlanOverview, failed:
         return CommitVerdict::Invalid(first);
     }
     if let Some(hold) = overview.holds.first() {
-        let guard = hold.kind.as_str().to_owned();
-        return CommitVerdict::Held { guard, message: hold.message.clone() };
+        return CommitVerdict::Held { by: HoldCause::Guard(hold.kind), message: hold.message.clone() };
     }
     if let Some(first) = failed.errors.first() {
         return CommitVerdict::Error { message: format!("{}: {}", first.name, first.message) };
     }
     if let Some(first) = failed.blocked.first() {
         let message = format!("{}: {}", first.name, first.message);
-        return CommitVerdict::Held { guard: BLOCKED_GUARD.to_owned(), message };
+        return CommitVerdict::Held { by: HoldCause::BlockedObject, message };
     }
     if let Some((first, more)) = failed.unhealthy.split_first() {
         return CommitVerdict::Unhealthy { model: first.name.clone(), why: first.message.clone(), more: more.len() };

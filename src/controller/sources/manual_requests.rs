@@ -84,10 +84,14 @@ impl HoldApproval {
         if commit.starts_with(&self.revision) { self.kinds.clone() } else { BTreeSet::new() }
     }
 
+    /// What is let go, in the words of `--allow`.
+    pub fn guard_words(&self) -> String {
+        self.kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(",")
+    }
+
     /// As the annotation has it.
     pub fn to_annotation(&self) -> String {
-        let words: Vec<&str> = self.kinds.iter().map(|kind| kind.as_str()).collect();
-        format!("{}@{}", words.join(","), self.revision)
+        format!("{}@{}", self.guard_words(), self.revision)
     }
 }
 

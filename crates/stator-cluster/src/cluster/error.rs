@@ -1,5 +1,6 @@
 //! Why a cluster said no, and what to do about it.
 
+use stator_core::dynamo::kinds::RECORD;
 use stator_core::object::{FieldPath, ObjectRef};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -60,9 +61,11 @@ pub enum ClusterError {
         terminating: bool,
     },
     /// The kind is not served there (404 for the resource).
-    #[error("the cluster does not serve {kind}")]
+    #[error("the cluster does not serve {api_version} {kind}")]
     UnknownKind {
-        /// The kind, with its version where another version of it may be served.
+        /// Its group and version; another version of it may be served.
+        api_version: String,
+        /// The kind.
         kind: String,
     },
     /// What the cluster holds cannot be read: a damaged file of the embedded cluster, an answer that is no object.
@@ -148,7 +151,7 @@ impl ClusterError {
             Self::NamespaceUnavailable { terminating: false, namespace } => {
                 return Cow::Owned(format!("make it with `kubectl create namespace {namespace}`, or name another one"));
             }
-            Self::UnknownKind { kind } if kind.starts_with("stator.dev/") => {
+            Self::UnknownKind { api_version, .. } if api_version.split('/').next() == Some(RECORD.group) => {
                 "install stator's own: `kubectl apply --server-side -f crds/stator.dev_models.yaml`"
             }
             Self::UnknownKind { .. } => "install Dynamo's custom resource definitions first",

@@ -125,15 +125,33 @@ pub enum SyncProgress {
         /// What failed.
         message: String,
     },
-    /// Health is waited for. Told again whenever the message changes.
+    /// Health is waited for. Told again whenever the reason changes.
     Waiting {
         /// The model.
         model: String,
-        /// What for, with the component.
-        message: String,
+        /// What for.
+        reason: WaitingReason,
     },
     /// A model is through.
     Finished(ModelOutcome),
+}
+
+/// What a model waits for, in a sentence that begins with an object where it is about one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaitingReason {
+    /// The first object that is waited for; `None` when the details name theirs.
+    pub object: Option<ObjectRef>,
+    /// What is waited for of it, with the component, and then of others.
+    pub details: String,
+}
+
+impl fmt::Display for WaitingReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.object {
+            Some(object) => write!(f, "{object}: {}", self.details),
+            None => f.write_str(&self.details),
+        }
+    }
 }
 
 /// Why a running sync is to stop.

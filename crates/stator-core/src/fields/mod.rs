@@ -35,7 +35,7 @@ pub use normalization::{normalize, sort_keyed_lists};
 pub use remove::restrict_to;
 pub use schema::StructuralSchema;
 pub use type_ref::values_equal;
-pub use typecheck::{TypingError, TypingErrorKind, typing_errors, undeclared_fields};
+pub use typecheck::{ExpectedType, TypingError, TypingErrorKind, typing_errors, undeclared_fields};
 pub use validate::{SchemaViolation, ViolationKind, structure_violations, validate, violations};
 
 #[cfg(test)]

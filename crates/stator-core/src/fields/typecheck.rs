@@ -6,6 +6,7 @@ use super::type_ref::{TypeRef, ValueForm};
 use crate::object::{FieldPath, KeyValue, PathSegment};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// One reason why a value cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,10 +26,43 @@ pub enum TypingErrorKind {
     Undeclared,
     /// An item of a keyed list or set is there twice.
     Duplicate,
-    /// The value has another type than the schema asks for, or a list item lacks its keys.
-    Type,
+    /// The value has another type than the schema asks for.
+    Type {
+        /// The type that the schema asks for.
+        expected: ExpectedType,
+    },
+    /// An item of a keyed list or set has nothing to tell it apart by.
+    ItemKey,
     /// The value is nested too deep, or has `metadata.managedFields`.
     Unsupported,
+}
+
+/// The type that a schema asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ExpectedType {
+    /// Text.
+    String,
+    /// A number, whole or not.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// A list.
+    List,
+    /// A map.
+    Map,
+}
+
+impl fmt::Display for ExpectedType {
+    /// In the API server's words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::String => "string",
+            Self::Number => "numeric (int or float)",
+            Self::Boolean => "boolean",
+            Self::List => "list",
+            Self::Map => "map",
+        })
+    }
 }
 
 /// Every reason why this value cannot be applied; empty when it can.
@@ -45,7 +79,7 @@ pub fn undeclared_fields(schema: &StructuralSchema, value: &Value) -> Vec<FieldP
     faults
         .filter(|fault| match fault.kind {
             TypingErrorKind::Undeclared | TypingErrorKind::Duplicate => true,
-            TypingErrorKind::Type | TypingErrorKind::Unsupported => false,
+            TypingErrorKind::Type { .. } | TypingErrorKind::ItemKey | TypingErrorKind::Unsupported => false,
         })
         .map(|fault| fault.path)
         .collect()
@@ -59,10 +93,13 @@ fn walk(r#type: TypeRef<'_>, value: &Value, path: &mut Vec<PathSegment>, faults:
         let message = format!("nested more than {MAX_DEPTH} levels deep");
         return fault(path, TypingErrorKind::Unsupported, message);
     }
+    let mistyped =
+        |expected, got: String| (TypingErrorKind::Type { expected }, format!("expected {expected}, got {got}"));
     match r#type.form(Some(value)) {
         ValueForm::Scalar => {
-            if let Some(message) = scalar_error(r#type, value) {
-                fault(path, TypingErrorKind::Type, message);
+            if let Some((expected, got)) = scalar_error(r#type, value) {
+                let (kind, message) = mistyped(expected, got);
+                fault(path, kind, message);
             }
         }
         ValueForm::Map | ValueForm::Ambiguous => match value {
@@ -82,14 +119,16 @@ fn walk(r#type: TypeRef<'_>, value: &Value, path: &mut Vec<PathSegment>, faults:
                 }
             }
             Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                fault(path, TypingErrorKind::Type, format!("expected map, got {}", format_go_struct(value)));
+                let (kind, message) = mistyped(ExpectedType::Map, format_go_struct(value));
+                fault(path, kind, message);
             }
         },
         ValueForm::List => match value {
             Value::Null => {}
             Value::Array(items) => walk_items(r#type, items, path, faults),
             Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
-                fault(path, TypingErrorKind::Type, format!("expected list, got {}", format_go_struct(value)));
+                let (kind, message) = mistyped(ExpectedType::List, format_go_struct(value));
+                fault(path, kind, message);
             }
         },
     }
@@ -104,7 +143,7 @@ fn walk_items(r#type: TypeRef<'_>, items: &[Value], path: &mut Vec<PathSegment>,
                 Ok(step) => step,
                 Err(reason) => {
                     let message = format!("element {index}: {reason}");
-                    faults.push(TypingError { path: FieldPath(path.clone()), message, kind: TypingErrorKind::Type });
+                    faults.push(TypingError { path: FieldPath(path.clone()), message, kind: TypingErrorKind::ItemKey });
                     return;
                 }
             },
@@ -122,7 +161,8 @@ fn walk_items(r#type: TypeRef<'_>, items: &[Value], path: &mut Vec<PathSegment>,
     }
 }
 
-fn scalar_error(r#type: TypeRef<'_>, value: &Value) -> Option<String> {
+/// The type that a scalar should have and has not, and what is there as an API server prints it.
+fn scalar_error(r#type: TypeRef<'_>, value: &Value) -> Option<(ExpectedType, String)> {
     let kind = match r#type {
         TypeRef::Declared(node) => node.kind,
         TypeRef::Deduced | TypeRef::Atomic => JsonType::Any,
@@ -132,7 +172,7 @@ fn scalar_error(r#type: TypeRef<'_>, value: &Value) -> Option<String> {
     }
     match kind {
         JsonType::Integer | JsonType::Number if !value.is_number() => {
-            Some(format!("expected numeric (int or float), got {}", go_type(value)))
+            Some((ExpectedType::Number, go_type(value).to_owned()))
         }
         // A string with a format may be any scalar here; validation judges it.
         JsonType::String if !value.is_string() => {
@@ -141,9 +181,10 @@ fn scalar_error(r#type: TypeRef<'_>, value: &Value) -> Option<String> {
                 TypeRef::Deduced | TypeRef::Atomic => None,
             };
             let any = formatted.is_some_and(|format| format != "byte") && !value.is_array() && !value.is_object();
-            (!any).then(|| format!("expected string, got &value.valueUnstructured{{Value:{}}}", format_go_value(value)))
+            let got = || format!("&value.valueUnstructured{{Value:{}}}", format_go_value(value));
+            (!any).then(|| (ExpectedType::String, got()))
         }
-        JsonType::Boolean if !value.is_boolean() => Some(format!("expected boolean, got {}", format_go_struct(value))),
+        JsonType::Boolean if !value.is_boolean() => Some((ExpectedType::Boolean, format_go_struct(value))),
         JsonType::Any | JsonType::Object | JsonType::Array => None,
         JsonType::String | JsonType::Integer | JsonType::Number | JsonType::Boolean => None,
     }

@@ -249,17 +249,54 @@ impl Object {
     }
 }
 
-/// The JSON type of a value, in the words a message uses.
-pub fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a map",
+/// The JSON type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonValueKind {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Boolean,
+    /// A number.
+    Number,
+    /// Text.
+    String,
+    /// A list.
+    List,
+    /// A map.
+    Map,
+}
+
+impl JsonValueKind {
+    /// The type of this value.
+    pub fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(_) => Self::Boolean,
+            Value::Number(_) => Self::Number,
+            Value::String(_) => Self::String,
+            Value::Array(_) => Self::List,
+            Value::Object(_) => Self::Map,
+        }
+    }
+
+    /// The words a message uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "a boolean",
+            Self::Number => "a number",
+            Self::String => "a string",
+            Self::List => "a list",
+            Self::Map => "a map",
+        }
     }
 }
+
+/// The JSON type of a value, in the words a message uses.
+pub fn json_type(value: &Value) -> &'static str {
+    JsonValueKind::of(value).as_str()
+}
+
 /// A resource version as a number that grows with every write. Kubernetes 1.35 says that it is one, and servers before it
 /// give one as well (KEP-5504). `None` where a server does otherwise: then two versions can only be told apart.
 pub fn parse_resource_version(text: &str) -> Option<u64> {

@@ -3,9 +3,11 @@
 use super::documents::ManifestDocument;
 use super::rules;
 use serde_json::{Value, json};
-use stator_core::dynamo::conversion::{self, ConversionError, UnmappedField};
+use stator_core::dynamo::conversion::{self, ConversionError, MalformedFieldReason, UnmappedField};
 use stator_core::dynamo::legacy;
+use stator_core::fields::ExpectedType;
 use stator_core::finding::Finding;
+use stator_core::object::JsonValueKind;
 use std::collections::BTreeMap;
 
 /// The documents by what they are to a model.
@@ -136,8 +138,8 @@ fn convert_legacy(documents: Vec<ManifestDocument>, findings: &mut Vec<Finding>)
             findings.push(Finding::error(
                 rules::NOT_AN_OBJECT,
                 document.at(&fault.path),
-                format!("document {}: {kind} `{name}`: `{}`: {}", document.number, fault.path, fault.message),
-                correction_help(&fault.message),
+                format!("document {}: {kind} `{name}`: `{}`: {}", document.number, fault.path, fault.reason),
+                correction_help(&fault.reason),
             ));
         }
     }
@@ -204,8 +206,8 @@ fn add_root(
                 findings.push(Finding::error(
                     rules::NOT_AN_OBJECT,
                     document.at(&fault.path),
-                    format!("document {number}: {kind} `{name}`: `{}`: {}", fault.path, fault.message),
-                    correction_help(&fault.message),
+                    format!("document {number}: {kind} `{name}`: `{}`: {}", fault.path, fault.reason),
+                    correction_help(&fault.reason),
                 ));
             }
         }
@@ -220,14 +222,18 @@ fn add_root(
     }
 }
 
-/// The fix of a field that has not the type it should have.
-fn correction_help(message: &str) -> &'static str {
-    if message.contains("expected string") && message.contains("a boolean") {
-        "put it in quotes: kubectl reads `y`, `no`, `on` and their like as true or false"
-    } else if message.contains("expected string") && message.contains("a number") {
-        "put it in quotes: without them it is a number"
-    } else {
-        "correct the manifest: no API server takes it as it is"
+/// The fix of a field that cannot be read.
+fn correction_help(reason: &MalformedFieldReason) -> &'static str {
+    match reason {
+        MalformedFieldReason::WrongType { expected: ExpectedType::String, found: Some(JsonValueKind::Boolean) } => {
+            "put it in quotes: kubectl reads `y`, `no`, `on` and their like as true or false"
+        }
+        MalformedFieldReason::WrongType { expected: ExpectedType::String, found: Some(JsonValueKind::Number) } => {
+            "put it in quotes: without them it is a number"
+        }
+        MalformedFieldReason::WrongType { .. } | MalformedFieldReason::Other(_) => {
+            "correct the manifest: no API server takes it as it is"
+        }
     }
 }
 

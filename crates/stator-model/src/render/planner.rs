@@ -6,11 +6,16 @@ use crate::intent::model::{Component, ComponentType, ReplicaSize, Scaling, Scali
 use serde_json::{Map, Value};
 
 /// The planner's `--config`, as JSON with sorted keys; none for a component that brings its own command line.
+pub(super) fn render_config(graph: &GraphContext<'_>, planner: &Component) -> Option<String> {
+    planner_config(graph, planner).map(|config| Value::Object(config).to_string())
+}
+
+/// What the planner is configured with; none for a component that brings its own command line.
 ///
 /// Defaults that the user's own `config` overrides: `environment: kubernetes`, `backend`, `mode: agg` for aggregated
 /// serving (the planner's own default is disaggregated), and the bounds of `scaling` as `min_endpoint` and
 /// `max_gpu_budget` (`components/src/dynamo/planner/config`).
-pub(super) fn render_config(graph: &GraphContext<'_>, planner: &Component) -> Option<String> {
+fn planner_config(graph: &GraphContext<'_>, planner: &Component) -> Option<Map<String, Value>> {
     let own_command_line = !planner.command.is_empty() || !planner.args.is_empty();
     if planner.config.is_none() && own_command_line {
         return None;
@@ -42,7 +47,7 @@ pub(super) fn render_config(graph: &GraphContext<'_>, planner: &Component) -> Op
         }
     }
     super::strategic_merge::merge_maps(&mut config, planner.config.as_ref());
-    Some(Value::Object(config).to_string())
+    Some(config)
 }
 
 fn worker_bounds(worker: &Worker) -> Option<ScalingBounds> {
@@ -56,7 +61,8 @@ fn worker_bounds(worker: &Worker) -> Option<ScalingBounds> {
 pub(super) fn check_worker_scaling(context: &mut RenderContext<'_>, graph: &GraphContext<'_>) {
     let planned = graph.spec.components.values().any(|component| {
         component.component_type == Some(ComponentType::Planner)
-            && render_config(graph, component).is_some_and(|text| text.contains(r#""environment":"kubernetes""#))
+            && planner_config(graph, component)
+                .is_some_and(|config| config.get("environment").is_some_and(|environment| environment == "kubernetes"))
     });
     if !planned {
         return;

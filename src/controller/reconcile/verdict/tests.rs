@@ -59,8 +59,8 @@ fn judge(troubles: &[Trouble], writes: usize) -> SyncEvaluation {
 fn trouble_of(verdict: &CommitVerdict) -> Trouble {
     match verdict {
         CommitVerdict::Invalid(_) => Invalid,
-        CommitVerdict::Held { guard, .. } if guard == BLOCKED_GUARD => Blocked,
-        CommitVerdict::Held { .. } => Held,
+        CommitVerdict::Held { by: HoldCause::BlockedObject, .. } => Blocked,
+        CommitVerdict::Held { by: HoldCause::Guard(_), .. } => Held,
         CommitVerdict::Error { .. } => Error,
         CommitVerdict::Unhealthy { .. } => Unhealthy,
         CommitVerdict::NoModels | CommitVerdict::Healthy { .. } => Healthy,

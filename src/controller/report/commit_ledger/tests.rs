@@ -3,6 +3,8 @@
 mod laws;
 
 use super::*;
+use crate::controller::sources::registry::verdict::HoldCause;
+use stator_model::plan::HoldKind;
 use std::fmt::Write as _;
 
 fn contexts(per_model: bool) -> StatusContexts {
@@ -76,10 +78,13 @@ fn whoever_is_at_fault_is_told_apart() {
             more: 2,
         },
         CommitVerdict::Held {
-            guard: "mass-delete".into(),
+            by: HoldCause::Guard(HoldKind::MassDelete),
             message: "12 of 14 objects would be deleted; the limit without approval is 5".into(),
         },
-        CommitVerdict::Held { guard: "replace".into(), message: "Dynamo forbids the change in place".into() },
+        CommitVerdict::Held {
+            by: HoldCause::Guard(HoldKind::Replace),
+            message: "Dynamo forbids the change in place".into(),
+        },
         CommitVerdict::Unsigned { message: "the commit is not signed".into() },
         CommitVerdict::Error { message: "the cluster cannot be reached: connection refused".into() },
     ];
@@ -152,7 +157,10 @@ fn a_held_commit_that_is_released_is_pending_once_more() {
     ledger.record_commit(&a);
     ledger.record_verdict(
         &a,
-        CommitVerdict::Held { guard: "replace".into(), message: "deleted and made again: llama".into() },
+        CommitVerdict::Held {
+            by: HoldCause::Guard(HoldKind::Replace),
+            message: "deleted and made again: llama".into(),
+        },
     );
     ledger.reopen_commit(&a);
     insta::assert_snapshot!(shown(&ledger), @"aaaaaaa stator/prod pending: queued");
@@ -297,7 +305,10 @@ fn sentences() -> Vec<(&'static str, StatusState, String)> {
         ),
         end(
             "a guard holds the plan back",
-            CommitVerdict::Held { guard: "mass-delete".into(), message: "12 of 14 objects would be deleted".into() },
+            CommitVerdict::Held {
+                by: HoldCause::Guard(HoldKind::MassDelete),
+                message: "12 of 14 objects would be deleted".into(),
+            },
         ),
         end("its signature is not trusted", CommitVerdict::Unsigned { message: "the commit is not signed".into() }),
         end(

@@ -3,6 +3,7 @@
 use super::*;
 use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding};
 use crate::controller::sources::registry::source_state::{RevisionHold, StatusPostingState};
+use crate::controller::sources::registry::verdict::HoldCause;
 use proptest::prelude::*;
 use serde_json::Value;
 use stator_git::forge::{CommitStatus, StatusState};
@@ -112,7 +113,10 @@ fn what_holds_a_source_up_is_told_with_what_to_do() {
     let mut held = newer();
     held.verdict = Some(judgement(
         'b',
-        CommitVerdict::Held { guard: "mass-delete".into(), message: "7 of 9 objects would be deleted".into() },
+        CommitVerdict::Held {
+            by: HoldCause::Guard(HoldKind::MassDelete),
+            message: "7 of 9 objects would be deleted".into(),
+        },
     ));
     held.set_problem(
         ProblemScope::Commit,
@@ -287,7 +291,7 @@ fn verdicts() -> impl Strategy<Value = Option<RevisionVerdict>> {
             more: 2
         })),
         (text(), text()).prop_map(|(model, why)| CommitVerdict::Unhealthy { model, why, more: 1 }),
-        text().prop_map(|message| CommitVerdict::Held { guard: "replace".into(), message }),
+        text().prop_map(|message| CommitVerdict::Held { by: HoldCause::Guard(HoldKind::Replace), message }),
         text().prop_map(|message| CommitVerdict::Unsigned { message }),
         text().prop_map(|message| CommitVerdict::Error { message }),
     ];

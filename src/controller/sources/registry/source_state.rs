@@ -2,7 +2,7 @@
 //!
 //! Whoever tells people of a source maps this, and parses no sentence. The reconciler writes it; see `controller::reconcile`.
 
-use crate::controller::sources::registry::verdict::CommitVerdict;
+use crate::controller::sources::registry::verdict::{CommitVerdict, HoldCause};
 use crate::controller::sources::resolved_source::SourceKey;
 use jiff::Timestamp;
 use stator_core::dynamo::gpus::GpuTotals;
@@ -250,8 +250,8 @@ impl ProblemReason {
             CommitVerdict::Healthy { .. } | CommitVerdict::NoModels | CommitVerdict::Superseded { .. } => None,
             CommitVerdict::Invalid(_) => Some(Self::BuildFailed),
             CommitVerdict::Unhealthy { .. } => Some(Self::HealthCheckFailed),
-            CommitVerdict::Held { guard, .. } if guard == BLOCKED_GUARD => Some(Self::Blocked),
-            CommitVerdict::Held { .. } => Some(Self::Held),
+            CommitVerdict::Held { by: HoldCause::BlockedObject, .. } => Some(Self::Blocked),
+            CommitVerdict::Held { by: HoldCause::Guard(_), .. } => Some(Self::Held),
             CommitVerdict::Unsigned { .. } => Some(Self::VerificationFailed),
             CommitVerdict::Error { .. } => Some(Self::ReconciliationFailed),
         }
@@ -263,9 +263,6 @@ impl fmt::Display for ProblemReason {
         f.write_str(self.as_str())
     }
 }
-
-/// The guard's word of a verdict on what no approval lets go.
-pub(in crate::controller) const BLOCKED_GUARD: &str = "blocked";
 
 /// How a commit ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use serde_json::Value;
 use stator_core::commit::short_commit;
 use stator_core::mask;
 use stator_git::forge::StatusState;
+use stator_model::plan::HoldKind;
 use stator_model::present::{escape, pluralize};
 
 /// Characters of one message of others (a finding, a pod's reason) inside a sentence.
@@ -80,6 +81,25 @@ impl FirstFinding {
     }
 }
 
+/// What holds a commit back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldCause {
+    /// A guard, which an approval releases.
+    Guard(HoldKind),
+    /// An object that cannot be touched, whatever is approved.
+    BlockedObject,
+}
+
+impl HoldCause {
+    /// The word that a commit's status has for it: the guard's, as `--allow` takes it, or `blocked`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Guard(guard) => guard.as_str(),
+            Self::BlockedObject => "blocked",
+        }
+    }
+}
+
 /// How a commit ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitVerdict {
@@ -110,8 +130,8 @@ pub enum CommitVerdict {
     },
     /// A guard holds its plan back, or an object cannot be touched.
     Held {
-        /// The guard's word, as `--allow` has it; `blocked` for what no release helps.
-        guard: String,
+        /// What holds it back.
+        by: HoldCause,
         /// What it holds back, with the numbers.
         message: String,
     },
@@ -176,9 +196,7 @@ impl CommitVerdict {
                 let more = if *more == 0 { String::new() } else { format!(" (and {more} more)") };
                 format!("{}{more}: {}", escape::line(model), sanitize_message(why))
             }
-            Self::Held { guard, message } => {
-                format!("held back ({}): {}", escape::line(guard), sanitize_message(message))
-            }
+            Self::Held { by, message } => format!("held back ({}): {}", by.as_str(), sanitize_message(message)),
             Self::Unsigned { message } => format!("signature refused: {}", sanitize_message(message)),
             Self::Error { message } => format!("not synced: {}", sanitize_message(message)),
         }

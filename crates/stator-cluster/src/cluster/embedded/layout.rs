@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn served_kind(object: &ObjectRef) -> Result<&'static ObjectKind, ClusterError> {
     kinds::by_name(&object.kind)
         .filter(|kind| kind.api_version() == object.api_version)
-        .ok_or_else(|| ClusterError::UnknownKind { kind: format!("{} at {}", object.kind, object.api_version) })
+        .ok_or_else(|| ClusterError::UnknownKind { api_version: object.api_version.clone(), kind: object.kind.clone() })
 }
 
 /// The file of an object, below the cluster's folder: `<namespace>/<plural>/<name>.yaml`.

@@ -158,7 +158,7 @@ fn not_found_error(asked: &ApiCall<'_>, status: &Status) -> ClusterError {
             message: "there is no such object to write the status of".to_owned(),
         },
         Some(_) | None => {
-            ClusterError::UnknownKind { kind: format!("{} {}", asked.kind.api_version(), asked.kind.kind) }
+            ClusterError::UnknownKind { api_version: asked.kind.api_version(), kind: asked.kind.kind.to_owned() }
         }
     }
 }

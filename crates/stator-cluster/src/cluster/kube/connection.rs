@@ -34,9 +34,9 @@ pub(super) struct KubeConnection {
 /// The kind of an object, and the URL of the object.
 pub(super) fn resolve_object(object: &ObjectRef) -> Result<(&'static ObjectKind, ApiUrl), ClusterError> {
     let version = object.api_version.rsplit('/').next().unwrap_or_default();
-    let kind = kinds::by_name(&object.kind)
-        .filter(|kind| kind.group == object.group())
-        .ok_or_else(|| ClusterError::UnknownKind { kind: format!("{} {}", object.api_version, object.kind) })?;
+    let kind = kinds::by_name(&object.kind).filter(|kind| kind.group == object.group()).ok_or_else(|| {
+        ClusterError::UnknownKind { api_version: object.api_version.clone(), kind: object.kind.clone() }
+    })?;
     let url = ApiUrl::of(kind.group, version, kind.plural, Some(&object.namespace)).join(&object.name);
     Ok((kind, url))
 }

@@ -5,7 +5,7 @@ use super::model_sync::{CallPurpose, MAX_RECHECKS, ModelSync, ModelSyncState};
 use super::protocol::{CallResult, MachineEffect, RecordWriteResult};
 use super::tasks::{ApplyTask, DeleteTask, SyncTask, stage_of};
 use crate::cluster::{ApplyOutcome, ApplyResponse, ClusterError, DeleteOutcome};
-use crate::sync::SyncProgress;
+use crate::sync::{SyncProgress, WaitingReason};
 use stator_core::dynamo::{gpus, health, kinds};
 use stator_core::mask;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
@@ -258,7 +258,7 @@ impl ModelSync {
         if self.wait.set_causes(causes.join("; ")) {
             effects.push(MachineEffect::Report(SyncProgress::Waiting {
                 model: self.name.clone(),
-                message: self.wait.describe(),
+                reason: self.wait.reason(),
             }));
         }
     }
@@ -273,7 +273,7 @@ impl ModelSync {
         if self.deletion_message.as_ref() != Some(&going) {
             effects.push(MachineEffect::Report(SyncProgress::Waiting {
                 model: self.name.clone(),
-                message: going.clone(),
+                reason: WaitingReason { object: None, details: going.clone() },
             }));
             self.deletion_message = Some(going);
         }

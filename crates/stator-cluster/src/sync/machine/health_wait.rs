@@ -1,5 +1,6 @@
 //! Waiting for health: what was seen of each object, and whether there is progress.
 
+use crate::sync::WaitingReason;
 use stator_core::dynamo::health::{AdapterEndpoints, Health, HealthVerdict, assess_health, ready_workers};
 use stator_core::dynamo::kinds::GRAPH;
 use stator_core::object::{Object, ObjectRef};
@@ -108,8 +109,8 @@ impl WatchedObject {
     pub(super) fn waiting_message(&self) -> Option<String> {
         match &self.verdict {
             Some(verdict) if is_good_verdict(verdict) => None,
-            Some(verdict) => Some(format!("{}: {}", self.object, verdict.message)),
-            None => Some(format!("{}: not seen yet", self.object)),
+            Some(verdict) => Some(verdict.message.clone()),
+            None => Some("not seen yet".to_owned()),
         }
     }
 }
@@ -125,8 +126,8 @@ pub(super) fn is_good_verdict(verdict: &HealthVerdict) -> bool {
 pub(super) struct HealthWait {
     since: Option<Duration>,
     seen_messages: BTreeSet<String>,
-    /// The last sentence.
-    pub message: String,
+    /// What was waited for last; without details before any wait.
+    reason: WaitingReason,
     /// What pods say of it.
     causes: String,
     /// When pods are looked at next; `None` while there is nothing that they could explain.
@@ -141,17 +142,22 @@ pub(super) struct HealthWait {
 const POD_READ_INTERVAL: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(5 * 60));
 
 impl HealthWait {
-    /// Notes what is waited for now. True when the sentence is another than the last.
-    pub(super) fn set_message(&mut self, now: Duration, message: String) -> bool {
-        let is_new = self.seen_messages.len() < MAX_PROGRESS_MESSAGES && self.seen_messages.insert(message.clone());
+    /// True once something was waited for.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.reason.details.is_empty()
+    }
+
+    /// Notes what is waited for now. True when it is something else than before.
+    pub(super) fn set_reason(&mut self, now: Duration, reason: WaitingReason) -> bool {
+        let is_new = self.seen_messages.len() < MAX_PROGRESS_MESSAGES && self.seen_messages.insert(reason.to_string());
         if is_new || self.since.is_none() {
             self.since = Some(now);
             self.causes.clear();
             (self.pod_reads, self.did_final_pod_read) = (0, false);
             self.next_pod_read = Some(now + POD_READ_INTERVAL.0);
         }
-        let changed = self.message != message;
-        self.message = message;
+        let changed = self.reason != reason;
+        self.reason = reason;
         changed
     }
 
@@ -176,8 +182,12 @@ impl HealthWait {
     }
 
     /// What is waited for, with the cause where one is known.
-    pub(super) fn describe(&self) -> String {
-        if self.causes.is_empty() { self.message.clone() } else { format!("{}; {}", self.message, self.causes) }
+    pub(super) fn reason(&self) -> WaitingReason {
+        let WaitingReason { object, mut details } = self.reason.clone();
+        if !self.causes.is_empty() {
+            details = format!("{details}; {}", self.causes);
+        }
+        WaitingReason { object, details }
     }
 
     /// When something is to be done although nothing happens.

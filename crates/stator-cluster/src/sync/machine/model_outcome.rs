@@ -71,12 +71,12 @@ impl ModelSync {
 
     pub(super) fn message(&self, result: SyncResult) -> String {
         let mut parts: Vec<&str> = Vec::new();
-        let waiting = self.wait.describe();
+        let waiting = self.wait.reason().to_string();
         let stopping = self.stopping.as_ref().map(|(_, why)| why.as_str());
         parts.extend(stopping);
         match &self.deletion_message {
             Some(going) if stopping.is_some() => parts.push(going),
-            Some(_) | None if stopping.is_some() && !self.wait.message.is_empty() && self.has_unhealthy_object() => {
+            Some(_) | None if stopping.is_some() && self.wait.has_begun() && self.has_unhealthy_object() => {
                 parts.push(&waiting);
             }
             Some(_) | None => {}

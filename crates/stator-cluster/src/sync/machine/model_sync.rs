@@ -7,7 +7,7 @@ use super::protocol::{ClusterCall, MachineEffect, MachineSettings};
 use super::record_writer::{RecordWrite, RecordWriter};
 use super::tasks::{ApplyTask, DeleteTask, SyncTask, is_about, stage_of};
 use crate::cluster::{ApplyRequest, Preconditions};
-use crate::sync::{ModelOutcome, SyncProgress, SyncResult};
+use crate::sync::{ModelOutcome, SyncProgress, SyncResult, WaitingReason};
 use stator_core::object::{ObjectIdentity, ObjectRef};
 use stator_model::render::ApplyStage;
 use std::collections::{BTreeMap, VecDeque};
@@ -308,24 +308,26 @@ impl ModelSync {
             self.drop_adapters("its graph failed");
             return None;
         }
-        let waiting: Vec<String> = waited.iter().filter_map(|watched| watched.waiting_message()).collect();
-        if waiting.is_empty() {
+        let mut waiting = waited.iter().filter_map(|watched| Some((&watched.object, watched.waiting_message()?)));
+        let reason = waiting.next().map(|(object, mut details)| {
+            for (other, message) in waiting {
+                details.push_str(&format!("; {other}: {message}"));
+            }
+            WaitingReason { object: Some(object.clone()), details }
+        });
+        let Some(reason) = reason else {
             let calm = *self.healthy_since.get_or_insert(around.now) + ADAPTER_SETTLE_TIME;
-            let was_stirred = !self.wait.message.is_empty() && self.watched.values().any(WatchedObject::is_adapter);
+            let was_stirred = self.wait.has_begun() && self.watched.values().any(WatchedObject::is_adapter);
             if was_stirred && !graph_only && around.now < calm {
                 self.state = ModelSyncState::Pausing(calm);
                 return Some(ModelTurn::Paused);
             }
             self.report.mark_healthy();
             return None;
-        }
+        };
         self.healthy_since = None;
-        let message = waiting.join("; ");
-        if self.wait.set_message(around.now, message.clone()) {
-            effects.push(MachineEffect::Report(SyncProgress::Waiting {
-                model: self.name.clone(),
-                message: message.clone(),
-            }));
+        if self.wait.set_reason(around.now, reason.clone()) {
+            effects.push(MachineEffect::Report(SyncProgress::Waiting { model: self.name.clone(), reason }));
         }
         let deadline = around.settings.progress_deadline;
         let is_over = self.wait.deadline(deadline).is_some_and(|at| at <= around.now);
@@ -335,7 +337,7 @@ impl ModelSync {
             return Some(self.start_call(ClusterCall::ReadPods(graphs), CallPurpose::FrontTask));
         }
         if is_over {
-            let message = format!("no progress for {}: {}", format_duration(deadline), self.wait.describe());
+            let message = format!("no progress for {}: {}", format_duration(deadline), self.wait.reason());
             self.report.add_health_fault(message);
             self.drop_adapters("its graph is not ready");
             return None;

@@ -10,7 +10,7 @@ async fn gather_shop(cluster: &FaultyCluster, wanted: &[ObjectRef]) -> Result<Ga
 }
 
 fn unserved() -> ClusterError {
-    ClusterError::UnknownKind { kind: "DynamoGraphDeployment".to_owned() }
+    ClusterError::UnknownKind { api_version: "nvidia.com/v1beta1".to_owned(), kind: "DynamoGraphDeployment".to_owned() }
 }
 
 const LIST_GRAPHS: &str = "list DynamoGraphDeployment by label";

@@ -76,7 +76,7 @@ fn typing_help(kind: TypingErrorKind) -> &'static str {
             "remove the field, or correct its name; `kubectl explain` lists those that there are"
         }
         TypingErrorKind::Duplicate => "keep one of the two, or give them different names",
-        TypingErrorKind::Type | TypingErrorKind::Unsupported => GENERAL_HELP,
+        TypingErrorKind::Type { .. } | TypingErrorKind::ItemKey | TypingErrorKind::Unsupported => GENERAL_HELP,
     }
 }
 

@@ -20,10 +20,11 @@ mod restore;
 mod tests;
 
 use super::kinds;
-use crate::fields;
-use crate::object::{FieldPath, KeyValue, PathSegment, json_type};
+use crate::fields::{self, ExpectedType};
+use crate::object::{FieldPath, JsonValueKind, KeyValue, PathSegment, json_type};
 use field_mappings::MappingTarget;
 use serde_json::Value;
+use std::fmt;
 
 /// A document at v1beta1, and what did not find a place in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,19 +65,48 @@ pub enum ConversionError {
     Malformed(Vec<MalformedFieldError>),
 }
 
-/// One field of another type than its kind declares.
+/// One field that cannot be read as its kind declares it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("`{path}`: {message}")]
+#[error("`{path}`: {reason}")]
 pub struct MalformedFieldError {
     /// Which field.
     pub path: FieldPath,
-    /// What was found and what is allowed.
-    pub message: String,
+    /// Why.
+    pub reason: MalformedFieldReason,
+}
+
+/// Why a field cannot be read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MalformedFieldReason {
+    /// It has another type than its kind declares.
+    WrongType {
+        /// The declared type.
+        expected: ExpectedType,
+        /// The type that it has; `None` where the value cannot be found again in the document.
+        found: Option<JsonValueKind>,
+    },
+    /// Anything else, in a sentence that says what was found and what is allowed.
+    Other(String),
+}
+
+impl fmt::Display for MalformedFieldReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WrongType { expected, found: Some(found) } => {
+                write!(f, "expected {expected}, found {}", found.as_str())
+            }
+            Self::WrongType { expected, found: None } => write!(f, "expected {expected}"),
+            Self::Other(message) => f.write_str(message),
+        }
+    }
 }
 
 impl ConversionError {
     fn malformed(error: &serde_json::Error) -> Self {
-        Self::Malformed(vec![MalformedFieldError { path: FieldPath::root(), message: error.to_string() }])
+        Self::Malformed(vec![MalformedFieldError {
+            path: FieldPath::root(),
+            reason: MalformedFieldReason::Other(error.to_string()),
+        }])
     }
 }
 
@@ -126,16 +156,25 @@ fn check_structure(document: &Value, api_version: &str, kind: &str) -> Result<()
     let faults: Vec<MalformedFieldError> = fields::typing_errors(schema, document)
         .into_iter()
         .filter(|fault| match fault.kind {
-            fields::TypingErrorKind::Type => true,
+            fields::TypingErrorKind::Type { .. } | fields::TypingErrorKind::ItemKey => true,
             // Undeclared fields are listed as left, what is there twice is for validation, and managed fields belong to
             // every live object.
             fields::TypingErrorKind::Undeclared | fields::TypingErrorKind::Duplicate => false,
             fields::TypingErrorKind::Unsupported => fault.path.last_field() != Some("managedFields"),
         })
         .map(|fault| {
-            let found = value_at(document, &fault.path).map(|value| format!(", found {}", json_type(value)));
-            let expected = fault.message.split(", got").next().unwrap_or_default();
-            MalformedFieldError { message: format!("{expected}{}", found.unwrap_or_default()), path: fault.path }
+            let found = value_at(document, &fault.path).map(JsonValueKind::of);
+            let reason = match fault.kind {
+                fields::TypingErrorKind::Type { expected } => MalformedFieldReason::WrongType { expected, found },
+                fields::TypingErrorKind::ItemKey
+                | fields::TypingErrorKind::Undeclared
+                | fields::TypingErrorKind::Duplicate
+                | fields::TypingErrorKind::Unsupported => {
+                    let found = found.map(|found| format!(", found {}", found.as_str())).unwrap_or_default();
+                    MalformedFieldReason::Other(format!("{}{found}", fault.message))
+                }
+            };
+            MalformedFieldError { path: fault.path, reason }
         })
         .collect();
     if faults.is_empty() { Ok(()) } else { Err(ConversionError::Malformed(faults)) }

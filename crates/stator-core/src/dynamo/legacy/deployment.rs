@@ -1,9 +1,10 @@
 //! DynamoDeployment and DynamoNimDeployment: services gathered into one graph.
 
 use super::{DEPLOYMENT, LegacyGraph, UnmappedLegacyField};
-use crate::dynamo::conversion::{self, ConversionError, MalformedFieldError};
+use crate::dynamo::conversion::{self, ConversionError, MalformedFieldError, MalformedFieldReason};
 use crate::dynamo::{kinds, registry};
-use crate::object::{FieldPath, PathSegment, json_type};
+use crate::fields::ExpectedType;
+use crate::object::{FieldPath, JsonValueKind, PathSegment};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,7 +72,10 @@ impl LegacyGraphBuilders {
         };
         let Some(own) = text(metadata, "name") else {
             let path = FieldPath::from_fields(["metadata", "name"]);
-            faults.push(MalformedFieldError { path, message: "a name is missing".to_owned() });
+            faults.push(MalformedFieldError {
+                path,
+                reason: MalformedFieldReason::Other("a name is missing".to_owned()),
+            });
             return Err(faults);
         };
         let is_deployment = document.get("kind").and_then(Value::as_str) == Some(DEPLOYMENT);
@@ -418,8 +422,9 @@ fn expect_map<'a>(
         None | Some(Value::Null) => None,
         Some(Value::Object(map)) => Some(map),
         Some(other) => {
-            let message = format!("expected map, found {}", json_type(other));
-            faults.push(MalformedFieldError { path: path.clone(), message });
+            let reason =
+                MalformedFieldReason::WrongType { expected: ExpectedType::Map, found: Some(JsonValueKind::of(other)) };
+            faults.push(MalformedFieldError { path: path.clone(), reason });
             None
         }
     }

@@ -12,7 +12,7 @@ mod deployment;
 #[cfg(test)]
 mod tests;
 
-use super::conversion::{ConversionError, MalformedFieldError};
+use super::conversion::{ConversionError, MalformedFieldError, MalformedFieldReason};
 use crate::object::FieldPath;
 use serde_json::Value;
 
@@ -104,7 +104,8 @@ pub fn convert_documents(documents: &[Value]) -> LegacyConversion {
             Ok(graph) => reading.graphs.push(graph),
             Err(ConversionError::Malformed(faults)) => reading.errors.push((first, faults)),
             Err(other @ (ConversionError::NotAnObject(_) | ConversionError::UnsupportedKind { .. })) => {
-                let fault = MalformedFieldError { path: FieldPath::root(), message: other.to_string() };
+                let reason = MalformedFieldReason::Other(other.to_string());
+                let fault = MalformedFieldError { path: FieldPath::root(), reason };
                 reading.errors.push((first, vec![fault]));
             }
         }

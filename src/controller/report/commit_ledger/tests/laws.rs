@@ -44,7 +44,7 @@ fn verdict() -> impl Strategy<Value = CommitVerdict> {
         Just(CommitVerdict::NoModels),
         (0usize..3).prop_map(|more| CommitVerdict::Invalid(first(more))),
         "[a-z]{1,9}".prop_map(|model| CommitVerdict::Unhealthy { model, why: "Failed".into(), more: 0 }),
-        Just(CommitVerdict::Held { guard: "replace".into(), message: "no".into() }),
+        Just(CommitVerdict::Held { by: HoldCause::Guard(HoldKind::Replace), message: "no".into() }),
         "[ -~]{0,300}".prop_map(|message| CommitVerdict::Error { message }),
     ]
 }

@@ -203,7 +203,7 @@ impl OperatorDriver {
                 let counts = graph.status().get("components").map(ToString::to_string);
                 (graph.str_at("/status/state"), counts)
             });
-            let created = object.status().to_string().contains("\"DeploymentReady\"");
+            let created = request_script::is_deployment_created(object);
             return Some((format!("{own} {created} {graph:?}"), Vec::new()));
         }
         if object.kind() == ADAPTER.kind {

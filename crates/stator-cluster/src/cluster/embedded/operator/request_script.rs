@@ -145,11 +145,16 @@ fn create_graph_steps(request: &Object, mut status: Value) -> Vec<ScriptStep> {
     ]
 }
 
+/// Whether the request has made its graph: its status has the condition that says how the graph does.
+pub(super) fn is_deployment_created(request: &Object) -> bool {
+    let conditions = request.status().get("conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|own| own.get("type") == Some(&json!("DeploymentReady")))
+}
+
 /// Follows the graph, once profiling is over.
 fn deploy_steps(request: &Object, graph: Option<&Object>, frames: &mut Vec<ScriptStep>) {
     let mut status = request.status().clone();
-    let conditions = status.get("conditions").and_then(Value::as_array);
-    let created = conditions.into_iter().flatten().any(|own| own.get("type") == Some(&json!("DeploymentReady")));
+    let created = is_deployment_created(request);
     if !created {
         frames.extend(create_graph_steps(request, status));
         return;

@@ -119,11 +119,13 @@ fn a_wait_in_vain_says_what_the_pods_say_and_a_good_one_asks_no_pod() {
     llama: Failed (2 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not seen it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is left for later: its graph is not ready
     5 writes
     "#);
-    let waits: Vec<String> = ran
-        .progress
-        .into_iter()
-        .filter_map(|progress| if let SyncProgress::Waiting { message, .. } = progress { Some(message) } else { None })
-        .collect();
+    let waits: Vec<String> =
+        ran.progress
+            .into_iter()
+            .filter_map(|progress| {
+                if let SyncProgress::Waiting { reason, .. } = progress { Some(reason.to_string()) } else { None }
+            })
+            .collect();
     insta::assert_snapshot!(waits.join("\n"), @r#"
     DynamoGraphDeployment prod/llama: the operator has not seen it yet
     DynamoGraphDeployment prod/llama: the operator has not seen it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"
