@@ -15,13 +15,13 @@ use std::time::Duration;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
-    /// Say nothing but results and errors
+    /// Print only results and errors
     #[arg(short, long, global = true, env = "STATOR_QUIET", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Say more; twice for debugging, three times for everything
+    /// Log more; twice for debug, three times for trace
     #[arg(short, long, global = true, env = "STATOR_VERBOSE", action = ArgAction::Count)]
     pub verbose: u8,
-    /// Whether to colour; NO_COLOR and CLICOLOR_FORCE are heeded too
+    /// When to use colour; NO_COLOR and CLICOLOR_FORCE are respected too
     #[arg(
         long,
         global = true,
@@ -55,10 +55,10 @@ pub struct PathArg {
 /// Which environment.
 #[derive(Clone, Debug, Args)]
 pub struct EnvironmentArgs {
-    /// Environment of the repository; may be left out where there is one
+    /// Environment of the repository; optional if there is only one
     #[arg(short, long, env = "STATOR_ENVIRONMENT", value_name = "NAME")]
     pub environment: Option<String>,
-    /// Namespace to use in place of the environment's own
+    /// Namespace to use instead of the environment's own
     #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
     pub namespace: Option<String>,
 }
@@ -67,19 +67,19 @@ pub struct EnvironmentArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Cluster options")]
 pub struct ClusterArgs {
-    /// `embedded`, or `embedded:DIR`: live objects as files in a folder, .stator/cluster by default; `in-cluster`: the one that this pod runs in
+    /// `embedded`, or `embedded:DIR`: live objects as files in a folder, .stator/cluster by default; `in-cluster`: the cluster that this pod runs in
     #[arg(long, env = "STATOR_CLUSTER", value_name = "CLUSTER", conflicts_with_all = ["context", "kubeconfig"])]
     pub cluster: Option<String>,
-    /// Context of the kubeconfig; without it the environment's own, else the current one
+    /// Context of the kubeconfig; by default the environment's, else the current one
     #[arg(long, env = "STATOR_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
-    /// The kubeconfig, in place of $KUBECONFIG and ~/.kube/config
+    /// Path of the kubeconfig, instead of $KUBECONFIG and ~/.kube/config
     #[arg(long, env = "STATOR_KUBECONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub kubeconfig: Option<PathBuf>,
     /// Act as this user on a Kubernetes cluster; a service account is system:serviceaccount:NAMESPACE:NAME
     #[arg(long = "as", env = "STATOR_AS", value_name = "USER")]
     pub impersonate: Option<String>,
-    /// Give up after this long: 90s, 5m, 1h30m
+    /// Time limit for the command: 90s, 5m, 1h30m
     #[arg(long, env = "STATOR_TIMEOUT", value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
 }
@@ -88,10 +88,11 @@ pub struct ClusterArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cluster options")]
 pub struct SimulateArgs {
-    /// Play the operator's part on the embedded cluster, so that health moves; with `status`, while it watches
+    /// Simulate the Dynamo operator on the embedded cluster, so that models become healthy; with `status`, while it
+    /// watches
     #[arg(long, env = "STATOR_SIMULATE_OPERATOR", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub simulate_operator: bool,
-    /// How many times faster than life the operator is played
+    /// Speed of the simulated operator, as a multiple of real time
     #[arg(long, env = "STATOR_SIMULATE_SPEED", value_name = "FACTOR", default_value = "10", value_parser = speed)]
     pub simulate_speed: f64,
 }
@@ -116,9 +117,9 @@ impl SimulateArgs {
             _ if !self.simulate_operator => Ok(None),
             AnyCluster::Embedded(cluster) => Ok(Some(cluster)),
             AnyCluster::Kubernetes(_) => Err(CliError::usage(
-                "--simulate-operator is for the embedded cluster, and this is a Kubernetes cluster",
+                "--simulate-operator works only on the embedded cluster, and this is a Kubernetes cluster",
             )
-            .with_hint("leave it out: Dynamo's operator is at work there; or pass `--cluster embedded`")),
+            .with_hint("omit it, because Dynamo's own operator runs there; or pass `--cluster embedded`")),
         }
     }
 }
@@ -126,10 +127,10 @@ impl SimulateArgs {
 /// What a plan may contain.
 #[derive(Clone, Debug, Args)]
 pub struct ChangeArgs {
-    /// Whether objects that git no longer has are deleted
+    /// Whether to delete objects that are no longer in git
     #[arg(long, env = "STATOR_PRUNE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub prune: bool,
-    /// Let through what is held back otherwise
+    /// Override a guard
     #[arg(long, env = "STATOR_ALLOW", value_name = "WHAT", value_delimiter = ',')]
     pub allow: Vec<AllowArg>,
 }
@@ -149,15 +150,15 @@ impl ChangeArgs {
 /// What can be let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AllowArg {
-    /// Deleting an object and making it again, where Dynamo forbids a change in place
+    /// Delete an object and create it again, where Dynamo forbids the change in place
     Replace,
-    /// Deleting objects
+    /// Delete objects
     Delete,
-    /// Taking over objects that exist and are nobody's
+    /// Take over objects that exist and are not managed by stator or another tool
     Adopt,
-    /// Deleting more than the guard lets through
+    /// Delete more objects than the guard allows
     MassDelete,
-    /// Needing more GPUs than the environment may have
+    /// Use more GPUs than the environment's limit
     MaxGpus,
 }
 
@@ -175,16 +176,16 @@ impl AllowArg {
 
 /// Reads a duration as people write it: `90s`, `5m`, `1h30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let help = || format!("`{text}` is no duration; write 90s, 5m or 1h30m");
+    let help = || format!("`{text}` is not a valid duration; use 90s, 5m or 1h30m");
     let friendly: jiff::SignedDuration = text.parse().map_err(|_| help())?;
     let duration = Duration::try_from(friendly).map_err(|_| help())?;
-    if duration.is_zero() { Err(format!("`{text}` is no time at all; write 90s, 5m or 1h30m")) } else { Ok(duration) }
+    if duration.is_zero() { Err(format!("`{text}` is zero; use 90s, 5m or 1h30m")) } else { Ok(duration) }
 }
 
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(factor) if factor.is_finite() && factor > 0.0 && factor <= 1e6 => Ok(factor),
-        Ok(_) | Err(_) => Err("write a number above 0, at most 1000000".to_owned()),
+        Ok(_) | Err(_) => Err("must be a number above 0 and at most 1000000".to_owned()),
     }
 }
 

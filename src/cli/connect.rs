@@ -34,8 +34,10 @@ pub async fn open(
     match choice {
         ClusterChoice::Embedded(folder, why) => {
             if arguments.impersonate.is_some() {
-                return Err(CliError::usage("--as is for Kubernetes clusters, and this is an embedded one")
-                    .with_hint("leave it out, or name a cluster with --context"));
+                return Err(CliError::usage(
+                    "--as works only on Kubernetes clusters, and this is the embedded cluster",
+                )
+                .with_hint("omit it, or select a cluster with --context"));
             }
             open_embedded(&folder, why, output).map(AnyCluster::from)
         }
@@ -53,9 +55,9 @@ pub async fn open(
 pub async fn open_kubernetes(arguments: &ClusterArgs, what: &str, output: &Output) -> Result<KubeCluster, CliError> {
     match choose_cluster(arguments, Path::new("."), None, &KubeconfigSummary::read(arguments)?)? {
         ClusterChoice::Embedded(_, why) => Err(CliError::usage(format!(
-            "{what} of a Kubernetes cluster, and this is the embedded one{why}"
+            "{what} of a Kubernetes cluster, and this is the embedded cluster{why}"
         ))
-        .with_hint("name a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file")),
+        .with_hint("select a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file")),
         ClusterChoice::Context(context, why) => connect_kubernetes(arguments, Some((context, why)), output).await,
         ClusterChoice::InCluster => connect_kubernetes(arguments, None, output).await,
     }
@@ -93,7 +95,7 @@ pub async fn preflight(cluster: &AnyCluster, output: &Output) -> Result<(), CliE
     let found = match cluster.preflight().await {
         Ok(found) => found,
         Err(error) => {
-            tracing::info!(%error, "the cluster was not looked over");
+            tracing::info!(%error, "the preflight check of the cluster failed");
             return Ok(());
         }
     };
@@ -172,8 +174,9 @@ fn choose_cluster(
             None if cluster == "embedded" => Ok(ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), "")),
             None if cluster == "in-cluster" => Ok(ClusterChoice::InCluster),
             Some(("embedded", folder)) if !folder.is_empty() => Ok(ClusterChoice::Embedded(PathBuf::from(folder), "")),
-            Some(_) | None => Err(CliError::usage(format!("`{cluster}` is no cluster"))
-                .with_hint("write `embedded`, or `embedded:DIR` for a folder of your own; name a Kubernetes cluster with --context")),
+            Some(_) | None => Err(CliError::usage(format!("`{cluster}` is not a cluster")).with_hint(
+                "use `embedded`, or `embedded:DIR` for another folder; select a Kubernetes cluster with --context",
+            )),
         };
     }
     if let Some(context) = &arguments.context {
@@ -183,21 +186,23 @@ fn choose_cluster(
         // A kubeconfig that was made for this environment may well be about other clusters as well.
         let own = environment_context.filter(|own| machine.contexts.iter().any(|known| known == own));
         return Ok(match own {
-            Some(own) => ClusterChoice::Context(Some(own.to_owned()), ", as the environment says"),
+            Some(own) => ClusterChoice::Context(Some(own.to_owned()), ", set by the environment"),
             None => ClusterChoice::Context(None, ""),
         });
     }
     if let Some(own) = environment_context {
-        return Ok(ClusterChoice::Context(Some(own.to_owned()), ", as the environment says"));
+        return Ok(ClusterChoice::Context(Some(own.to_owned()), ", set by the environment"));
     }
     Ok(match machine {
         KubeconfigSummary { current: Some(current), .. } => {
             ClusterChoice::Context(Some(current.clone()), ", the current context of the kubeconfig")
         }
         KubeconfigSummary { kubeconfig: true, .. } => {
-            ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), ", as the kubeconfig has no current context")
+            ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), ", because the kubeconfig has no current context")
         }
-        KubeconfigSummary { .. } => ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), ", as there is no kubeconfig"),
+        KubeconfigSummary { .. } => {
+            ClusterChoice::Embedded(root.join(EMBEDDED_FOLDER), ", because there is no kubeconfig")
+        }
     })
 }
 
@@ -218,8 +223,8 @@ pub async fn with_timeout<T>(
     let Some(limit) = arguments.timeout else { return work.await };
     match tokio::time::timeout(limit, work).await {
         Ok(result) => result,
-        Err(_) => Err(CliError::new(CliErrorKind::Timeout, format!("not done after {limit:?}"))
-            .with_hint("give it more with --timeout")),
+        Err(_) => Err(CliError::new(CliErrorKind::Timeout, format!("timed out after {limit:?}"))
+            .with_hint("raise the limit with --timeout")),
     }
 }
 
@@ -292,13 +297,13 @@ mod tests {
         ];
         insta::assert_snapshot!(all.join("\n"), @"
         staging
-        prod, as the environment says
+        prod, set by the environment
         current
-        prod, as the environment says
-        prod, as the environment says
+        prod, set by the environment
+        prod, set by the environment
         staging, the current context of the kubeconfig
-        embedded, as the kubeconfig has no current context
-        embedded, as there is no kubeconfig
+        embedded, because the kubeconfig has no current context
+        embedded, because there is no kubeconfig
         ");
     }
 }

@@ -9,7 +9,7 @@ use stator_model::present::{diff, findings};
 
 /// Show what a sync would change as a unified diff
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 no difference, 1 there is one or an intent has errors, 2 no diff.")]
+#[command(after_help = "Exit codes: 0 no differences; 1 differences, or an intent has errors; 2 the diff failed.")]
 pub struct DiffArgs {
     #[command(flatten)]
     path: PathArg,

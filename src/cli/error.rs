@@ -113,21 +113,17 @@ impl std::error::Error for CliError {}
 impl From<std::io::Error> for CliError {
     fn from(error: std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
-            return Self::new(CliErrorKind::BrokenPipe, "the reader of the output went away");
+            return Self::new(CliErrorKind::BrokenPipe, "the reader of the output closed the pipe");
         }
         let full = error.kind() == std::io::ErrorKind::StorageFull;
         let error = Self::input(error.to_string());
-        if full {
-            error.with_hint("make room on the disk and run the command again; nothing half-written is left")
-        } else {
-            error
-        }
+        if full { error.with_hint("free disk space and run the command again; no partial file is left") } else { error }
     }
 }
 
 impl From<serde_json::Error> for CliError {
     fn from(error: serde_json::Error) -> Self {
-        Self::new(CliErrorKind::Bug, format!("a report cannot be written as JSON: {error}"))
+        Self::new(CliErrorKind::Bug, format!("the report cannot be written as JSON: {error}"))
     }
 }
 

@@ -7,7 +7,7 @@ use stator_model::intent::explain::{ExplainError, FieldExplanation, explain};
 use stator_model::present::{TerminalOptions, Tone, escape};
 use std::fmt::Write as _;
 
-/// Say what a field means, which values it takes, and what stands below it
+/// Show what a field means, which values it takes, and the fields below it
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  stator explain serving.decode.gpus\n  stator explain repository.spec.environments"
@@ -16,7 +16,7 @@ pub struct ExplainArgs {
     /// The field, by its dotted path
     #[arg(value_name = "FIELD.PATH", default_value = "model", hide_default_value = true)]
     field: String,
-    /// Text, or JSON
+    /// Output format: text or JSON
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: ExplainFormat,
 }
@@ -41,7 +41,7 @@ pub fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliEr
 
 impl From<ExplainError> for CliError {
     fn from(error: ExplainError) -> Self {
-        Self::usage(error.to_string()).with_hint("`stator explain` alone lists the fields at the top")
+        Self::usage(error.to_string()).with_hint("`stator explain` without arguments lists the top-level fields")
     }
 }
 

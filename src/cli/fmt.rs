@@ -11,9 +11,9 @@ use stator_git::source;
 use stator_model::intent::format::format_document;
 use stator_model::present::{escape, pluralize};
 
-/// Write model.yaml, overlays and stator.yaml in canonical order and style; comments stay
+/// Format model.yaml, overlays and stator.yaml in canonical order and style; comments are kept
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 all is well; 1 with --check, a file would change; 2 a file cannot be formatted.")]
+#[command(after_help = "Exit codes: 0 success; 1 with --check, a file would change; 2 a file cannot be formatted.")]
 pub struct FmtArgs {
     #[command(flatten)]
     path: PathArg,

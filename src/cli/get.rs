@@ -5,7 +5,7 @@ use super::output::Output;
 use super::{sources, status};
 use clap::{Args, Subcommand};
 
-/// List what there is
+/// List models or sources
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct GetArgs {
@@ -15,7 +15,7 @@ pub struct GetArgs {
 
 #[derive(Debug, Subcommand)]
 enum GetCommand {
-    /// The models of an environment, as `stator status` lists them
+    /// List the models of an environment, like `stator status`
     #[command(visible_alias = "model")]
     Models(status::StatusArgs),
     #[command(visible_alias = "source")]

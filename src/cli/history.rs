@@ -22,7 +22,7 @@ struct RecordQueryArgs {
     environment: EnvironmentArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Text, or JSON
+    /// Output format: text or JSON
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: RecordFormat,
 }
@@ -45,10 +45,10 @@ pub struct HistoryArgs {
     query: RecordQueryArgs,
 }
 
-/// Show what happened to the models of an environment, oldest first
+/// Show the events of an environment's models, oldest first
 #[derive(Debug, Args)]
 pub struct EventsArgs {
-    /// This model only
+    /// Only this model
     model: Option<String>,
     #[command(flatten)]
     query: RecordQueryArgs,
@@ -90,7 +90,7 @@ async fn read_history(
                 Ok(events) => events_of_models(&models, events),
                 Err(error) => {
                     // The records tell their part all the same.
-                    output.warn(&format!("the cluster's events are left out: {error}; {}", error.help()));
+                    output.warn(&format!("events of the cluster are not shown: {error}; {}", error.help()));
                     Vec::new()
                 }
             },

@@ -15,28 +15,28 @@ use std::path::{Path, PathBuf};
 
 mod from_cluster;
 
-/// Turn manifests into models: Dynamo's graphs, requests and adapters, with the claims beside them
+/// Convert manifests to models: Dynamo's graphs, requests and adapters, and their volume claims
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 rendering the models gives the manifests back; 1 something could not be carried; 2 nothing could be read."
+    after_help = "Exit codes: 0 the models render back to the manifests; 1 something could not be imported; 2 nothing could be read."
 )]
 pub struct ImportArgs {
     /// Manifests, folders of them, or `-` for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath, required_unless_present = "from_cluster", conflicts_with = "from_cluster")]
     paths: Vec<PathBuf>,
-    /// Read what the cluster has, in place of files
+    /// Read from the cluster instead of files
     #[arg(long, env = "STATOR_FROM_CLUSTER", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     from_cluster: bool,
-    /// Write each model to DIR/NAME/model.yaml, in place of printing it
+    /// Write each model to DIR/NAME/model.yaml instead of printing it
     #[arg(long, env = "STATOR_OUT", value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
-    /// Only what is in this namespace; with --from-cluster `default` unless given
+    /// Import only this namespace; with --from-cluster, `default` unless given
     #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
     namespace: Option<String>,
-    /// Write over files that say something else
+    /// Overwrite files that have other content
     #[arg(long, env = "STATOR_FORCE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     force: bool,
-    /// Print how much of each manifest has fields of its own, in place of the models
+    /// Print how much of each manifest maps to fields of a model, instead of the models
     #[arg(long, env = "STATOR_MEASURE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "out")]
     measure: bool,
     #[command(flatten)]
@@ -125,8 +125,8 @@ fn read_inputs(paths: &[PathBuf], unreadable: &mut Vec<CliError>) -> Vec<Manifes
             find_manifests(path, 0, &mut found, unreadable);
             if found.is_empty() {
                 unreadable.push(
-                    CliError::input(format!("{} holds no .yaml, .yml or .json file", path.display()))
-                        .with_hint("name the folder that the manifests are in"),
+                    CliError::input(format!("{} contains no .yaml, .yml or .json file", path.display()))
+                        .with_hint("pass the folder that contains the manifests"),
                 );
             }
         } else {
@@ -150,10 +150,8 @@ fn read_bounded(reader: impl std::io::Read, name: &str) -> Result<Vec<u8>, CliEr
     let mut limited = reader.take(MAX_BYTES.saturating_add(1));
     limited.read_to_end(&mut content)?;
     if content.len() as u64 > MAX_BYTES {
-        return Err(CliError::input(format!(
-            "{name} is larger than {MAX_BYTES} bytes (64 MiB), the most that is read"
-        ))
-        .with_hint("split it"));
+        return Err(CliError::input(format!("{name} is larger than {MAX_BYTES} bytes (64 MiB), which is the limit"))
+            .with_hint("split it"));
     }
     Ok(content)
 }
@@ -214,8 +212,7 @@ fn write_models(
     if namespaces.len() > 1 {
         let all: Vec<&str> = namespaces.into_iter().collect();
         output.warn(&format!(
-            "The manifests are in several namespaces ({}), and an environment has one: import each with -n NAMESPACE into a \
-             folder of its own.",
+            "The manifests are in several namespaces ({}), but an environment has only one: import each namespace into its own folder with -n NAMESPACE.",
             all.join(", ")
         ));
     } else if let Some(namespace) = namespace.filter(|namespace| *namespace != DEFAULT_NAMESPACE)
@@ -232,15 +229,15 @@ fn write_models(
         let shown = path.display();
         if !written.insert(path.clone()) {
             let error =
-                CliError::new(CliErrorKind::Refused, format!("{shown} is the model of another namespace already"))
-                    .with_hint("import one namespace at a time with -n NAMESPACE, into folders of their own");
+                CliError::new(CliErrorKind::Refused, format!("{shown} is already the model of another namespace"))
+                    .with_hint("import one namespace at a time with -n NAMESPACE, each into its own folder");
             output.report_error(&error);
             refused = true;
         } else if old.as_deref() == Some(text.as_bytes()) {
-            output.note(&format!("{shown} is as it would be written."));
+            output.note(&format!("{shown} is up to date."));
         } else if old.is_some() && !arguments.force {
-            let error = CliError::new(CliErrorKind::Refused, format!("{shown} exists and says something else"))
-                .with_hint("pass --force to write over it, or name another folder with --out");
+            let error = CliError::new(CliErrorKind::Refused, format!("{shown} exists and has other content"))
+                .with_hint("pass --force to overwrite it, or choose another folder with --out");
             output.report_error(&error);
             refused = true;
         } else {

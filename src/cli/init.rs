@@ -8,11 +8,11 @@ use stator_model::intent::scaffold;
 use stator_model::present::escape;
 use std::path::PathBuf;
 
-/// Write a small repository that validates, renders and syncs as it stands
+/// Create a small repository that validates, renders and syncs without changes
 #[derive(Debug, Args)]
-#[command(after_help = "Nothing that exists is ever overwritten.")]
+#[command(after_help = "Existing files are never overwritten.")]
 pub struct InitArgs {
-    /// The folder; it is made when it is missing
+    /// The folder; created if missing
     #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
     directory: PathBuf,
 }
@@ -26,7 +26,7 @@ pub fn run(arguments: &InitArgs, output: &Output) -> Result<ExitStatus, CliError
     // All or nothing: half a repository beside somebody's files helps nobody.
     if let Some((taken, _)) = files.iter().find(|(path, _)| folder.join(path).symlink_metadata().is_ok()) {
         return Err(CliError::input(format!("{} exists already", folder.join(taken).display()))
-            .with_hint("name another folder: `stator init DIR`"));
+            .with_hint("choose another folder: `stator init DIR`"));
     }
     for (path, text) in &files {
         files::write_atomically(&folder.join(path), text.as_bytes())?;

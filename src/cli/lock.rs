@@ -16,10 +16,10 @@ use stator_model::present::findings;
 use stator_model::render::{self, RenderTarget, emit, profiling_result};
 use std::collections::BTreeMap;
 
-/// Write what Dynamo's profiler chose for models with `sla` beside them, so that git decides from then on
+/// Write the profiler's result for models with `sla` to lock files, so that git decides from then on
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A lock that holds is left as it is. In a repository of one environment the file is model.lock.yaml, else model.ENVIRONMENT.lock.yaml.\n\nExit codes: 0 every model with `sla` is locked; 1 one is not, or its lock is for another target; 2 the repository or the cluster cannot be read."
+    after_help = "A valid lock is not changed. In a repository with one environment the file is model.lock.yaml, else model.ENVIRONMENT.lock.yaml.\n\nExit codes: 0 every model with `sla` is locked; 1 one is not, or its lock is for another target; 2 the repository or the cluster cannot be read."
 )]
 pub struct LockArgs {
     /// Folder of a repository, a single model.yaml, or the name of a model
@@ -27,7 +27,7 @@ pub struct LockArgs {
     target: String,
     #[command(flatten)]
     environment: EnvironmentArgs,
-    /// Write nothing and ask no cluster; say which locks are missing or for another target
+    /// Write nothing and use no cluster; report locks that are missing or for another target
     #[arg(long, env = "STATOR_CHECK", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     check: bool,
     #[command(flatten)]
@@ -176,7 +176,7 @@ async fn write_locks(
         }
     }
     if all {
-        output.note("Commit it, and `stator sync`: the graph is rendered from it until `sla` asks for something else.");
+        output.note("Commit it and run `stator sync`: the graph is rendered from it until `sla` changes.");
     }
     Ok(all)
 }
@@ -226,11 +226,11 @@ async fn profiled_lock<C: Cluster>(
     let mut notes: Vec<String> = found
         .unconverted
         .iter()
-        .map(|left| format!("`{}` of the profiler's graph is left out: {}", left.path, left.reason))
+        .map(|left| format!("`{}` of the profiler's graph is omitted: {}", left.path, left.reason))
         .collect();
     if !found.config_maps.is_empty() {
         let names = found.config_maps.join(", ");
-        notes.push(format!("the graph reads ConfigMaps that stator does not make, which must stay: {names}"));
+        notes.push(format!("the graph reads ConfigMaps that stator does not create; do not delete them: {names}"));
     }
     let text = emit::lock_yaml(&lock.document).map_err(|error| CliError::new(CliErrorKind::Bug, error.to_string()))?;
     Ok(Ok(RenderedLock { text, request: reference.name, notes }))

@@ -6,11 +6,11 @@ use super::output::Output;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
-/// Write the manual pages, one a verb, into a folder
+/// Write the manual pages, one per command, into a folder
 #[derive(Debug, Args)]
 #[command(after_help = "Example: stator man /usr/local/share/man/man1")]
 pub struct ManArgs {
-    /// The folder; it is made when it is missing
+    /// The folder; created if missing
     #[arg(value_hint = ValueHint::DirPath)]
     directory: PathBuf,
 }

@@ -193,7 +193,7 @@ fn init_logging(common: &GlobalArgs, output: &Output, verb: &CliCommand) {
     let settings = LogSettings { format, color: output.stderr_style.color, time: runs.is_some(), filter };
     let stderr = || -> Box<dyn std::io::Write> { Box::new(std::io::stderr()) };
     if let Err(error) = telemetry::init_log(stderr, settings) {
-        output.warn(&format!("STATOR_LOG is not understood ({error}); it is left aside"));
+        output.warn(&format!("STATOR_LOG is invalid ({error}) and is ignored"));
         let _ = telemetry::init_log(stderr, LogSettings { filter: &usual, ..settings });
     }
 }

@@ -15,7 +15,7 @@ use stator_model::present::{plan as present, preview};
 /// With --from, one revision is compared with another and no cluster is needed: what a pull request would change.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 planned; 1 an intent has errors, --fail-on was hit, or --exit-code and there are changes; 2 no plan.\n\nExamples:\n  stator plan -e prod\n  stator plan -e prod --from origin/main... -o markdown\n  stator plan -e prod -o json > plan.json && stator sync -e prod --plan plan.json"
+    after_help = "Exit codes: 0 planned; 1 an intent has errors, --fail-on matched, or there are changes with --exit-code; 2 planning failed.\n\nExamples:\n  stator plan -e prod\n  stator plan -e prod --from origin/main... -o markdown\n  stator plan -e prod -o json > plan.json && stator sync -e prod --plan plan.json"
 )]
 pub struct PlanArgs {
     #[command(flatten)]
@@ -26,19 +26,19 @@ pub struct PlanArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     changes: ChangeArgs,
-    /// Text, JSON, Markdown for a comment, or a page of HTML
+    /// Text, JSON, Markdown for a comment, or an HTML page
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: PlanFormat,
-    /// Exit with 1 when there are changes
+    /// Exit with 1 if there are changes
     #[arg(long, env = "STATOR_EXIT_CODE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     exit_code: bool,
-    /// Exit with 1 when a change is of one of these classes
+    /// Exit with 1 if a change is of one of these classes
     #[arg(long, env = "STATOR_FAIL_ON", value_name = "CLASS", value_delimiter = ',')]
     fail_on: Vec<FailOnClass>,
-    /// Compare with this revision and not with a cluster; `main...` is where the work left main
+    /// Compare with this revision instead of a cluster; `main...` is the merge base with main
     #[arg(long, env = "STATOR_FROM", value_name = "REV", conflicts_with_all = ["cluster", "context", "kubeconfig", "allow", "prune"])]
     from: Option<String>,
-    /// With --from: plan this revision in place of the files as they are
+    /// With --from: plan this revision instead of the files as they are
     #[arg(long, env = "STATOR_TO", value_name = "REV", requires = "from")]
     to: Option<String>,
 }
@@ -52,7 +52,7 @@ enum PlanFormat {
     Json,
     /// Markdown of at most 60,000 characters
     Markdown,
-    /// One page that needs nothing else
+    /// One self-contained page
     Html,
 }
 
@@ -61,7 +61,7 @@ enum PlanFormat {
 enum FailOnClass {
     /// Adapters load or unload
     AdapterOnly,
-    /// Replicas come or go
+    /// Replicas are added or removed
     Scale,
     /// The frontend is replaced
     FrontendRoll,
@@ -73,11 +73,11 @@ enum FailOnClass {
     Recreate,
     /// An object goes
     Delete,
-    /// An object is deleted and made again
+    /// An object is deleted and created again
     Replace,
-    /// An object that is nobody's is taken over
+    /// An unmanaged object is taken over
     Adopt,
-    /// An object cannot be touched
+    /// An object cannot be changed
     Blocked,
 }
 

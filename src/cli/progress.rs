@@ -39,7 +39,7 @@ impl ProgressReporter {
         match event {
             Event::Applied { model: _, object } => self.print_line(&format!("applied {object}")),
             Event::Deleted { model: _, object } => self.print_line(&format!("deleted {object}")),
-            Event::Retrying { model, message } => self.print_line(&format!("{model}: trying again: {message}")),
+            Event::Retrying { model, message } => self.print_line(&format!("{model}: retrying: {message}")),
             Event::Waiting { model, reason } => match &self.bar {
                 Some(bar) => bar.set_message(escape::line(&format!("{model}: {}", shorten_reason(&model, &reason)))),
                 None => self.print_line(&format!("{model}: {reason}")),

@@ -14,17 +14,17 @@ use std::path::PathBuf;
 /// Show the desired objects of an environment, in apply order. No cluster is needed
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 all rendered; 1 some models have faults, the others are rendered; 2 the repository cannot be read."
+    after_help = "Exit codes: 0 all rendered; 1 some models have errors, the others are rendered; 2 the repository cannot be read."
 )]
 pub struct RenderArgs {
     #[command(flatten)]
     path: PathArg,
     #[command(flatten)]
     environment: EnvironmentArgs,
-    /// YAML documents, or a JSON List
+    /// Output format: YAML documents or a JSON List
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "yaml")]
     output: ManifestFormat,
-    /// Write one file an object into this folder, as MODEL/KIND-NAME.yaml
+    /// Write one file per object into this folder, as MODEL/KIND-NAME.yaml
     #[arg(long, env = "STATOR_OUT", value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
 }

@@ -37,7 +37,7 @@ impl OpenedRepository {
         let any = self.checkout.tree.files.iter().any(|file| is_intent(&file.path) && scope.contains(&file.path));
         if !any {
             output.note(&format!(
-                "note: there is no model.yaml in {}; `stator init` writes a small repository to start from",
+                "note: no model.yaml in {}; `stator init` creates a small repository to start from",
                 self.checkout.root.display()
             ));
         }
@@ -63,7 +63,7 @@ pub fn select_environment(workspace: &Workspace, arguments: &EnvironmentArgs) ->
     if let Some(namespace) = &arguments.namespace {
         selection.environment.namespace = namespace
             .parse::<DnsName>()
-            .map_err(|error| CliError::usage(format!("`{namespace}` is no name of a namespace: {error}")))?;
+            .map_err(|error| CliError::usage(format!("`{namespace}` is not a valid namespace name: {error}")))?;
     }
     Ok(selection)
 }

@@ -25,7 +25,7 @@ pub fn check_saved_plan(file: &Path, plan: &Plan) -> Result<(), CliError> {
     let text = fs_err::read_to_string(file)?;
     let saved: SavedPlan =
         serde_json::from_str(&text).ok().filter(|saved: &SavedPlan| saved.kind == "Plan").ok_or_else(|| {
-            CliError::input(format!("{} is no saved plan", file.display()))
+            CliError::input(format!("{} is not a saved plan", file.display()))
                 .with_hint("write one with `stator plan -o json > plan.json`")
         })?;
     if saved.digest == plan.digest {
@@ -37,7 +37,7 @@ pub fn check_saved_plan(file: &Path, plan: &Plan) -> Result<(), CliError> {
         vec![format!("it is for environment `{}`, not `{}`", saved.environment, plan.environment)]
     };
     if lines.is_empty() {
-        lines.push("what would be written is not the same, although the fields that change are".to_owned());
+        lines.push("the content to write differs, although the same fields change".to_owned());
     }
     let rest = lines.len().saturating_sub(MAX_LISTED_DIFFERENCES);
     lines.truncate(MAX_LISTED_DIFFERENCES);
@@ -46,9 +46,9 @@ pub fn check_saved_plan(file: &Path, plan: &Plan) -> Result<(), CliError> {
     }
     Err(CliError::new(
         CliErrorKind::Refused,
-        format!("the plan in {} is no longer what a sync would do:\n  {}", file.display(), lines.join("\n  ")),
+        format!("the plan in {} is out of date:\n  {}", file.display(), lines.join("\n  ")),
     )
-    .with_hint("plan again, look at it, and sync that one"))
+    .with_hint("plan again, review the new plan, and sync that one"))
 }
 
 /// What differs, one line an object.

@@ -15,25 +15,25 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Take webhooks for the sources of a cluster, and hand what they say to the controller
+/// Receive webhooks for the sources of a cluster and forward them to the controller
 ///
-/// For clusters where the controller has no way in from outside: what a webhook hints at goes into an annotation of the
-/// ModelSource, which whichever controller runs it reads. Nothing else is written, and no repository is read.
+/// For clusters where the controller cannot be reached from outside: webhook hints are written to an annotation of the
+/// ModelSource, which the controller that runs the source reads. Nothing else is written, and no repository is read.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 ended as asked; 2 bad usage or no cluster; 124 --timeout; 130 interrupted twice."
+    after_help = "Exit codes: 0 stopped on request; 2 bad usage or no cluster; 124 --timeout; 130 interrupted twice."
 )]
 pub struct ServerArgs {
-    /// Where to listen for webhooks, probes and metrics; port 0 takes any that is free
+    /// Address to listen on for webhooks, probes and metrics; port 0 picks a free port
     #[arg(long, env = "STATOR_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Where to listen for metrics alone, with probes; --listen answers no metrics then
+    /// Separate address for metrics and probes; --listen then serves no metrics
     #[arg(long, env = "STATOR_METRICS_LISTEN", value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
-    /// Take webhooks for the sources of this namespace only; may be given several times, or several with commas
+    /// Receive webhooks only for the sources of this namespace; repeat it, or separate several with commas
     #[arg(long = "watch-namespace", env = "STATOR_WATCH_NAMESPACE", value_name = "NAME", value_delimiter = ',', value_parser = label)]
     namespaces: Vec<String>,
-    /// The form of the log on standard error
+    /// Log format on standard error
     #[arg(long, env = "STATOR_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub async fn run(arguments: &ServerArgs, output: &Output) -> Result<ExitStatus, 
         webhooks: true,
     };
     let whose = describe_namespaces(&settings.namespaces);
-    output.note(&format!("Listening on http://{}, taking webhooks for {whose}.", listeners.main.address()));
+    output.note(&format!("Listening on http://{}, receiving webhooks for {whose}.", listeners.main.address()));
     listeners.print_metrics_address(output);
     let (board, metrics, ending) =
         (Arc::new(SourceRegistry::default()), Arc::new(Metrics::default()), CancellationToken::new());
@@ -77,7 +77,7 @@ pub async fn run(arguments: &ServerArgs, output: &Output) -> Result<ExitStatus, 
     Ok(match end {
         ShutdownReason::Completed(_) | ShutdownReason::Requested => ExitStatus::Success,
         ShutdownReason::Timeout => {
-            output.warn("The time is up.");
+            output.warn("Timed out.");
             ExitStatus::Timeout
         }
     })

@@ -32,10 +32,10 @@ pub struct StatusArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     simulate: SimulateArgs,
-    /// The form of the list
+    /// Output format
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "table")]
     output: StatusFormat,
-    /// Go on, and show the list again whenever it changes
+    /// Keep watching, and print the list again when it changes
     #[arg(short, long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     watch: bool,
 }
@@ -100,7 +100,7 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
         match changes.recv().await {
             Some(WatchEvent::Applied(_) | WatchEvent::Deleted(_) | WatchEvent::Resync) => {}
             None => {
-                return Err(CliError::new(CliErrorKind::Cluster, "the cluster ended the watch")
+                return Err(CliError::new(CliErrorKind::Cluster, "the cluster closed the watch")
                     .with_hint("run the command again"));
             }
         }

@@ -26,10 +26,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Carry the plan out: apply, prune, and wait for health with --wait
+/// Apply the plan and prune; with --wait, wait until the models are healthy
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --source a controller does the work, and this asks it to: `stator sync --source models --wait`.\n\nExit codes: 0 all is synced (and healthy with --wait); 1 something failed, or is held back; 2 bad usage or no cluster; 124 --timeout; 130 interrupted."
+    after_help = "With --source, a controller runs the sync on request: `stator sync --source models --wait`.\n\nExit codes: 0 everything is synced (and healthy with --wait); 1 something failed, or is held back; 2 bad usage or no cluster; 124 --timeout; 130 interrupted."
 )]
 pub struct SyncArgs {
     #[command(flatten)]
@@ -42,28 +42,28 @@ pub struct SyncArgs {
     simulate: SimulateArgs,
     #[command(flatten)]
     changes: ChangeArgs,
-    /// Change nothing: `client` shows the plan, `server` has the cluster check every write too
+    /// Change nothing: `client` shows the plan, `server` also has the cluster check every write
     #[arg(long, env = "STATOR_DRY_RUN", value_name = "WHERE", conflicts_with = "wait")]
     dry_run: Option<DryRunMode>,
     /// Wait until every model is healthy
     #[arg(long, env = "STATOR_WAIT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     wait: bool,
-    /// With --wait: give a model up that shows no progress for this long
+    /// With --wait: stop waiting for a model that makes no progress for this long
     #[arg(long, env = "STATOR_PROGRESS_DEADLINE", value_name = "DURATION", default_value = "30m", value_parser = super::args::duration)]
     progress_deadline: Duration,
-    /// Carry out this plan (`stator plan -o json`), and refuse when it would be another one now
+    /// Apply this saved plan (`stator plan -o json`), and refuse if it is out of date
     #[arg(long, env = "STATOR_PLAN", value_name = "FILE", value_hint = ValueHint::FilePath)]
     plan: Option<PathBuf>,
-    /// Go on: sync again whenever a file of the repository changes, until Ctrl-C
+    /// Keep running: sync again whenever a file of the repository changes, until Ctrl-C
     #[arg(long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with_all = ["dry_run", "plan"])]
     watch: bool,
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(short, long, env = "STATOR_YES", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     yes: bool,
-    /// Never ask: refuse where a question would be asked
+    /// Never ask: fail if a confirmation would be needed
     #[arg(long, env = "STATOR_NO_INPUT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     no_input: bool,
-    /// The report as text, or as JSON
+    /// Report format: text or JSON
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: SyncReportFormat,
     #[command(flatten)]
@@ -193,7 +193,7 @@ async fn sync_and_watch(
                 }
             },
         }
-        output.note(&format!("Watching {} for changes; Ctrl-C ends it.", root.display()));
+        output.note(&format!("Watching {} for changes; press Ctrl-C to stop.", root.display()));
         next = loop {
             tokio::select! {
                 () = watch.changed() => {}
@@ -232,7 +232,7 @@ async fn apply_plan(
     }
     let held = hold_messages(&plan);
     if plan.changes.iter().any(|change| change.step.write().is_some()) {
-        confirm(arguments.yes, arguments.no_input, "Carry this out?", output)?;
+        confirm(arguments.yes, arguments.no_input, "Apply these changes?", output)?;
     }
     let progress = ProgressReporter::new(&plan, output);
     let (cancel, cancelled) = watch::channel(None);
@@ -247,13 +247,13 @@ async fn apply_plan(
     let report = tokio::select! {
         report = &mut work => report,
         () = wait_for_interrupt() => {
-            progress.print_line("Stopping: what is under way is finished first. Press Ctrl-C again to stop at once.");
+            progress.print_line("Stopping: work in progress is finished first. Press Ctrl-C again to stop at once.");
             let _ = cancel.send(Some(CancelReason::Interrupted));
             tokio::select! {
                 report = &mut work => report,
                 // Dropping a sync is safe: its inventory was written before its first write.
                 () = wait_for_interrupt() => {
-                    return Err(CliError::new(CliErrorKind::Interrupted, "interrupted").with_hint("the next sync puts right what is left"));
+                    return Err(CliError::new(CliErrorKind::Interrupted, "interrupted").with_hint("the next sync completes the rest"));
                 }
             }
         }
@@ -287,7 +287,7 @@ fn hold_messages(plan: &Plan) -> Vec<String> {
     let errors = plan.findings.iter().filter(|finding| finding.is_error()).count();
     let faulty = (errors > 0).then(|| {
         format!(
-            "{} in intents: models with errors were left as they are; see `stator validate`",
+            "{} in intents: models with errors were not changed; see `stator validate`",
             pluralize(errors, "error", "errors")
         )
     });
@@ -333,8 +333,8 @@ pub fn confirm(yes: bool, no_input: bool, question: &str, output: &Output) -> Re
     }
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if no_input || !terminal {
-        return Err(CliError::usage("there is nobody to ask whether to carry this out")
-            .with_hint("pass --yes to go on without asking"));
+        return Err(CliError::usage("cannot ask for confirmation: standard input is not a terminal")
+            .with_hint("pass --yes to skip the confirmation"));
     }
     output.write_stderr(&format!("{question} [y/N] "));
     let mut answer = String::new();
@@ -342,7 +342,7 @@ pub fn confirm(yes: bool, no_input: bool, question: &str, output: &Output) -> Re
     if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
         Ok(())
     } else {
-        Err(CliError::new(CliErrorKind::Refused, "nothing was changed, as nobody said yes"))
+        Err(CliError::new(CliErrorKind::Refused, "aborted; nothing was changed"))
     }
 }
 

@@ -10,19 +10,19 @@ use stator_model::intent::EnvironmentError;
 use stator_model::present::findings::{self, ValidationReport};
 use std::collections::BTreeSet;
 
-/// Check every file, and show every fault with its place and its fix
+/// Check every file and report every finding with its place and its fix
 ///
 /// All environments are checked unless one is named. Models are rendered too, so that what Dynamo would refuse is found
 /// here. No cluster is needed.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 nothing was found, 1 something was, 2 the repository cannot be read.")]
+#[command(after_help = "Exit codes: 0 no findings; 1 findings; 2 the repository cannot be read.")]
 pub struct ValidateArgs {
     #[command(flatten)]
     path: PathArg,
-    /// Check this environment only
+    /// Check only this environment
     #[arg(short, long, env = "STATOR_ENVIRONMENT", value_name = "NAME")]
     environment: Option<String>,
-    /// The form of the findings
+    /// Output format
     #[arg(long, env = "STATOR_FORMAT", value_name = "FORMAT", default_value = "full")]
     format: FindingsFormat,
 }
@@ -30,9 +30,9 @@ pub struct ValidateArgs {
 /// The forms of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FindingsFormat {
-    /// With the line of source and the fix
+    /// With the source line and the fix
     Full,
-    /// One line a finding
+    /// One line per finding
     Concise,
     /// JSON
     Json,

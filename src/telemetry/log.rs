@@ -31,7 +31,7 @@ const SHORT_COMMIT_LENGTH: usize = 7;
 pub enum LogEncoding {
     /// For people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 

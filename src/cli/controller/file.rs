@@ -59,7 +59,7 @@ pub(super) async fn run(arguments: &ControllerArgs, source: &Path, output: &Outp
             ExitStatus::Negative
         }
         ShutdownReason::Timeout => {
-            output.warn("The time is up.");
+            output.warn("Timed out.");
             ExitStatus::Timeout
         }
     })
@@ -68,7 +68,7 @@ pub(super) async fn run(arguments: &ControllerArgs, source: &Path, output: &Outp
 /// Reads the file; its faults are told, with the lines that they are in, and none of what may be secret.
 fn read_sources(path: &Path, output: &Output) -> Result<Vec<ResolvedSource>, CliError> {
     let read = file::read_file(path).map_err(|error| {
-        CliError::input(error.to_string()).with_hint("`stator schema source` describes what the file holds")
+        CliError::input(error.to_string()).with_hint("`stator schema source` describes the file format")
     })?;
     if read.findings.is_empty() {
         return Ok(read.sources);
@@ -141,12 +141,12 @@ async fn run_sources(
                 .flatten()
                 .collect();
                 let told = if told.is_empty() { "nothing to change".to_owned() } else { told.join("; ") };
-                output.note(&format!("Read {} anew: {told}.", source.display()));
+                output.note(&format!("Reloaded {}: {told}.", source.display()));
             }
             Err(error) => {
                 controller.metrics().record_reload(false);
                 output.report_error(&error);
-                output.warn("The sources go on as they were.");
+                output.warn("The sources keep running unchanged.");
             }
         }
     }

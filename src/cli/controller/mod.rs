@@ -21,35 +21,35 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Keep a cluster as git repositories say: poll, take webhooks, sync, report
+/// Keep a cluster in sync with git repositories: poll, receive webhooks, sync, report
 ///
-/// With --source, a file holds `ModelSource` documents and the `Secret` documents that they name. It is watched: what is
-/// written to it holds at once, and a version with faults is told and passed over. Without it, the sources are the
+/// With --source, a file holds `ModelSource` documents and the `Secret` documents that they name. The file is watched:
+/// changes take effect at once, and a version with errors is reported and ignored. Without it, the sources are the
 /// ModelSource objects of a Kubernetes cluster, and their secrets are read by name in their own namespaces.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 ended as asked, or with --once all is synced and healthy; 1 with --once something is not; 2 bad usage, a faulty file or no cluster; 124 --timeout; 130 interrupted twice."
+    after_help = "Exit codes: 0 stopped on request, or with --once everything is synced and healthy; 1 with --once something is not; 2 bad usage, an invalid file or no cluster; 124 --timeout; 130 interrupted twice."
 )]
 pub struct ControllerArgs {
-    /// The file of sources and their secrets; without it, the ModelSource objects of the cluster are followed
+    /// File of sources and their secrets; without it, follow the ModelSource objects of the cluster
     #[arg(long, env = "STATOR_SOURCE", value_name = "FILE", value_hint = ValueHint::FilePath)]
     source: Option<PathBuf>,
-    /// Where to listen for webhooks, probes and metrics; port 0 takes any that is free
+    /// Address to listen on for webhooks, probes and metrics; port 0 picks a free port
     #[arg(long, env = "STATOR_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Where to listen for metrics alone, with probes; --listen answers no metrics then
+    /// Separate address for metrics and probes; --listen then serves no metrics
     #[arg(long, env = "STATOR_METRICS_LISTEN", value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
-    /// Where copies of repositories are kept; .stator/controller by default, beside the file where there is one
+    /// Folder for copies of the repositories; by default .stator/controller, next to the file if there is one
     #[arg(long, env = "STATOR_DATA", value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<PathBuf>,
-    /// Sync each source of the file once, wait for it, and end
+    /// Sync each source of the file once, wait for it, and exit
     #[arg(long, env = "STATOR_ONCE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     once: bool,
-    /// Whether to take webhooks; false where a `stator server` takes them
+    /// Whether to receive webhooks; false if a `stator server` receives them
     #[arg(long, env = "STATOR_WEBHOOKS", value_name = "BOOL", default_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     webhooks: bool,
-    /// The form of the log on standard error
+    /// Log format on standard error
     #[arg(long, env = "STATOR_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
     #[command(flatten)]
@@ -63,9 +63,9 @@ pub struct ControllerArgs {
 /// The forms of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines for people
+    /// Readable lines
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -75,7 +75,7 @@ pub(super) enum ShutdownReason {
     Completed(bool),
     /// Asked to end.
     Requested,
-    /// The time is up.
+    /// Timed out.
     Timeout,
 }
 
@@ -117,7 +117,7 @@ impl ProcessListeners {
         let failed = |flag: &'static str| {
             move |error: server::ListenError| {
                 CliError::new(CliErrorKind::Input, error.to_string())
-                    .with_hint(format!("name another address with {flag}"))
+                    .with_hint(format!("choose another address with {flag}"))
             }
         };
         let main = HttpListener::bind(main).await.map_err(failed("--listen"))?;
@@ -165,12 +165,12 @@ pub(super) async fn shut_down(
 ) -> Result<(), CliError> {
     ending.cancel();
     if matches!(end, ShutdownReason::Requested) {
-        output.note("Ending: what is under way is finished first. Once more ends at once.");
+        output.note("Shutting down: work in progress is finished first. Repeat to stop at once.");
     }
     tokio::select! {
         () = work => Ok(()),
         () = wait_for_interrupt() => {
-            Err(CliError::new(CliErrorKind::Interrupted, "interrupted").with_hint("the next start puts right what is left"))
+            Err(CliError::new(CliErrorKind::Interrupted, "interrupted").with_hint("the next start completes the rest"))
         }
     }
 }

@@ -28,22 +28,23 @@ const LEASE_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Sources of a cluster")]
 pub struct SourceObjectArgs {
-    /// Follow the sources of this namespace only; may be given several times, or several with commas. Without it, those of all namespaces that no controller of their own answers for
+    /// Follow only the sources of this namespace; repeat it, or separate several with commas. By default, all namespaces that have no controller of their own
     #[arg(long = "watch-namespace", env = "STATOR_WATCH_NAMESPACE", value_name = "NAME", value_delimiter = ',', value_parser = label, conflicts_with = "source")]
     namespaces: Vec<String>,
-    /// The service account, of each source's own namespace, that sources act as that name none
+    /// Service account, in each source's own namespace, for sources that name none
     #[arg(long, env = "STATOR_DEFAULT_SERVICE_ACCOUNT", value_name = "NAME", value_parser = label, conflicts_with = "source")]
     default_service_account: Option<String>,
-    /// Let sources that name no service account write into namespaces other than their own
+    /// Allow sources without a service account to write to other namespaces
     #[arg(long, env = "STATOR_ALLOW_CROSS_NAMESPACE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     allow_cross_namespace: bool,
-    /// Into how many parts sources are divided among replicas; with one, one replica works and the others stand by
+    /// Number of parts that sources are divided into among replicas; with 1, one replica is active and the others stand
+    /// by
     #[arg(long, env = "STATOR_SHARDS", value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
     shards: u32,
-    /// The namespace of the leases by which replicas find each other; that of the pod by default, else stator-system. Each installation has one of its own
+    /// Namespace of the leases by which replicas find each other; by default that of the pod, else stator-system. Each installation needs its own
     #[arg(long, env = "STATOR_LEASE_NAMESPACE", value_name = "NAME", value_parser = label)]
     lease_namespace: Option<String>,
-    /// What this process is called among others; the name of the pod by default
+    /// Name of this process in the leases; by default the name of the pod
     #[arg(long, env = "STATOR_IDENTITY", value_name = "NAME", value_parser = label)]
     identity: Option<String>,
 }
@@ -82,7 +83,11 @@ pub(in crate::cli) fn label(text: &str) -> Result<String, String> {
     let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let good =
         (1..=253).contains(&text.len()) && text.chars().all(fits) && text.starts_with(ends) && text.ends_with(ends);
-    if good { Ok(text.to_owned()) } else { Err("a name has lower-case letters, digits, `-` and `.`".to_owned()) }
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err("a name consists of lower-case letters, digits, `-` and `.`".to_owned())
+    }
 }
 
 /// The name of the pod, or of the machine with something of its own, as several processes may run on it.
@@ -109,9 +114,9 @@ pub(in crate::cli) async fn open_cluster(
         given.cluster = Some("in-cluster".to_owned());
     }
     let nowhere = || {
-        CliError::usage("there is no Kubernetes cluster to follow ModelSource objects of")
-            .with_hint("name one with --context, --kubeconfig or `--cluster in-cluster`")
-            .with_hint("or name a file of sources with `stator controller --source FILE`, which an embedded cluster will do for")
+        CliError::usage("no Kubernetes cluster to read ModelSource objects from")
+            .with_hint("select one with --context, --kubeconfig or `--cluster in-cluster`")
+            .with_hint("or pass a file of sources with `stator controller --source FILE`, which also works on the embedded cluster")
     };
     let embedded = given.cluster.as_deref().is_some_and(|cluster| cluster.starts_with("embedded"));
     if embedded
@@ -129,8 +134,8 @@ pub(in crate::cli) async fn open_cluster(
 
 pub(super) async fn run(arguments: &ControllerArgs, output: &Output) -> Result<ExitStatus, CliError> {
     if arguments.once {
-        return Err(CliError::usage("--once is for a file of sources").with_hint(
-            "name one with --source, or leave --once out: objects of a cluster are followed for as long as this runs",
+        return Err(CliError::usage("--once works only with a file of sources").with_hint(
+            "pass one with --source, or omit --once: objects of a cluster are followed until the controller stops",
         ));
     }
     let (given, kube) = open_cluster(&arguments.cluster, output).await?;
@@ -180,7 +185,7 @@ pub(super) async fn run(arguments: &ControllerArgs, output: &Output) -> Result<E
     Ok(match end {
         ShutdownReason::Completed(_) | ShutdownReason::Requested => ExitStatus::Success,
         ShutdownReason::Timeout => {
-            output.warn("The time is up.");
+            output.warn("Timed out.");
             ExitStatus::Timeout
         }
     })
@@ -209,7 +214,8 @@ async fn run_replica(controller: &mut Controller, feed: &mut SourceFeed, leases:
                 (counted.0..facts.renewed).for_each(|_| metrics.record_lease_renewal(true));
                 (counted.1..facts.failed).for_each(|_| metrics.record_lease_renewal(false));
                 counted = (facts.renewed, facts.failed);
-                let unseen = || (!facts.has_listed).then(|| "the leases of the replicas were not read yet".to_owned());
+                let unseen = || (!facts.has_listed).then(|| "the leases of the replicas have not been read \
+                                                             yet".to_owned());
                 controller.registry().set_not_ready("leases", facts.problem.clone().or_else(unseen));
             }
         }

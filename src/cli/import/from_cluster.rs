@@ -41,8 +41,7 @@ pub async fn read_manifests<C: Cluster>(cluster: &C, namespace: &str) -> Result<
         foreign_replica_managers(graph).into_iter().map(|(component, managers)| {
             let managers: Vec<&str> = managers.iter().map(String::as_str).collect();
             format!(
-                "The replicas of `{component}` of {} are written by {}, and not by who wrote the rest of it: the model says \
-                 how many there are now, and once it is adopted git decides.",
+                "The replicas of `{component}` of {} are set by {}, not by the writer of its other fields: the model keeps the current number, and git decides once the graph is adopted.",
                 graph.name(),
                 managers.join(" and ")
             )

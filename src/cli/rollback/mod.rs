@@ -21,31 +21,31 @@ use std::path::PathBuf;
 
 /// Restore an earlier state of a model on a branch, and open a pull request for it
 ///
-/// The commit holds the model's files (intent, overlays, locks) as the other commit had them, on top of what is checked out. Neither the work tree nor the index changes.
+/// The commit restores the model's files (intent, overlays, locks) on top of the checked-out commit. Neither the work tree nor the index changes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With a git host, the branch is pushed over HTTPS and a pull request opened: the host and its token are those of --source, or `origin` and $STATOR_FORGE_TOKEN. Without one, the branch is made here and the next step is said.\n\nExit codes: 0 made; 1 there is nothing to roll back, or what it would restore has errors; 2 it cannot be made.\n\nExamples:\n  stator rollback llama-3-70b --dry-run\n  stator rollback llama-3-70b --to v1.4.0\n  STATOR_FORGE_TOKEN=... stator rollback llama-3-70b"
+    after_help = "With a git host, the branch is pushed over HTTPS and a pull request opened: the host and its token are those of --source, or `origin` and $STATOR_FORGE_TOKEN. Without one, the branch is created locally and the next step is printed.\n\nExit codes: 0 created; 1 there is nothing to roll back, or the restored state has errors; 2 the rollback failed.\n\nExamples:\n  stator rollback llama-3-70b --dry-run\n  stator rollback llama-3-70b --to v1.4.0\n  STATOR_FORGE_TOKEN=... stator rollback llama-3-70b"
 )]
 pub struct RollbackArgs {
     /// Name of the model, or its model.yaml
     #[arg(value_name = "MODEL")]
     model: String,
-    /// Commit, branch or tag to go back to; without it, the model's state before its newest change
+    /// Commit, branch or tag to go back to; by default, the state before the model's newest change
     #[arg(long, env = "STATOR_TO", value_name = "REV")]
     to: Option<String>,
-    /// Branch to make; rollback/MODEL-COMMIT without it
+    /// Branch to create; by default rollback/MODEL-COMMIT
     #[arg(long, env = "STATOR_BRANCH", value_name = "NAME")]
     branch: Option<String>,
-    /// Make the branch and no more: push nothing, open no pull request
+    /// Only create the branch: push nothing, open no pull request
     #[arg(long, env = "STATOR_NO_PULL_REQUEST", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     no_pull_request: bool,
-    /// Show the plan and the files' differences, and make nothing
+    /// Show the plan and the diff, and create nothing
     #[arg(long, env = "STATOR_DRY_RUN", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     dry_run: bool,
     /// File with a ModelSource, for its git host and token
     #[arg(long, env = "STATOR_SOURCE", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     source: Option<PathBuf>,
-    /// What `origin` is, where its name does not tell
+    /// Type of the git host of `origin`, if its name does not show it
     #[arg(long, env = "STATOR_FORGE", value_name = "TYPE", conflicts_with = "source")]
     forge: Option<pull_request::ForgeArg>,
     #[command(flatten)]
@@ -76,17 +76,14 @@ pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus
         (Some(name), _) => ModelSelector::Name(name),
         (None, RepositoryScope::Intent(intent)) => ModelSelector::Intent(intent),
         (None, RepositoryScope::Folder(_)) => {
-            return Err(
-                CliError::usage("one model is rolled back at a time").with_hint("give its name, or its model.yaml")
-            );
+            return Err(CliError::usage("only one model can be rolled back at a time")
+                .with_hint("pass its name, or its model.yaml"));
         }
     };
     let here = Workspace::parse(&tree);
     let rollback = find_rollback(arguments, &checkout.root, &restorer, &here, wanted)?;
     for file in restorer.uncommitted_files(&rollback.folder)? {
-        output.warn(&format!(
-            "{file} has changes that are not committed; they stay as they are, and the rollback is made of commits"
-        ));
+        output.warn(&format!("{file} has uncommitted changes; they are kept, and the rollback uses only commits"));
     }
     let restored_tree = build_restored_tree(&restorer, tree, &rollback)?;
     let there = Workspace::parse(&restored_tree);
@@ -109,11 +106,11 @@ pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus
     if !faults.is_empty() {
         output.write_stderr(&findings::brief(&faults, &output.stderr_style));
         let refused = format!("as of {} the model has errors, so nothing is rolled back", short_commit(&rollback.to));
-        return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("name another state with --to"));
+        return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("choose another state with --to"));
     }
     if arguments.dry_run {
         output.write_result(&format!("\n{}", file_diff(&restorer, &rollback)?))?;
-        output.note(&format!("Nothing was made. Without --dry-run, the branch is `{branch}`."));
+        output.note(&format!("Dry run: nothing was created. Without --dry-run, the branch is `{branch}`."));
         return Ok(ExitStatus::Success);
     }
     // What is wrong with the git host's description is said before anything is made.
@@ -121,15 +118,17 @@ pub async fn run(arguments: &RollbackArgs, output: &Output) -> Result<ExitStatus
         if arguments.no_pull_request { None } else { pull_request::connect_forge(arguments, &restorer, output)? };
     let commit = match made {
         Some(commit) => {
-            output.note(&format!("The branch `{branch}` has this rollback already."));
+            output.note(&format!("The branch `{branch}` already contains this rollback."));
             commit
         }
         None => {
             let message = format!("{}\n\n{}", rollback.title, rollback.body);
             let commit = restorer.commit_branch(&branch, &rollback.folder, &rollback.files, &message)?;
             if restorer.signs_commits() {
-                output
-                    .note("note: commits are signed here, and this one is not; `git commit --amend -S` on the branch");
+                output.note(
+                    "note: this repository signs commits, and this commit is not signed; run `git commit \
+                           --amend -S` on the branch",
+                );
             }
             commit
         }
@@ -175,7 +174,7 @@ fn find_model_folder(workspace: &Workspace, wanted: ModelSelector<'_>) -> Result
     let first = found.next().map(|(source, name)| (folder_of(source).to_owned(), name.clone()));
     match (first, found.next()) {
         (Some((_, name)), Some((second, _))) => Err(CliError::usage(format!("several models are called `{name}`"))
-            .with_hint(format!("give the path of one: {second}"))),
+            .with_hint(format!("pass the path of one: {second}"))),
         (first, _) => Ok(first),
     }
 }
@@ -196,9 +195,9 @@ fn find_rollback(
         let names: Vec<String> = model_names(here).into_values().collect();
         let hint = match finding::closest_match(called, names.iter().map(String::as_str)) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => "for a model that was removed, name a commit that has it with --to".to_owned(),
+            None => "for a removed model, pass a commit that has it with --to".to_owned(),
         };
-        CliError::input(format!("there is no model `{called}` in the commit that is checked out")).with_hint(hint)
+        CliError::input(format!("there is no model `{called}` in the checked-out commit")).with_hint(hint)
     };
     let (folder, model, to, files) = match (&arguments.to, known) {
         (Some(revision), known) => {
@@ -218,7 +217,7 @@ fn find_rollback(
             }
             if !files.contains_key("model.yaml") {
                 let refused = format!("commit {} has no model `{model}`", short_commit(&to));
-                return Err(CliError::input(refused).with_hint("name a commit that has it; `git log` lists them"));
+                return Err(CliError::input(refused).with_hint("pass a commit that has it; `git log` lists them"));
             }
             (folder, model, to, files)
         }
@@ -229,19 +228,22 @@ fn find_rollback(
                 (folder, model, before, files)
             }
             Some((step, None)) => {
-                let refused = format!("nothing to roll back: `{model}` is as {} added it", short_commit(&step.commit));
+                let refused = format!(
+                    "nothing to roll back: `{model}` is unchanged since {} added it",
+                    short_commit(&step.commit)
+                );
                 return Err(CliError::new(CliErrorKind::Refused, refused)
-                    .with_hint("to take it away, remove its folder in a commit of its own"));
+                    .with_hint("to remove it, delete its folder in a separate commit"));
             }
             None => {
                 let refused = format!("nothing to roll back: no commit has changed `{model}`");
-                return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("name a state with --to"));
+                return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("choose a state with --to"));
             }
         },
     };
     if files == restorer.files(&restorer.head(), &folder)? {
-        let refused = format!("nothing to roll back: `{model}` is as {} has it", short_commit(&to));
-        return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("name another state with --to"));
+        let refused = format!("nothing to roll back: `{model}` is the same as in {}", short_commit(&to));
+        return Err(CliError::new(CliErrorKind::Refused, refused).with_hint("choose another state with --to"));
     }
     let undone = restorer.undone_commits(&to, &folder)?;
     let title = format!("Roll back {model} to {}", short_commit(&to));
@@ -259,7 +261,7 @@ fn commit_body(
     let (time, first) = restorer.describe(to)?;
     let place = restorer.path(folder, "model.yaml");
     let mut text = format!(
-        "{place} and what belongs to it are as commit {} of {} has them: {first}\n",
+        "Restores {place} with its overlays and locks to commit {} of {}: {first}\n",
         short_commit(to),
         time.strftime("%Y-%m-%d")
     );
@@ -267,7 +269,7 @@ fn commit_body(
         text.push_str("\nThis undoes, newest first:\n");
         text.push_str(&list_undone(undone, "- "));
     }
-    text.push_str("\nMade by `stator rollback`.\n");
+    text.push_str("\nCreated by `stator rollback`.\n");
     Ok(text)
 }
 

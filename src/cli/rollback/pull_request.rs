@@ -62,7 +62,7 @@ pub(super) fn connect_forge(
     let here = remote.as_ref().map(|remote| {
         RepositoryUrl::parse(&remote.url, AllowedSchemes { insecure: true, local: true }).map_err(|error| {
             CliError::input(format!("the address of the remote `{}`: {error}", remote.name))
-                .with_hint("give a file with a ModelSource by --source, which has an address of its own")
+                .with_hint("pass a file with a ModelSource by --source, which has its own address")
         })
     });
     let (spec, url, secret, settings) = match &arguments.source {
@@ -75,14 +75,15 @@ pub(super) fn connect_forge(
                 return Ok(None);
             };
             let Some(url) = here.transpose()? else {
-                return Err(CliError::input("there is no remote to open a pull request at")
-                    .with_hint("git remote add origin ADDRESS, or leave it at the branch with --no-pull-request"));
+                return Err(CliError::input("no remote to open a pull request on").with_hint(
+                    "run `git remote add origin ADDRESS`, or create only the branch with --no-pull-request",
+                ));
             };
             let kind = match arguments.forge {
                 Some(kind) => kind.into(),
                 None => well_known_forge(url.host()).ok_or_else(|| {
-                    CliError::usage(format!("which git host runs at {} is not known", url.host()))
-                        .with_hint("say it with --forge github, gitlab, gitea, bitbucket or azure")
+                    CliError::usage(format!("unknown type of git host at {}", url.host()))
+                        .with_hint("set it with --forge: github, gitlab, gitea, bitbucket or azure")
                 })?,
             };
             let secret = SecretValues::new(TOKEN_VARIABLE, [("token".to_owned(), token.into_bytes())]);
@@ -173,12 +174,12 @@ pub(super) async fn open_pull_request(
 ) -> Result<(), CliError> {
     let again = |error: ForgeError| {
         forge_error(error)
-            .with_hint(format!("the branch `{branch}` is made here; run the command again, or push it with git"))
+            .with_hint(format!("the branch `{branch}` exists locally; run the command again, or push it with git"))
     };
     match &host.push {
         Some(push) => push.push_branch(restorer.git_folder(), commit, branch).await.map_err(again)?,
         None => {
-            output.note("stator pushes over HTTPS alone, and this repository is reached over SSH.");
+            output.note("stator pushes only over HTTPS, and this repository uses SSH.");
         }
     }
     let base = restorer.remote().map_or_else(|| restorer.branch().to_owned(), |remote| remote.branch);
@@ -191,7 +192,7 @@ pub(super) async fn open_pull_request(
     match host.forge.create_pull_request(&new).await {
         Ok(opened) => output.write_result(&format!("Pull request {}: {}\n", opened.number, opened.url)),
         Err(ForgeError::Conflict { .. }) => {
-            output.note(&format!("There is a pull request of `{branch}` already."));
+            output.note(&format!("A pull request for `{branch}` already exists."));
             Ok(())
         }
         // The branch is not there yet, and the user is to bring it.

@@ -18,25 +18,25 @@ use stator_model::present::table::{TableCell, TextTable};
 use stator_model::present::{TerminalOptions, Tone, escape};
 use std::time::Duration;
 
-/// The sources of a Kubernetes cluster: what they follow, and how they stand
+/// List the sources of a Kubernetes cluster, what they follow, and their state
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 shown; 2 there is no such source, or the cluster cannot be read.")]
 pub struct GetSourcesArgs {
     /// Only the source of this name
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Namespace of the sources; without it the context's own
+    /// Namespace of the sources; by default the context's
     #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
     namespace: Option<String>,
-    /// The sources of all namespaces
+    /// List the sources of all namespaces
     #[arg(short = 'A', long, env = "STATOR_ALL_NAMESPACES", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with_all = ["name", "namespace"])]
     all_namespaces: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// The form of the list
+    /// Output format
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "table")]
     output: SourceListFormat,
-    /// Go on, and show the list again whenever it changes
+    /// Keep watching, and print the list again when it changes
     #[arg(short, long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     watch: bool,
 }
@@ -100,7 +100,7 @@ async fn show(arguments: &GetSourcesArgs, output: &Output) -> Result<ExitStatus,
         match changes.recv().await {
             Some(WatchEvent::Applied(_) | WatchEvent::Deleted(_) | WatchEvent::Resync) => {}
             None => {
-                return Err(CliError::new(CliErrorKind::Cluster, "the cluster ended the watch")
+                return Err(CliError::new(CliErrorKind::Cluster, "the cluster closed the watch")
                     .with_hint("run the command again"));
             }
         }

@@ -125,8 +125,8 @@ impl ListedSource {
     fn message(&self) -> &str {
         match self.status.condition(READY) {
             Some(ready) if self.is_current() => &ready.message,
-            Some(_) => "changed, and not taken up by a controller yet",
-            None => "no controller has looked at it yet",
+            Some(_) => "changed; no controller has observed it yet",
+            None => "no controller has observed it yet",
         }
     }
 }
@@ -142,9 +142,8 @@ pub fn parse_source_name(text: &str) -> (Option<&str>, &str) {
 
 fn explain_cluster_error(error: ClusterError) -> CliError {
     if matches!(error, ClusterError::UnknownKind { .. }) {
-        return CliError::new(CliErrorKind::Cluster, "the cluster does not know `ModelSource`").with_hint(
-            "install stator there first: its definitions are in `crds/`, and the Helm chart brings them along",
-        );
+        return CliError::new(CliErrorKind::Cluster, "the cluster does not serve `ModelSource`")
+            .with_hint("install stator there first: its definitions are in `crds/`, and the Helm chart includes them");
     }
     error.into()
 }

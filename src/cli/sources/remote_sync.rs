@@ -29,10 +29,10 @@ use tokio::time::Instant;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options for sources")]
 pub struct SourceArgs {
-    /// Ask the controller to sync this source (`stator get sources`), rather than sync a folder from here
+    /// Ask the controller to sync this source (see `stator get sources`), instead of syncing a folder
     #[arg(long, env = "STATOR_SOURCE", value_name = "NAME")]
     pub source: Option<String>,
-    /// The commit that --allow and --outside-windows are about; without it the one that the source's status names
+    /// Commit for --allow and --outside-windows; by default the one in the source's status
     #[arg(long, env = "STATOR_REVISION", value_name = "COMMIT")]
     pub revision: Option<String>,
     /// Sync one commit although no sync window is open
@@ -119,7 +119,7 @@ pub async fn run(
     tokio::select! {
         done = connect::with_timeout(cluster, request_sync(wish, cluster, deadline, output)) => done,
         () = wait_for_interrupt() => Err(CliError::new(CliErrorKind::Interrupted, "interrupted")
-            .with_hint("what was asked for stands; `stator get sources` shows what becomes of it")),
+            .with_hint("the request remains; `stator get sources` shows its progress")),
     }
 }
 
@@ -135,16 +135,16 @@ async fn request_sync(
     if found.is_suspended() && wish.wait {
         return Err(CliError::new(
             CliErrorKind::Refused,
-            format!("{} is suspended, and would not be synced", found.full_name()),
+            format!("{} is suspended and would not be synced", found.full_name()),
         )
-        .with_hint(format!("`stator resume {name} -n {}` goes on with it", site.namespace())));
+        .with_hint(format!("resume it with `stator resume {name} -n {}`", site.namespace())));
     }
     let asked = SourceSyncRequest::from_options(wish, &found)?;
     for line in asked.warnings(&found) {
         output.warn(&line);
     }
     if asked.releases_holds() {
-        confirm(wish.yes, wish.no_input, "Let it go?", output)?;
+        confirm(wish.yes, wish.no_input, "Approve this?", output)?;
     }
     // The watch is opened first, so that no answer falls between.
     let mut changes = match wish.wait {
@@ -158,7 +158,7 @@ async fn request_sync(
     let Some(changes) = &mut changes else {
         if found.is_suspended() {
             output.warn(&format!(
-                "{} is suspended: it is looked at, and not synced before `stator resume {name} -n {}`",
+                "{} is suspended: it is polled, but not synced until `stator resume {name} -n {}`",
                 found.full_name(),
                 site.namespace()
             ));
@@ -221,7 +221,7 @@ async fn wait_for_answer(
         if !is_answered(&found) && !warned && began.elapsed() > UNANSWERED_WARNING_AFTER {
             warned = true;
             output.warn(&format!(
-                "{}: no answer yet; is a controller running that looks after namespace {}?",
+                "{}: no answer yet; is a controller running for namespace {}?",
                 found.full_name(),
                 site.namespace()
             ));
@@ -232,8 +232,8 @@ async fn wait_for_answer(
         let next = end.map_or(Instant::now() + POLL_INTERVAL, |end| end.min(Instant::now() + POLL_INTERVAL));
         tokio::select! {
             event = changes.recv() => if event.is_none() {
-                return Err(CliError::new(CliErrorKind::Cluster, "the cluster ended the watch")
-                    .with_hint("`stator get sources` shows what became of it"));
+                return Err(CliError::new(CliErrorKind::Cluster, "the cluster closed the watch")
+                    .with_hint("`stator get sources` shows the result"));
             },
             () = tokio::time::sleep_until(next) => {}
         }
@@ -279,7 +279,7 @@ fn format_outcome(found: &ListedSource, end: SyncWaitOutcome) -> String {
     let what = match end {
         SyncWaitOutcome::Ready => "ready".to_owned(),
         SyncWaitOutcome::NotReady => format!("not ready ({reason})"),
-        SyncWaitOutcome::TimedOut => "not done in time".to_owned(),
+        SyncWaitOutcome::TimedOut => "timed out".to_owned(),
     };
     format!("{}: {what}: {}\n", escape::line(&found.full_name()), escape::line(found.message()))
 }
@@ -292,7 +292,7 @@ fn guard_lines(held: &HeldRevision) -> Vec<String> {
 
 /// What lets go what is held back; `None` where nothing does.
 fn release_line(held: &HeldRevision) -> Option<String> {
-    (!held.command.is_empty()).then(|| format!("to let it go: {}", held.command))
+    (!held.command.is_empty()).then(|| format!("to approve: {}", held.command))
 }
 
 /// What is written into the source.
@@ -308,14 +308,15 @@ impl SourceSyncRequest {
     pub(super) fn from_options(wish: &SourceSyncOptions<'_>, found: &ListedSource) -> Result<Self, CliError> {
         let given = wish.revision.map(|text| {
             manual_requests::parse_commit(text).ok_or_else(|| {
-                CliError::usage(format!("`{text}` is no commit"))
-                    .with_hint("write at least its first 7 hexadecimal digits; `git log` and `stator get sources -o wide` show them")
+                CliError::usage(format!("`{text}` is not a commit")).with_hint(
+                    "use at least its first 7 hexadecimal digits; `git log` and `stator get sources -o wide` show them",
+                )
             })
         });
         let given = given.transpose()?;
         if given.is_some() && wish.allow.is_empty() && !wish.outside_windows {
-            return Err(CliError::usage("--revision names the commit that --allow or --outside-windows is about")
-                .with_hint("which commit is synced is what git says: the newest that the source follows"));
+            return Err(CliError::usage("--revision needs --allow or --outside-windows")
+                .with_hint("a source always syncs the newest commit of its ref"));
         }
         let status = &found.status;
         let allow = if wish.allow.is_empty() {
@@ -325,9 +326,9 @@ impl SourceSyncRequest {
             let revision = given.clone().or(held).ok_or_else(|| {
                 CliError::new(
                     CliErrorKind::Refused,
-                    format!("nothing of {} is held back, so there is nothing to let go", found.full_name()),
+                    format!("nothing of {} is held, so there is nothing to approve", found.full_name()),
                 )
-                .with_hint("--revision COMMIT lets something go before it is held back")
+                .with_hint("approve a commit in advance with --revision COMMIT")
             })?;
             Some(HoldApproval { kinds: wish.allow.clone(), revision })
         };
@@ -337,9 +338,9 @@ impl SourceSyncRequest {
             (true, None) => {
                 return Err(CliError::new(
                     CliErrorKind::Refused,
-                    format!("no commit of {} was seen yet", found.full_name()),
+                    format!("no commit of {} has been seen yet", found.full_name()),
                 )
-                .with_hint("name the one that is meant with --revision COMMIT"));
+                .with_hint("pass the commit with --revision COMMIT"));
             }
         };
         Ok(Self { at: jiff::Timestamp::now().to_string(), allow, outside_windows })
@@ -380,28 +381,24 @@ impl SourceSyncRequest {
                 })
                 .collect();
             if !missing.is_empty() {
-                lines.push(format!("this lets go of some of it: {} still holds it back", missing.join(", ")));
+                lines.push(format!("this approves only a part of it: {} still holds it", missing.join(", ")));
             }
         }
         let named = self.allow.as_ref().map(|approval| &approval.revision).or(self.outside_windows.as_ref());
         if let (Some(named), Some(seen)) = (named, &status.revision.seen)
             && !seen.starts_with(named.as_str())
         {
-            lines.push(format!(
-                "the newest commit is {}, and this is about {}",
-                short_commit(seen),
-                short_commit(named)
-            ));
+            lines.push(format!("the newest commit is {}, but this is for {}", short_commit(seen), short_commit(named)));
         }
         lines
     }
 
     fn text(&self, found: &ListedSource) -> String {
         let title = escape::line(&found.full_name());
-        let mut out = format!("{title}: asked for a sync.\n");
+        let mut out = format!("{title}: sync requested.\n");
         if let Some(approval) = &self.allow {
             let (words, commit) = (approval.guard_words(), short_commit(&approval.revision));
-            out.push_str(&format!("{title}: let go of {words} at {commit}.\n"));
+            out.push_str(&format!("{title}: approved {words} at {commit}.\n"));
         }
         if let Some(commit) = &self.outside_windows {
             out.push_str(&format!("{title}: {} may be synced outside the windows.\n", short_commit(commit)));

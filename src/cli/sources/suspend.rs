@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use stator_model::present::escape;
 use std::collections::BTreeSet;
 
-/// Stop the syncs of sources until they are resumed
+/// Suspend the syncs of sources until they are resumed
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A sync that is under way ends between two writes. What runs stays as it is, and git is looked at all the same.\n\nExit codes: 0 suspended, or it was already; 2 there is no such source, or the cluster refuses it."
+    after_help = "A running sync stops between two writes. Live objects stay as they are, and git is still polled.\n\nExit codes: 0 suspended, or it was already; 2 there is no such source, or the cluster refuses it."
 )]
 pub struct SuspendArgs {
     #[command(flatten)]
     selection: SourceSelectionArgs,
 }
 
-/// Go on with the syncs of sources that were suspended
+/// Resume the syncs of suspended sources
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 resumed, or it was not suspended; 2 there is no such source, or the cluster refuses it."
@@ -40,7 +40,7 @@ struct SourceSelectionArgs {
     /// Every source of the namespace
     #[arg(long, env = "STATOR_ALL", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with = "names")]
     all: bool,
-    /// Namespace of the sources; without it the context's own
+    /// Namespace of the sources; by default the context's
     #[arg(short, long, env = "STATOR_NAMESPACE", value_name = "NAME")]
     namespace: Option<String>,
     #[command(flatten)]
@@ -76,7 +76,7 @@ async fn set_suspended(which: &SourceSelectionArgs, suspend: bool, output: &Outp
     for one in found {
         let title = escape::line(&one.full_name());
         if one.is_suspended() == suspend {
-            let already = if suspend { "suspended already" } else { "not suspended" };
+            let already = if suspend { "already suspended" } else { "not suspended" };
             output.write_result(&format!("{title} is {already}; nothing was changed.\n"))?;
             continue;
         }
@@ -86,7 +86,7 @@ async fn set_suspended(which: &SourceSelectionArgs, suspend: bool, output: &Outp
         output.write_result(&format!("{done} {title}.\n"))?;
         if let Some(keeper) = managing_tool(&one) {
             output.warn(&format!(
-                "{} is kept by {keeper}, which may set `spec.suspend` back: change it where {keeper} reads it too",
+                "{} is managed by {keeper}, which may revert `spec.suspend`: change it there too",
                 one.full_name()
             ));
         }

@@ -15,7 +15,7 @@ pub struct TenantAccess {
 /// What a controller lets tenants do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenancyPolicy {
-    /// The service account, of each source's own namespace, that sources act as that name none.
+    /// Service account, in each source's own namespace, for sources that name none.
     pub default_account: Option<String>,
     /// Whether sources that name no account of their own may write into namespaces other than theirs.
     pub cross_namespace: bool,

@@ -137,8 +137,8 @@ fn what_is_written_already_is_left_alone() {
     exit 1
     ----- stdout -----
     ----- stderr -----
-    error: new/chat/model.yaml exists and says something else
-    hint: pass --force to write over it, or name another folder with --out
+    error: new/chat/model.yaml exists and has other content
+    hint: pass --force to overwrite it, or choose another folder with --out
     1 model imported, 1 of them rendering back to their manifests; 0 things not carried.
     "#);
     assert!(bench.read("new/chat/model.yaml").contains("replicas: 3"));
@@ -262,9 +262,9 @@ fn models_of_one_name_in_two_namespaces_are_never_written_over_each_other() {
     ----- stdout -----
     new/chat/model.yaml
     ----- stderr -----
-    The manifests are in several namespaces (models, other), and an environment has one: import each with -n NAMESPACE into a folder of its own.
-    error: new/chat/model.yaml is the model of another namespace already
-    hint: import one namespace at a time with -n NAMESPACE, into folders of their own
+    The manifests are in several namespaces (models, other), but an environment has only one: import each namespace into its own folder with -n NAMESPACE.
+    error: new/chat/model.yaml is already the model of another namespace
+    hint: import one namespace at a time with -n NAMESPACE, each into its own folder
     2 models imported, 2 of them rendering back to their manifests; 0 things not carried.
     "#);
     assert!(bench.read("new/chat/model.yaml").contains("replicas: 2"));
@@ -308,7 +308,7 @@ fn replicas_that_an_adapter_decides_are_left_to_it_and_those_of_another_manager_
     second/chat/model.yaml
     ----- stderr -----
     Using the embedded cluster in live.
-    The replicas of `Frontend` of chat are written by night-shift, and not by who wrote the rest of it: the model says how many there are now, and once it is adopted git decides.
+    The replicas of `Frontend` of chat are set by night-shift, not by the writer of its other fields: the model keeps the current number, and git decides once the graph is adopted.
     1 model imported, 1 of them rendering back to their manifests; 0 things not carried.
     "#);
     let model = bench.read("second/chat/model.yaml");

@@ -52,7 +52,7 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
     exit 1
     ----- stdout -----
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     llama is not locked: request llama-03022433 is not in the cluster; run `stator sync --wait` first
     "#);
     sync(&bench, &[]).success();
@@ -61,9 +61,9 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
     ----- stdout -----
     model.lock.yaml
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     llama is locked to the result of request llama-03022433.
-    Commit it, and `stator sync`: the graph is rendered from it until `sla` asks for something else.
+    Commit it and run `stator sync`: the graph is rendered from it until `sla` changes.
     "#);
     let lock = bench.read("model.lock.yaml");
     bench.run(["lock"]).success();
@@ -86,7 +86,7 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
     Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
     GPUs: +1 h200_sxm (0 → 1)
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     Next: stator sync -e default
     "#);
     sync(&bench, &[]).success();
@@ -121,7 +121,7 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
     Plan: 1 to create, 0 to change, 0 to delete, 1 unchanged.
     GPUs: 1 h200_sxm
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     Next: stator sync -e default
     "#);
     sync(&bench, &[]).success();
@@ -151,7 +151,7 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
     exit 1
     ----- stdout -----
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     llama is not locked: request llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change what `sla` asks for, or set `sla.attempt` one higher to try again
     "#);
     assert!(sync(&bench, &[]).exits(1).stdout.contains("0 writes"), "nothing tries again by itself");
@@ -168,7 +168,7 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
 
     Plan: 1 to create, 0 to change, 0 to delete, 1 unchanged.
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     Next: stator sync -e default
     "#);
 }
@@ -199,7 +199,7 @@ fn what_dynamo_deployed_by_itself_is_told_of_and_left_alone() {
     Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
     GPUs: +1 h200_sxm (0 → 1), 1 of unknown SKU
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     Next: stator sync -e default
     "#);
 }

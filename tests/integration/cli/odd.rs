@@ -50,7 +50,7 @@ fn a_model_with_errors_is_not_counted_as_synced() {
     ----- stdout -----
     1 of 2 models synced, 0 writes.
     ----- stderr -----
-    1 error in intents: models with errors were left as they are; see `stator validate`
+    1 error in intents: models with errors were not changed; see `stator validate`
     "#);
 }
 

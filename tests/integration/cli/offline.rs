@@ -36,7 +36,7 @@ fn a_new_repository_validates_and_is_never_overwritten() {
     ----- stdout -----
     ----- stderr -----
     error: ./.gitignore exists already
-    hint: name another folder: `stator init DIR`
+    hint: choose another folder: `stator init DIR`
     ");
 }
 
@@ -105,13 +105,13 @@ fn an_empty_repository_is_said_to_be_empty() {
     ----- stdout -----
     All checks passed (0 models).
     ----- stderr -----
-    note: there is no model.yaml in [TMP]/work; `stator init` writes a small repository to start from
+    note: no model.yaml in [TMP]/work; `stator init` creates a small repository to start from
     ");
     assert_snapshot!(bench.run(["render"]), @"
     exit 0
     ----- stdout -----
     ----- stderr -----
-    note: there is no model.yaml in [TMP]/work; `stator init` writes a small repository to start from
+    note: no model.yaml in [TMP]/work; `stator init` creates a small repository to start from
     ");
 }
 

@@ -91,17 +91,17 @@ fn a_model_goes_back_to_what_it_was_before_its_newest_change() {
     assert_snapshot!(made.message().unwrap(), @"
     Roll back mock to ecbc32a
 
-    models/mock/model.yaml and what belongs to it are as commit ecbc32a of 2023-11-14 has them: More of it
+    Restores models/mock/model.yaml with its overlays and locks to commit ecbc32a of 2023-11-14: More of it
 
     This undoes, newest first:
     - f954c72 Even more
 
-    Made by `stator rollback`.
+    Created by `stator rollback`.
     ");
 
     // Once more, there is nothing left to make.
     let again = bench.run(["rollback", "mock", "--no-pull-request"]).success();
-    assert!(again.stderr.contains(&format!("The branch `{branch}` has this rollback already.")), "{again}");
+    assert!(again.stderr.contains(&format!("The branch `{branch}` already contains this rollback.")), "{again}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_dry_run_shows_the_difference_and_makes_nothing() {
     -      replicas: 6
     +      replicas: 2
     ----- stderr -----
-    Nothing was made. Without --dry-run, the branch is `rollback/mock-2e22dd2`.
+    Dry run: nothing was created. Without --dry-run, the branch is `rollback/mock-2e22dd2`.
     "#);
     let git = git2::Repository::open(bench.root()).unwrap();
     assert_eq!(git.branches(None).unwrap().count(), 1);
@@ -158,9 +158,9 @@ fn what_is_not_committed_is_said_and_left_alone() {
     let made = bench.run(["rollback", "mock"]).success();
     assert_eq!(status(&bench), before);
     assert_snapshot!(made.notes(), @"
-    models/mock/model.default.yaml has changes that are not committed; they stay as they are, and the rollback is made of commits
-    models/mock/model.lock.yaml has changes that are not committed; they stay as they are, and the rollback is made of commits
-    models/mock/model.yaml has changes that are not committed; they stay as they are, and the rollback is made of commits
+    models/mock/model.default.yaml has uncommitted changes; they are kept, and the rollback uses only commits
+    models/mock/model.lock.yaml has uncommitted changes; they are kept, and the rollback uses only commits
+    models/mock/model.yaml has uncommitted changes; they are kept, and the rollback uses only commits
     Next: git merge rollback/mock-ecbc32a
     ");
 }
@@ -171,8 +171,8 @@ fn a_removed_model_comes_back_from_a_commit_that_has_it() {
     bench.remove("models");
     bench.commit("Take it away");
     assert_snapshot!(bench.run(["rollback", "mock"]).notes(), @"
-    error: there is no model `mock` in the commit that is checked out
-    hint: for a model that was removed, name a commit that has it with --to
+    error: there is no model `mock` in the checked-out commit
+    hint: for a removed model, pass a commit that has it with --to
     ");
     bench.run(["rollback", "mock", "--to", &first, "--branch", "back"]).success();
     bench.switch("back");
@@ -199,7 +199,7 @@ fn what_cannot_be_rolled_back_is_refused_with_a_way_on() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: there is no model `mok` in the commit that is checked out
+    error: there is no model `mok` in the checked-out commit
     hint: did you mean `mock`?
 
     exit 2
@@ -211,8 +211,8 @@ fn what_cannot_be_rolled_back_is_refused_with_a_way_on() {
     exit 1
     ----- stdout -----
     ----- stderr -----
-    error: nothing to roll back: `mock` is as d2cc87d has it
-    hint: name another state with --to
+    error: nothing to roll back: `mock` is the same as in d2cc87d
+    hint: choose another state with --to
 
     exit 2
     ----- stdout -----
@@ -235,8 +235,8 @@ fn what_cannot_be_rolled_back_is_refused_with_a_way_on() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: one model is rolled back at a time
-    hint: give its name, or its model.yaml
+    error: only one model can be rolled back at a time
+    hint: pass its name, or its model.yaml
     ");
     bench.remove("models/mock/model.default.yaml");
     bench.write("models/mock/model.yaml", "kind: [");
@@ -265,8 +265,8 @@ fn a_model_that_was_never_changed_has_nowhere_to_go() {
     exit 1
     ----- stdout -----
     ----- stderr -----
-    error: nothing to roll back: `mock` is as c43ad78 added it
-    hint: to take it away, remove its folder in a commit of its own
+    error: nothing to roll back: `mock` is unchanged since c43ad78 added it
+    hint: to remove it, delete its folder in a separate commit
     ");
     bench.replace("model.yaml", "replicas: 2", "replicas: 4");
     bench.commit("More of it");
@@ -295,14 +295,14 @@ fn a_host_that_nobody_knows_is_asked_for_and_the_token_is_not_said() {
     let notes: Vec<String> = all.iter().map(Output::notes).collect();
     let rest = regex::Regex::new(r"cannot be reached: [^\n]*").unwrap();
     assert_snapshot!(rest.replace(&notes.join("\n"), "cannot be reached: [...]"), @"
-    error: which git host runs at git.invalid is not known
-    hint: say it with --forge github, gitlab, gitea, bitbucket or azure
+    error: unknown type of git host at git.invalid
+    hint: set it with --forge: github, gitlab, gitea, bitbucket or azure
 
     error: the address of the remote `origin`: credentials do not belong into the address; put them into the secret that `secretRef` names
-    hint: give a file with a ModelSource by --source, which has an address of its own
+    hint: pass a file with a ModelSource by --source, which has its own address
 
     error: 127.0.0.1:9 cannot be reached: [...]
-    hint: the branch `rollback/mock-ecbc32a` is made here; run the command again, or push it with git
+    hint: the branch `rollback/mock-ecbc32a` exists locally; run the command again, or push it with git
     ");
     // What went wrong at the host leaves the branch, and the next attempt goes on from there.
     assert_eq!(git.branches(None).unwrap().count(), 2);

@@ -193,7 +193,7 @@ async fn sources_are_listed_in_every_form() {
         .await
         .unwrap();
     let row = &scene.run(&["get", "sources", "models", "-o", "json"]).success().json()["sources"][0];
-    insta::assert_snapshot!(format!("{} {} {}", row["ready"], row["current"], row["message"]), @r#""Unknown" false "changed, and not taken up by a controller yet""#);
+    insta::assert_snapshot!(format!("{} {} {}", row["ready"], row["current"], row["message"]), @r#""Unknown" false "changed; no controller has observed it yet""#);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,7 +202,7 @@ async fn a_list_that_is_watched_is_shown_again_when_it_changes() {
     scene.make("models", json!({})).await;
     let mut child = scene.command(&["get", "sources", "--watch", "-q"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.contains("no controller has looked at it yet")));
+    assert!(lines.any(|line| line.contains("no controller has observed it yet")));
     scene.say("models", well()).await;
     assert!(lines.any(|line| line.contains("4 models healthy, 1 changed")));
     let id = child.id().to_string();
@@ -217,7 +217,7 @@ async fn a_sync_is_asked_for_and_waited_for() {
     insta::assert_snapshot!(scene.run(&["sync", "--source", "models"]), @"
     exit 0
     ----- stdout -----
-    cli-sources-ask/models: asked for a sync.
+    cli-sources-ask/models: sync requested.
     ----- stderr -----
     ");
     let first = scene.get("models").await["metadata"]["annotations"]["stator.dev/requestedAt"].clone();
@@ -225,15 +225,15 @@ async fn a_sync_is_asked_for_and_waited_for() {
     // Nobody answers: it ends in time, and says how far it came.
     let late = scene.run(&["sync", "--source", "models", "--wait", "--timeout", "1s"]).exits(124);
     insta::assert_snapshot!(late.result(), @"
-    cli-sources-ask/models: asked for a sync.
-    cli-sources-ask/models: not done in time: no controller has looked at it yet
+    cli-sources-ask/models: sync requested.
+    cli-sources-ask/models: timed out: no controller has observed it yet
     ");
 
     let (done, asked) = scene.asked(well(), &["sync", "--source", "models", "--wait"]).await;
     insta::assert_snapshot!(done, @"
     exit 0
     ----- stdout -----
-    cli-sources-ask/models: asked for a sync.
+    cli-sources-ask/models: sync requested.
     cli-sources-ask/models: ready: 3f2c1ab: 4 models healthy, 1 changed
     ----- stderr -----
     ");
@@ -253,7 +253,7 @@ async fn a_sync_is_asked_for_and_waited_for() {
     insta::assert_snapshot!(failed, @"
     exit 1
     ----- stdout -----
-    cli-sources-ask/models: asked for a sync.
+    cli-sources-ask/models: sync requested.
     cli-sources-ask/models: not ready (GitOperationFailed): git.example.com does not answer
     ----- stderr -----
     ");
@@ -267,32 +267,32 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     exit 1
     ----- stdout -----
     ----- stderr -----
-    error: nothing of cli-sources-held/models is held back, so there is nothing to let go
-    hint: --revision COMMIT lets something go before it is held back
+    error: nothing of cli-sources-held/models is held, so there is nothing to approve
+    hint: approve a commit in advance with --revision COMMIT
     ");
     insta::assert_snapshot!(scene.run(&["sync", "--source", "models", "--outside-windows", "--yes"]).exits(1).notes(), @"
-    error: no commit of cli-sources-held/models was seen yet
-    hint: name the one that is meant with --revision COMMIT
+    error: no commit of cli-sources-held/models has been seen yet
+    hint: pass the commit with --revision COMMIT
     ");
     let (refused, _) = scene.asked(held(), &["sync", "--source", "models", "--wait"]).await;
     insta::assert_snapshot!(refused, @"
     exit 1
     ----- stdout -----
-    cli-sources-held/models: asked for a sync.
+    cli-sources-held/models: sync requested.
     cli-sources-held/models: not ready (Held): 3f2c1ab: held back (mass-delete): 7 of 9 objects would be deleted
     ----- stderr -----
     held back[mass-delete] at 3f2c1ab: 7 of 9 objects would be deleted; the limit without approval is 5
     held back[replace] at 3f2c1ab: Dynamo forbids the change in place
-    to let it go: stator sync --source models --allow mass-delete,replace
+    to approve: stator sync --source models --allow mass-delete,replace
     ");
     // There is nobody to ask, so nothing is let go.
     let unasked = scene.run(&["sync", "--source", "models", "--allow", "mass-delete"]).exits(2);
     insta::assert_snapshot!(unasked.notes(), @"
     held back[mass-delete] at 3f2c1ab: 7 of 9 objects would be deleted; the limit without approval is 5
     held back[replace] at 3f2c1ab: Dynamo forbids the change in place
-    this lets go of some of it: replace still holds it back
-    error: there is nobody to ask whether to carry this out
-    hint: pass --yes to go on without asking
+    this approves only a part of it: replace still holds it
+    error: cannot ask for confirmation: standard input is not a terminal
+    hint: pass --yes to skip the confirmation
     ");
     assert_eq!(scene.get("models").await["metadata"]["annotations"].get("stator.dev/allow"), None);
 
@@ -301,8 +301,8 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     insta::assert_snapshot!(done, @"
     exit 0
     ----- stdout -----
-    cli-sources-held/models: asked for a sync.
-    cli-sources-held/models: let go of replace,mass-delete at 3f2c1ab.
+    cli-sources-held/models: sync requested.
+    cli-sources-held/models: approved replace,mass-delete at 3f2c1ab.
     cli-sources-held/models: ready: 3f2c1ab: 4 models healthy, 1 changed
     ----- stderr -----
     held back[mass-delete] at 3f2c1ab: 7 of 9 objects would be deleted; the limit without approval is 5
@@ -313,7 +313,7 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     insta::assert_snapshot!(done, @"
     exit 0
     ----- stdout -----
-    cli-sources-held/models: asked for a sync.
+    cli-sources-held/models: sync requested.
     cli-sources-held/models: 3f2c1ab may be synced outside the windows.
     ----- stderr -----
     ");
@@ -324,10 +324,10 @@ async fn what_is_held_back_is_shown_and_let_go_for_one_commit() {
     insta::assert_snapshot!(done, @"
     exit 0
     ----- stdout -----
-    cli-sources-held/models: asked for a sync.
-    cli-sources-held/models: let go of max-gpus at 0a1b2c3.
+    cli-sources-held/models: sync requested.
+    cli-sources-held/models: approved max-gpus at 0a1b2c3.
     ----- stderr -----
-    the newest commit is 3f2c1ab, and this is about 0a1b2c3
+    the newest commit is 3f2c1ab, but this is for 0a1b2c3
     ");
     assert_eq!(asked["stator.dev/allow"], "max-gpus@0a1b2c3");
     for wrong in [vec!["--allow", "replace", "--revision", "main"], vec!["--revision", "0a1b2c3"]] {
@@ -356,22 +356,22 @@ async fn sources_are_suspended_and_resumed() {
     exit 1
     ----- stdout -----
     ----- stderr -----
-    error: cli-sources-suspend/models is suspended, and would not be synced
-    hint: `stator resume models -n cli-sources-suspend` goes on with it
+    error: cli-sources-suspend/models is suspended and would not be synced
+    hint: resume it with `stator resume models -n cli-sources-suspend`
     ");
-    insta::assert_snapshot!(scene.run(&["sync", "--source", "models"]).success().notes(), @"cli-sources-suspend/models is suspended: it is looked at, and not synced before `stator resume models -n cli-sources-suspend`");
+    insta::assert_snapshot!(scene.run(&["sync", "--source", "models"]).success().notes(), @"cli-sources-suspend/models is suspended: it is polled, but not synced until `stator resume models -n cli-sources-suspend`");
     insta::assert_snapshot!(scene.run(&["suspend", "--all"]), @"
     exit 0
     ----- stdout -----
     Suspended cli-sources-suspend/kept.
-    cli-sources-suspend/models is suspended already; nothing was changed.
+    cli-sources-suspend/models is already suspended; nothing was changed.
     ----- stderr -----
     cli-sources-suspend/kept is kept by Flux, which may set `spec.suspend` back: change it where Flux reads it too
     ");
     insta::assert_snapshot!(scene.run(&["suspend", "models"]), @"
     exit 0
     ----- stdout -----
-    cli-sources-suspend/models is suspended already; nothing was changed.
+    cli-sources-suspend/models is already suspended; nothing was changed.
     ----- stderr -----
     ");
     assert_eq!(scene.get("models").await["metadata"]["generation"], 2, "nothing was written");
@@ -446,8 +446,8 @@ fn what_makes_no_sense_for_a_source_is_bad_usage() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: sources are objects of a Kubernetes cluster, and this is the embedded one, as there is no kubeconfig
-    hint: name a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file
+    error: sources are objects of a Kubernetes cluster, and this is the embedded cluster, because there is no kubeconfig
+    hint: select a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file
     ");
     bench.run(["sync", "--source", "models", "--cluster", "embedded"]).exits(2);
     bench.run(["resume", "models", "--cluster", "embedded:here"]).exits(2);

@@ -19,7 +19,7 @@ fn a_model_is_planned_synced_and_told_about() {
 
     Plan: 1 to create, 0 to change, 0 to delete, 0 unchanged.
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     Next: stator sync -e prod
     ");
     bench.run(["plan", "-e", "prod", "--exit-code"]).exits(1);
@@ -30,7 +30,7 @@ fn a_model_is_planned_synced_and_told_about() {
     mock   Synced  1        0       -
     1 of 1 model synced, 3 writes.
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     fleet / prod against live
 
     mock  models/mock/model.yaml
@@ -45,7 +45,7 @@ fn a_model_is_planned_synced_and_told_about() {
     ----- stdout -----
     1 of 1 model synced, 0 writes.
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     fleet / prod against live
 
     No changes: 1 object of 1 model is as declared.
@@ -63,7 +63,7 @@ fn a_model_is_planned_synced_and_told_about() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     error: there is no model `mokc` in the environment
     hint: did you mean `mock`?
     ");
@@ -73,7 +73,7 @@ fn a_model_is_planned_synced_and_told_about() {
 fn nothing_is_written_without_a_yes() {
     let bench = fleet();
     let output = bench.run(["sync", "-e", "prod"]).exits(2);
-    assert!(output.stderr.ends_with("hint: pass --yes to go on without asking\n"), "{output}");
+    assert!(output.stderr.ends_with("hint: pass --yes to skip the confirmation\n"), "{output}");
     bench.run(["plan", "-e", "prod", "--exit-code"]).exits(1);
 }
 
@@ -121,10 +121,10 @@ fn a_saved_plan_is_carried_out_only_while_it_holds() {
     exit 1
     ----- stdout -----
     ----- stderr -----
-    Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
-    error: the plan in plan.json is no longer what a sync would do:
+    Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+    error: the plan in plan.json is out of date:
       DynamoGraphDeployment models/other: new, create
-    hint: plan again, look at it, and sync that one
+    hint: plan again, review the new plan, and sync that one
     ");
     bench.remove("models/other");
     bench.run(&arguments).success();

@@ -41,7 +41,7 @@ fn bad_usage_is_2_and_says_what_was_meant() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: invalid value '5' for '--timeout <DURATION>': `5` is no duration; write 90s, 5m or 1h30m
+    error: invalid value '5' for '--timeout <DURATION>': `5` is not a valid duration; use 90s, 5m or 1h30m
 
     For more information, try '--help'.
     ");
@@ -150,22 +150,22 @@ fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
     ----- stdout -----
     ----- stderr -----
     Using the Kubernetes cluster of context `gpu-east` (http://127.0.0.1:1), the current context of the kubeconfig.
-    error: --simulate-operator is for the embedded cluster, and this is a Kubernetes cluster
-    hint: leave it out: Dynamo's operator is at work there; or pass `--cluster embedded`
+    error: --simulate-operator works only on the embedded cluster, and this is a Kubernetes cluster
+    hint: omit it, because Dynamo's own operator runs there; or pass `--cluster embedded`
     ");
     assert_snapshot!(run(&["sync", "-e", "prod", "--yes", "--cluster", "embedded", "--as", "ci"]), @"
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: --as is for Kubernetes clusters, and this is an embedded one
-    hint: leave it out, or name a cluster with --context
+    error: --as works only on Kubernetes clusters, and this is the embedded cluster
+    hint: omit it, or select a cluster with --context
     ");
     assert_snapshot!(run(&["plan", "-e", "prod", "--cluster", "kind"]), @"
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: `kind` is no cluster
-    hint: write `embedded`, or `embedded:DIR` for a folder of your own; name a Kubernetes cluster with --context
+    error: `kind` is not a cluster
+    hint: use `embedded`, or `embedded:DIR` for another folder; select a Kubernetes cluster with --context
     ");
     bench.replace("stator.yaml", "      namespace: models\n", "      namespace: models\n      context: gpu-west\n");
     for verb in [&["plan"][..], &["diff"], &["sync", "--yes"], &["status"], &["get", "models"], &["events"]] {
@@ -173,7 +173,7 @@ fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
         let first = output.notes().lines().next().unwrap_or_default().to_owned();
         assert_eq!(
             first,
-            "Using the Kubernetes cluster of context `gpu-west` (http://127.0.0.1:1/west), as the environment says."
+            "Using the Kubernetes cluster of context `gpu-west` (http://127.0.0.1:1/west), set by the environment."
         );
         assert!(!output.notes().contains("s3cret"), "{output}");
     }
@@ -206,7 +206,7 @@ fn the_cluster_is_said_in_one_line() {
     bench.write("config", "");
     let mut command = bench.command();
     let output = bench.finish(command.args(["status", "-e", "prod"]).env("KUBECONFIG", "config")).success();
-    assert_snapshot!(output.notes(), @"Using the embedded cluster in .stator/cluster, as the kubeconfig has no current context.");
+    assert_snapshot!(output.notes(), @"Using the embedded cluster in .stator/cluster, because the kubeconfig has no current context.");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_field_is_explained() {
     ----- stdout -----
     ----- stderr -----
     error: there is no field `wroker` in `model.spec.serving`: did you mean `worker`? It has `frontend`, `worker`, `prefill`, `decode`, `headless`
-    hint: `stator explain` alone lists the fields at the top
+    hint: `stator explain` without arguments lists the top-level fields
     "#);
 }
 

@@ -114,7 +114,7 @@ async fn each_rule_is_broken_with_its_own_sentence() {
     {"ref":{"tag":"v1..2"}}
       spec.ref.tag: Invalid value: "v1..2": it is no name of a tag: write it as `git tag` does
     {"ref":{"commit":"abc1234"}}
-      spec.ref.commit: Invalid value: "abc1234": it is no commit: write all 40 hexadecimal digits
+      spec.ref.commit: Invalid value: "abc1234": it is not a commit: write all 40 hexadecimal digits
     {"path":"../elsewhere"}
       spec.path: Invalid value: "../elsewhere": `path` leads out of the repository, or where git keeps its own; write a folder from its root, as `clusters/prod`
     {"interval":"soon"}

@@ -246,7 +246,7 @@ fn the_file_may_change_while_it_runs() {
     // A version with a fault is told, and the old one goes on.
     scene.declare("apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {name: models}\nspec: {uri: x}\n");
     scene.hears("unknown field `uri`");
-    scene.hears("The sources go on as they were.");
+    scene.hears("The sources keep running unchanged.");
     let second = scale(&scene.bench, 0, 3);
     scene.synced("models", &second);
     // Another namespace for the same, and a source besides.
@@ -359,7 +359,7 @@ fn a_faulty_file_is_told_with_its_places_and_without_its_secrets() {
     let missing = scene.bench.finish(scene.bench.command().args(["controller", "--source", "nowhere.yaml"])).exits(2);
     insta::assert_snapshot!(missing.notes(), @r"
     error: failed to open file `nowhere.yaml`: No such file or directory (os error 2)
-    hint: `stator schema source` describes what the file holds
+    hint: `stator schema source` describes the file format
     ");
 }
 

@@ -389,15 +389,15 @@ fn without_a_cluster_and_without_a_file_there_is_nothing_to_follow() {
     let bench = fleet(1);
     let told = bench.run(["controller", "--cluster", "embedded"]).exits(2).notes();
     insta::assert_snapshot!(told, @r#"
-        error: there is no Kubernetes cluster to follow ModelSource objects of
-        hint: name one with --context, --kubeconfig or `--cluster in-cluster`
-        hint: or name a file of sources with `stator controller --source FILE`, which an embedded cluster will do for
+        error: no Kubernetes cluster to read ModelSource objects from
+        hint: select one with --context, --kubeconfig or `--cluster in-cluster`
+        hint: or pass a file of sources with `stator controller --source FILE`, which also works on the embedded cluster
         "#);
     let told = bench.run(["server"]).exits(2).notes();
     insta::assert_snapshot!(told, @r#"
-        error: there is no Kubernetes cluster to follow ModelSource objects of
-        hint: name one with --context, --kubeconfig or `--cluster in-cluster`
-        hint: or name a file of sources with `stator controller --source FILE`, which an embedded cluster will do for
+        error: no Kubernetes cluster to read ModelSource objects from
+        hint: select one with --context, --kubeconfig or `--cluster in-cluster`
+        hint: or pass a file of sources with `stator controller --source FILE`, which also works on the embedded cluster
         "#);
     assert!(!bench.path(".stator").exists(), "nothing is made of a mistake");
 }

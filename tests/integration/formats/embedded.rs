@@ -190,9 +190,9 @@ fn a_saved_plan_is_carried_out() {
     fs_err::write(&graph, text.replace("replicas: 3", "replicas: 2")).unwrap();
     assert_snapshot!(sync().exits(1).notes().replace(file.to_str().unwrap(), "[PLAN]"), @"
     Using the embedded cluster in [TMP]/cluster.
-    error: the plan in [PLAN] is no longer what a sync would do:
+    error: the plan in [PLAN] is out of date:
       DynamoGraphDeployment models/chat: other fields change
-    hint: plan again, look at it, and sync that one
+    hint: plan again, review the new plan, and sync that one
     ");
     fs_err::write(&graph, text).unwrap();
     assert_snapshot!(sync().success().result(), @"

@@ -160,10 +160,10 @@ fn a_saved_plan_is_carried_out_as_it_was_or_not_at_all() {
     let before = bench.cluster();
     let refused = bench.push(&["--plan", "plan.json"]).exits(1);
     assert_snapshot!(refused.notes(), @r#"
-        Using the embedded cluster in .stator/cluster, as there is no kubeconfig.
-        error: the plan in plan.json is no longer what a sync would do:
+        Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
+        error: the plan in plan.json is out of date:
           DynamoGraphDeployment prod/b: was keep, is update
-        hint: plan again, look at it, and sync that one
+        hint: plan again, review the new plan, and sync that one
         "#);
     assert_eq!(bench.cluster(), before);
     bench.replace(&bench.live("dynamographdeployments", "b"), "replicas: 9", "replicas: 1");

@@ -34,7 +34,7 @@ pub struct PlanParameters {
     pub folder: Option<String>,
     /// What was allowed.
     pub allow: BTreeSet<HoldKind>,
-    /// Whether objects that git no longer has are deleted.
+    /// Whether to delete objects that are no longer in git.
     pub prune: bool,
     /// Which models.
     pub scope: PlanScope,

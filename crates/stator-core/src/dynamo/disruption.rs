@@ -20,7 +20,7 @@ pub enum Disruption {
     None,
     /// Adapters load or unload; nothing restarts.
     AdapterOnly,
-    /// Replicas come or go; nothing restarts.
+    /// Replicas are added or removed; nothing restarts.
     Scale,
     /// The frontend is replaced in place.
     FrontendRoll,

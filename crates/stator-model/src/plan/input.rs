@@ -71,7 +71,7 @@ pub struct PlanInput {
     pub prices: Option<Prices>,
     /// What was allowed (`--allow`).
     pub allow: BTreeSet<HoldKind>,
-    /// Whether objects that git no longer has are deleted.
+    /// Whether to delete objects that are no longer in git.
     pub prune: bool,
     /// Which models the plan is about.
     pub scope: PlanScope,

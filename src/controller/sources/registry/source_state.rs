@@ -185,7 +185,7 @@ pub enum ProblemReason {
     BuildFailed,
     /// A guard holds the plan back until somebody lets it go.
     Held,
-    /// An object cannot be touched.
+    /// An object cannot be changed.
     Blocked,
     /// Models do not become healthy.
     HealthCheckFailed,

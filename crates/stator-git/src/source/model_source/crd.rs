@@ -155,7 +155,7 @@ fn validation_rules() -> Vec<ValidationRule> {
     rule(
         "ref.commit",
         &format!("self.matches({})", cel_string("^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$")),
-        "it is no commit: write all 40 hexadecimal digits",
+        "it is not a commit: write all 40 hexadecimal digits",
     );
     rule(
         "path",

@@ -68,8 +68,8 @@ impl RestoreError {
             Self::Unborn => "commit something first".to_owned(),
             Self::Detached => "git switch main, or whichever branch the cluster follows".to_owned(),
             Self::Shallow => "git fetch --unshallow, or name the state with --to".to_owned(),
-            Self::NoFile { .. } => "name another state with --to; links and submodules are not followed".to_owned(),
-            Self::TooLarge { .. } => "name another state with --to".to_owned(),
+            Self::NoFile { .. } => "choose another state with --to; links and submodules are not followed".to_owned(),
+            Self::TooLarge { .. } => "choose another state with --to".to_owned(),
             Self::BranchName { .. } => "name another with --branch".to_owned(),
             Self::BranchExists { branch } => {
                 format!("name another with --branch, or remove it: git branch -D {branch}")

@@ -223,7 +223,7 @@ impl RollbackRepository {
         Ok(undone)
     }
 
-    /// The model's files that are on disk otherwise than in the commit that is checked out, sorted.
+    /// The model's files that are on disk otherwise than in the checked-out commit, sorted.
     ///
     /// # Errors
     /// When the commit or the folder cannot be read.

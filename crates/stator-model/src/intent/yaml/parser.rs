@@ -20,7 +20,7 @@ pub struct ParsedYaml {
 pub fn parse_yaml(bytes: &[u8], file: FileId, path: &str) -> ParsedYaml {
     if bytes.len() > MAX_BYTES {
         // How much larger is not known: sources stop reading here.
-        let message = format!("the file is larger than {MAX_BYTES} bytes (1 MiB), the most that is read");
+        let message = format!("the file is larger than {MAX_BYTES} bytes (1 MiB), which is the limit");
         return rejected_file(Finding::error(
             rules::YAML_TOO_BIG,
             Location::file(path),

@@ -82,7 +82,7 @@ fn broken_files_say_where() {
 #[test]
 fn big_and_deep_files_are_refused_early() {
     let big = format!("a: {}\n", "x".repeat(2 * MAX_BYTES));
-    insta::assert_snapshot!(faults(&big), @"0:0 error yaml/too-big: the file is larger than 1048576 bytes (1 MiB), the most that is read");
+    insta::assert_snapshot!(faults(&big), @"0:0 error yaml/too-big: the file is larger than 1048576 bytes (1 MiB), which is the limit");
     let deep = "[".repeat(100_000);
     insta::assert_snapshot!(faults(&deep), @"1:256 error yaml/too-deep: nested deeper than 64 levels");
     let block: String = (0..80).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();

@@ -23,7 +23,7 @@ pub struct ValidationReport<'a> {
     pub models: usize,
 }
 
-/// One line a finding: `models/a/model.yaml:3:5: error[yaml/type] message`.
+/// One line per finding: `models/a/model.yaml:3:5: error[yaml/type] message`.
 pub fn concise(findings: &[Finding], look: &TerminalOptions) -> String {
     findings
         .iter()
