@@ -142,7 +142,7 @@ pub async fn history(arguments: &HistoryArgs, output: &Output) -> Result<ExitSta
     let record = find_record(&name, &models, &records)?;
     output.write_result(&match (arguments.query.output, record) {
         (RecordFormat::Text, Some(record)) => present::sync_history(record, &output.stdout_style),
-        (RecordFormat::Text, None) => "Nothing has happened yet.\n".to_owned(),
+        (RecordFormat::Text, None) => "No events yet.\n".to_owned(),
         (RecordFormat::Json, record) => {
             let history = record.map(|record| record.history.as_slice()).unwrap_or_default();
             stator_model::present::json(&json!({"model": name, "history": history}))?

@@ -65,7 +65,7 @@ fn field_names_secret(field: &str) -> bool {
 /// The shortest text that is looked for in messages.
 const MIN_SECRET_LENGTH: usize = 4;
 
-/// A switch says nothing about the secret; neither does an empty text.
+/// A switch says nothing about the secret; neither does an empty string.
 fn is_secret_value(text: &str) -> bool {
     !matches!(text, "" | "true" | "false")
 }

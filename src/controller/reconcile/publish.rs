@@ -207,12 +207,10 @@ impl ReconcileContext {
     fn release_help(&self, hold: &RevisionHold) -> String {
         if self.in_cluster {
             let (command, approval) = (hold.release_command(&self.source.key), hold.approval_annotation());
-            format!(
-                "check that git says what you mean, then run `{command}`, or annotate the source with {ALLOW}={approval}"
-            )
+            format!("check that this is intended, then run `{command}`, or annotate the source with {ALLOW}={approval}")
         } else {
             let guards = hold.guard_list();
-            format!("check that git says what you mean, then sync it once by hand with --allow {guards}")
+            format!("check that this is intended, then sync it once by hand with --allow {guards}")
         }
     }
 

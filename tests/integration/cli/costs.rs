@@ -199,7 +199,7 @@ spec:
     found  found/model.yaml
       + create DynamoGraphDeploymentRequest models/found-a7e1d377   GPUs 0 h200_sxm (0 → 0, peak 16)
           · is new
-          · profiling measures on up to 16 GPUs; the result is stored, not deployed
+          · profiling uses up to 16 GPUs; the result is stored, not deployed
 
     Plan: 1 to create, 0 to change, 0 to delete, 1 unchanged.
     GPUs: 0 h200_sxm (12 → 12, peak 28)

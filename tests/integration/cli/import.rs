@@ -162,12 +162,12 @@ fn each_kind_of_bad_input_is_told_apart_and_the_rest_is_imported() {
     new/stator.yaml
     new/chat/model.yaml
     ----- stderr -----
-    all.yaml:1:1: error[import/not-carried] document 1: Service `web` is not carried: a model has no place for a Service
-    all.yaml:5:1: error[import/unknown-kind] document 2: DynamoGraphDeployment of version `nvidia.com/v9` is not known
-    all.yaml:10:1: error[import/unknown-kind] document 3: there is no kind DynamoTeapot of version `nvidia.com/v1beta1` that stator knows
+    all.yaml:1:1: error[import/not-carried] document 1: Service `web` is not imported: a model cannot contain a Service
+    unknown version `nvidia.com/v9` of all.yaml:5:1: error[import/unknown-kind] document 2: DynamoGraphDeployment
+    all.yaml:10:1: error[import/unknown-kind] document 3: unknown kind DynamoTeapot of version `nvidia.com/v1beta1`
     all.yaml:16:1: error[import/template] document 4 is a template, with `{{ … }}` that Helm fills in
-    all.yaml:58:1: error[import/twice] document 6: DynamoGraphDeployment `chat` is given twice and says something else in all.yaml:18, which is imported
-    all.yaml:98:1: error[import/not-an-object] document 7 is no Kubernetes object: it is a string, not a map
+    all.yaml:58:1: error[import/twice] document 6: DynamoGraphDeployment `chat` is defined twice with different content; the one in all.yaml:18 is imported
+    all.yaml:98:1: error[import/not-an-object] document 7 is not a Kubernetes object: it is a string, not a map
     all.yaml:101:7: error[import/unreadable] document 8 cannot be read: unclosed quote at line 3, column 7
     1 model imported, 1 of them rendering back to their manifests; 7 things not carried.
     error: failed to open file `missing.yaml`: No such file or directory (os error 2)
@@ -444,17 +444,17 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
     new/disagg/model.yaml
     new/search/model.yaml
     ----- stderr -----
-    old.yaml:1:1: error[import/no-model] document 1: stator refuses the model (model.yaml:6): neither `runtime` nor `image` is given, and not every component has an image of its own
-    old.yaml:1:1: warning[import/note] document 1: no engine of Dynamo's was recognised on the command lines
+    old.yaml:1:1: error[import/no-model] document 1: the model is invalid (model.yaml:6): neither `runtime` nor `image` is set, and not every component has its own image
+    old.yaml:1:1: warning[import/note] document 1: no Dynamo engine was recognised on the command lines
     old.yaml:1:1: warning[import/note] document 1: no model was found in the manifest; nothing is rendered from this
-    old.yaml:5:3: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.dynamoNim` is not carried: a bundle of the build service, which no longer exists: the image and the command of each component must be given
-    old.yaml:10:5: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.services.Processor` is not carried: the frontend does what the processor did
-    old.yaml:13:1: error[import/no-model] document 2: stator refuses the model (model.yaml:6): neither `runtime` nor `image` is given, and not every component has an image of its own
-    old.yaml:13:1: warning[import/note] document 2: no engine of Dynamo's was recognised on the command lines
+    old.yaml:5:3: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.dynamoNim` is not imported: a bundle of the build service, which no longer exists: the image and the command of each component must be given
+    old.yaml:10:5: error[import/not-carried] document 1: DynamoDeployment `disagg`: `spec.services.Processor` is not imported: the frontend does what the processor did
+    old.yaml:13:1: error[import/no-model] document 2: the model is invalid (model.yaml:6): neither `runtime` nor `image` is set, and not every component has its own image
+    old.yaml:13:1: warning[import/note] document 2: no Dynamo engine was recognised on the command lines
     old.yaml:13:1: warning[import/note] document 2: no model was found in the manifest; nothing is rendered from this
-    old.yaml:17:3: warning[import/note] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNamespace` is not carried: the Dynamo namespace follows from the graph's namespace and name today
-    old.yaml:18:3: error[import/not-carried] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNim` is not carried: a bundle of the build service, which no longer exists: the image and the command of each component must be given
-    old.yaml:23:1: error[import/not-carried] document 3: DynamoNimRequest `frontend--jh2o6dqzpsgfued4` is not carried: it asked for an image to be built, which no operator does any more: build the image in CI and name it
+    old.yaml:17:3: warning[import/note] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNamespace` is not imported: the Dynamo namespace follows from the graph's namespace and name today
+    old.yaml:18:3: error[import/not-carried] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNim` is not imported: a bundle of the build service, which no longer exists: the image and the command of each component must be given
+    old.yaml:23:1: error[import/not-carried] document 3: DynamoNimRequest `frontend--jh2o6dqzpsgfued4` is not imported: it asked for an image to be built, which no operator does any more: build the image in CI and name it
     old.yaml:31:8: error[import/not-an-object] document 4: DynamoDeployment `broken`: `spec.services`: expected map, found a number
     3 models imported, 1 of them rendering back to their manifests; 7 things not carried.
     "#);
@@ -467,7 +467,7 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
     spec:
       # no model was found in the manifest; nothing is rendered from this
       model: disagg
-      # no engine of Dynamo's was recognised on the command lines
+      # no Dynamo engine was recognised on the command lines
       engine: custom
       serving:
         frontend:
@@ -492,7 +492,7 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
     spec:
       # no model was found in the manifest; nothing is rendered from this
       model: search
-      # no engine of Dynamo's was recognised on the command lines
+      # no Dynamo engine was recognised on the command lines
       engine: custom
       serving:
         worker:
@@ -537,8 +537,8 @@ spec:
     ----- stdout -----
     new/profile/model.yaml
     ----- stderr -----
-    request.yaml:12:7: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.profilingConfig.config.hardware` is not carried: the profiler's settings have fields of their own at v1beta1, and this one has none
-    request.yaml:13:3: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not carried: deprecated; the operator discovers GPUs where it may, and `hardware` says them where it may not
+    request.yaml:12:7: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.profilingConfig.config.hardware` is not imported: the profiler's settings have fields of their own at v1beta1, and this one has none
+    request.yaml:13:3: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not imported: deprecated; the operator discovers GPUs where it may, and `hardware` says them where it may not
     1 model imported, 1 of them rendering back to their manifests; 2 things not carried.
     "#);
     assert_snapshot!(bench.read("new/profile/model.yaml"), @r#"

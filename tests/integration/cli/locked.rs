@@ -101,7 +101,7 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
     assert_snapshot!(bench.run(["lock", "--check"]), @r#"
     exit 1
     ----- stdout -----
-    llama: model.lock.yaml: the lock is for another target: `sla.ttft` was 300ms and is 200ms (model.yaml:10); the model renders a request again, and a graph that serves goes on serving
+    llama: model.lock.yaml: the lock is for another target: `sla.ttft` was 300ms and is 200ms (model.yaml:10); the model renders a request again, and a running graph keeps serving
     ----- stderr -----
     "#);
     assert_snapshot!(bench.run(["plan"]), @r#"
@@ -114,9 +114,9 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
           · is not in the cluster yet
           · profiling is simulated and uses no GPUs; the result is stored, not deployed
 
-    warning[lock/stale]: the lock is for another target: `sla.ttft` was 300ms and is 200ms (model.yaml:10); the model renders a request again, and a graph that serves goes on serving
+    warning[lock/stale]: the lock is for another target: `sla.ttft` was 300ms and is 200ms (model.yaml:10); the model renders a request again, and a running graph keeps serving
       --> model.lock.yaml:11:3
-      = help: Sync, and run `stator lock` when the request has its result; or take the change back.
+      = help: Sync, and run `stator lock` when the request has its result; or revert the change.
 
     Plan: 1 to create, 0 to change, 0 to delete, 1 unchanged.
     GPUs: 1 h200_sxm
@@ -144,7 +144,7 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
     bench.write("model.yaml", intent);
     assert_snapshot!(sync(&bench, &[]).exits(1).result(), @r#"
     MODEL  RESULT  APPLIED  PRUNED  MESSAGE
-    llama  Failed  1        0       DynamoGraphDeploymentRequest default/llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change what `sla` asks for, or set `sla.attempt` one higher to try again
+    llama  Failed  1        0       DynamoGraphDeploymentRequest default/llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
     0 of 1 model synced, 4 writes.
     "#);
     assert_snapshot!(bench.run(["lock"]), @r#"
@@ -152,7 +152,7 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
     ----- stdout -----
     ----- stderr -----
     Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
-    llama is not locked: request llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change what `sla` asks for, or set `sla.attempt` one higher to try again
+    llama is not locked: request llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
     "#);
     assert!(sync(&bench, &[]).exits(1).stdout.contains("0 writes"), "nothing tries again by itself");
     bench.replace("model.yaml", "itl: 20ms", "itl: 20ms, attempt: 2");
@@ -194,7 +194,7 @@ fn what_dynamo_deployed_by_itself_is_told_of_and_left_alone() {
           · is not in the cluster yet
       - delete DynamoGraphDeploymentRequest default/llama-d6420ff8   GPUs 1
           · the model no longer has it
-          · the graph that it made, llama-d6420ff8-dgd, is not stator's and goes on serving beside: `kubectl delete dynamographdeployment llama-d6420ff8-dgd -n default` when nobody uses it
+          · the graph that it created, llama-d6420ff8-dgd, is not managed by stator and keeps serving: run `kubectl delete dynamographdeployment llama-d6420ff8-dgd -n default` when it is no longer used
 
     Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
     GPUs: +1 h200_sxm (0 → 1), 1 of unknown SKU
@@ -221,13 +221,13 @@ fn environments_have_locks_of_their_own_and_bad_ones_are_told() {
     exit 1
     ----- stdout -----
     ----- stderr -----
-    error[lock/damaged]: `spec.graph` is not what `stator lock` wrote: its digest is another
+    error[lock/damaged]: `spec.graph` is not what `stator lock` wrote: its digest differs
       --> models/llama/model.prod.lock.yaml:22:3
        |
     22 |   graph:
        |   ^^^^^
        |
-       = help: Take the file back from git, or remove it and write it again with `stator lock`. To change the graph, use `overrides` in the intent.
+       = help: Restore the file from git, or remove it and write it again with `stator lock`. To change the graph, use `overrides` in the intent.
     "#);
     bench.run(["validate", "-e", "prod"]).exits(1);
     assert_snapshot!(bench.run(["lock", "nobody", "-e", "staging"]), @r#"

@@ -89,7 +89,7 @@ fn a_model_that_was_broken_before_is_not_called_new() {
 
     mock  models/mock/model.yaml
       + create DynamoGraphDeployment models/mock
-          · the model had errors before, so what changes is not known: all of it is shown
+          · the model had errors before, so the change is unknown: everything is shown
 
     Plan: 1 to create, 0 to change, 0 to delete, 0 unchanged.
     "#);

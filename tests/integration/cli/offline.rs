@@ -59,7 +59,7 @@ fn every_fault_of_every_file_is_shown_at_once() {
       |
       = help: Did you mean `vllm`?
 
-    error[schema/type]: `spec.serving.worker.replicas` is the text `two`; expected a whole number from 0 to 10000
+    error[schema/type]: `spec.serving.worker.replicas` is the string `two`; expected a whole number from 0 to 10000
       --> models/other/model.yaml:13:17
        |
     13 |       replicas: two
@@ -73,7 +73,7 @@ fn every_fault_of_every_file_is_shown_at_once() {
     assert_snapshot!(bench.run(["validate", "--format", "concise", "models/other"]), @"
     exit 1
     ----- stdout -----
-    models/other/model.yaml:13:17: error[schema/type] `spec.serving.worker.replicas` is the text `two`; expected a whole number from 0 to 10000
+    models/other/model.yaml:13:17: error[schema/type] `spec.serving.worker.replicas` is the string `two`; expected a whole number from 0 to 10000
     Found 1 error (1 model checked).
     ----- stderr -----
     ");

@@ -55,7 +55,7 @@ fn an_unknown_environment_is_2_and_names_the_known_ones() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: unknown environment `stagin`; there are `prod`, `staging`; did you mean `staging`?
+    error: unknown environment `stagin`; known: `prod`, `staging`; did you mean `staging`?
     hint: environments are named in the root stator.yaml, under `spec.environments`
     ");
     assert_snapshot!(bench.run(["plan"]), @"
@@ -69,7 +69,7 @@ fn an_unknown_environment_is_2_and_names_the_known_ones() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: unknown environment `nowhere`; there are `prod`, `staging`
+    error: unknown environment `nowhere`; known: `prod`, `staging`
     hint: environments are named in the root stator.yaml, under `spec.environments`
     ");
 }

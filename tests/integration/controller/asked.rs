@@ -167,7 +167,7 @@ async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
     assert_eq!((held.revision.as_str(), room.graphs()), (second.as_str(), 7));
     assert_eq!(held.release_command(&key()), "stator sync --source models -n default --allow mass-delete");
     let problem = standing.problem().unwrap();
-    insta::assert_snapshot!(problem.to_string().replace(&second, "<commit>"), @"held back (mass-delete): 6 of 7 objects would be deleted; the limit without approval is 5; check that git says what you mean, then run `stator sync --source models -n default --allow mass-delete`, or annotate the source with stator.dev/allow=mass-delete@<commit>");
+    insta::assert_snapshot!(problem.to_string().replace(&second, "<commit>"), @"held back (mass-delete): 6 of 7 objects would be deleted; the limit without approval is 5; check that this is intended, then run `stator sync --source models -n default --allow mass-delete`, or annotate the source with stator.dev/allow=mass-delete@<commit>");
     let unheard: Vec<String> = standing.rejected_requests.iter().cloned().collect();
     assert_eq!(
         unheard,

@@ -337,7 +337,7 @@ fn a_faulty_file_is_told_with_its_places_and_without_its_secrets() {
           |
           = help: Correct it: `*/5 * * * *` is every five minutes.
 
-        error[source/secret]: secret `git`: `password` does nothing for a path of this machine; it is read as this process' user may read it: take `secretRef` out of the source
+        error[source/secret]: secret `git`: `password` has no effect for a path of this machine; it is read as this process' user may read it: take `secretRef` out of the source
           --> [PLACE]/sources.yaml:10:3
            |
         10 |   secretRef: {name: git}
@@ -345,7 +345,7 @@ fn a_faulty_file_is_told_with_its_places_and_without_its_secrets() {
            |
            = help: Correct the secret, or the address.
 
-        error[yaml/anchor]: A file has no anchors, aliases or merge keys: it reads as it stands. What stands here may be a secret and is not shown.
+        error[yaml/anchor]: A file has no anchors, aliases or merge keys. What stands here may be a secret and is not shown.
           --> [PLACE]/sources.yaml:15:24
            |
         15 | stringData: ********** ******* *******

@@ -100,7 +100,7 @@ fn a_record_that_is_gone_is_made_again() {
     bench.remove(&bench.live("models", "a"));
     bench.remove("models/a");
     let output = bench.sync(&["-v"]).success();
-    assert!(output.stderr.contains("no record says that stator made it"), "{output}");
+    assert!(output.stderr.contains("no record shows that stator created it"), "{output}");
     assert!(bench.has("dynamographdeployments", "a"));
     bench.settled();
 }

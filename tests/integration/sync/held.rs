@@ -18,7 +18,7 @@ fn a_mass_removal_waits_for_a_release() {
     }
     let held = bench.sync(&[]).exits(1);
     assert_eq!(bench.cluster(), before, "{held}");
-    assert_snapshot!(held.notes().lines().last().unwrap(), @"held back[mass-delete]: 6 of 7 objects would be deleted; the limit without approval is 5; check that git says what you mean, then allow it with --allow mass-delete");
+    assert_snapshot!(held.notes().lines().last().unwrap(), @"held back[mass-delete]: 6 of 7 objects would be deleted; the limit without approval is 5; check that this is intended, then allow it with --allow mass-delete");
     // What is not a deletion goes on.
     bench.replace("models/a/model.yaml", "replicas: 1", "replicas: 2");
     bench.sync(&[]).exits(1);
@@ -255,7 +255,7 @@ fn an_environment_that_moves_says_what_it_leaves_behind() {
     bench.replace("stator.yaml", "namespace: prod", "namespace: live");
     let moved = bench.sync(&[]).success();
     assert!(bench.has("dynamographdeployments", "a"), "{moved}");
-    let warning = "environment prod has left a, b in namespace prod, where it was before: still there, and not touched";
+    let warning = "environment prod left a, b in its former namespace prod; they are not changed";
     assert!(moved.to_string().contains(warning), "{moved}");
     let plan = bench.plan(&[]);
     assert_eq!(plan["findings"][0]["rule"], "plan/other-namespace", "{plan:#}");

@@ -28,7 +28,7 @@ pub fn adapter_from_manifest(
     let name = classify::name_of(value);
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let refuse = |path: &str, why: String| {
-        let message = format!("document {}: DynamoModel `{name}` is not carried: `{path}` {why}", document.number);
+        let message = format!("document {}: DynamoModel `{name}` is not imported: `{path}` {why}", document.number);
         Box::new(Finding::error(
             rules::NOT_CARRIED,
             document.at_text(path),
@@ -42,7 +42,7 @@ pub fn adapter_from_manifest(
         return Err(refuse("spec.modelType", format!("is `{found}`, and a model has adapters of type `lora` only")));
     }
     if !matches!(engine, Engine::Vllm | Engine::Custom) {
-        return Err(refuse("spec.baseModelName", "names a graph of an engine that loads no adapters".to_owned()));
+        return Err(refuse("spec.baseModelName", "refers to a graph whose engine loads no adapters".to_owned()));
     }
     let source = text("/spec/source/uri");
     let source = source

@@ -40,15 +40,15 @@ pub fn namespace_of(value: &Value) -> Option<&str> {
 const GENERATED_KINDS: [(&str, &str); 5] = [
     (
         "DynamoComponentDeployment",
-        "Dynamo's operator makes it from a graph: import the DynamoGraphDeployment that owns it",
+        "Dynamo's operator creates it from a graph: import the DynamoGraphDeployment that owns it",
     ),
     (
         "DynamoGraphDeploymentScalingAdapter",
-        "Dynamo's operator makes it from a component's `scalingAdapter`: import the graph",
+        "Dynamo's operator creates it from a component's `scalingAdapter`: import the graph",
     ),
     ("DynamoWorkerMetadata", "Dynamo's pods write it while they run"),
     ("DynamoCheckpoint", "it is a snapshot of one worker, which later releases of Dynamo no longer have"),
-    ("DynamoGraphDeploymentRun", "Dynamo makes it from a request: import the DynamoGraphDeploymentRequest"),
+    ("DynamoGraphDeploymentRun", "Dynamo creates it from a request: import the DynamoGraphDeploymentRequest"),
 ];
 
 /// Sorts, with a finding for everything that has no place.
@@ -77,15 +77,15 @@ pub fn classify_documents(documents: Vec<ManifestDocument>, findings: &mut Vec<F
                 findings.push(Finding::warning(
                     rules::DIFFERENCE_NOTE,
                     document.location(),
-                    format!("document {number}: {kind} `{name}` is the same as that of {place}"),
+                    format!("document {number}: {kind} `{name}` duplicates that of {place}"),
                     "nothing is lost: it is imported once",
                 ));
             } else {
                 findings.push(Finding::error(
                     rules::DUPLICATE_NAME,
                     document.location(),
-                    format!("document {number}: {kind} `{name}` is given twice and says something else in {place}, which is imported"),
-                    "import one of them at a time, into folders of their own",
+                    format!("document {number}: {kind} `{name}` is defined twice with different content; the one in {place} is imported"),
+                    "import them one at a time, each into its own folder",
                 ));
             }
             continue;
@@ -121,8 +121,8 @@ fn convert_legacy(documents: Vec<ManifestDocument>, findings: &mut Vec<Finding>)
         let Some(document) = old.get(left.document) else { continue };
         let (kind, name) = (kind_of(&document.value), name_of(&document.value));
         let path = if left.path.0.is_empty() { String::new() } else { format!(": `{}`", left.path) };
-        let message = format!("document {}: {kind} `{name}`{path} is not carried: {}", document.number, left.reason);
-        let help = "see to it by hand: the model is written without it";
+        let message = format!("document {}: {kind} `{name}`{path} is not imported: {}", document.number, left.reason);
+        let help = "handle it by hand: the model is written without it";
         // Components find each other by themselves today: nothing is lost with these.
         let matters = !matches!(left.path.last_field(), Some("dynamoNamespace" | "externalServices"));
         findings.push(if matters {
@@ -169,8 +169,8 @@ fn type_meta(document: &ManifestDocument, findings: &mut Vec<Finding>) -> Option
             findings.push(Finding::error(
                 rules::NOT_AN_OBJECT,
                 document.location(),
-                format!("document {} is no Kubernetes object: it {lacking}", document.number),
-                "name files of manifests, such as `kubectl get dynamographdeployment NAME -o yaml` prints",
+                format!("document {} is not a Kubernetes object: it {lacking}", document.number),
+                "pass manifest files, such as `kubectl get dynamographdeployment NAME -o yaml` prints",
             ));
             None
         }
@@ -190,7 +190,7 @@ fn add_root(
         Ok(converted) => {
             for left in &converted.unmapped {
                 let message =
-                    format!("document {number}: {kind} `{name}`: `{}` is not carried: {}", left.path, left.reason);
+                    format!("document {number}: {kind} `{name}`: `{}` is not imported: {}", left.path, left.reason);
                 let help = "v1beta1 has no field for it";
                 findings.push(if is_significant(left) {
                     Finding::error(rules::NOT_CARRIED, document.at(&left.path), message, help)
@@ -215,8 +215,8 @@ fn add_root(
             findings.push(Finding::error(
                 rules::UNKNOWN_KIND,
                 document.at_text("apiVersion"),
-                format!("document {number}: {kind} of version `{api_version}` is not known"),
-                "known are `nvidia.com/v1beta1` and `nvidia.com/v1alpha1`",
+                format!("document {number}: unknown version `{api_version}` of {kind}"),
+                "known: `nvidia.com/v1beta1` and `nvidia.com/v1alpha1`",
             ))
         }
     }
@@ -232,7 +232,7 @@ fn correction_help(reason: &MalformedFieldReason) -> &'static str {
             "put it in quotes: without them it is a number"
         }
         MalformedFieldReason::WrongType { .. } | MalformedFieldReason::Other(_) => {
-            "correct the manifest: no API server takes it as it is"
+            "correct the manifest: no API server accepts it"
         }
     }
 }
@@ -259,29 +259,29 @@ fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_versio
     if group == "stator.dev" {
         return error(
             rules::UNKNOWN_KIND,
-            format!("document {number}: {kind} `{name}` is stator's own already"),
+            format!("document {number}: {kind} `{name}` is already managed by stator"),
             "copy the file into the repository as it is",
         );
     }
     if group == "nvidia.com" {
         if let Some((_, why)) = GENERATED_KINDS.iter().find(|(known, _)| *known == kind) {
-            let message = format!("document {number}: {kind} `{name}` is not carried: {why}");
+            let message = format!("document {number}: {kind} `{name}` is not imported: {why}");
             return error(rules::NOT_CARRIED, message, "leave it out");
         }
         return error(
             rules::UNKNOWN_KIND,
-            format!("document {number}: there is no kind {kind} of version `{api_version}` that stator knows"),
-            "kinds that become models are DynamoGraphDeployment, DynamoGraphDeploymentRequest and DynamoModel",
+            format!("document {number}: unknown kind {kind} of version `{api_version}`"),
+            "kinds that can be imported: DynamoGraphDeployment, DynamoGraphDeploymentRequest and DynamoModel",
         );
     }
     let help = if (group, kind) == ("", "Secret") {
-        "keep it out of git, and create it in the cluster; the model names it"
+        "keep it out of git and create it in the cluster; the model refers to it by name"
     } else {
         "keep it where it is applied today, or in a folder that another tool applies"
     };
     error(
         rules::NOT_CARRIED,
-        format!("document {number}: {kind} `{name}` is not carried: a model has no place for a {kind}"),
+        format!("document {number}: {kind} `{name}` is not imported: a model cannot contain a {kind}"),
         help,
     )
 }

@@ -184,7 +184,7 @@ fn parse(text: &str) -> Result<Value, ManifestParseError> {
             if matches!(breach, serde_saphyr::budget::BudgetBreach::Depth { .. }) {
                 format!("nested more than {MAX_DEPTH} levels deep")
             } else {
-                "it holds, or its aliases unfold into, more values than any manifest".to_owned()
+                "it contains, or its aliases expand to, more values than any manifest".to_owned()
             }
         } else {
             error.to_string().lines().next().unwrap_or_default().to_owned()

@@ -124,14 +124,14 @@ fn drop_requests_with_graphs(roots: Vec<ManifestDocument>, findings: &mut Vec<Fi
         roots.into_iter().partition(|root| is_request(root) && graphs.contains_key(&key(root)));
     for root in left {
         let message = format!(
-            "document {}: {} `{}` is not carried: the graph of {} has that name, and two models of one name cannot be",
+            "document {}: {} `{}` is not imported: the graph of {} has the same name, and model names must be unique",
             root.number,
             kinds::REQUEST.kind,
             classify::name_of(&root.value),
             graphs.get(&key(&root)).map_or("this import", String::as_str),
         );
         let help =
-            "import the request by itself, and give its model another name: requests are named after what they ask for";
+            "import the request separately and give its model another name: requests are named after their target";
         findings.push(Finding::error(rules::DUPLICATE_NAME, root.at_text("metadata.name"), message, help));
     }
     taken
@@ -153,12 +153,12 @@ impl ImportDraft {
             Ok(name) => name,
             Err(why) => {
                 let message = format!(
-                    "document {}: {} `{}` is not carried: `metadata.name` is no name of a model; {why}",
+                    "document {}: {} `{}` is not imported: `metadata.name` is not a valid model name; {why}",
                     root.number,
                     classify::kind_of(&root.value),
                     classify::name_of(&root.value)
                 );
-                let help = "rename it in the manifest; in a cluster that makes another object";
+                let help = "rename it in the manifest; in a cluster this creates another object";
                 findings.push(Finding::error(rules::NOT_CARRIED, root.at_text("metadata.name"), message, help));
                 return None;
             }
@@ -385,7 +385,7 @@ fn attach_adapter(document: &ManifestDocument, drafts: &mut [ImportDraft], findi
         rules::NOT_CARRIED,
         document.at_text("spec.baseModelName"),
         format!(
-            "document {}: DynamoModel `{}` is not carried: `spec.baseModelName`: {why}",
+            "document {}: DynamoModel `{}` is not imported: `spec.baseModelName`: {why}",
             document.number,
             classify::name_of(&document.value)
         ),
@@ -398,11 +398,11 @@ fn unused_claim_finding(document: &ManifestDocument) -> Finding {
         rules::NOT_CARRIED,
         document.location(),
         format!(
-            "document {}: PersistentVolumeClaim `{}` is not carried: a model has a claim for its cache only, which every \
-             worker mounts",
+            "document {}: PersistentVolumeClaim `{}` is not imported: a model has a claim only for its cache, which \
+             every worker mounts",
             document.number,
             classify::name_of(&document.value)
         ),
-        "keep it where it is applied today; what mounts it names it",
+        "keep it where it is applied today; pods refer to it by name",
     )
 }

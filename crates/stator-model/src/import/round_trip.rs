@@ -21,10 +21,7 @@ pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument) 
     let told = |finding: &Finding| {
         let place = format!("model.yaml:{}", finding.location.line);
         if finding.is_error() {
-            refused(
-                format!("document {number}: stator refuses the model ({place}): {}", finding.message),
-                &finding.help,
-            )
+            refused(format!("document {number}: the model is invalid ({place}): {}", finding.message), &finding.help)
         } else {
             let message = format!("document {number}: {} ({place})", finding.message);
             Finding::warning(finding.rule, root.location(), message, finding.help.clone())
@@ -53,7 +50,7 @@ pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument) 
                 rules::NOT_CARRIED,
                 root.at(&difference.path),
                 format!(
-                    "document {number}: {} `{}`: `{}` is {}, and the model renders {}",
+                    "document {number}: {} `{}`: `{}` is {}, but the model renders {}",
                     text("/kind"),
                     text("/metadata/name"),
                     difference.path,

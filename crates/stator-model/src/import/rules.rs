@@ -7,7 +7,7 @@ pub const UNREADABLE: Rule =
     Rule { id: "import/unreadable", summary: "A document is YAML or JSON from its first line to its last." };
 /// A template is rendered before it is imported.
 pub const TEMPLATE: Rule =
-    Rule { id: "import/template", summary: "A template of Helm's is rendered before it is imported." };
+    Rule { id: "import/template", summary: "A Helm template is rendered before it is imported." };
 /// An object has what makes it one.
 pub const NOT_AN_OBJECT: Rule = Rule {
     id: "import/not-an-object",
@@ -17,15 +17,14 @@ pub const NOT_AN_OBJECT: Rule = Rule {
 pub const UNKNOWN_KIND: Rule = Rule { id: "import/unknown-kind", summary: "A kind and its version are known." };
 /// An object becomes part of a model.
 pub const NOT_CARRIED: Rule =
-    Rule { id: "import/not-carried", summary: "What a manifest says has a place in a model." };
+    Rule { id: "import/not-carried", summary: "Everything in a manifest can be expressed in a model." };
 /// A name is used once.
-pub const DUPLICATE_NAME: Rule = Rule { id: "import/twice", summary: "Two objects do not have one name." };
+pub const DUPLICATE_NAME: Rule = Rule { id: "import/twice", summary: "Objects have different names." };
 /// What is written is read back.
 pub const NO_MODEL: Rule =
     Rule { id: "import/no-model", summary: "The model that was written is valid and renders to the manifest." };
 /// Something is said in another way, or needs a look.
-pub const DIFFERENCE_NOTE: Rule =
-    Rule { id: "import/note", summary: "What was read differs in no way that counts, and is worth a look." };
+pub const DIFFERENCE_NOTE: Rule = Rule { id: "import/note", summary: "A harmless difference that should be reviewed." };
 
 /// Every rule of this room.
 pub const ALL: &[Rule] =

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     /// No environment has this name.
-    #[error("unknown environment `{name}`; there are {}{}", list(known), meant(nearest.as_deref()))]
+    #[error("unknown environment `{name}`; known: {}{}", list(known), meant(nearest.as_deref()))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -35,7 +35,7 @@ pub enum EnvironmentError {
         known: Vec<String>,
     },
     /// The root file has faults, and the environment cannot be read from it.
-    #[error("the environments cannot be read from {file}, which has faults; `stator validate` lists them")]
+    #[error("the environments cannot be read from {file}, which has errors; `stator validate` lists them")]
     Unreadable {
         /// The root file.
         file: String,
@@ -176,8 +176,8 @@ fn break_duplicates(resolved: &mut [ResolvedModel], findings: &mut Vec<Finding>,
             findings.push(Finding::error(
                 rules::LAYOUT_DUPLICATE_NAME,
                 places.get(source.as_str()).cloned().unwrap_or_else(|| Location::file(source)),
-                format!("the name `{name}` is also given by {}", others.join(", ")),
-                "Rename one of them, or leave one out of the environment with `exclude`.",
+                format!("the name `{name}` is also used by {}", others.join(", ")),
+                "Rename one of them, or exclude one from the environment with `exclude`.",
             ));
             if let Some(model) = resolved.get_mut(*position) {
                 let own = match model {

@@ -24,7 +24,7 @@ const MAX_PASSES: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FormatError {
     /// The text is not YAML, or not YAML that stator reads.
-    #[error("line {line}, column {column}: {message}; run `stator validate` to see every fault")]
+    #[error("line {line}, column {column}: {message}; run `stator validate` to see every error")]
     Syntax {
         /// Line, from 1.
         line: u32,
@@ -34,7 +34,7 @@ pub enum FormatError {
         message: String,
     },
     /// Formatting would have changed more than the looks.
-    #[error("formatting would change {what}, so the file is left as it is; write it in a plainer way")]
+    #[error("formatting would change {what}, so the file was not changed; simplify it")]
     Unsafe {
         /// What would change.
         what: &'static str,

@@ -180,7 +180,7 @@ pub(super) fn check_lock(document: &ParsedFile, node: &YamlNode, model: &Model, 
         return LockCheck::Damaged(Finding::error(
             rules::LOCK_DAMAGED,
             at(&["metadata", "name"]),
-            format!("the lock is of `{}`, and its model is `{}`", lock.metadata.name, model.metadata.name),
+            format!("the lock is for model `{}`, but its model is `{}`", lock.metadata.name, model.metadata.name),
             "Remove the file, and write it again with `stator lock`.",
         ));
     }
@@ -191,8 +191,8 @@ pub(super) fn check_lock(document: &ParsedFile, node: &YamlNode, model: &Model, 
             return LockCheck::Damaged(Finding::error(
                 rules::LOCK_DAMAGED,
                 at(&["spec", field]),
-                format!("`spec.{field}` is not what `stator lock` wrote: its digest is another"),
-                "Take the file back from git, or remove it and write it again with `stator lock`. To change the graph, \
+                format!("`spec.{field}` is not what `stator lock` wrote: its digest differs"),
+                "Restore the file from git, or remove it and write it again with `stator lock`. To change the graph, \
                  use `overrides` in the intent.",
             ));
         }
@@ -202,7 +202,7 @@ pub(super) fn check_lock(document: &ParsedFile, node: &YamlNode, model: &Model, 
         return LockCheck::Unused(Finding::warning(
             rules::LOCK_UNUSED,
             Location::file(&document.path),
-            "the model has no `sla`, so nothing was asked of a profiler, and the lock does nothing",
+            "the lock has no effect, because the model has no `sla`",
             "Remove the file.",
         ));
     }
@@ -215,13 +215,13 @@ pub(super) fn check_lock(document: &ParsedFile, node: &YamlNode, model: &Model, 
             rules::LOCK_STALE,
             at(&["spec", "target"]),
             format!(
-                "the lock is for another target: {} ({}:{}); the model renders a request again, and a graph that \
-                 serves goes on serving",
+                "the lock is for another target: {} ({}:{}); the model renders a request again, and a running graph \
+                 keeps serving",
                 listed.join("; "),
                 place.file,
                 place.line
             ),
-            "Sync, and run `stator lock` when the request has its result; or take the change back.",
+            "Sync, and run `stator lock` when the request has its result; or revert the change.",
         ));
     }
     let location = at(&["spec", "graph"]);
@@ -251,7 +251,7 @@ fn collect_changes(above: &str, was: &Map<String, Value>, is: &Map<String, Value
                 found.push((path, words));
             }
             (None, Some(is)) => {
-                let words = format!("`{path}` is {} and was not given", truncate_value(is));
+                let words = format!("`{path}` is {} and was not set", truncate_value(is));
                 found.push((path, words));
             }
             (None, None) => {}

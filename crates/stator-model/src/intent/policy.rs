@@ -80,11 +80,11 @@ fn evaluate_rule(
                 rules::POLICY_VIOLATED,
                 intent.origins.locate("metadata.name"),
                 format!("policy `{}`: {}", rule.name, rule.message),
-                format!("Change the model so that this holds: {}", rule.expression),
+                format!("Change the model so that this is true: {}", rule.expression),
             );
             Some(Finding { severity, ..finding })
         }
-        Ok(other) => Some(failed(format!("it gives {}, not true or false", other.type_of()))),
+        Ok(other) => Some(failed(format!("it returns {}, not true or false", other.type_of()))),
         Err(error) => Some(failed(error.to_string())),
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn compile_expression(expression: &str) -> Result<Program, String> {
     collect_unknown_names(program.expression(), &mut Vec::new(), &mut unknown);
     if let Some(name) = unknown.first() {
         let meant = closest_match(name, VARIABLES).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-        return Err(format!("unknown variable `{name}`; there are `model`, `environment` and `gpus`{meant}"));
+        return Err(format!("unknown variable `{name}`; known: `model`, `environment` and `gpus`{meant}"));
     }
     Ok(program)
 }
@@ -223,14 +223,14 @@ mod tests {
     fn a_broken_policy_names_the_model_and_the_rule() {
         insta::assert_snapshot!(judged("gpus < 8"), @r#"
         m/model.yaml:4:9 error policy/violated: policy `rule`: Too big.
-          help: Change the model so that this holds: gpus < 8
+          help: Change the model so that this is true: gpus < 8
         "#);
     }
 
     #[test]
     fn an_expression_that_cannot_be_evaluated_is_a_finding() {
         insta::assert_snapshot!(judged("gpus + 1"), @r#"
-        m/model.yaml:4:9 error policy/failed: policy `rule` cannot be evaluated for this model: it gives int, not true or false
+        m/model.yaml:4:9 error policy/failed: policy `rule` cannot be evaluated for this model: it returns int, not true or false
           help: Correct the expression in `stator.yaml`; test for fields that may be missing with `has(…)`.
         "#);
         insta::assert_snapshot!(judged("model.spec.sla.ttft == '1s'"), @r#"
@@ -251,19 +251,19 @@ mod tests {
     fn an_expression_that_does_not_compile_is_found_where_it_stands() {
         insta::assert_snapshot!(judged("gpus <"), @r#"
         stator.yaml:15:51 error policy/compile: not a CEL expression: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER} (column 7 of the expression)
-          help: Correct it; `stator explain policy` shows what an expression sees.
+          help: Correct it; `stator explain policy` shows the variables of an expression.
         "#);
         insta::assert_snapshot!(judged("modle.spec.model != ''"), @r#"
-        stator.yaml:15:51 error policy/compile: not a CEL expression: unknown variable `modle`; there are `model`, `environment` and `gpus`; did you mean `model`?
-          help: Correct it; `stator explain policy` shows what an expression sees.
+        stator.yaml:15:51 error policy/compile: not a CEL expression: unknown variable `modle`; known: `model`, `environment` and `gpus`; did you mean `model`?
+          help: Correct it; `stator explain policy` shows the variables of an expression.
         "#);
         insta::assert_snapshot!(judged("[1].all(a, [a].all(b, [b].all(c, c > 0)))"), @r#"
         stator.yaml:15:51 error policy/compile: not a CEL expression: more than 2 nested or 8 altogether of `all`, `exists`, `map` and `filter`
-          help: Correct it; `stator explain policy` shows what an expression sees.
+          help: Correct it; `stator explain policy` shows the variables of an expression.
         "#);
         insta::assert_snapshot!(judged(&"(".repeat(2000)), @r#"
         stator.yaml:15:51 error policy/compile: not a CEL expression: Syntax error: OtherError(ParseError { source: None, pos: (96, -1), msg: "Recursion limit of 96 exceeded", expr_id: 0, source_info: None }) (column 97 of the expression)
-          help: Correct it; `stator explain policy` shows what an expression sees.
+          help: Correct it; `stator explain policy` shows the variables of an expression.
         "#);
     }
 

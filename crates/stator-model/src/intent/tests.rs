@@ -147,7 +147,7 @@ fn without_any_settings_there_is_one_environment() {
 fn an_environment_must_be_named_where_there_are_several() {
     let workspace = workspace(&[("stator.yaml", ROOT)]);
     insta::assert_snapshot!(workspace.resolve_environment(None).unwrap_err(), @"the repository has several environments: `prod`, `staging`; choose one with --environment");
-    insta::assert_snapshot!(workspace.resolve_environment(Some("prdo")).unwrap_err(), @"unknown environment `prdo`; there are `prod`, `staging`; did you mean `prod`?");
+    insta::assert_snapshot!(workspace.resolve_environment(Some("prdo")).unwrap_err(), @"unknown environment `prdo`; known: `prod`, `staging`; did you mean `prod`?");
 }
 
 #[test]
@@ -155,10 +155,10 @@ fn two_models_of_one_name_are_both_broken_and_name_each_other() {
     let workspace = workspace(&[("stator.yaml", ROOT), ("a/model.yaml", QWEN), ("b/model.yaml", QWEN)]);
     let selection = workspace.resolve_environment(Some("prod")).unwrap();
     insta::assert_snapshot!(report(&selection.findings), @r#"
-    a/model.yaml:4:9 error layout/duplicate-name: the name `qwen` is also given by `b/model.yaml`
-      help: Rename one of them, or leave one out of the environment with `exclude`.
-    b/model.yaml:4:9 error layout/duplicate-name: the name `qwen` is also given by `a/model.yaml`
-      help: Rename one of them, or leave one out of the environment with `exclude`.
+    a/model.yaml:4:9 error layout/duplicate-name: the name `qwen` is also used by `b/model.yaml`
+      help: Rename one of them, or exclude one from the environment with `exclude`.
+    b/model.yaml:4:9 error layout/duplicate-name: the name `qwen` is also used by `a/model.yaml`
+      help: Rename one of them, or exclude one from the environment with `exclude`.
     "#);
     assert!(selection.intents.is_empty());
     let names: Vec<_> =
@@ -181,7 +181,7 @@ fn overlays_need_an_intent_and_an_environment() {
     insta::assert_snapshot!(report(&selection.findings), @r#"
     a/model.prod.yaml:0:0 error layout/overlay-orphan: an overlay without its intent: there is no `model.yaml` beside it
       help: Add the `model.yaml`, or remove the overlay with the model.
-    b/model.prdo.yaml:0:0 error layout/overlay-environment: an overlay for `prdo`, which is no environment; there are `prod`, `staging`
+    b/model.prdo.yaml:0:0 error layout/overlay-environment: overlay for unknown environment `prdo`; known: `prod`, `staging`
       help: Did you mean `prod`? Rename the file to `b/model.prod.yaml`.
     c/model.prod.yaml:3:18 error layout/overlay-name: the overlay is named `other`, its intent `named`
       help: Remove the name from the overlay; a model has one name in all environments.
@@ -230,7 +230,7 @@ fn broken_settings_break_everything_under_them() {
 
     let workspace =
         self::workspace(&[("stator.yaml", "kind: Repository\nspec: {environments: 3}\n"), ("model.yaml", QWEN)]);
-    insta::assert_snapshot!(workspace.resolve_environment(None).unwrap_err(), @"the environments cannot be read from stator.yaml, which has faults; `stator validate` lists them");
+    insta::assert_snapshot!(workspace.resolve_environment(None).unwrap_err(), @"the environments cannot be read from stator.yaml, which has errors; `stator validate` lists them");
 }
 
 #[test]

@@ -268,7 +268,7 @@ impl Workspace {
                         rules::POLICY_COMPILE,
                         expression.span.location(&root.path),
                         format!("not a CEL expression: {reason}"),
-                        "Correct it; `stator explain policy` shows what an expression sees.",
+                        "Correct it; `stator explain policy` shows the variables of an expression.",
                     ));
                 }
             }
@@ -343,7 +343,7 @@ impl Workspace {
                 rules::LOCK_UNUSED,
                 Location::file(&lock.path),
                 "a lock without its intent: there is no `model.yaml` beside it",
-                "Remove it, or take the `model.yaml` back from git.",
+                "Remove it, or restore the `model.yaml` from git.",
             ));
             return;
         };
@@ -353,7 +353,7 @@ impl Workspace {
             self.findings.push(Finding::warning(
                 rules::LOCK_UNUSED,
                 Location::file(&lock.path),
-                format!("a lock for `{name}`, which is no environment of the repository"),
+                format!("lock for unknown environment `{name}`"),
                 "Rename it after an environment, or remove it.",
             ));
         }
@@ -372,7 +372,7 @@ fn unknown_environment(path: &str, environment: &str, known: &BTreeSet<&str>) ->
     Finding::error(
         rules::LAYOUT_OVERLAY_ENVIRONMENT,
         Location::file(path),
-        format!("an overlay for `{environment}`, which is no environment; there are {}", list.join(", ")),
+        format!("overlay for unknown environment `{environment}`; known: {}", list.join(", ")),
         help,
     )
 }

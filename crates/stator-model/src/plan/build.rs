@@ -148,7 +148,7 @@ fn unreadable_findings(input: &PlanInput) -> impl Iterator<Item = Finding> {
         let help = if one.is_foreign {
             "nothing of the model is synced or pruned until then"
         } else {
-            "correct it or delete it; a model's record is written anew by the next sync"
+            "correct it or delete it; the next sync writes a model's record again"
         };
         Finding::warning(rules::UNREADABLE_OBJECT, Location::default(), what, help)
     })
@@ -163,7 +163,7 @@ fn moved_namespace_findings(input: &PlanInput) -> impl Iterator<Item = Finding> 
     namespaces.into_iter().map(|(namespace, models)| {
         let models: Vec<&str> = models.into_iter().collect();
         let what = format!(
-            "environment {} has left {} in namespace {namespace}, where it was before: still there, and not touched",
+            "environment {} left {} in its former namespace {namespace}; they are not changed",
             input.environment,
             models.join(", ")
         );

@@ -37,8 +37,8 @@ impl GuardLimits<'_> {
         let names = objects_with(changes, Action::Replace)?;
         Some(Hold {
             kind: HoldKind::Replace,
-            message: format!("Dynamo forbids the change in place; deleted and made again: {names}"),
-            help: "allow it with --allow replace: the models are down until they have started again".to_owned(),
+            message: format!("Dynamo forbids these changes in place; to be deleted and created again: {names}"),
+            help: "allow it with --allow replace: the models are down until they have restarted".to_owned(),
             allowed: self.allow.contains(&HoldKind::Replace),
         })
     }
@@ -67,7 +67,7 @@ impl GuardLimits<'_> {
                 "{deletions} of {} objects would be deleted; the limit without approval is {limit}",
                 self.present
             ),
-            help: "check that git says what you mean, then allow it with --allow mass-delete".to_owned(),
+            help: "check that this is intended, then allow it with --allow mass-delete".to_owned(),
             allowed: self.allow.contains(&HoldKind::MassDelete),
         })
     }
@@ -77,7 +77,7 @@ impl GuardLimits<'_> {
         let peak = changes.iter().fold(self.other_gpus, |sum, one| sum.saturating_add(one.gpus.peak));
         (peak > limit && changes.iter().any(|one| needs_more_gpus(one) && is_written(one))).then(|| Hold {
             kind: HoldKind::MaxGpus,
-            message: format!("up to {peak} GPUs would be needed at once, the environment may have {limit}"),
+            message: format!("up to {peak} GPUs would be needed at once; the environment's limit is {limit}"),
             help: "scale something down, set `rollout` to surge 0, or allow it with --allow max-gpus".to_owned(),
             allowed: self.allow.contains(&HoldKind::MaxGpus),
         })

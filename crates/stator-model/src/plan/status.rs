@@ -364,7 +364,7 @@ fn status_message(
         return format!("{}: {}", change.object.name, super::join_reasons(&change.reasons));
     }
     if judged.is_empty() {
-        return "nothing of it is in the cluster".to_owned();
+        return "none of its objects is in the cluster".to_owned();
     }
     let worst = judged.iter().filter(|(_, verdict)| verdict.health == health);
     // Among equals the graph says more than its volume: a claim is only ever the word where it is the worst.

@@ -50,7 +50,7 @@ pub struct ClusterEvent {
 /// Events as a table, those of the cluster among those of the records by their time.
 pub fn events_table(events: &[RecordEvent<'_>], cluster: &[ClusterEvent], look: &TerminalOptions) -> String {
     if events.is_empty() && cluster.is_empty() {
-        return "Nothing has happened yet.\n".to_owned();
+        return "No events yet.\n".to_owned();
     }
     let mut table = TextTable::new(&["TIME", "MODEL", "RESULT", "REVISION", "MESSAGE"]);
     let mut said = cluster.iter().peekable();
@@ -84,7 +84,7 @@ pub fn events_table(events: &[RecordEvent<'_>], cluster: &[ClusterEvent], look: 
 /// One model's outcomes, newest first, each with what was done.
 pub fn sync_history(record: &Record, look: &TerminalOptions) -> String {
     if record.history.is_empty() {
-        return "Nothing has happened yet.\n".to_owned();
+        return "No events yet.\n".to_owned();
     }
     let mut out = String::new();
     for outcome in &record.history {

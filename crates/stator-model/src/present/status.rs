@@ -104,7 +104,7 @@ fn drift_lines(model: &ModelStatus, look: &TerminalOptions) -> String {
 fn drift_line(drift: &FieldDrift) -> String {
     let object = escape::line(&drift.object);
     if drift.path.is_empty() {
-        return format!("{object} is gone from the cluster");
+        return format!("{object} no longer exists in the cluster");
     }
     let say = |value: &Value| escape::line(&escape::truncate(&value.to_string(), 80));
     let owner =

@@ -36,8 +36,8 @@ pub(super) fn add_drafts(context: &mut RenderContext<'_>, drafts: &mut Vec<Objec
             context.error(
                 crate::intent::rules::MODEL_ADAPTER_NAME,
                 &format!("{path}.name"),
-                format!("adapter `{}` is given twice, first as number {}", adapter.name, first + 1),
-                "give each adapter a name of its own",
+                format!("adapter `{}` is defined twice, first as number {}", adapter.name, first + 1),
+                "give each adapter its own name",
             );
             continue;
         }

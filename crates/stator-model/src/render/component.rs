@@ -150,7 +150,7 @@ fn command_line(
             context.error(
                 crate::intent::rules::MODEL_ENGINE,
                 path,
-                "engine `custom` has no command line of its own, and the worker gives none",
+                "engine `custom` has no default command line, and the worker sets none",
                 "write the program under `command`, and its arguments under `args`",
             );
         }
@@ -158,7 +158,7 @@ fn command_line(
             context.warning(
                 rules::SETTING_IGNORED,
                 &format!("{path}.{field}"),
-                format!("`{field}` does nothing: the engine has no such setting"),
+                format!("`{field}` has no effect: the engine has no such setting"),
                 "remove it, or write the engine's own flag under `args`",
             );
         }
@@ -180,7 +180,7 @@ fn command_line(
             context.warning(
                 rules::SETTING_IGNORED,
                 &format!("{path}.{field}"),
-                format!("`{field}` does nothing: the worker's own command line does not name it"),
+                format!("`{field}` has no effect: the worker's own command line does not name it"),
                 format!("write `<{field}>` where its value belongs, or remove `{field}`"),
             );
         }
@@ -189,7 +189,7 @@ fn command_line(
         context.warning(
             rules::SETTING_IGNORED,
             &format!("{path}.engineOptions"),
-            "`engineOptions` does nothing: the worker brings its own command line",
+            "`engineOptions` has no effect: the worker has its own command line",
             "write the engine's own flag under `args`",
         );
     }
@@ -252,7 +252,7 @@ pub(super) fn render_further_component(
                 context.warning(
                     rules::SETTING_IGNORED,
                     &format!("{path}.config"),
-                    "`config` does nothing here: only a planner and an endpoint picker take one",
+                    "`config` has no effect here: only a planner and an endpoint picker take one",
                     "remove it, or pass settings under `args`",
                 );
             }
@@ -359,7 +359,7 @@ fn require_image(
         context.error(
             crate::intent::rules::MODEL_IMAGE,
             path,
-            "no image: the component names none, and none follows from `runtime`",
+            "no image: the component sets none, and `runtime` implies none",
             help,
         );
     }

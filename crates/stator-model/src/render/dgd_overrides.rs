@@ -62,7 +62,9 @@ fn worker_services(context: &mut RenderContext<'_>, model: &ModelSpec, sla: &Sla
         context.error(
             rules::NOT_WITH_SLA,
             &format!("spec.sla.worker.{field}"),
-            format!("`{field}` has no flag of its own in this engine, and would replace all that the profiler chose"),
+            format!(
+                "`{field}` has no separate flag in this engine, and would replace everything that the profiler chose"
+            ),
             "remove it, and set it in `serving` once the recommendation is promoted",
         );
     }

@@ -50,7 +50,7 @@ pub(super) fn render_spec(context: &mut RenderContext<'_>, serving: &Serving) ->
         context.error(
             crate::intent::rules::MODEL_ENGINE,
             "spec.engine",
-            "`auto` leaves the engine to the profiler, and `serving` has no profiler",
+            "`auto` works only with `sla`, where the profiler chooses the engine",
             "name the engine, or describe targets under `sla` in place of `serving`",
         );
         return GraphSpec::default();

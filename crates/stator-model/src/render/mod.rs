@@ -175,7 +175,7 @@ fn render_objects(context: &mut RenderContext<'_>) -> Vec<RenderedObject> {
         (Some(_), Some(_)) => context.error(
             crate::intent::rules::MODEL_SHAPE,
             "spec.sla",
-            "both `serving` and `sla` are given: one says how the model runs, the other asks Dynamo to find out",
+            "both `serving` and `sla` are set: one defines how the model runs, the other has Dynamo find out",
             "keep one of them",
         ),
         (None, Some(sla)) => drafts.push(match &intent.lock {
@@ -189,7 +189,7 @@ fn render_objects(context: &mut RenderContext<'_>) -> Vec<RenderedObject> {
         (None, None) => context.error(
             crate::intent::rules::MODEL_SHAPE,
             "spec",
-            "neither `serving` nor `sla` is given, so there is nothing to run",
+            "neither `serving` nor `sla` is set, so there is nothing to run",
             "add `serving: {worker: {}}`, or targets under `sla`",
         ),
     }
@@ -236,7 +236,7 @@ fn finish_object(context: &mut RenderContext<'_>, draft: ObjectDraft) -> Option<
             context.error(
                 crate::intent::rules::MODEL_OVERRIDE,
                 "spec.overrides",
-                format!("the {} is no object any more: {reason}", kind.kind),
+                format!("the {} is no longer a valid object: {reason}", kind.kind),
                 "remove the override of `apiVersion`, `kind` or `metadata`",
             );
             None

@@ -19,7 +19,7 @@ pub(super) fn apply_overrides(context: &mut RenderContext<'_>, drafts: &mut [Obj
                 context.error(
                     crate::intent::rules::MODEL_OVERRIDE,
                     &format!("{path}.merge.{field}"),
-                    format!("an override cannot set `{field}`: it says which object this is, or is not the user's"),
+                    format!("an override cannot set `{field}`: it identifies the object, or stator sets it"),
                     "remove it from `merge`",
                 );
             }
@@ -50,7 +50,8 @@ pub(super) fn apply_overrides(context: &mut RenderContext<'_>, drafts: &mut [Obj
             context.warning(
                 crate::intent::rules::MODEL_IGNORED,
                 &format!("{path}.target"),
-                "an override of the graph does nothing before the profiler's result is locked: Dynamo writes the graph",
+                "an override of the graph has no effect before the profiler's result is locked: Dynamo writes the \
+                 graph",
                 "Run `stator lock` when the request has its result.",
             );
         } else if !hit && !while_unlocked {
@@ -76,7 +77,7 @@ fn remove_fields(context: &mut RenderContext<'_>, draft: &mut ObjectDraft, paths
                 crate::intent::rules::MODEL_OVERRIDE,
                 &format!("{origin}.remove[{index}]"),
                 format!("there is no `{text}` to remove"),
-                "run `stator render` to see what there is, or drop it from `remove`",
+                "run `stator render` to see the fields, or drop it from `remove`",
             );
         }
     }

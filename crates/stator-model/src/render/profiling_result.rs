@@ -25,7 +25,7 @@ pub struct ProfiledLock {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RequestLockError {
     /// It has not ended.
-    #[error("request {request} is not through: {message}; `stator sync --wait` waits for it")]
+    #[error("request {request} is not complete: {message}; `stator sync --wait` waits for it")]
     Unfinished {
         /// The request.
         request: String,
@@ -50,17 +50,15 @@ pub enum RequestLockError {
     },
     /// It ended well and holds no graph.
     #[error(
-        "request {request} has no graph in `status.profilingResults.selectedConfig`; set `sla.attempt` one higher to \
-         have it made again"
+        "request {request} has no graph in `status.profilingResults.selectedConfig`; increase `sla.attempt` by one to \
+         create it again"
     )]
     NoGraph {
         /// The request.
         request: String,
     },
     /// Its graph cannot be read.
-    #[error(
-        "the graph of request {request} cannot be read: {cause}; set `sla.attempt` one higher to have it made again"
-    )]
+    #[error("the graph of request {request} cannot be read: {cause}; increase `sla.attempt` by one to create it again")]
     Unreadable {
         /// The request.
         request: String,
@@ -69,7 +67,7 @@ pub enum RequestLockError {
         cause: ConversionError,
     },
     /// The request's own name is none that a lock can hold.
-    #[error("`{request}` is no name of a request: {reason}; delete it, and sync")]
+    #[error("`{request}` is not a valid request name: {reason}; delete it, and sync")]
     InvalidName {
         /// The name.
         request: String,

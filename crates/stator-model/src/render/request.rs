@@ -73,7 +73,7 @@ pub(super) fn warn_graph_fields_with_sla(context: &mut RenderContext<'_>, model:
             context.warning(
                 rules::NOT_WITH_SLA,
                 &format!("spec.{field}"),
-                format!("`{field}` does nothing with `sla`: Dynamo writes the graph"),
+                format!("`{field}` has no effect with `sla`: Dynamo writes the graph"),
                 format!("remove `{field}`, or promote the recommendation into `serving`"),
             );
         }

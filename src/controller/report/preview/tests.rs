@@ -289,7 +289,7 @@ async fn what_is_merged_or_closed_is_closed_out() {
     }
     insta::assert_snapshot!(format!("{}\n{}", place.headline(7), place.headline(8)), @r#"
     ### stator · prod · merged
-    ### stator · prod · closed without a merge
+    ### stator · prod · closed without merging
     "#);
 }
 

@@ -144,7 +144,7 @@ kind: ConfigMap
         sources.yaml:6:8: error[source/url] credentials do not belong into the address; put them into the secret that `secretRef` names
         sources.yaml:7:3: error[source/ref] `ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; here is `branch` and `tag`
         sources.yaml:8:9: error[source/path] `path` leads out of the repository, or where git keeps its own
-        sources.yaml:9:3: error[schema/unknown-field] unknown field `intervall` in `spec`; allowed are `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`
+        sources.yaml:9:3: error[schema/unknown-field] unknown field `intervall` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`
         sources.yaml:10:13: error[source/duration] `interval` is `soon`; expected a duration from one second to a year
         sources.yaml:12:13: error[source/schedule] `Europe/Zürich` is no time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
         sources.yaml:13:21: error[source/secret] there is no secret `git` in the file
@@ -239,7 +239,7 @@ fn what_may_be_a_secret_is_never_quoted() {
     }
     insta::assert_snapshot!(told("kind: Secret\nstringData: {token: &canary 1, b: 012345}\n"), @r#"
         sources.yaml:1:1: error[source/secret] a `Secret` has `apiVersion: v1`
-        sources.yaml:2:21: error[yaml/anchor] A file has no anchors, aliases or merge keys: it reads as it stands. What stands here may be a secret and is not shown.
+        sources.yaml:2:21: error[yaml/anchor] A file has no anchors, aliases or merge keys. What stands here may be a secret and is not shown.
         sources.yaml:2:35: warning[yaml/leading-zero] A number has no leading zero, which some readers take for octal. What stands here may be a secret and is not shown.
         "#);
 }

@@ -257,10 +257,10 @@ mod tests {
         })).replace(". ", ".\n"), @r#"
         spec.interval: `interval` is `soon`; expected a duration from one second to a year.
         Write it as `30s`, `5m` or `1h30m`.
-        spec.later: unknown field `later` in `spec`; allowed are `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`.
+        spec.later: unknown field `later` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`.
         Remove it, or move it to where it belongs: check the indentation.
-        spec.prune: `spec.prune` is the text `yes`; expected `true` or `false`.
-        Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as text.
+        spec.prune: `spec.prune` is the string `yes`; expected `true` or `false`.
+        Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as strings.
         spec.ref.branch: `-x` is no name of a branch: write it as `git branch` does.
         Correct the name.
         spec.url: credentials do not belong into the address; put them into the secret that `secretRef` names.
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn what_is_no_spec_at_all_is_told() {
-        insta::assert_snapshot!(told_of(json!("all of it")), @"spec: `spec` is the text `all of it`; expected a map. Write a map: `{name: value}`, or one field a line, indented.");
+        insta::assert_snapshot!(told_of(json!("all of it")), @"spec: `spec` is the string `all of it`; expected a map. Write a map: `{name: value}`, or one field per line, indented.");
         insta::assert_snapshot!(told_of(Value::Null), @"spec: the document lacks `spec`. Add `spec`: a map.");
         let deep = (0..100).fold(json!(1), |inner, _| json!({"a": inner}));
         assert!(told_of(deep).contains("unknown field"));

@@ -93,7 +93,7 @@ async fn an_object_made_again_since_the_plan_survives(place: &impl Place) {
     shop.carry_out(place.cluster(), plan).await;
     assert_eq!(shop.graph("goes").await, second);
     shop.settled().await;
-    assert_eq!(shop.graph("goes").await, second, "no record says that stator made it");
+    assert_eq!(shop.graph("goes").await, second, "no record shows that stator created it");
 }
 
 async fn a_record_written_since_the_plan_stays_until_it_is_looked_at_again(place: &impl Place) {

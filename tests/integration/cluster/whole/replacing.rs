@@ -25,9 +25,9 @@ async fn a_forbidden_change_is_a_replace_and_waits_to_be_allowed(place: &impl Pl
     let seen = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
         insta::assert_snapshot!(seen, @r#"
-        replace DynamoGraphDeployment prod/llama: changed in git; Dynamo forbids adding component `decode` in place; Dynamo forbids adding component `prefill` in place; Dynamo forbids removing component `worker` in place; held back: `--allow replace` deletes it and makes it again
+        replace DynamoGraphDeployment prod/llama: changed in git; Dynamo forbids adding component `decode` in place; Dynamo forbids adding component `prefill` in place; Dynamo forbids removing component `worker` in place; held back: `--allow replace` deletes it and creates it again
         update DynamoGraphDeployment prod/qwen: changed in git
-        Dynamo forbids the change in place; deleted and made again: DynamoGraphDeployment prod/llama
+        Dynamo forbids these changes in place; to be deleted and created again: DynamoGraphDeployment prod/llama
         "#);
     }
     let held = shop.sync(&[]).await;
@@ -62,7 +62,7 @@ async fn a_replace_waits_for_the_finalizers(place: &impl Place) {
     // The next plan says so too, and does not touch what is going.
     let seen = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(seen, @"create DynamoGraphDeployment prod/llama: is being deleted (waiting for finalizer nvidia.com/finalizer): made again once it is gone");
+        insta::assert_snapshot!(seen, @"create DynamoGraphDeployment prod/llama: is being deleted (waiting for finalizer nvidia.com/finalizer): created again once it is gone");
     }
 
     // The operator lets go while the next sync waits.

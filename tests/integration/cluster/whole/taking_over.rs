@@ -69,7 +69,7 @@ async fn what_another_tool_manages_is_refused(place: &impl Place) {
     let seen = shop.pending(&[HoldKind::Adopt]).await.join("\n");
     insta::allow_duplicates! {
         insta::assert_snapshot!(seen, @r#"
-        blocked DynamoGraphDeployment prod/llama: is managed by Argo CD (`argocd.argoproj.io/tracking-id`): take it out of Argo CD first, two tools would fight
+        blocked DynamoGraphDeployment prod/llama: is managed by Argo CD (`argocd.argoproj.io/tracking-id`): remove it from Argo CD first, or two tools would fight
         create DynamoGraphDeployment prod/qwen: is not in the cluster yet
         "#);
     }

@@ -69,7 +69,7 @@ fn check_annotations(object: &Object, faults: &mut AdmissionCollector<'_>) {
             faults.deny(
                 rules::ANNOTATION,
                 FieldPath::from_fields(["metadata", "annotations", name]),
-                format!("`{name}` is `{value}`; allowed are `{one}` and `{other}`"),
+                format!("`{name}` is `{value}`; allowed: `{one}` and `{other}`"),
                 format!("write `{one}` or `{other}`, or remove the annotation"),
                 format!("annotation {name} has invalid value {value:?}: must be {one:?} or {other:?}"),
             );

@@ -191,7 +191,7 @@ fn fields_that_only_v1alpha1_has_are_judged_too() {
     refused dynamo/v1alpha1 at spec.services.Worker.volumeMounts[0].mountPoint: a volume of `Worker` is mounted nowhere
     refused dynamo/v1alpha1 at spec.services.Worker.sharedMemory.size: the shared memory of `Worker` has no size
     refused dynamo/v1alpha1 at spec.services.Worker.extraPodSpec.containers: `Worker` has a container `sidecar-frontend` already, which is the name of the frontend sidecar
-    refused dynamo/annotation-value at spec.services.Worker.annotations["nvidia.com/vllm-distributed-executor-backend"]: `nvidia.com/vllm-distributed-executor-backend` is `mpi`; allowed are `mp` and `ray`
+    refused dynamo/annotation-value at spec.services.Worker.annotations["nvidia.com/vllm-distributed-executor-backend"]: `nvidia.com/vllm-distributed-executor-backend` is `mpi`; allowed: `mp` and `ray`
     would fail dynamo/image-missing at spec.services.Worker: `Worker` has no image; Dynamo takes it and no pod can start
     refused dynamo/schema at spec.pvcs[name=cache]: `spec.pvcs[name=cache]`: Invalid value: When create is true, size, storageClass, and volumeAccessMode are required
     refused dynamo/schema at spec.services.Worker.sharedMemory: `spec.services.Worker.sharedMemory`: Invalid value: size is required when disabled is false

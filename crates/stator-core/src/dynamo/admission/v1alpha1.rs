@@ -172,7 +172,7 @@ fn check_service(name: &str, service: &Value, faults: &mut AdmissionCollector<'_
         faults.deny(
             rules::ANNOTATION,
             path.field("annotations").field(executor),
-            format!("`{executor}` is `{value}`; allowed are `mp` and `ray`"),
+            format!("`{executor}` is `{value}`; allowed: `mp` and `ray`"),
             "write `mp` or `ray`, or remove the annotation",
             format!("{subject}.annotations[{executor}] has invalid value {value:?}: must be \"mp\" or \"ray\""),
         );

@@ -68,14 +68,14 @@ fn failure_message(object: &Object) -> String {
         Some((*step, one))
     });
     let Some((step, one)) = failed else {
-        return "the request failed, and does not say why; set `sla.attempt` one higher to try again".to_owned();
+        return "the request failed, and does not say why; increase `sla.attempt` by one to try again".to_owned();
     };
     let step = if step.is_empty() { String::new() } else { format!(" {step}") };
     let reason = if one.reason.is_empty() { String::new() } else { format!(" ({})", one.reason) };
     let message = one.message.trim_end_matches('.');
     let next = match one.reason {
-        "DeploymentDeleted" => "set `sla.attempt` one higher to have it made again",
-        _ => "change what `sla` asks for, or set `sla.attempt` one higher to try again",
+        "DeploymentDeleted" => "increase `sla.attempt` by one to create it again",
+        _ => "change what `sla` asks for, or increase `sla.attempt` by one to try again",
     };
     format!("the request failed{step}{reason}: {message}; {next}")
 }

@@ -87,7 +87,7 @@ fn a_request_is_deployed_and_loses_its_graph() {
     1 Healthy!: deployed as deploy-dgd
     1 Degraded: Deployment degraded to pending
     1 Progressing: deploying deploy-dgd
-    1 Failed!: the request failed while deploying (DeploymentDeleted): Deployment was deleted by user. Create a new DGDR to redeploy; set `sla.attempt` one higher to have it made again
+    1 Failed!: the request failed while deploying (DeploymentDeleted): Deployment was deleted by user. Create a new DGDR to redeploy; increase `sla.attempt` by one to create it again
     2 Progressing: is being deleted, waiting for finalizer nvidia.com/finalizer
     "#);
 }
@@ -103,7 +103,7 @@ fn a_request_fails() {
     1 Progressing: profiling: GeneratingDGD
     1 Progressing: profiling: Done
     1 Progressing: profiling: SweepingDecode
-    1 Failed!: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or set `sla.attempt` one higher to try again
+    1 Failed!: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
     2 Progressing: is being deleted, waiting for finalizer nvidia.com/finalizer
     "#);
 }

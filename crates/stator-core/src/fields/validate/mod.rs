@@ -26,7 +26,7 @@ pub struct SchemaViolation {
 /// The kinds of [`SchemaViolation`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ViolationKind {
-    /// A required field is absent, or is an empty text.
+    /// A required field is absent, or is an empty string.
     MissingValue,
     /// The value is not among those that are listed.
     UnsupportedValue,

@@ -50,7 +50,7 @@ pub enum CredentialFault {
         question: &'static str,
     },
     /// The key is for another way to reach a repository than the address has.
-    #[error("`{key}` does nothing for {way}; {fix}")]
+    #[error("`{key}` has no effect for {way}; {fix}")]
     Unfit {
         /// The key.
         key: &'static str,

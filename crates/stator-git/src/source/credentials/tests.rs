@@ -123,7 +123,7 @@ fn what_cannot_be_right_is_told_at_once() {
       `bearerToken` has a line break or another control character in it; no login has one, copy it again
       `caFile` is not a certificate in PEM; it begins with `-----BEGIN CERTIFICATE-----`; copy the whole file
       `githubAppId` is not a key that is read; did you mean `githubAppID`?
-      `identity` does nothing for an `https://` address; write the `ssh://` address in the source, or `username` and `password` in the secret
+      `identity` has no effect for an `https://` address; write the `ssh://` address in the source, or `username` and `password` in the secret
       `insecure` is not supported: a host is always checked; add its certificate as `caFile`, or its key to `known_hosts`
       `known-hosts` is not a key that is read; did you mean `known_hosts`?
       `noProxy` is of no use without `proxy`; write the proxy's address there, or take `noProxy` out
@@ -184,16 +184,16 @@ fn ssh_needs_a_key_and_the_keys_of_its_host() {
     insta::assert_snapshot!(told(SSH, &[("username", "me"), ("password", "canary")]), @r"
     secret `git`: 2 faults
       has none of the keys for an SSH address; add `identity`, a private key, and `known_hosts`
-      `username` does nothing for an SSH address; the user stands in the address: `ssh://USER@HOST/PATH`; for a token write the `https://` address
+      `username` has no effect for an SSH address; the user stands in the address: `ssh://USER@HOST/PATH`; for a token write the `https://` address
     ");
     insta::assert_snapshot!(told(SSH, &[
         ("identity", "canary"), ("sshPrivateKey", "other"), ("known_hosts", ""), ("bearerToken", "canary"), ("proxy", "http://x"),
     ]), @r"
     secret `git`: 4 faults
-      `bearerToken` does nothing for an SSH address; write the `https://` address in the source, or take the key out
+      `bearerToken` has no effect for an SSH address; write the `https://` address in the source, or take the key out
       `identity` and `sshPrivateKey` are two answers to one question: which key to show; keep one of them
       `known_hosts` is empty; fill it in or take it out
-      `proxy` does nothing for an SSH address; SSH goes to the host directly: write the `https://` address, or take it out
+      `proxy` has no effect for an SSH address; SSH goes to the host directly: write the `https://` address, or take it out
     ");
 }
 
@@ -216,7 +216,7 @@ fn a_key_that_cannot_be_used_is_told_with_the_way_out() {
 fn a_path_of_this_machine_needs_none() {
     assert!(matches!(GitCredentials::read(None, &address("/srv/models.git")).unwrap().login, GitLogin::Anonymous));
     assert!(matches!(GitCredentials::read(None, &address(HTTPS)).unwrap().login, GitLogin::Anonymous));
-    insta::assert_snapshot!(told("/srv/models.git", &[("password", "canary")]), @"secret `git`: `password` does nothing for a path of this machine; it is read as this process' user may read it: take `secretRef` out of the source");
+    insta::assert_snapshot!(told("/srv/models.git", &[("password", "canary")]), @"secret `git`: `password` has no effect for a path of this machine; it is read as this process' user may read it: take `secretRef` out of the source");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub fn graph(name: ModelName, spec: &Map<String, Value>, adapters: &[Adapter]) -
     }
     let Some(table) = engine::table(engine) else { return empty_guess(name) };
     if engine == Engine::Custom {
-        notes.push(("spec.engine", "no engine of Dynamo's was recognised on the command lines".to_owned()));
+        notes.push(("spec.engine", "no Dynamo engine was recognised on the command lines".to_owned()));
     }
     let shape = ComponentRoles::of(&targets, table);
     let settings = roles::worker_settings(&shape, table);

@@ -52,7 +52,7 @@ fn aliases_that_grow_without_end_are_refused_before_they_grow() {
     let import = of(format!("{bomb}---\n{GRAPH}"));
     assert_eq!(import.models.len(), 1, "the document beside it is imported");
     assert_snapshot!(said(&import), @r#"
-    6:15 import/unreadable document 1 cannot be read: it holds, or its aliases unfold into, more values than any manifest
+    6:15 import/unreadable document 1 cannot be read: it contains, or its aliases expand to, more values than any manifest
         correct the document; the others of the file are imported
     "#);
 }
@@ -143,7 +143,7 @@ kind: DynamoGraphDeployment
 metadata: {name: later}
 ";
     assert_snapshot!(said(&of(alpha)), @r#"
-    4:5 import/not-carried document 1: ConfigMap `c` is not carried: a model has no place for a ConfigMap
+    4:5 import/not-carried document 1: ConfigMap `c` is not imported: a model cannot contain a ConfigMap
         keep it where it is applied today, or in a folder that another tool applies
     22:16 import/not-an-object document 1: DynamoGraphDeployment `chat`: `spec.services.Worker.envs[0].name`: expected string, found a boolean
         put it in quotes: kubectl reads `y`, `no`, `on` and their like as true or false
@@ -151,25 +151,25 @@ metadata: {name: later}
         put it in quotes: kubectl reads `y`, `no`, `on` and their like as true or false
     23:25 import/not-an-object document 1: DynamoGraphDeployment `chat`: `spec.services.Worker.envs[1].value`: expected string, found a boolean
         put it in quotes: kubectl reads `y`, `no`, `on` and their like as true or false
-    32:3 import/not-carried document 2: DynamoModel `sql` is not carried: `spec.baseModelName`: no graph beside it serves `nobody/serves-this`
+    32:3 import/not-carried document 2: DynamoModel `sql` is not imported: `spec.baseModelName`: no graph beside it serves `nobody/serves-this`
         import it together with the one graph that it is loaded into
-    36:1 import/unknown-kind document 3: DynamoGraphDeployment of version `nvidia.com/v7` is not known
-        known are `nvidia.com/v1beta1` and `nvidia.com/v1alpha1`
+    36:1 import/unknown-kind document 3: unknown version `nvidia.com/v7` of DynamoGraphDeployment
+        known: `nvidia.com/v1beta1` and `nvidia.com/v1alpha1`
     "#);
     let right = alpha
         .replace("{name: y, value: '1'}", "{name: 'y', value: '1'}")
         .replace("{name: N, value: yes}", "{name: 'N', value: 'yes'}");
     assert_snapshot!(said(&of(right)), @r#"
-    4:5 import/not-carried document 1: ConfigMap `c` is not carried: a model has no place for a ConfigMap
+    4:5 import/not-carried document 1: ConfigMap `c` is not imported: a model cannot contain a ConfigMap
         keep it where it is applied today, or in a folder that another tool applies
     14:11 import/note document 1: type `main` of component `Frontend` is left out: v1beta1 has no such type, and Dynamo's operator treats the component as one without a type
         nothing, unless something selects pods by the label of the type
-    15:11 import/not-carried document 1: DynamoGraphDeployment `chat`: `spec.services.Frontend.ingress` is not carried: the operator still serves it; write an Ingress or an HTTPRoute to the graph's frontend service instead
+    15:11 import/not-carried document 1: DynamoGraphDeployment `chat`: `spec.services.Frontend.ingress` is not imported: the operator still serves it; write an Ingress or an HTTPRoute to the graph's frontend service instead
         v1beta1 has no field for it
-    32:3 import/not-carried document 2: DynamoModel `sql` is not carried: `spec.baseModelName`: no graph beside it serves `nobody/serves-this`
+    32:3 import/not-carried document 2: DynamoModel `sql` is not imported: `spec.baseModelName`: no graph beside it serves `nobody/serves-this`
         import it together with the one graph that it is loaded into
-    36:1 import/unknown-kind document 3: DynamoGraphDeployment of version `nvidia.com/v7` is not known
-        known are `nvidia.com/v1beta1` and `nvidia.com/v1alpha1`
+    36:1 import/unknown-kind document 3: unknown version `nvidia.com/v7` of DynamoGraphDeployment
+        known: `nvidia.com/v1beta1` and `nvidia.com/v1alpha1`
     "#);
 }
 
@@ -180,10 +180,10 @@ fn names_that_no_model_can_have_and_names_that_meet_are_told() {
     let request = "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeploymentRequest\nmetadata: {name: chat}\nspec: {model: m, backend: vllm, image: 'a/b:1.2.0'}\n";
     let import = of([&upper, request, GRAPH, &again].join("---\n"));
     assert_snapshot!(said(&import), @r#"
-    3:12 import/not-carried document 1: DynamoGraphDeployment `Chat_1` is not carried: `metadata.name` is no name of a model; expected lower-case letters, digits and `-`, starting with a letter, at most 63 characters
-        rename it in the manifest; in a cluster that makes another object
-    15:12 import/twice document 2: DynamoGraphDeploymentRequest `chat` is not carried: the graph of x.yaml:18 has that name, and two models of one name cannot be
-        import the request by itself, and give its model another name: requests are named after what they ask for
+    3:12 import/not-carried document 1: DynamoGraphDeployment `Chat_1` is not imported: `metadata.name` is not a valid model name; expected lower-case letters, digits and `-`, starting with a letter, at most 63 characters
+        rename it in the manifest; in a cluster this creates another object
+    15:12 import/twice document 2: DynamoGraphDeploymentRequest `chat` is not imported: the graph of x.yaml:18 has the same name, and model names must be unique
+        import the request separately and give its model another name: requests are named after their target
     "#);
     let names: Vec<(&str, Option<&str>)> =
         import.models.iter().map(|model| (model.name.as_str(), model.namespace.as_deref())).collect();

@@ -227,5 +227,5 @@ fn describe_pattern(pattern: &str) -> String {
             return words.to_owned();
         }
     }
-    format!("text of the form `{pattern}`")
+    format!("a string that matches `{pattern}`")
 }

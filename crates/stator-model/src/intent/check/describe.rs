@@ -32,8 +32,8 @@ pub(super) fn describe_value<P>(node: &YamlNode<P>) -> String {
         YamlValue::Invalid => "unreadable".to_owned(),
         YamlValue::Bool(flag) => format!("the boolean `{flag}`"),
         YamlValue::Number(number) => format!("the number `{number}`"),
-        YamlValue::Text(text) if text.is_empty() => "an empty text".to_owned(),
-        YamlValue::Text(text) => format!("the text `{}`", truncate_text(text)),
+        YamlValue::Text(text) if text.is_empty() => "an empty string".to_owned(),
+        YamlValue::Text(text) => format!("the string `{}`", truncate_text(text)),
         YamlValue::List(_) => "a list".to_owned(),
         YamlValue::Map(_) => "a map".to_owned(),
     }
@@ -55,7 +55,7 @@ pub(super) fn describe_shape(shapes: &ShapeTable, id: ShapeId) -> String {
             ExtraKeys::None | ExtraKeys::Any(_) | ExtraKeys::Pattern(..) => "a map".to_owned(),
         },
         SchemaShape::List(item) => match shapes.get(*item) {
-            SchemaShape::Text(_) => "a list of texts".to_owned(),
+            SchemaShape::Text(_) => "a list of strings".to_owned(),
             SchemaShape::Map(_) => "a list of maps".to_owned(),
             SchemaShape::Any
             | SchemaShape::List(_)

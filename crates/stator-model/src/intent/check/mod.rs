@@ -175,7 +175,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
             rules::SCHEMA_UNKNOWN_FIELD,
             entry.key_span,
             format!(
-                "unknown field `{}` in {}; allowed are {}",
+                "unknown field `{}` in {}; allowed: {}",
                 truncate_text(&entry.key),
                 path.quoted(),
                 join_quoted(allowed)
@@ -189,7 +189,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
         if !shape.pattern.as_ref().is_none_or(|pattern| pattern.is_match(text)) {
             let wanted = match (&shape.expected, &shape.pattern) {
                 (Some(words), _) => words.clone(),
-                (None, Some(pattern)) => format!("text of the form `{pattern}`"),
+                (None, Some(pattern)) => format!("a string that matches `{pattern}`"),
                 (None, None) => "text".to_owned(),
             };
             self.error(
@@ -204,7 +204,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
                 rules::SCHEMA_LENGTH,
                 span,
                 format!("{} has {length} characters; at {word} {bound} are allowed", path.quoted()),
-                if length < shape.min { "Give a value, or leave the field out." } else { "Shorten it." },
+                if length < shape.min { "Set a value, or omit the field." } else { "Shorten it." },
             );
         }
     }
@@ -216,7 +216,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
         let allowed = words.iter().map(String::as_str);
         let help = match closest_match(text, allowed.clone()) {
             Some(meant) => format!("Did you mean `{meant}`?"),
-            None => "Use one of these words.".to_owned(),
+            None => "Use one of these values.".to_owned(),
         };
         let listed = join_quoted(allowed);
         let one = if words.len() == 1 { "expected" } else { "expected one of" };
@@ -271,10 +271,10 @@ impl<P: Copy> SchemaChecker<'_, P> {
                 "Remove the quotes."
             }
             (SchemaShape::Bool, YamlValue::Text(_)) => {
-                "Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as text."
+                "Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as strings."
             }
-            (SchemaShape::List(_), _) => "Write a list: `[…]`, or one item a line after `- `.",
-            (SchemaShape::Map(_), _) => "Write a map: `{name: value}`, or one field a line, indented.",
+            (SchemaShape::List(_), _) => "Write a list: `[…]`, or one item per line after `- `.",
+            (SchemaShape::Map(_), _) => "Write a map: `{name: value}`, or one field per line, indented.",
             (_, _) => "Correct the value.",
         }
     }
@@ -335,7 +335,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
                 };
                 let quote = options.iter().any(|id| matches!(self.shapes.get(*id), SchemaShape::Text(_)))
                     && matches!(node.value, YamlValue::Bool(_) | YamlValue::Number(_));
-                let help = if quote { "Put the value in quotes." } else { "Write one of these forms." };
+                let help = if quote { "Put the value in quotes." } else { "Use one of these formats." };
                 self.error(
                     rules::SCHEMA_TYPE,
                     place,

@@ -17,13 +17,13 @@ fn faults(spec: &str) -> String {
 #[test]
 fn a_misspelt_field_names_the_one_that_was_meant() {
     insta::assert_snapshot!(faults("  serving:\n    prefil: {gpus: 2}\n    decode: {tensorParalel: 4, gups: 1}\n  colour: red\n"), @r#"
-    model.yaml:7:5 error schema/unknown-field: unknown field `prefil` in `spec.serving`; allowed are `decode`, `frontend`, `headless`, `prefill`, `worker`
+    model.yaml:7:5 error schema/unknown-field: unknown field `prefil` in `spec.serving`; allowed: `decode`, `frontend`, `headless`, `prefill`, `worker`
       help: Did you mean `prefill`?
-    model.yaml:8:14 error schema/unknown-field: unknown field `tensorParalel` in `spec.serving.decode`; allowed are `args`, `blockSize`, `command`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `name`, `nodes`, `pipelineParallel`, `probes`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `template`, `tensorParallel`, `type`, `workingDir`
+    model.yaml:8:14 error schema/unknown-field: unknown field `tensorParalel` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `name`, `nodes`, `pipelineParallel`, `probes`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `template`, `tensorParallel`, `type`, `workingDir`
       help: Did you mean `tensorParallel`?
-    model.yaml:8:32 error schema/unknown-field: unknown field `gups` in `spec.serving.decode`; allowed are `args`, `blockSize`, `command`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `name`, `nodes`, `pipelineParallel`, `probes`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `template`, `tensorParallel`, `type`, `workingDir`
+    model.yaml:8:32 error schema/unknown-field: unknown field `gups` in `spec.serving.decode`; allowed: `args`, `blockSize`, `command`, `dataParallel`, `dtype`, `engineOptions`, `env`, `expertParallel`, `gpus`, `image`, `maxLength`, `maxSequences`, `memoryFraction`, `name`, `nodes`, `pipelineParallel`, `probes`, `replicas`, `resources`, `rollout`, `scaling`, `secrets`, `sharedMemory`, `template`, `tensorParallel`, `type`, `workingDir`
       help: Did you mean `gpus`?
-    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed are `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
+    model.yaml:9:3 error schema/unknown-field: unknown field `colour` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
       help: Remove it, or move it to where it belongs: check the indentation.
     "#);
 }
@@ -38,25 +38,25 @@ fn a_wrong_type_says_what_was_found_and_how_to_fix_it() {
     model.yaml:7:28 error schema/type: `spec.env.DEBUG` is the boolean `true`; expected text, or `{secret, key}`, or `{configMap, key}`
       help: Put the value in quotes.
     model.yaml:7:34 error schema/type: `spec.env.LIST` is a list; expected text, or `{secret, key}`, or `{configMap, key}`
-      help: Write one of these forms.
-    model.yaml:7:45 error schema/missing-field: `spec.env.NAME` lacks `key`
+      help: Use one of these formats.
+    model.yaml:7:45 error schema/missing-field: `spec.env.NAME` is missing the required field `key`
       help: Add `key`: text.
-    model.yaml:7:72 error schema/unknown-field: unknown field `configmap` in `spec.env.OTHER`; allowed are `configMap`, `key`
+    model.yaml:7:72 error schema/unknown-field: unknown field `configmap` in `spec.env.OTHER`; allowed: `configMap`, `key`
       help: Did you mean `configMap`?
-    model.yaml:7:64 error schema/missing-field: `spec.env.OTHER` lacks `configMap`
+    model.yaml:7:64 error schema/missing-field: `spec.env.OTHER` is missing the required field `configMap`
       help: Add `configMap`: lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit, at most 253 characters.
     model.yaml:9:15 error schema/type: `spec.serving.frontend` is the number `3`; expected a map
-      help: Write a map: `{name: value}`, or one field a line, indented.
-    model.yaml:10:24 error schema/type: `spec.serving.worker.replicas` is the text `2`; expected a whole number from 0 to 10000
+      help: Write a map: `{name: value}`, or one field per line, indented.
+    model.yaml:10:24 error schema/type: `spec.serving.worker.replicas` is the string `2`; expected a whole number from 0 to 10000
       help: Remove the quotes.
     model.yaml:10:35 error schema/type: `spec.serving.worker.gpus` is the number `1.0`; expected a whole number from 0 to 1024
       help: Correct the value.
-    model.yaml:10:46 error schema/type: `spec.serving.worker.args` is the text `--flag`; expected a list of texts
-      help: Write a list: `[…]`, or one item a line after `- `.
-    model.yaml:10:70 error schema/type: `spec.serving.worker.memoryFraction` is the text `half`; expected a number from 0.01 to 1
+    model.yaml:10:46 error schema/type: `spec.serving.worker.args` is the string `--flag`; expected a list of strings
+      help: Write a list: `[…]`, or one item per line after `- `.
+    model.yaml:10:70 error schema/type: `spec.serving.worker.memoryFraction` is the string `half`; expected a number from 0.01 to 1
       help: Correct the value.
-    model.yaml:11:20 error schema/type: `spec.sla.autoApply` is the text `yes`; expected `true` or `false`
-      help: Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as text.
+    model.yaml:11:20 error schema/type: `spec.sla.autoApply` is the string `yes`; expected `true` or `false`
+      help: Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as strings.
     "#);
 }
 
@@ -78,7 +78,7 @@ fn a_wrong_word_lists_the_right_ones() {
 fn ranges_lengths_and_forms_are_checked() {
     insta::assert_snapshot!(faults("  servedName: ''\n  image: vllm-runtime\n  cache: {claim: Model_Cache, size: 5 GB}\n  serving:\n    worker: {replicas: 20000, gpus: -1, memoryFraction: 1.5, maxLength: 0}\n  rollout: {maxSurge: 120%, maxUnavailable: one}\n  sla: {ttft: 300}\n  env: {1BAD: x}\n  components: {a_b: {}}\n  adapters: [{name: a}, {name: b, source: /tmp/x}]\n"), @r#"
     model.yaml:6:15 error schema/length: `spec.servedName` has 0 characters; at least 1 are allowed
-      help: Give a value, or leave the field out.
+      help: Set a value, or omit the field.
     model.yaml:7:10 error schema/format: `spec.image` is `vllm-runtime`; expected an image with a tag or a digest, such as `nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.2.0`
       help: Correct the value.
     model.yaml:8:18 error schema/format: `spec.cache.claim` is `Model_Cache`; expected lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit, at most 253 characters
@@ -103,7 +103,7 @@ fn ranges_lengths_and_forms_are_checked() {
       help: Rename it.
     model.yaml:14:16 error schema/format: `a_b` is not a name for `spec.components`: expected letters, digits and `-`, starting and ending with a letter or digit, at most 63 characters
       help: Rename it.
-    model.yaml:15:14 error schema/missing-field: `spec.adapters[0]` lacks `source`
+    model.yaml:15:14 error schema/missing-field: `spec.adapters[0]` is missing the required field `source`
       help: Add `source`: `s3://…` or `hf://…`.
     model.yaml:15:43 error schema/format: `spec.adapters[1].source` is `/tmp/x`; expected `s3://…` or `hf://…`
       help: Correct the value.
@@ -125,12 +125,12 @@ fn the_head_of_a_file_is_checked() {
       help: Did you mean `stator.dev/v1alpha1`?
     a/model.yaml:2:7 error schema/unknown-word: `kind` is `Modell`; expected `Model`
       help: Did you mean `Model`?
-    a/model.yaml:3:1 error schema/missing-field: `metadata` lacks `name`
+    a/model.yaml:3:1 error schema/missing-field: `metadata` is missing the required field `name`
       help: Add `name`: lower-case letters, digits and `-`, starting with a letter, at most 63 characters.
     a/model.yaml:4:1 error schema/type: `spec` is a list; expected a map
-      help: Write a map: `{name: value}`, or one field a line, indented.
-    b/model.yaml:1:1 error schema/type: the document is the text `just text`; expected a map
-      help: Write a map: `{name: value}`, or one field a line, indented.
+      help: Write a map: `{name: value}`, or one field per line, indented.
+    b/model.yaml:1:1 error schema/type: the document is the string `just text`; expected a map
+      help: Write a map: `{name: value}`, or one field per line, indented.
     c/model.yaml:1:1 error schema/missing-field: the document lacks `apiVersion`
       help: Add `apiVersion`: `stator.dev/v1alpha1`.
     c/model.yaml:1:1 error schema/missing-field: the document lacks `kind`
@@ -139,7 +139,7 @@ fn the_head_of_a_file_is_checked() {
       help: Add `metadata`: `{name}`.
     d/stator.yaml:2:7 error schema/kind: a repository inside a repository: this `stator.yaml` is below the root one
       help: Write `kind: Defaults` and a `spec` for the models of this folder, or move the file to the root.
-    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed are `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
+    e/stator.yaml:3:8 error schema/unknown-field: unknown field `engin` in `spec`; allowed: `adapters`, `backendFramework`, `cache`, `components`, `engine`, `env`, `hardware`, `image`, `model`, `overrides`, `restart`, `rollout`, `runtime`, `secrets`, `servedName`, `serving`, `sla`, `takeOver`
       help: Did you mean `engine`?
     "#);
 }
@@ -155,11 +155,11 @@ fn a_field_that_no_file_gives_is_missing_from_the_merged_model() {
     ];
     let selection = workspace(&files).resolve_environment(Some("prod")).unwrap();
     insta::assert_snapshot!(report(&selection.findings), @r#"
-    m/model.yaml:4:1 error schema/missing-field: `spec` lacks `engine`
+    m/model.yaml:4:1 error schema/missing-field: `spec` is missing the required field `engine`
       help: Add `engine`: one of `vllm`, `sglang`, `trtllm`, `mocker`, `custom`, `auto`.
-    m/model.yaml:4:1 error schema/missing-field: `spec` lacks `model`
+    m/model.yaml:4:1 error schema/missing-field: `spec` is missing the required field `model`
       help: Add `model`: text.
-    m/model.yaml:5:3 error schema/missing-field: `spec.cache` lacks `claim`
+    m/model.yaml:5:3 error schema/missing-field: `spec.cache` is missing the required field `claim`
       help: Add `claim`: lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit, at most 253 characters.
     "#);
     assert_eq!(selection.broken[0].name.as_deref(), Some("m"));

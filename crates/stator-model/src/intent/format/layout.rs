@@ -129,7 +129,7 @@ impl LayoutBuilder {
             Event::Comment(comment, _) => self.comments.push((byte_range(span), comment.into_owned())),
             Event::Scalar(value, style, anchor, tag) => {
                 if anchor != 0 || tag.is_some() {
-                    return refuse("an anchor or a tag: write the value plainly");
+                    return refuse("an anchor or a tag: write the plain value");
                 }
                 let plain = style == ScalarStyle::Plain;
                 let content = LayoutContent::Scalar { text: value.into_owned(), plain };
@@ -139,7 +139,7 @@ impl LayoutBuilder {
             }
             Event::SequenceStart(_, anchor, tag) => {
                 if anchor != 0 || tag.is_some() {
-                    return refuse("an anchor or a tag: write the value plainly");
+                    return refuse("an anchor or a tag: write the plain value");
                 }
                 self.push_open(
                     OpenLayoutNode::List(layout_node(span, LayoutContent::List { items: Vec::new() }), Vec::new()),
@@ -148,7 +148,7 @@ impl LayoutBuilder {
             }
             Event::MappingStart(style, anchor, tag) => {
                 if anchor != 0 || tag.is_some() {
-                    return refuse("an anchor or a tag: write the value plainly");
+                    return refuse("an anchor or a tag: write the plain value");
                 }
                 let flow = style == StructureStyle::Flow;
                 let node = layout_node(span, LayoutContent::Map { flow, entries: Vec::new() });
@@ -177,7 +177,7 @@ impl LayoutBuilder {
                 self.attach_node(node, span)?;
             }
             Event::StreamStart | Event::StreamEnd | Event::DocumentEnd | Event::Anchor(..) => {}
-            _ => return refuse("something that stator's YAML does not have"),
+            _ => return refuse("YAML that stator does not support"),
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl LayoutBuilder {
                     };
                     if entries.iter().any(repeated) {
                         let name = node.text().unwrap_or_default();
-                        return Err(syntax_error(span.start, format!("`{name}` is given twice: keep one of them")));
+                        return Err(syntax_error(span.start, format!("`{name}` is defined twice: keep one of them")));
                     }
                     *key = Some(node);
                 }

@@ -139,10 +139,10 @@ fn text_in_blocks_is_left_as_it_is() {
 #[test]
 fn what_stator_does_not_read_is_not_formatted() {
     let error = |text: &str| format_document(text).unwrap_err().to_string();
-    assert_snapshot!(error("a: &x 1\nb: *x\n"), @"line 1, column 7: an anchor or a tag: write the value plainly; run `stator validate` to see every fault");
-    assert_snapshot!(error("a: 1\na: 2\n"), @"line 2, column 1: `a` is given twice: keep one of them; run `stator validate` to see every fault");
-    assert_snapshot!(error("a: 1\n---\nb: 1\n"), @"line 2, column 1: a second document: keep one document in a file; run `stator validate` to see every fault");
-    assert_snapshot!(error("a: [1\n"), @"line 1, column 4: unclosed bracket '[' at char 3 line 1 column 4; run `stator validate` to see every fault");
+    assert_snapshot!(error("a: &x 1\nb: *x\n"), @"line 1, column 7: an anchor or a tag: write the plain value; run `stator validate` to see every error");
+    assert_snapshot!(error("a: 1\na: 2\n"), @"line 2, column 1: `a` is defined twice: keep one of them; run `stator validate` to see every error");
+    assert_snapshot!(error("a: 1\n---\nb: 1\n"), @"line 2, column 1: a second document: keep one document in a file; run `stator validate` to see every error");
+    assert_snapshot!(error("a: [1\n"), @"line 1, column 4: unclosed bracket '[' at char 3 line 1 column 4; run `stator validate` to see every error");
     assert!(format_document(&"[".repeat(100_000)).is_err());
     assert!(format_document(&"- ".repeat(100_000)).is_err());
 }

@@ -34,7 +34,7 @@ fn check_adapters(judge: &mut ModelValidator<'_>) {
         judge.error(
             rules::MODEL_ADAPTER_ENGINE,
             "spec.adapters",
-            "adapters need engine `vllm`: Dynamo loads LoRA adapters into no other",
+            "adapters need engine `vllm`: Dynamo loads LoRA adapters into no other engine",
             "Use `engine: vllm`, or merge the adapter into the weights.",
         );
     }
@@ -46,14 +46,14 @@ fn check_adapters(judge: &mut ModelValidator<'_>) {
             judge.error(
                 rules::MODEL_ADAPTER_NAME,
                 &format!("spec.adapters[{index}].name"),
-                format!("adapter `{name}` is given twice; the first is item {first}"),
+                format!("adapter `{name}` is defined twice; the first is item {first}"),
                 "Rename one of them, or remove it.",
             );
         } else if let Some(first) = served.insert(adapter.served_name.as_deref().unwrap_or(name), index) {
             judge.error(
                 rules::MODEL_ADAPTER_NAME,
                 &format!("spec.adapters[{index}]"),
-                format!("clients cannot tell adapter `{name}` from item {first}: both are served under one name"),
+                format!("clients cannot tell adapter `{name}` from item {first}: both have the same served name"),
                 "Give one of them another `servedName`.",
             );
         }
@@ -101,7 +101,7 @@ fn check_component_names(judge: &mut ModelValidator<'_>) {
             judge.error(
                 rules::MODEL_COMPONENTS,
                 path,
-                format!("component `{name}` clashes with `{first}`; names differ in more than case"),
+                format!("component `{name}` clashes with `{first}`; names must differ by more than case"),
                 "Rename it.",
             );
         }
@@ -163,8 +163,7 @@ fn check_name_budget(judge: &mut ModelValidator<'_>) {
             rules::MODEL_NAME_BUDGET,
             "metadata.name",
             format!(
-                "the name has {} characters; the operator makes `{graph}-{component}{hash}` of it, which has {length}, and \
-                 finds the pods by a label of that value, which holds {MAX_LABEL}",
+                "the name has {} characters; the operator derives `{graph}-{component}{hash}` from it, which has {length}, and uses it as a label value, which may have {MAX_LABEL}",
                 graph.len()
             ),
             format!(
@@ -204,8 +203,8 @@ fn check_overrides(judge: &mut ModelValidator<'_>) {
             judge.error(
                 rules::MODEL_OVERRIDE,
                 &format!("{path}.target.name"),
-                format!("no object of this kind is named `{given}`; there is `{only}`"),
-                format!("Write `name: {only}`, or leave the name out."),
+                format!("no object of this kind is named `{given}`; known: `{only}`"),
+                format!("Write `name: {only}`, or omit the name."),
             );
         }
         check_removed_paths(judge, &path, &change.remove);
@@ -224,7 +223,7 @@ fn check_overrides(judge: &mut ModelValidator<'_>) {
             judge.error(
                 rules::MODEL_OVERRIDE,
                 &format!("{path}.merge.{field}"),
-                format!("an override may not change `{field}`: it is not the intent's to choose"),
+                format!("an override must not change `{field}`: stator sets it"),
                 "Remove it.",
             );
         }
@@ -245,7 +244,7 @@ fn check_removed_paths(judge: &mut ModelValidator<'_>, origin: &str, paths: &[Re
             Ok(path) if is_identity_path(&path) => judge.error(
                 rules::MODEL_OVERRIDE,
                 &place,
-                format!("an override may not remove `{text}`: stator finds its objects by it"),
+                format!("an override must not remove `{text}`: stator finds its objects by it"),
                 "Remove it from `remove`.",
             ),
             Ok(_) => {}

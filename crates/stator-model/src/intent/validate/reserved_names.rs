@@ -44,13 +44,13 @@ fn check_metadata_key(judge: &mut ModelValidator<'_>, what: &str, path: &str, ke
             rules::MODEL_KEY,
             path,
             format!("`{key}` is not a valid {what} key"),
-            "Use letters, digits, `-`, `_` and `.`, if need be after a domain and `/`, as in `example.com/team`.",
+            "Use letters, digits, `-`, `_` and `.`, optionally after a domain and `/`, as in `example.com/team`.",
         );
     } else if key.starts_with("stator.dev/") || key == "app.kubernetes.io/managed-by" {
         judge.error(
             rules::MODEL_KEY,
             path,
-            format!("{what} `{key}` is how stator marks its own objects"),
+            format!("{what} `{key}` is reserved for stator's own objects"),
             "Choose another key.",
         );
     } else if registry::is_operator_key(key) {
@@ -66,7 +66,7 @@ fn check_env(judge: &mut ModelValidator<'_>, path: &str, env: &BTreeMap<EnvName,
             judge.error(
                 rules::MODEL_ENV_INJECTED,
                 &place,
-                format!("`{name}` is how Dynamo's operator tells a pod who it is"),
+                format!("`{name}` is set by Dynamo's operator to identify the pod"),
                 "Remove it.",
             );
         } else if registry::env::is_injected(name) {
@@ -85,7 +85,7 @@ fn check_env(judge: &mut ModelValidator<'_>, path: &str, env: &BTreeMap<EnvName,
             judge.warning(
                 rules::MODEL_ENV_SECRET,
                 &place,
-                format!("`{name}` looks like a secret, written out in git"),
+                format!("`{name}` looks like a secret in plain text in git"),
                 format!("Put it into a Secret, and write `{name}: {{secret: NAME, key: KEY}}`."),
             );
         }

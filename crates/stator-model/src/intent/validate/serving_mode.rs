@@ -23,13 +23,13 @@ fn check_serving_or_sla(judge: &mut ModelValidator<'_>) {
         (Some(_), Some(_)) => judge.error(
             rules::MODEL_SHAPE,
             "spec.sla",
-            "both `serving` and `sla` are given; a model has one of them",
-            "Keep `serving` to say how the model runs, or `sla` to have Dynamo find out. Mind what defaults give.",
+            "both `serving` and `sla` are set; a model has only one of them",
+            "Keep `serving` to define how the model runs, or `sla` to have Dynamo find out. Check the defaults too.",
         ),
         (None, None) => judge.error(
             rules::MODEL_SHAPE,
             "spec",
-            "neither `serving` nor `sla` is given",
+            "neither `serving` nor `sla` is set",
             "Add `serving` with a `worker`, or with `prefill` and `decode`; or `sla` with a target such as `ttft: 300ms`.",
         ),
         (Some(_), None) | (None, Some(_)) => {}
@@ -49,20 +49,20 @@ fn check_disaggregation(judge: &mut ModelValidator<'_>) {
             judge.error(
                 rules::MODEL_SHAPE,
                 &format!("spec.serving.{half}"),
-                format!("`worker` and `{half}` are both given; a worker does both halves"),
-                "Keep `worker`, or `prefill` with `decode`. Mind what defaults give.",
+                format!("`worker` and `{half}` are both set; a worker does both halves"),
+                "Keep `worker`, or `prefill` with `decode`. Check the defaults too.",
             );
         }
         (None, Some(_), None) if !stand_in(ComponentType::Decode) => judge.error(
             rules::MODEL_SHAPE,
             "spec.serving.prefill",
-            "`prefill` is given without `decode`",
+            "`prefill` is set without `decode`",
             "Add `serving.decode`, or rename `prefill` to `worker`.",
         ),
         (None, None, Some(_)) if !stand_in(ComponentType::Prefill) => judge.error(
             rules::MODEL_SHAPE,
             "spec.serving.decode",
-            "`decode` is given without `prefill`",
+            "`decode` is set without `prefill`",
             "Add `serving.prefill`, or rename `decode` to `worker`.",
         ),
         (None, None, None) if spec.components.is_empty() => judge.error(
@@ -93,7 +93,7 @@ fn check_sla(judge: &mut ModelValidator<'_>, sla: &Sla) {
         (Engine::Custom, _) => judge.error(
             rules::MODEL_ENGINE,
             "spec.engine",
-            "engine `custom` is a program of your own, which Dynamo has no profile of",
+            "engine `custom` is your own program, which Dynamo cannot profile",
             "Name the engine: `vllm`, `sglang`, `trtllm` or `auto`; or use `serving`.",
         ),
         (Engine::Auto | Engine::Vllm | Engine::Sglang | Engine::Trtllm, _) => {}
@@ -105,7 +105,7 @@ fn check_sla(judge: &mut ModelValidator<'_>, sla: &Sla) {
         judge.error(
             rules::MODEL_WORKLOAD,
             "spec.sla.workload.requestRate",
-            "both `concurrency` and `requestRate` are given; one follows from the other",
+            "both `concurrency` and `requestRate` are set; one follows from the other",
             "Keep one of them.",
         );
     }
@@ -117,7 +117,7 @@ fn check_serving(judge: &mut ModelValidator<'_>) {
         judge.error(
             rules::MODEL_ENGINE,
             "spec.engine",
-            "engine `auto` lets the profiler choose, and `serving` has no profiler",
+            "engine `auto` works only with `sla`, where the profiler chooses the engine",
             "Name the engine: `vllm`, `sglang`, `trtllm` or `mocker`.",
         );
     }
@@ -132,7 +132,7 @@ fn check_serving(judge: &mut ModelValidator<'_>) {
             judge.warning(
                 rules::MODEL_IGNORED,
                 &format!("spec.hardware.{field}"),
-                format!("`hardware.{field}` tells the profiler something; `serving` has none"),
+                format!("`hardware.{field}` is only for the profiler, which `serving` does not use"),
                 "Remove it, or use `sla`.",
             );
         }
@@ -164,15 +164,15 @@ fn check_images(judge: &mut ModelValidator<'_>) {
         (Some(_), Some(_)) => judge.error(
             rules::MODEL_IMAGE,
             "spec.image",
-            "both `runtime` and `image` are given; `image` stands in place of `runtime`",
+            "both `runtime` and `image` are set; `image` replaces `runtime`",
             "Keep one of them.",
         ),
         // A request's image is filled in by Dynamo.
         (None, None) if spec.sla.is_none() && lacking => judge.error(
             rules::MODEL_IMAGE,
             "spec",
-            "neither `runtime` nor `image` is given, and not every component has an image of its own",
-            "Add `runtime: 1.2.0` for NVIDIA's images of that version, or `image` for one of yours.",
+            "neither `runtime` nor `image` is set, and not every component has its own image",
+            "Add `runtime: 1.2.0` for NVIDIA's images of that version, or `image` for your own.",
         ),
         (Some(_), None) | (None, Some(_) | None) => {}
     }
@@ -183,7 +183,7 @@ fn check_images(judge: &mut ModelValidator<'_>) {
                 rules::MODEL_IMAGE_LATEST,
                 &format!("{path}.image"),
                 "tag `latest` can change under a running graph, and Dynamo 1.4 refuses it without a runtime version",
-                "Name a version, or a digest.",
+                "Use a version or a digest.",
             );
         }
     }

@@ -19,41 +19,41 @@ fn named(name: &str, spec: &str) -> String {
 #[test]
 fn a_model_has_one_shape() {
     insta::assert_snapshot!(verdict("  engine: vllm\n"), @r#"
-    m/model.yaml:4:1 error model/shape: neither `serving` nor `sla` is given
+    m/model.yaml:4:1 error model/shape: neither `serving` nor `sla` is set
       help: Add `serving` with a `worker`, or with `prefill` and `decode`; or `sla` with a target such as `ttft: 300ms`.
     "#);
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {}}\n  sla: {ttft: 300ms}\n"), @r#"
-    m/model.yaml:8:3 error model/shape: both `serving` and `sla` are given; a model has one of them
-      help: Keep `serving` to say how the model runs, or `sla` to have Dynamo find out. Mind what defaults give.
+    m/model.yaml:8:3 error model/shape: both `serving` and `sla` are set; a model has only one of them
+      help: Keep `serving` to define how the model runs, or `sla` to have Dynamo find out. Check the defaults too.
     "#);
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {}\n"), @r#"
     m/model.yaml:7:3 error model/shape: `serving` has no workers
       help: Add `worker`, or `prefill` and `decode`.
     "#);
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {prefill: {}}\n"), @r#"
-    m/model.yaml:7:13 error model/shape: `prefill` is given without `decode`
+    m/model.yaml:7:13 error model/shape: `prefill` is set without `decode`
       help: Add `serving.decode`, or rename `prefill` to `worker`.
     "#);
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {decode: {}}\n"), @r#"
-    m/model.yaml:7:13 error model/shape: `decode` is given without `prefill`
+    m/model.yaml:7:13 error model/shape: `decode` is set without `prefill`
       help: Add `serving.prefill`, or rename `decode` to `worker`.
     "#);
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {}, prefill: {}, decode: {}}\n"), @r#"
-    m/model.yaml:7:25 error model/shape: `worker` and `prefill` are both given; a worker does both halves
-      help: Keep `worker`, or `prefill` with `decode`. Mind what defaults give.
+    m/model.yaml:7:25 error model/shape: `worker` and `prefill` are both set; a worker does both halves
+      help: Keep `worker`, or `prefill` with `decode`. Check the defaults too.
     "#);
 }
 
 #[test]
 fn the_engine_fits_the_shape() {
     insta::assert_snapshot!(verdict("  engine: auto\n  serving: {worker: {}}\n"), @r#"
-    m/model.yaml:6:11 error model/engine: engine `auto` lets the profiler choose, and `serving` has no profiler
+    m/model.yaml:6:11 error model/engine: engine `auto` works only with `sla`, where the profiler chooses the engine
       help: Name the engine: `vllm`, `sglang`, `trtllm` or `mocker`.
     "#);
     insta::assert_snapshot!(verdict("  engine: auto\n  sla: {search: thorough, workload: {concurrency: 3, requestRate: 2}}\n"), @r#"
     m/model.yaml:7:17 error model/engine: a thorough search needs a named engine; the engine is `auto`
       help: Name the engine: `vllm`, `sglang` or `trtllm`; or use `search: rapid`.
-    m/model.yaml:7:67 error model/workload: both `concurrency` and `requestRate` are given; one follows from the other
+    m/model.yaml:7:67 error model/workload: both `concurrency` and `requestRate` are set; one follows from the other
       help: Keep one of them.
     "#);
     insta::assert_snapshot!(verdict("  engine: mocker\n  sla: {ttft: 300ms}\n"), @r#"
@@ -61,7 +61,7 @@ fn the_engine_fits_the_shape() {
       help: Name the engine to profile, and set `sla.mocker: true` to profile it without GPUs.
     "#);
     insta::assert_snapshot!(verdict("  engine: mocker\n  serving: {worker: {gpus: 1}}\n"), @r#"
-    m/model.yaml:7:28 warning model/gpus: the mocker runs on CPU; its GPUs would stand idle
+    m/model.yaml:7:28 warning model/gpus: the mocker runs on CPU; its GPUs would be idle
       help: Remove `gpus`.
     "#);
 }
@@ -110,14 +110,14 @@ fn images_have_one_source_and_a_tag_that_stays() {
         report(&workspace(&[("model.yaml", &format!("{alone}{rest}"))]).resolve_environment(None).unwrap().findings)
     };
     insta::assert_snapshot!(faults("  serving: {worker: {}}\n"), @r#"
-    model.yaml:4:1 error model/image: neither `runtime` nor `image` is given, and not every component has an image of its own
-      help: Add `runtime: 1.2.0` for NVIDIA's images of that version, or `image` for one of yours.
+    model.yaml:4:1 error model/image: neither `runtime` nor `image` is set, and not every component has its own image
+      help: Add `runtime: 1.2.0` for NVIDIA's images of that version, or `image` for your own.
     "#);
     insta::assert_snapshot!(faults("  runtime: 1.2.0\n  image: a/b:latest\n  serving: {worker: {}}\n"), @r#"
-    model.yaml:8:10 error model/image: both `runtime` and `image` are given; `image` stands in place of `runtime`
+    model.yaml:8:10 error model/image: both `runtime` and `image` are set; `image` replaces `runtime`
       help: Keep one of them.
     model.yaml:8:10 warning model/image-latest: tag `latest` can change under a running graph, and Dynamo 1.4 refuses it without a runtime version
-      help: Name a version, or a digest.
+      help: Use a version or a digest.
     "#);
     assert_eq!(faults("  serving: {frontend: {image: 'a/f:1'}, worker: {image: 'a/w:1'}}\n"), "");
     assert_eq!(
@@ -138,7 +138,7 @@ fn scaling_rollout_and_arguments_make_sense() {
       help: Write two items: `--tp`, `"8"`; or use the field for it, such as `tensorParallel`.
     m/model.yaml:10:24 warning model/scaling: 9 replicas to start with are outside 2 to 4
       help: Start within the bounds, or leave `replicas` out.
-    m/model.yaml:10:94 warning model/ignored: `maxSurge` has no meaning with strategy `recreate`, which stops all pods first
+    m/model.yaml:10:94 warning model/ignored: `maxSurge` has no effect with strategy `recreate`, which stops all pods first
       help: Remove it, or use strategy `rolling`.
     m/model.yaml:12:53 error model/scaling: the planner keeps at least 5 replicas; `decode` may have at most 4
       help: Lower `min_endpoint` to at most 4, or raise `scaling.max`.
@@ -151,11 +151,11 @@ fn scaling_rollout_and_arguments_make_sense() {
 #[test]
 fn adapters_need_a_graph_of_vllm_and_different_names() {
     insta::assert_snapshot!(verdict("  engine: sglang\n  serving: {worker: {}}\n  adapters: [{name: a, source: 's3://x'}, {name: a, source: 'hf://y'}, {name: b, servedName: a, source: 'hf://z'}]\n"), @r#"
-    m/model.yaml:8:3 error model/adapter-engine: adapters need engine `vllm`: Dynamo loads LoRA adapters into no other
+    m/model.yaml:8:3 error model/adapter-engine: adapters need engine `vllm`: Dynamo loads LoRA adapters into no other engine
       help: Use `engine: vllm`, or merge the adapter into the weights.
-    m/model.yaml:8:50 error model/adapter-name: adapter `a` is given twice; the first is item 0
+    m/model.yaml:8:50 error model/adapter-name: adapter `a` is defined twice; the first is item 0
       help: Rename one of them, or remove it.
-    m/model.yaml:8:72 error model/adapter-name: clients cannot tell adapter `b` from item 0: both are served under one name
+    m/model.yaml:8:72 error model/adapter-name: clients cannot tell adapter `b` from item 0: both have the same served name
       help: Give one of them another `servedName`.
     "#);
     insta::assert_snapshot!(verdict("  engine: vllm\n  sla: {ttft: 1s}\n  adapters: [{name: a, source: 's3://x'}]\n"), @r#"
@@ -167,7 +167,7 @@ fn adapters_need_a_graph_of_vllm_and_different_names() {
 #[test]
 fn components_have_names_of_their_own_within_the_budget() {
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {}}\n  components: {Worker: {}, picker: {type: epp, replicas: 2, nodes: 2}, picker2: {type: epp}}\n"), @r#"
-    m/model.yaml:8:16 error model/components: component `Worker` clashes with `worker`; names differ in more than case
+    m/model.yaml:8:16 error model/components: component `Worker` clashes with `worker`; names must differ by more than case
       help: Rename it.
     m/model.yaml:8:58 error model/components: an endpoint picker has exactly 1 replica, not 2
       help: Remove `replicas`.
@@ -178,7 +178,7 @@ fn components_have_names_of_their_own_within_the_budget() {
     "#);
     let long = "a-model-with-a-name-that-is-far-too-long-for-one-label";
     insta::assert_snapshot!(named(long, "  engine: vllm\n  serving: {worker: {gpus: 16, nodes: 2}}\n"), @r#"
-    m/model.yaml:3:18 error model/name-budget: the name has 54 characters; the operator makes `a-model-with-a-name-that-is-far-too-long-for-one-label-worker-<8 characters>` of it, which has 70, and finds the pods by a label of that value, which holds 63
+    m/model.yaml:3:18 error model/name-budget: the name has 54 characters; the operator derives `a-model-with-a-name-that-is-far-too-long-for-one-label-worker-<8 characters>` from it, which has 70, and uses it as a label value, which may have 63
       help: Shorten the model's name by 7 characters, or the component's.
     "#);
     let fits = "a-model-with-a-name-of-forty-seven-characters-x";
@@ -190,17 +190,17 @@ fn what_others_own_is_left_alone() {
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {env: {DYN_SYSTEM_PORT: '1'}}}\n  env: {POD_NAME: x, API_TOKEN: abc, MAX_TOKENS: many, TOKEN_PATH: /run/token}\n"), @r#"
     m/model.yaml:7:45 warning model/env-injected: `DYN_SYSTEM_PORT` is set by Dynamo's operator; this value replaces the operator's
       help: Remove it, unless the operator's value is known to be wrong.
-    m/model.yaml:8:19 error model/env-injected: `POD_NAME` is how Dynamo's operator tells a pod who it is
+    m/model.yaml:8:19 error model/env-injected: `POD_NAME` is set by Dynamo's operator to identify the pod
       help: Remove it.
-    m/model.yaml:8:33 warning model/env-secret: `API_TOKEN` looks like a secret, written out in git
+    m/model.yaml:8:33 warning model/env-secret: `API_TOKEN` looks like a secret in plain text in git
       help: Put it into a Secret, and write `API_TOKEN: {secret: NAME, key: KEY}`.
     "#);
     let text = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata:\n  name: qwen\n  labels: {stator.dev/model: x, bad key: y, example.com/team: search}\n  annotations: {nvidia.com/restartAt: now, nvidia.com/enable-grove: 'false'}\nspec: {model: m, engine: vllm, runtime: 1.2.0, serving: {worker: {}}}\n";
     insta::assert_snapshot!(report(&workspace(&[("model.yaml", text)]).resolve_environment(None).unwrap().findings), @r#"
-    model.yaml:5:30 error model/metadata-key: label `stator.dev/model` is how stator marks its own objects
+    model.yaml:5:30 error model/metadata-key: label `stator.dev/model` is reserved for stator's own objects
       help: Choose another key.
     model.yaml:5:42 error model/metadata-key: `bad key` is not a valid label key
-      help: Use letters, digits, `-`, `_` and `.`, if need be after a domain and `/`, as in `example.com/team`.
+      help: Use letters, digits, `-`, `_` and `.`, optionally after a domain and `/`, as in `example.com/team`.
     model.yaml:6:39 error model/metadata-key: annotation `nvidia.com/restartAt` is written by Dynamo's operator
       help: Remove it.
     "#);
@@ -211,13 +211,13 @@ fn overrides_change_what_is_rendered_and_not_its_identity() {
     insta::assert_snapshot!(verdict("  engine: vllm\n  serving: {worker: {}}\n  overrides:\n    - target: {kind: DynamoGraphDeploymentRequest}\n      merge: {spec: {}}\n    - target: {kind: DynamoGraphDeployment, name: other}\n      merge: {metadata: {name: x, namespace: y}, kind: z}\n"), @r#"
     m/model.yaml:9:22 error model/override: nothing of kind `DynamoGraphDeploymentRequest` is rendered for this model: it has no `sla`
       help: Correct the kind, or remove the override.
-    m/model.yaml:11:51 error model/override: no object of this kind is named `other`; there is `qwen`
-      help: Write `name: qwen`, or leave the name out.
-    m/model.yaml:12:32 error model/override: an override may not change `metadata.name`: it is not the intent's to choose
+    m/model.yaml:11:51 error model/override: no object of this kind is named `other`; known: `qwen`
+      help: Write `name: qwen`, or omit the name.
+    m/model.yaml:12:32 error model/override: an override must not change `metadata.name`: stator sets it
       help: Remove it.
-    m/model.yaml:12:46 error model/override: an override may not change `metadata.namespace`: it is not the intent's to choose
+    m/model.yaml:12:46 error model/override: an override must not change `metadata.namespace`: stator sets it
       help: Remove it.
-    m/model.yaml:12:56 error model/override: an override may not change `kind`: it is not the intent's to choose
+    m/model.yaml:12:56 error model/override: an override must not change `kind`: stator sets it
       help: Remove it.
     "#);
 }
@@ -229,9 +229,9 @@ fn what_an_override_removes_is_a_path_and_not_the_objects_identity() {
       help: Write it as `stator plan` prints paths: `spec.components[name=worker].podTemplate.spec.nodeSelector`.
     m/model.yaml:12:11 error model/override: `spec.components[worker].replicas` is not a path: write names after dots, items by key as `[name=main]`, names with dots as `["a.b/c"]`
       help: Write it as `stator plan` prints paths: `spec.components[name=worker].podTemplate.spec.nodeSelector`.
-    m/model.yaml:13:11 error model/override: an override may not remove `metadata.labels`: stator finds its objects by it
+    m/model.yaml:13:11 error model/override: an override must not remove `metadata.labels`: stator finds its objects by it
       help: Remove it from `remove`.
-    m/model.yaml:14:11 error model/override: an override may not remove `metadata.labels["stator.dev/model"]`: stator finds its objects by it
+    m/model.yaml:14:11 error model/override: an override must not remove `metadata.labels["stator.dev/model"]`: stator finds its objects by it
       help: Remove it from `remove`.
     "#);
 }

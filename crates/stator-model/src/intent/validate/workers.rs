@@ -20,7 +20,7 @@ pub(super) fn validate_workers(judge: &mut ModelValidator<'_>) {
             judge.warning(
                 rules::MODEL_GPUS,
                 &format!("{path}.gpus"),
-                "the mocker runs on CPU; its GPUs would stand idle",
+                "the mocker runs on CPU; its GPUs would be idle",
                 "Remove `gpus`.",
             );
         }
@@ -191,7 +191,7 @@ fn check_rollout(judge: &mut ModelValidator<'_>, path: &str, rollout: Option<&Ro
         judge.warning(
             rules::MODEL_IGNORED,
             &format!("{path}.{field}"),
-            format!("`{field}` has no meaning with strategy `recreate`, which stops all pods first"),
+            format!("`{field}` has no effect with strategy `recreate`, which stops all pods first"),
             "Remove it, or use strategy `rolling`.",
         );
     } else if none(rollout.max_surge) && none(rollout.max_unavailable) {

@@ -25,7 +25,7 @@ pub fn parse_yaml(bytes: &[u8], file: FileId, path: &str) -> ParsedYaml {
             rules::YAML_TOO_BIG,
             Location::file(path),
             message,
-            "Keep one model in one file, and data out of it.",
+            "Keep one model per file, and no data in it.",
         ));
     }
     let text = match std::str::from_utf8(bytes) {
@@ -145,7 +145,7 @@ impl YamlBuilder<'_> {
                             rules::YAML_DOCUMENTS,
                             span,
                             "a second document starts here; a file holds one",
-                            "Move it to a file of its own, or remove the `---`.",
+                            "Move it to a separate file, or remove the `---`.",
                         );
                         return;
                     }
@@ -223,7 +223,7 @@ impl YamlBuilder<'_> {
         self.error(
             rules::YAML_ENCODING,
             span,
-            "a byte order mark (U+FEFF) inside the file, which nobody can see",
+            "an invisible byte order mark (U+FEFF) inside the file",
             "Remove the invisible character; it often comes from joining files.",
         );
     }
@@ -260,12 +260,12 @@ impl YamlBuilder<'_> {
                 content
             }
             PlainScalar::Null => {
-                let found = if value.is_empty() { "no value" } else { "null" };
+                let found = if value.is_empty() { "an empty value" } else { "null" };
                 self.error(
                     rules::YAML_NULL,
                     span,
-                    format!("{found}; a field has a value or is left out"),
-                    "Give a value, or remove the line. A default cannot be unset, only replaced.",
+                    format!("{found} is not allowed; set a value or omit the field"),
+                    "Set a value, or remove the line. A default can be replaced, but not unset.",
                 );
                 YamlValue::Invalid
             }
@@ -274,7 +274,7 @@ impl YamlBuilder<'_> {
                     rules::YAML_NUMBER,
                     span,
                     format!("`{value}` is a number that does not fit: it is infinite, undefined, or above 64 bits"),
-                    format!("Write a smaller number, or quote it if text is meant: \"{value}\"."),
+                    format!("Write a smaller number, or quote it if a string is meant: \"{value}\"."),
                 );
                 YamlValue::Invalid
             }
@@ -312,7 +312,7 @@ impl YamlBuilder<'_> {
                 rules::YAML_TOO_BIG,
                 span,
                 format!("more than {MAX_NODES} values in one file"),
-                "Keep one model in one file, and data out of it.",
+                "Keep one model per file, and no data in it.",
             );
             self.root = None;
             return true;
@@ -413,7 +413,7 @@ fn accept_key(
         findings.push(Finding::error(
             rules::YAML_DUPLICATE_KEY,
             span.location(path),
-            format!("`{key}` is given twice; the first is on line {first}"),
+            format!("`{key}` is defined twice; the first is on line {first}"),
             "Keep one of them.",
         ));
         return None;

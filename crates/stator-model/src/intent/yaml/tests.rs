@@ -56,10 +56,10 @@ fn everything_strict_yaml_refuses_is_found_in_one_go() {
     3:7 error yaml/anchor: alias `*nowhere`; anchors and aliases are not allowed
     5:3 error yaml/anchor: merge key `<<`; merge keys are not allowed
     5:7 error yaml/anchor: alias `*base`; anchors and aliases are not allowed
-    7:3 error yaml/duplicate-key: `b` is given twice; the first is on line 6
+    7:3 error yaml/duplicate-key: `b` is defined twice; the first is on line 6
     8:6 error yaml/tag: tag `!secret`; tags are not allowed
-    9:8 error yaml/null: no value; a field has a value or is left out
-    10:11 error yaml/null: null; a field has a value or is left out
+    9:8 error yaml/null: an empty value is not allowed; set a value or omit the field
+    10:11 error yaml/null: null is not allowed; set a value or omit the field
     11:7 warning yaml/leading-zero: `0644` is a decimal number in YAML 1.2, and an octal one for older readers
     12:7 error yaml/number: `99999999999999999999` is a number that does not fit: it is infinite, undefined, or above 64 bits
     13:1 error yaml/key: `1` as a key; keys are strings
@@ -75,7 +75,7 @@ fn broken_files_say_where() {
     insta::assert_snapshot!(faults("%YAML 1.1\n---\na: 1\n"), @"1:1 error yaml/syntax: not valid YAML: YAML directives are disallowed");
     insta::assert_snapshot!(faults(""), @"0:0 error yaml/empty: the file is empty");
     insta::assert_snapshot!(faults("# nothing but a comment\n"), @"0:0 error yaml/empty: the file is empty");
-    insta::assert_snapshot!(faults("a: 1\nb: x\u{feff}y\n"), @"2:5 error yaml/encoding: a byte order mark (U+FEFF) inside the file, which nobody can see");
+    insta::assert_snapshot!(faults("a: 1\nb: x\u{feff}y\n"), @"2:5 error yaml/encoding: an invisible byte order mark (U+FEFF) inside the file");
     insta::assert_snapshot!(report(&parse_yaml(b"a: 1\nb: gr\xf6sse\n", 0, "f").findings), @"2:6 error yaml/encoding: the file is not UTF-8: byte 10 is 0xf6");
 }
 
@@ -97,7 +97,7 @@ fn big_and_deep_files_are_refused_early() {
 fn a_map_of_many_keys_still_finds_duplicates_fast() {
     let mut text: String = (0..40_000).map(|key| format!("k{key}: 1\n")).collect();
     text.push_str("k39999: 2\n");
-    insta::assert_snapshot!(faults(&text), @"40001:1 error yaml/duplicate-key: `k39999` is given twice; the first is on line 40000");
+    insta::assert_snapshot!(faults(&text), @"40001:1 error yaml/duplicate-key: `k39999` is defined twice; the first is on line 40000");
 }
 
 proptest! {

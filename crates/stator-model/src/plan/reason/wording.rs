@@ -13,13 +13,13 @@ impl fmt::Display for ChangeReason {
             Self::NewInRevision => f.write_str("is new"),
             Self::ChangedInGit => f.write_str("changed in git"),
             Self::Drifted => f.write_str("drifted: it was changed in the cluster, git did not change"),
-            Self::RecordMissing => f.write_str("has no record, which is made again"),
-            Self::RecordIncomplete => f.write_str("its record is not complete, and is completed"),
+            Self::RecordMissing => f.write_str("has no record; it is created again"),
+            Self::RecordIncomplete => f.write_str("its record is incomplete, and is completed"),
             Self::MovedFrom { model } => write!(f, "moves here from model {model}"),
-            Self::LabelMissing => f.write_str("gets the label by which other tools see what belongs to the model"),
-            Self::OwnershipLost => f.write_str("stator's field ownership was lost and is taken again"),
+            Self::LabelMissing => f.write_str("gets the label by which other tools find the model's objects"),
+            Self::OwnershipLost => f.write_str("stator lost its field ownership and takes it again"),
             Self::ReplicasReleased { components } => {
-                write!(f, "leaves the replica count of {} to whoever scales it", components.join(", "))
+                write!(f, "does not set the replica count of {}, which is scaled elsewhere", components.join(", "))
             }
             Self::FieldsTaken { managers } => write!(f, "takes fields back from {}", managers.join(", ")),
             Self::Adopted => {
@@ -36,11 +36,11 @@ impl fmt::Display for ChangeReason {
                  once"
             ),
             Self::Held(guard) => f.write_str(match guard {
-                HoldKind::Replace => "held back: `--allow replace` deletes it and makes it again",
+                HoldKind::Replace => "held back: `--allow replace` deletes it and creates it again",
                 HoldKind::Delete => "held back: `--allow delete` deletes it",
                 HoldKind::Adopt => "held back: `--allow adopt` takes it over",
                 HoldKind::MassDelete => "held back: too many deletions at once",
-                HoldKind::MaxGpus => "held back: the environment would need more GPUs than it may have",
+                HoldKind::MaxGpus => "held back: the environment would exceed its GPU limit",
             }),
             Self::WaitsForWorkload { workload } => {
                 let noun = if workload.kind == GRAPH.kind { "graph" } else { "request" };
@@ -52,13 +52,13 @@ impl fmt::Display for ChangeReason {
             }
             Self::ModelFaulty => f.write_str("the model has errors, so nothing of it is applied"),
             Self::ModelWasFaulty => {
-                f.write_str("the model had errors before, so what changes is not known: all of it is shown")
+                f.write_str("the model had errors before, so the change is unknown: everything is shown")
             }
-            Self::FateUnknown => f.write_str("the model has errors, so what becomes of it is not known"),
+            Self::FateUnknown => f.write_str("the model has errors, so its changes are unknown"),
             Self::Unreadable { message } => write!(f, "cannot be read from the cluster: {message}"),
             Self::Foreign(owner) => owner.fmt(f),
             Self::UnknownVersion { api_version } => {
-                write!(f, "the cluster gives it as {api_version}, which stator does not know")
+                write!(f, "the cluster serves it as {api_version}, which stator does not support")
             }
             Self::FieldOwnersDamaged { message } => {
                 write!(f, "its record of field owners is damaged: {message}; remove `metadata.managedFields`")
@@ -78,10 +78,10 @@ impl fmt::Display for ChangeReason {
             }
             Self::Immutable { message, advice } => match advice {
                 ImmutableAdvice::InMessage => f.write_str(message),
-                ImmutableAdvice::Wait => write!(f, "{message}: wait until that is through, then sync"),
-                ImmutableAdvice::NotOurs => write!(f, "{message}: it must be stator's to be made again"),
+                ImmutableAdvice::Wait => write!(f, "{message}: wait until that is complete, then sync"),
+                ImmutableAdvice::NotOurs => write!(f, "{message}: stator creates only its own objects again"),
                 ImmutableAdvice::NeverDeleted => {
-                    write!(f, "{message}, and it is kept whatever happens: delete it by hand")
+                    write!(f, "{message}, and it is never deleted automatically: delete it by hand")
                 }
             },
             Self::Deleting { finalizers, then } => {
@@ -92,7 +92,7 @@ impl fmt::Display for ChangeReason {
                 f.write_str(match then {
                     DeletionSequel::Nothing => "",
                     DeletionSequel::Wait => ": wait until it is gone",
-                    DeletionSequel::Recreate => ": made again once it is gone",
+                    DeletionSequel::Recreate => ": created again once it is gone",
                 })
             }
             Self::SharedClaim { owner } => write!(f, "shared: model {owner} renders the same claim and applies it"),
@@ -104,8 +104,8 @@ impl fmt::Display for ChangeReason {
             Self::ModelGone { model } => write!(f, "model {model} is no longer in git"),
             Self::GraphStays { graph } => write!(
                 f,
-                "the graph that it made, {0}, is not stator's and goes on serving beside: `kubectl delete \
-                 dynamographdeployment {0} -n {1}` when nobody uses it",
+                "the graph that it created, {0}, is not managed by stator and keeps serving: run `kubectl delete \
+                 dynamographdeployment {0} -n {1}` when it is no longer used",
                 graph.name, graph.namespace
             ),
             Self::Kept(cause) => cause.fmt(f),
@@ -134,28 +134,30 @@ impl fmt::Display for KeptBy {
                 write!(f, "git no longer has it, and {source} cannot be read: it may be that model's")
             }
             Self::EmptyRender => {
-                f.write_str("nothing was rendered at all, which never prunes: delete it by hand if it is meant to go")
+                f.write_str("nothing was rendered, so nothing is pruned: delete it by hand if that is intended")
             }
             Self::Data => f.write_str("git no longer has it; it is kept because it holds data: delete it by hand"),
             Self::Doubt(doubt) => {
                 f.write_str("git no longer has it, but ")?;
                 match doubt {
                     OwnershipDoubt::Foreign(owner) => write!(f, "it {owner}")?,
-                    OwnershipDoubt::LabelsLost => f.write_str("its labels no longer say that it is stator's")?,
+                    OwnershipDoubt::LabelsLost => f.write_str("its labels no longer mark it as managed by stator")?,
                     OwnershipDoubt::NotFieldManager => f.write_str("stator is not among its field managers")?,
                     OwnershipDoubt::RecordDamaged => f.write_str("the model's record is damaged")?,
-                    OwnershipDoubt::NoRecord => f.write_str("no record says that stator made it")?,
+                    OwnershipDoubt::NoRecord => f.write_str("no record shows that stator created it")?,
                     OwnershipDoubt::OtherUid => {
-                        f.write_str("it is not the object that stator made: its uid is another")?;
+                        f.write_str("it is not the object that stator created: its uid differs")?;
                     }
                 }
                 f.write_str(": delete it by hand")
             }
             Self::Successor { request } => write!(f, "kept until request {request} has succeeded"),
-            Self::SuccessorGraph { request } => write!(f, "serves on until the graph of request {request} is Ready"),
+            Self::SuccessorGraph { request } => {
+                write!(f, "keeps serving until the graph of request {request} is Ready")
+            }
             Self::UnlockedResult { request } => write!(
                 f,
-                "serves on, and is changed in place once the result of request {request} is locked (`stator lock`)"
+                "keeps serving, and is changed in place once the result of request {request} is locked (`stator lock`)"
             ),
             Self::PruningOff => f.write_str("git no longer has it; it is kept because pruning is off"),
         }
@@ -166,7 +168,7 @@ impl fmt::Display for ForeignOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tool { tool, mark } => {
-                write!(f, "is managed by {tool} (`{mark}`): take it out of {tool} first, two tools would fight")
+                write!(f, "is managed by {tool} (`{mark}`): remove it from {tool} first, or two tools would fight")
             }
             Self::Request { request } => write!(
                 f,
@@ -179,7 +181,7 @@ impl fmt::Display for ForeignOwner {
                  there first"
             ),
             Self::ApplySet => f.write_str(
-                "belongs to another ApplySet (`applyset.kubernetes.io/part-of`): take it out of that one first",
+                "belongs to another ApplySet (`applyset.kubernetes.io/part-of`): remove it from that one first",
             ),
         }
     }
@@ -210,13 +212,13 @@ fn write_gpu_search(f: &mut fmt::Formatter<'_>, budget: RequestGpuBudget) -> fmt
     match (budget.profiling, budget.graph) {
         (0, 0) => f.write_str("profiling is simulated and uses no GPUs; the result is stored, not deployed"),
         (profiling, 0) => {
-            write!(f, "profiling measures on {}; the result is stored, not deployed", count(profiling))
+            write!(f, "profiling uses {}; the result is stored, not deployed", count(profiling))
         }
         (0, graph) => {
-            write!(f, "profiling is simulated and uses no GPUs; the graph that it makes takes {}", count(graph))
+            write!(f, "profiling is simulated and uses no GPUs; the graph that it creates uses {}", count(graph))
         }
         (profiling, _) => {
-            write!(f, "profiling measures on {}, and so may run the graph that it makes", count(profiling))
+            write!(f, "profiling uses {}, and the graph that it creates may use as many", count(profiling))
         }
     }
 }

@@ -23,8 +23,8 @@ pub enum RecordError {
     },
     /// Its ApplySet id belongs to another name: it was copied, and what it lists is not its own.
     #[error(
-        "{object} carries the label `{}: {id}`, which is that of another object: it is a copy, and nothing that it lists \
-         is believed; delete it",
+        "{object} carries the label `{}: {id}`, which is that of another object: it is a copy and is ignored; delete \
+         it",
         applyset::ID
     )]
     Copied {

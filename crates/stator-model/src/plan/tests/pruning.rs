@@ -85,7 +85,7 @@ fn many_deletions_wait_for_a_release() {
     assert!(deletions.clone().all(|change| change.step.held_by() == Some(HoldKind::MassDelete)));
     assert_eq!(serde_json::to_value(deletions.next_back().unwrap()).unwrap()["heldBy"], "mass-delete");
     assert!(held.retired.is_empty());
-    insta::assert_snapshot!(format!("{:?}", held.holds), @r#"[Hold { kind: MassDelete, message: "6 of 20 objects would be deleted; the limit without approval is 5", help: "check that git says what you mean, then allow it with --allow mass-delete", allowed: false }]"#);
+    insta::assert_snapshot!(format!("{:?}", held.holds), @r#"[Hold { kind: MassDelete, message: "6 of 20 objects would be deleted; the limit without approval is 5", help: "check that this is intended, then allow it with --allow mass-delete", allowed: false }]"#);
     story.allow = vec![HoldKind::MassDelete];
     assert_eq!(
         story
@@ -141,11 +141,11 @@ fn only_what_label_record_and_manager_call_stators_is_deleted() {
         removed(&|story| story.keep_leftovers = true),
     ];
     insta::assert_snapshot!(reasons.join("\n"), @r#"
-    git no longer has it, but it is not the object that stator made: its uid is another: delete it by hand
-    git no longer has it, but its labels no longer say that it is stator's: delete it by hand
+    git no longer has it, but it is not the object that stator created: its uid differs: delete it by hand
+    git no longer has it, but its labels no longer mark it as managed by stator: delete it by hand
     git no longer has it, but stator is not among its field managers: delete it by hand
-    git no longer has it, but it is managed by Helm (`meta.helm.sh/release-name`): take it out of Helm first, two tools would fight: delete it by hand
-    git no longer has it, but no record says that stator made it: delete it by hand
+    git no longer has it, but it is managed by Helm (`meta.helm.sh/release-name`): remove it from Helm first, or two tools would fight: delete it by hand
+    git no longer has it, but no record shows that stator created it: delete it by hand
     git no longer has it, but the model's record is damaged: delete it by hand
     git no longer has it; it is kept because pruning is off
     "#);

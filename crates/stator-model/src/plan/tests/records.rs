@@ -53,7 +53,7 @@ fn a_damaged_record_says_where() {
     Model prod/llama: `metadata.annotations[stator.dev/source]` cannot be read: it is missing; correct it, or delete the record if the model is still in git
     Model prod/llama: `metadata.annotations[stator.dev/objects]` cannot be read: missing field `apiVersion` at line 1 column 3; correct it, or delete the record if the model is still in git
     Model prod/llama: `metadata.labels[stator.dev/repository]` cannot be read: it is missing; correct it, or delete the record if the model is still in git
-    Model prod/copy carries the label `applyset.kubernetes.io/id: applyset-lzoS4ZzJabuf8heYbNtNhBn6fKJGsoW5XC-v_oNNnxs-v1`, which is that of another object: it is a copy, and nothing that it lists is believed; delete it
+    Model prod/copy carries the label `applyset.kubernetes.io/id: applyset-lzoS4ZzJabuf8heYbNtNhBn6fKJGsoW5XC-v_oNNnxs-v1`, which is that of another object: it is a copy and is ignored; delete it
     Model prod/llama is the parent of an ApplySet that `kubectl/v1.36.3` writes: two tools would prune each other's objects; delete that ApplySet with its own tool, or give the model another name
     Secret prod/llama is not a Model of stator.dev: leave it out
     fine

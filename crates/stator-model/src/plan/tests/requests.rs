@@ -88,11 +88,11 @@ fn a_request_that_failed_stays_until_the_intent_asks_again_and_says_nothing_of_t
     });
     insta::assert_snapshot!(story.show(), @r#"
     Keep llama DynamoGraphDeploymentRequest prod/llama-aaaa none 0->0 peak 0
-      - the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or set `sla.attempt` one higher to try again
+      - the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
     "#);
     insta::assert_snapshot!(told(&story), @r#"
-    Synced Failed 0 GPUs: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or set `sla.attempt` one higher to try again
-      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or set `sla.attempt` one higher to try again
+    Synced Failed 0 GPUs: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
+      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
     "#);
     let writes = story.writes;
     story.sync();
@@ -102,7 +102,7 @@ fn a_request_that_failed_stays_until_the_intent_asks_again_and_says_nothing_of_t
     phase(&mut story, "attempt2", "Profiling");
     insta::assert_snapshot!(told(&story), @r#"
     Synced Progressing 0 GPUs: profiling
-      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or set `sla.attempt` one higher to try again
+      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
       DynamoGraphDeploymentRequest llama-attempt2: Progressing profiling
     "#);
 }
@@ -142,8 +142,8 @@ fn a_graph_that_degrades_after_it_was_deployed_shows_through_its_request() {
              "message": "Deployment was deleted by user. Create a new DGDR to redeploy."}]});
     });
     insta::assert_snapshot!(told(&story), @r#"
-    Synced Failed 0 GPUs: the request failed while deploying (DeploymentDeleted): Deployment was deleted by user. Create a new DGDR to redeploy; set `sla.attempt` one higher to have it made again
-      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while deploying (DeploymentDeleted): Deployment was deleted by user. Create a new DGDR to redeploy; set `sla.attempt` one higher to have it made again
+    Synced Failed 0 GPUs: the request failed while deploying (DeploymentDeleted): Deployment was deleted by user. Create a new DGDR to redeploy; increase `sla.attempt` by one to create it again
+      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while deploying (DeploymentDeleted): Deployment was deleted by user. Create a new DGDR to redeploy; increase `sla.attempt` by one to create it again
     "#);
 }
 
@@ -172,7 +172,7 @@ fn a_request_that_deployed_leaves_its_graph_when_its_result_is_locked() {
       - is not in the cluster yet
     Delete llama DynamoGraphDeploymentRequest prod/llama-aaaa delete 8->8 peak 8 [delete]
       - the model no longer has it
-      - the graph that it made, llama-aaaa-dgd, is not stator's and goes on serving beside: `kubectl delete dynamographdeployment llama-aaaa-dgd -n prod` when nobody uses it
+      - the graph that it created, llama-aaaa-dgd, is not managed by stator and keeps serving: run `kubectl delete dynamographdeployment llama-aaaa-dgd -n prod` when it is no longer used
     "#);
     story.sync();
     assert!(story.live.values().any(|object| object.name() == "llama-aaaa-dgd"));
@@ -184,7 +184,7 @@ fn a_locked_graph_serves_on_while_another_target_is_profiled() {
     story.rendered = vec![asked("bbbb", 200, false)];
     insta::assert_snapshot!(story.show(), @r#"
     Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
-      - serves on, and is changed in place once the result of request llama-bbbb is locked (`stator lock`)
+      - keeps serving, and is changed in place once the result of request llama-bbbb is locked (`stator lock`)
     Create llama DynamoGraphDeploymentRequest prod/llama-bbbb none 0->0 peak 0 [apply]
       - is not in the cluster yet
       - profiling is simulated and uses no GPUs; the result is stored, not deployed
@@ -212,7 +212,7 @@ fn where_dynamo_deploys_by_itself_the_old_graph_goes_when_the_new_one_is_ready()
     deploy(&mut story, "bbbb", "pending");
     insta::assert_snapshot!(story.show(), @r#"
     Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
-      - serves on until the graph of request llama-bbbb is Ready
+      - keeps serving until the graph of request llama-bbbb is Ready
     Keep llama DynamoGraphDeploymentRequest prod/llama-bbbb none 8->8 peak 8
     "#);
     deploy(&mut story, "bbbb", "successful");

@@ -105,7 +105,7 @@ fn an_object_of_another_apply_set_is_left_alone() {
     });
     insta::assert_snapshot!(show(&story.plan()), @r"
     Blocked llama DynamoGraphDeployment prod/llama none 1->1 peak 1
-      - belongs to another ApplySet (`applyset.kubernetes.io/part-of`): take it out of that one first
+      - belongs to another ApplySet (`applyset.kubernetes.io/part-of`): remove it from that one first
     ");
 }
 
@@ -121,7 +121,7 @@ fn what_an_older_stator_synced_gets_its_label_once() {
     insta::assert_snapshot!(show(&story.plan()), @r#"
     Update llama DynamoGraphDeployment prod/llama none 1->1 peak 1 [apply]
       metadata.labels["applyset.kubernetes.io/part-of"]: null -> "applyset-lzoS4ZzJabuf8heYbNtNhBn6fKJGsoW5XC-v_oNNnxs-v1" (stator)
-      - gets the label by which other tools see what belongs to the model
+      - gets the label by which other tools find the model's objects
     "#);
     story.sync();
 }
@@ -133,9 +133,9 @@ fn a_record_that_is_gone_is_a_reason_to_write() {
     story.records.get_mut("qwen").unwrap().inventory[0].uid = None;
     insta::assert_snapshot!(show(&story.plan()), @r"
     Keep llama DynamoGraphDeployment prod/llama none 1->1 peak 1
-      - has no record, which is made again
+      - has no record; it is created again
     Keep qwen DynamoGraphDeployment prod/qwen none 1->1 peak 1
-      - its record is not complete, and is completed
+      - its record is incomplete, and is completed
     ");
 }
 

@@ -185,8 +185,8 @@ fn what_dynamo_forbids_in_place_is_a_replacement_that_somebody_must_allow() {
       spec.components[name=prefill]: null -> {"name":"prefill","podTemplate":{"spec":{"containers":[{"args":["--model","m"],"image":"vllm:1.2.0","name":"main","resources":{"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-H200"}}},"replicas":1,"type":"prefill"} (stator)
       - changed in git
       - Dynamo forbids adding component `prefill` in place
-      - held back: `--allow replace` deletes it and makes it again
-    hold Replace allowed=false: Dynamo forbids the change in place; deleted and made again: DynamoGraphDeployment prod/llama
+      - held back: `--allow replace` deletes it and creates it again
+    hold Replace allowed=false: Dynamo forbids these changes in place; to be deleted and created again: DynamoGraphDeployment prod/llama
     "#);
     story.allow = vec![HoldKind::Replace];
     insta::assert_snapshot!(story.show(), @r#"
@@ -194,7 +194,7 @@ fn what_dynamo_forbids_in_place_is_a_replacement_that_somebody_must_allow() {
       spec.components[name=prefill]: null -> {"name":"prefill","podTemplate":{"spec":{"containers":[{"args":["--model","m"],"image":"vllm:1.2.0","name":"main","resources":{"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-H200"}}},"replicas":1,"type":"prefill"} (stator)
       - changed in git
       - Dynamo forbids adding component `prefill` in place
-    hold Replace allowed=true: Dynamo forbids the change in place; deleted and made again: DynamoGraphDeployment prod/llama
+    hold Replace allowed=true: Dynamo forbids these changes in place; to be deleted and created again: DynamoGraphDeployment prod/llama
     "#);
     story.sync();
 }
@@ -208,7 +208,7 @@ fn an_interrupted_replacement_is_finished() {
     });
     insta::assert_snapshot!(story.show(), @r#"
     Create llama DynamoGraphDeployment prod/llama none 0->1 peak 1 [replace]
-      - is being deleted (waiting for finalizer nvidia.com/finalizer): made again once it is gone
+      - is being deleted (waiting for finalizer nvidia.com/finalizer): created again once it is gone
     "#);
 }
 
@@ -247,7 +247,7 @@ fn objects_of_others_are_left_alone() {
     }
     insta::assert_snapshot!(story.show(), @r#"
     Blocked argo DynamoGraphDeployment prod/argo none 1->1 peak 1
-      - is managed by Argo CD (`argocd.argoproj.io/instance`): take it out of Argo CD first, two tools would fight
+      - is managed by Argo CD (`argocd.argoproj.io/instance`): remove it from Argo CD first, or two tools would fight
     Adopt nobody DynamoGraphDeployment prod/nobody none 1->1 peak 1
       metadata.labels["app.kubernetes.io/managed-by"]: null -> "stator" (kubectl)
       metadata.labels["applyset.kubernetes.io/part-of"]: null -> "applyset-33wHxfTdAmcAJbyAUYUuZm_X4hzX7P_FcM_tEDGuD4Q-v1" (kubectl)
@@ -263,7 +263,7 @@ fn objects_of_others_are_left_alone() {
     story.allow = vec![HoldKind::Adopt];
     insta::assert_snapshot!(story.show(), @r#"
     Blocked argo DynamoGraphDeployment prod/argo none 1->1 peak 1
-      - is managed by Argo CD (`argocd.argoproj.io/instance`): take it out of Argo CD first, two tools would fight
+      - is managed by Argo CD (`argocd.argoproj.io/instance`): remove it from Argo CD first, or two tools would fight
     Adopt nobody DynamoGraphDeployment prod/nobody none 1->1 peak 1 [apply]
       metadata.labels["app.kubernetes.io/managed-by"]: null -> "stator" (kubectl)
       metadata.labels["applyset.kubernetes.io/part-of"]: null -> "applyset-33wHxfTdAmcAJbyAUYUuZm_X4hzX7P_FcM_tEDGuD4Q-v1" (kubectl)
@@ -328,9 +328,9 @@ fn the_gpu_budget_holds_growth_back() {
     Update llama DynamoGraphDeployment prod/llama scale 12->20 peak 20
       spec.components[name=decode].replicas: 2 -> 4 (stator)
       - changed in git
-      - held back: the environment would need more GPUs than it may have
+      - held back: the environment would exceed its GPU limit
     Keep qwen DynamoGraphDeployment prod/qwen none 1->1 peak 1
-    hold MaxGpus allowed=false: up to 21 GPUs would be needed at once, the environment may have 16
+    hold MaxGpus allowed=false: up to 21 GPUs would be needed at once; the environment's limit is 16
     "#);
     story.allow = vec![HoldKind::MaxGpus];
     assert!(story.show().contains("[apply]"));

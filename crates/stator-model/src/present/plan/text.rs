@@ -134,7 +134,7 @@ pub fn totals_text(plan: &Plan) -> String {
         let notes = [(left, "left alone"), (noted, "noted")].into_iter().filter(|(number, _)| *number > 0);
         let notes: Vec<String> = notes.map(|(number, what)| format!("{number} {} {what}", is(number))).collect();
         let rest =
-            if notes.is_empty() { String::new() } else { format!("; {}, --verbose says why", notes.join(" and ")) };
+            if notes.is_empty() { String::new() } else { format!("; {}, --verbose shows why", notes.join(" and ")) };
         format!(
             "No changes: {} of {} {} as declared{rest}.\n",
             pluralize(declared, "object", "objects"),

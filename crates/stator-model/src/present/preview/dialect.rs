@@ -55,7 +55,7 @@ impl CommentDialect {
             (FooterPart::Text(text), _) => (*text).to_owned(),
             // Between two tags of one line Markdown is read.
             (FooterPart::Code(text), _) => escape::code(text),
-            (FooterPart::Link(url), true) => format!("<a href=\"{}\">all of it</a>", escape::markup(url)),
+            (FooterPart::Link(url), true) => format!("<a href=\"{}\">show all</a>", escape::markup(url)),
             (FooterPart::Link(url), false) => escape::code(url),
         };
         let line = parts.iter().map(part).collect::<Vec<_>>().join(" · ");

@@ -65,7 +65,7 @@ pub enum PreviewContent<'a> {
     },
     /// The pull request is merged: what comes of it is said by the statuses of the branch.
     Merged,
-    /// The pull request is closed without a merge.
+    /// The pull request is closed without merging.
     Closed,
     /// Another comment says it all; this one was written twice.
     Superseded,
@@ -228,7 +228,7 @@ fn render_at_level(
         page.push(&sections::change_row(face, change))?;
     }
     if left_out > 0 {
-        page.push(&format!("\n{left_out} more that replace or delete nothing.\n"))?;
+        page.push(&format!("\n{left_out} more, none of which replaces or deletes anything.\n"))?;
     }
     for finding in plan.findings.iter().filter(|finding| !finding.is_error()) {
         page.push(&sections::finding_callout(face, finding, usize::MAX))?;

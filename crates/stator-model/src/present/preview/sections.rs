@@ -25,7 +25,7 @@ pub(super) fn header(face: CommentDialect, preview: &PreviewComment<'_>, longest
         }
         PreviewContent::Failed { .. } => title.push("could not be planned".to_owned()),
         PreviewContent::Merged => title.push("merged".to_owned()),
-        PreviewContent::Closed => title.push("closed without a merge".to_owned()),
+        PreviewContent::Closed => title.push("closed without merging".to_owned()),
         PreviewContent::Superseded => title.push("moved".to_owned()),
     }
     let headline = if headline.is_empty() { String::new() } else { format!("**{}**\n", headline.join(" · ")) };
@@ -90,11 +90,11 @@ pub(super) fn notice(face: CommentDialect, preview: &PreviewComment<'_>, longest
             &[face.text(&clip_masked(reason, longest)), format!("Next: {}", face.text(&clip_masked(help, longest)))],
         ),
         PreviewContent::Merged => {
-            "\nNothing is previewed any more. What comes of it, the statuses of the branch's commits say.\n".to_owned()
+            "\nThis preview has ended. The commit statuses of the base branch show the result.\n".to_owned()
         }
-        PreviewContent::Closed => "\nNothing is previewed any more, and nothing was synced.\n".to_owned(),
+        PreviewContent::Closed => "\nThis preview has ended; nothing was synced.\n".to_owned(),
         PreviewContent::Superseded => {
-            "\nThis was written twice. An older comment on this page is kept up to date.\n".to_owned()
+            "\nThis is a duplicate. An older comment on this page is kept up to date.\n".to_owned()
         }
     }
 }

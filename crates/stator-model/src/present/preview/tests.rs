@@ -199,21 +199,21 @@ fn what_is_not_planned_is_said_in_a_sentence() {
     <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=f8eeceba40d9 -->
     ### stator · prod · merged
 
-    Nothing is previewed any more. What comes of it, the statuses of the branch's commits say.
+    This preview has ended. The commit statuses of the base branch show the result.
 
     <sub>`3f2a91c`</sub>
     --
     <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=3247c1b463ed -->
-    ### stator · prod · closed without a merge
+    ### stator · prod · closed without merging
 
-    Nothing is previewed any more, and nothing was synced.
+    This preview has ended; nothing was synced.
 
     <sub>`3f2a91c`</sub>
     --
     <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=01b2126f6398 -->
     ### stator · prod · moved
 
-    This was written twice. An older comment on this page is kept up to date.
+    This is a duplicate. An older comment on this page is kept up to date.
     --
     "#);
 }
@@ -230,7 +230,7 @@ fn notes_and_a_link_stand_where_they_are_looked_for() {
     > [!NOTE]
     > \`stator.yaml\` is changed here: its policy is judged by the base branch's
 
-    <sub>`3f2a91c` · `against live` · `stator plan -e prod` · <a href="https://stator.example.com/plans/7">all of it</a></sub>
+    <sub>`3f2a91c` · `against live` · `stator plan -e prod` · <a href="https://stator.example.com/plans/7">show all</a></sub>
     "#);
 }
 
@@ -294,7 +294,11 @@ fn a_long_plan_becomes_shorter_but_keeps_deletions_and_warnings() {
         assert!(comment.contains("plan/capacity"));
     }
     let crowded = ci_comment(&crowd(10_000, 100));
-    assert!(crowded.contains("9950 more that replace or delete nothing."), "{}", &crowded[crowded.len() - 500..]);
+    assert!(
+        crowded.contains("9950 more, none of which replaces or deletes anything."),
+        "{}",
+        &crowded[crowded.len() - 500..]
+    );
 }
 
 #[test]

@@ -46,7 +46,7 @@ overrides:
 - {target: {kind: DynamoModel}, merge: {spec: {}}}
 - {target: {kind: DynamoGraphDeployment}, merge: {metadata: {name: other, labels: {stator.dev/model: x}}}}";
     insta::assert_snapshot!(findings("bent", spec), @r#"
-    error model/override: an override cannot set `metadata.name`: it says which object this is, or is not the user's; remove it from `merge`
+    error model/override: an override cannot set `metadata.name`: it identifies the object, or stator sets it; remove it from `merge`
     error model/override: an override cannot set label `stator.dev/model`: stator finds its objects by it; remove it from `merge`
     error model/override: this model renders no DynamoModel; run `stator render` to see what it renders
     "#);

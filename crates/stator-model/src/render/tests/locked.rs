@@ -229,8 +229,8 @@ fn another_target_makes_another_request_and_says_what_changed() {
         INTENT.replace("300ms", "200ms").replace("runtime: 1.2.0", "runtime: 1.3.0") + "  hardware: {gpu: l4}\n";
     let selection = read(&[("model.yaml", &intent), ("model.lock.yaml", &lock)]);
     insta::assert_snapshot!(report(&selection.findings), @r#"
-    model.lock.yaml:11:3 warning lock/stale: the lock is for another target: `hardware` is {"gpu":"l4"} and was not given; `runtime` was 1.2.0 and is 1.3.0; `sla.ttft` was 300ms and is 200ms (model.yaml:12); the model renders a request again, and a graph that serves goes on serving
-      Sync, and run `stator lock` when the request has its result; or take the change back.
+    model.lock.yaml:11:3 warning lock/stale: the lock is for another target: `hardware` is {"gpu":"l4"} and was not set; `runtime` was 1.2.0 and is 1.3.0; `sla.ttft` was 300ms and is 200ms (model.yaml:12); the model renders a request again, and a running graph keeps serving
+      Sync, and run `stator lock` when the request has its result; or revert the change.
     "#);
     assert!(kinds(only(&selection)).starts_with("DynamoGraphDeploymentRequest llama-"));
 }
@@ -282,11 +282,11 @@ fn a_lock_out_of_place_is_pointed_out_and_does_no_harm() {
         ("c/model.nowhere.lock.yaml", &lock),
     ]);
     insta::assert_snapshot!(report(&selection.findings), @r#"
-    a/model.lock.yaml:0:0 warning lock/unused: the model has no `sla`, so nothing was asked of a profiler, and the lock does nothing
+    a/model.lock.yaml:0:0 warning lock/unused: the lock has no effect, because the model has no `sla`
       Remove the file.
     b/model.lock.yaml:0:0 warning lock/unused: a lock without its intent: there is no `model.yaml` beside it
-      Remove it, or take the `model.yaml` back from git.
-    c/model.nowhere.lock.yaml:0:0 warning lock/unused: a lock for `nowhere`, which is no environment of the repository
+      Remove it, or restore the `model.yaml` from git.
+    c/model.nowhere.lock.yaml:0:0 warning lock/unused: lock for unknown environment `nowhere`
       Rename it after an environment, or remove it.
     "#);
     assert_eq!(selection.intents.len(), 2);

@@ -76,9 +76,9 @@ engine: mocker
 runtime: 1.2.0
 serving: {worker: {tensorParallel: 2, dtype: auto, engineOptions: {a: 1}}}";
     insta::assert_snapshot!(findings("mock", spec), @r#"
-        warning render/setting-ignored: `dtype` does nothing: the engine has no such setting; remove it, or write the engine's own flag under `args`
-        warning render/setting-ignored: `engineOptions` does nothing: the engine has no such setting; remove it, or write the engine's own flag under `args`
-        warning render/setting-ignored: `tensorParallel` does nothing: the engine has no such setting; remove it, or write the engine's own flag under `args`
+        warning render/setting-ignored: `dtype` has no effect: the engine has no such setting; remove it, or write the engine's own flag under `args`
+        warning render/setting-ignored: `engineOptions` has no effect: the engine has no such setting; remove it, or write the engine's own flag under `args`
+        warning render/setting-ignored: `tensorParallel` has no effect: the engine has no such setting; remove it, or write the engine's own flag under `args`
         "#);
 }
 
@@ -141,7 +141,7 @@ engine: mocker
 runtime: 1.2.0
 serving: {worker: {replicas: 2}}
 components: {planner: {type: planner}}";
-    insta::assert_snapshot!(findings("planned", spec), @"warning render/planner-scaling: a planner decides how many `worker` run, and nothing says how many it may start; add `scaling: {min: 1, max: 4}`, or remove the planner");
+    insta::assert_snapshot!(findings("planned", spec), @"warning render/planner-scaling: a planner decides how many `worker` run, but its bounds are not set; add `scaling: {min: 1, max: 4}`, or remove the planner");
     let model = rendered("planned", spec);
     assert!(component(&model, "worker").get("replicas").is_none());
     assert_eq!(model.objects[0].initial_replicas.get("worker"), Some(&2));
@@ -367,5 +367,5 @@ engine: vllm
 image: registry/vllm:1.2.0
 serving: {worker: {scaling: {min: 1, max: 2}}}
 components: {planner: {type: planner}}";
-    insta::assert_snapshot!(findings("planned", spec), @"error model/image: no image: the component names none, and none follows from `runtime`; give the component its own `image`: that of the model is the engine's");
+    insta::assert_snapshot!(findings("planned", spec), @"error model/image: no image: the component sets none, and `runtime` implies none; give the component its own `image`: that of the model is the engine's");
 }

@@ -41,5 +41,5 @@ fn what_cannot_be_carried_is_refused_and_never_dropped() {
     error render/not-with-sla: `servedName` needs an engine's flags, and `engine: auto` leaves the engine open; name the engine, or remove `servedName`
     error render/not-with-sla: `worker` needs an engine's flags, and `engine: auto` leaves the engine open; name the engine, or remove `worker`
     "#);
-    insta::assert_snapshot!(findings("a", "model: m\nengine: trtllm\nruntime: 1.2.0\nsla: {ttft: 300ms, worker: {dtype: float16}}"), @"error render/not-with-sla: `dtype` has no flag of its own in this engine, and would replace all that the profiler chose; remove it, and set it in `serving` once the recommendation is promoted");
+    insta::assert_snapshot!(findings("a", "model: m\nengine: trtllm\nruntime: 1.2.0\nsla: {ttft: 300ms, worker: {dtype: float16}}"), @"error render/not-with-sla: `dtype` has no separate flag in this engine, and would replace everything that the profiler chose; remove it, and set it in `serving` once the recommendation is promoted");
 }

@@ -144,8 +144,8 @@ fn a_name_that_an_untouched_model_has_is_a_clash() {
     insta::assert_snapshot!(told(&planned), @r#"
     1 of 2 models changes: 2 h200_sxm
     blocked DynamoGraphDeployment prod/a none
-    a/model.yaml:3 the name `a` is also given by `b/model.yaml`
-    b/model.yaml:3 the name `a` is also given by `a/model.yaml`
+    a/model.yaml:3 the name `a` is also used by `b/model.yaml`
+    b/model.yaml:3 the name `a` is also used by `a/model.yaml`
     "#);
 }
 
@@ -187,9 +187,9 @@ fn an_environment_that_cannot_be_told_is_said_to_whom_it_concerns() {
     let of_head = planner().plan(&sides(good.clone(), good.clone(), other.clone())).unwrap_err();
     let of_base = planner().plan(&sides(other.clone(), other, good)).unwrap_err();
     insta::assert_snapshot!(format!("{of_head}\n{}\n{of_base}\n{}", of_head.help, of_base.help), @r#"
-    unknown environment `prod`; there are `staging`
+    unknown environment `prod`; known: `staging`
     name the environment in the root stator.yaml as the pull request has it, or in the source's `spec.environment`
-    unknown environment `prod`; there are `staging`
+    unknown environment `prod`; known: `staging`
     name the environment in the root stator.yaml of the base branch, or in the source's `spec.environment`
     "#);
     assert!(of_head.is_head_at_fault && !of_base.is_head_at_fault);
