@@ -88,7 +88,7 @@ fn the_files_are_formatted_and_say_which_schema_they_follow() {
             text.lines().next().and_then(|line| line.strip_prefix("# yaml-language-server: $schema=")).unwrap();
         let folder = root().join(&file.path);
         let schema = folder.parent().unwrap().join(schema);
-        assert!(schema.exists(), "{}: {} is not there", file.path, schema.display());
+        assert!(schema.exists(), "{}: {} does not exist", file.path, schema.display());
         files += 1;
     }
     assert!(files >= 20, "{files}");

@@ -163,7 +163,7 @@ fn each_kind_of_bad_input_is_told_apart_and_the_rest_is_imported() {
     new/chat/model.yaml
     ----- stderr -----
     all.yaml:1:1: error[import/not-carried] document 1: Service `web` is not imported: a model cannot contain a Service
-    unknown version `nvidia.com/v9` of all.yaml:5:1: error[import/unknown-kind] document 2: DynamoGraphDeployment
+    all.yaml:5:1: error[import/unknown-kind] document 2: unknown version `nvidia.com/v9` of DynamoGraphDeployment
     all.yaml:10:1: error[import/unknown-kind] document 3: unknown kind DynamoTeapot of version `nvidia.com/v1beta1`
     all.yaml:16:1: error[import/template] document 4 is a template, with `{{ … }}` that Helm fills in
     all.yaml:58:1: error[import/twice] document 6: DynamoGraphDeployment `chat` is defined twice with different content; the one in all.yaml:18 is imported
@@ -538,7 +538,7 @@ spec:
     new/profile/model.yaml
     ----- stderr -----
     request.yaml:12:7: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.profilingConfig.config.hardware` is not imported: the profiler's settings have fields of their own at v1beta1, and this one has none
-    request.yaml:13:3: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not imported: deprecated; the operator discovers GPUs where it may, and `hardware` says them where it may not
+    request.yaml:13:3: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not imported: deprecated; the operator discovers GPUs where it may, set `hardware` where it may not
     1 model imported, 1 of them rendering back to their manifests; 2 things not carried.
     "#);
     assert_snapshot!(bench.read("new/profile/model.yaml"), @r#"

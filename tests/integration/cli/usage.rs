@@ -113,16 +113,16 @@ fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
     ----- stdout -----
     ----- stderr -----
     Using the Kubernetes cluster of context `gpu-east` (http://127.0.0.1:1), the current context of the kubeconfig.
-    error: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1 is not reached: tcp connect error: Connection refused (os error 111)
-    hint: check that the cluster is up, and the way to it: VPN, proxy, the kubeconfig's server
+    error: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1 cannot be reached: tcp connect error: Connection refused (os error 111)
+    hint: check that the cluster is running and can be reached: VPN, proxy, the kubeconfig's server
     ");
     assert_snapshot!(run(&["plan", "-e", "prod", "--context", "gpu-west", "--as", "ci"]), @"
     exit 2
     ----- stdout -----
     ----- stderr -----
     Using the Kubernetes cluster of context `gpu-west` (http://127.0.0.1:1/west) as ci.
-    error: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1/west is not reached: tcp connect error: Connection refused (os error 111)
-    hint: check that the cluster is up, and the way to it: VPN, proxy, the kubeconfig's server
+    error: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): http://127.0.0.1:1/west cannot be reached: tcp connect error: Connection refused (os error 111)
+    hint: check that the cluster is running and can be reached: VPN, proxy, the kubeconfig's server
     ");
     assert_snapshot!(run(&["status", "-e", "prod", "--context", "gpu-north"]), @"
     exit 2
@@ -135,7 +135,7 @@ fn a_kubernetes_cluster_that_is_not_reached_is_said_with_what_to_do() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: there is no kubeconfig: ~/.kube/config does not exist and $KUBECONFIG is not set
+    error: no kubeconfig found: ~/.kube/config does not exist and $KUBECONFIG is not set
     hint: name one with --kubeconfig or $KUBECONFIG, or pass `--cluster embedded`
     ");
     assert_snapshot!(bench.run(["status", "-e", "prod", "--kubeconfig", "k"]), @"

@@ -173,7 +173,7 @@ async fn what_is_being_deleted_is_not_healthy() {
     let plan = scene.shop.plan(&[]).await;
     let stuck = scene.shop.wait_within(plan, Duration::from_secs(3)).await;
     assert!(!stuck.is_success(), "{stuck:#?}");
-    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Failed timed out after 3s; DynamoGraphDeployment prod/llama is still there, being deleted (waiting for finalizer nvidia.com/finalizer)");
+    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Failed timed out after 3s; DynamoGraphDeployment prod/llama is still being deleted (waiting for finalizer nvidia.com/finalizer)");
     assert_eq!(health::assess_health(&live, None).health, Health::Progressing);
     assert_eq!(live.kind(), GRAPH.kind);
 }

@@ -66,7 +66,7 @@ fn what_a_cluster_cannot_serve_is_known_before_anything_is_sent() {
     assert_snapshot!(said.join("\n"), @"
     error[dynamo/needs-inference-gateway]: the endpoint picker `picker` needs the Gateway API Inference Extension (inference.networking.k8s.io)
       --> models/picked/model.yaml:12:13
-      = help: install it, and where no cluster is asked say `inferenceGateway: true` under the environment's `platform` in stator.yaml
+      = help: install it; for checks without a cluster, set `inferenceGateway: true` under the environment's `platform` in stator.yaml
 
     No changes: 0 objects of 0 models are as declared.
     ");

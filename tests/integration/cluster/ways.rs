@@ -178,9 +178,9 @@ async fn a_pod_connects_as_its_service_account() {
     fs_err::copy(plane.authority(), mounted.path().join("ca.crt")).unwrap();
     refused(&ServiceAccount { port: "the usual".to_owned(), ..account.clone() });
     insta::assert_snapshot!(said.join("\n"), @r"
-    no connection can be made as the pod's service account says: failed to open file `MOUNTED/token`: No such file or directory (os error 2)
-    no connection can be made as the pod's service account says: failed to open file `MOUNTED/ca.crt`: No such file or directory (os error 2)
-    no connection can be made as the pod's service account says: https://127.0.0.1:the usual is no address: invalid uri character
+    cannot connect with the settings of the pod's service account: failed to open file `MOUNTED/token`: No such file or directory (os error 2)
+    cannot connect with the settings of the pod's service account: failed to open file `MOUNTED/ca.crt`: No such file or directory (os error 2)
+    cannot connect with the settings of the pod's service account: https://127.0.0.1:the usual is not a valid address: invalid uri character
     ");
 
     let kube = KubeCluster::as_pod(&account, ConnectOptions::default()).unwrap();

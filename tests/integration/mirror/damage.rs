@@ -95,7 +95,7 @@ fn a_host_that_cannot_mend_it_is_not_asked_again_and_again() {
     let commit = place.origin.commit("main", &[("model.yaml", "a: 1")]);
     let missing = git2::Oid::from_str(&"1".repeat(40)).unwrap();
     let tree = place.origin.tree(&[("100644", b"model.yaml", missing)]);
-    place.origin.point("refs/heads/main", place.origin.raw_commit(tree, None, 0, "a blob that is not there"));
+    place.origin.point("refs/heads/main", place.origin.raw_commit(tree, None, 0, "a blob that does not exist"));
     let mut mirror = place.mirror();
     let error = follow(&mut mirror, &main()).unwrap_err();
     assert!(place.server.asked().len() <= 8, "it gives up");

@@ -63,10 +63,10 @@ async fn an_adapter_of_a_graph_that_never_gets_ready_is_never_applied() {
     with_adapter(&site, 1, "");
     let left = site.sync_on(&site.cluster, false, &[]).await;
     assert_eq!(left.models[0].result, SyncResult::Deferred, "{left:#?}");
-    insta::assert_snapshot!(left.models[0].message, @"DynamoModel llama-sql waits for its graph to be Ready (DynamoGraphDeployment prod/llama: the operator has not seen it yet); run `stator sync --wait`");
+    insta::assert_snapshot!(left.models[0].message, @"DynamoModel llama-sql is waiting for its graph to be Ready (DynamoGraphDeployment prod/llama: the operator has not observed it yet); run `stator sync --wait`");
     let waited = in_vain(&site).await;
     assert_eq!(waited.models[0].result, SyncResult::Failed, "{waited:#?}");
-    insta::assert_snapshot!(waited.models[0].message, @"no progress for 300ms: DynamoGraphDeployment prod/llama: the operator has not seen it yet; DynamoModel prod/llama-sql is left for later: its graph is not ready");
+    insta::assert_snapshot!(waited.models[0].message, @"no progress for 300ms: DynamoGraphDeployment prod/llama: the operator has not observed it yet; DynamoModel prod/llama-sql is skipped for now: its graph is not ready");
     assert!(adapter(&site).await.is_none());
     // The operator comes up after all.
     assert!(site.sync(&[]).await.is_success());

@@ -240,8 +240,7 @@ fn a_replacement_that_waits_for_a_release_holds_nobody_else_back() {
     assert!(row("b ").contains("--allow replace"), "{held}");
     // A sync that waits for an object to go says so, and what it is that holds it.
     let stuck = bench.push(&["--allow", "replace", "--timeout", "1s"]).exits(124);
-    let going =
-        "DynamoGraphDeployment prod/b is still there, being deleted (waiting for finalizer nvidia.com/finalizer)";
+    let going = "DynamoGraphDeployment prod/b is still being deleted (waiting for finalizer nvidia.com/finalizer)";
     assert!(stuck.stderr.contains(&format!("b: {going}")), "{stuck}");
     assert!(stuck.stdout.contains(&format!("timed out after 1s; {going}")), "{stuck}");
     bench.sync(&[]).success();

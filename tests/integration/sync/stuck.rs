@@ -27,5 +27,5 @@ async fn a_deletion_that_does_not_end_is_named_with_what_holds_it() {
     let report = run_sync(&site.cluster, plan, gathered.records, options, &|_| {}, cancel).await;
     let model = report.models.iter().find(|model| model.name == "goes").unwrap();
     assert_eq!((model.result, model.pruned), (SyncResult::Failed, 1), "{report:#?}");
-    insta::assert_snapshot!(model.message, @"DynamoGraphDeployment prod/goes is still there, being deleted (waiting for finalizer nvidia.com/finalizer), after 300ms: see that the controller behind it runs");
+    insta::assert_snapshot!(model.message, @"DynamoGraphDeployment prod/goes is still being deleted (waiting for finalizer nvidia.com/finalizer), after 300ms: check that its controller is running");
 }

@@ -156,7 +156,7 @@ fn adapters_follow_a_ready_graph() {
     let early = bench.push(&[]).success();
     assert_snapshot!(early.result(), @r#"
         MODEL  RESULT    APPLIED  PRUNED  MESSAGE
-        base   Deferred  1        0       DynamoModel base-sql waits for its graph to be Ready (DynamoGraphDeployment prod/base: the operator has not seen it yet); run `stator sync --wait`
+        base   Deferred  1        0       DynamoModel base-sql is waiting for its graph to be Ready (DynamoGraphDeployment prod/base: the operator has not observed it yet); run `stator sync --wait`
         1 of 1 model synced, 4 writes.
         "#);
     assert!(!bench.has("dynamomodels", "base-sql"), "{early}");

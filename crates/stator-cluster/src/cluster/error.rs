@@ -52,7 +52,7 @@ pub enum ClusterError {
     #[error("{}", if *.terminating {
         format!("namespace {namespace} is being deleted, and nothing new can be created in it")
     } else {
-        format!("there is no namespace {namespace}")
+        format!("namespace {namespace} does not exist")
     })]
     NamespaceUnavailable {
         /// Which.
@@ -92,9 +92,9 @@ pub enum ClusterError {
         fix: String,
     },
     /// Whoever asks may not write any more: he has lost the lease that his work hangs from.
-    #[error("this replica does not hold the lease of what it works on any more, and writes nothing")]
+    #[error("this replica no longer holds the lease for this work, and writes nothing")]
     Fenced,
-    /// The server is not reached: it is down, or there is no way there. It may be back in a moment.
+    /// The server cannot be reached: it is down, or there is no way there. It may be back in a moment.
     #[error("{message}")]
     Unreachable {
         /// What happened.
@@ -139,29 +139,29 @@ impl ClusterError {
     pub fn help(&self) -> Cow<'_, str> {
         Cow::Borrowed(match self {
             Self::Conflict { .. } => {
-                "name the manager in `spec.takeOver` to take its fields back, or drop them from the intent"
+                "name the manager in `spec.takeOver` to take its fields back, or remove them from the intent"
             }
-            Self::Precondition { .. } => "the object changed meanwhile: run the command again",
+            Self::Precondition { .. } => "the object has changed: run the command again",
             Self::Invalid { .. } => "the cluster's schema refuses the object: `stator render` shows it in full",
             Self::Denied { .. } => "change the intent to what that admission accepts: `stator render` shows the object",
             Self::Forbidden { fix, .. } | Self::Refused { fix, .. } => fix,
             Self::NamespaceUnavailable { terminating: true, .. } => {
-                "wait until it is gone and make it anew, or use another one"
+                "wait until it is gone and create it again, or use another one"
             }
             Self::NamespaceUnavailable { terminating: false, namespace } => {
-                return Cow::Owned(format!("make it with `kubectl create namespace {namespace}`, or name another one"));
+                return Cow::Owned(format!(
+                    "create it with `kubectl create namespace {namespace}`, or use another one"
+                ));
             }
             Self::UnknownKind { api_version, .. } if api_version.split('/').next() == Some(RECORD.group) => {
-                "install stator's own: `kubectl apply --server-side -f crds/stator.dev_models.yaml`"
+                "install stator's definition: `kubectl apply --server-side -f crds/stator.dev_models.yaml`"
             }
             Self::UnknownKind { .. } => "install Dynamo's custom resource definitions first",
-            Self::Damaged { .. } => {
-                "fix the file, or take it away: a missing file counts as an object that was deleted"
-            }
+            Self::Damaged { .. } => "fix the file, or remove it: a missing file counts as a deleted object",
             Self::Storage { .. } => "check the permissions and the free space of that folder",
-            Self::Fenced => "another replica took over, or will, and goes on with the newest commit",
+            Self::Fenced => "another replica takes over and continues with the newest commit",
             Self::Unreachable { .. } => {
-                "check that the cluster is up, and the way to it: VPN, proxy, the kubeconfig's server"
+                "check that the cluster is running and can be reached: VPN, proxy, the kubeconfig's server"
             }
             Self::Transient { .. } => "run the command again in a moment",
         })

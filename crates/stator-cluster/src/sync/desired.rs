@@ -136,7 +136,7 @@ pub async fn detect_platform<C: Cluster>(cluster: &C, selection: &mut ResolvedEn
             let stated = selection.environment.platform.take().unwrap_or_default();
             selection.environment.platform = Some(stated.or(&found));
         }
-        Err(error) => tracing::info!(%error, "the cluster did not tell which API groups it serves"),
+        Err(error) => tracing::info!(%error, "the API groups of the cluster could not be read"),
     }
 }
 

@@ -239,7 +239,7 @@ pub async fn find_orphaned_records<C: Cluster>(cluster: &C, target: &RenderTarge
     let everywhere = match cluster.list(&kinds::RECORD, None, &environment_labels(target)).await {
         Ok(records) => records,
         Err(error) => {
-            tracing::info!(%error, "records in other namespaces are not looked at");
+            tracing::info!(%error, "records in other namespaces are not checked");
             return Vec::new();
         }
     };

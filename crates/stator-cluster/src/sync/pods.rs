@@ -18,7 +18,7 @@ pub async fn list_graph_pods<C: Cluster>(cluster: &C, graphs: &[ObjectRef]) -> V
         match cluster.list(&kinds::POD, Some(&graph.namespace), &labels).await {
             Ok(pods) => found.extend(pods),
             Err(error) => {
-                tracing::debug!(%error, "pods are not looked at");
+                tracing::debug!(%error, "pods are not checked");
                 break;
             }
         }

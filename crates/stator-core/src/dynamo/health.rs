@@ -124,7 +124,9 @@ pub fn assess_health_in_context(object: &Object, known: HealthContext) -> Health
     if let (Some(applied), Some(generation)) = (applied_generation, object.generation())
         && generation < applied
     {
-        return HealthVerdict::progressing(format!("the cluster shows generation {generation}, {applied} was applied"));
+        return HealthVerdict::progressing(format!(
+            "waiting for generation {applied} in the cluster (found {generation})"
+        ));
     }
     match object.kind() {
         "DynamoGraphDeployment" => graph::graph_health(object, healthy_at),
@@ -159,8 +161,8 @@ fn deletion_verdict(object: &Object, since: &str, now: Option<jiff::Timestamp>) 
     if !is_stuck {
         return HealthVerdict::progressing(format!("is being deleted{waits}"));
     }
-    let help = if finalizers.is_empty() { "" } else { ": see that the controller behind it runs" };
-    HealthVerdict::new(Health::Degraded, format!("is stuck: it is being deleted since {since}{waits}{help}"))
+    let help = if finalizers.is_empty() { "" } else { ": check that its controller is running" };
+    HealthVerdict::new(Health::Degraded, format!("is stuck in deletion since {since}{waits}{help}"))
 }
 
 /// The verdict on a generation that the operator has not come to, `None` when it has. An object that the operator has
@@ -170,14 +172,14 @@ fn stale_generation_verdict(object: &Object) -> Option<HealthVerdict> {
     match object.status().get("observedGeneration").and_then(Value::as_i64) {
         Some(observed) if observed >= generation => None,
         Some(observed) => Some(HealthVerdict::progressing(format!(
-            "the operator is at generation {observed}, the object at {generation}"
+            "waiting for the operator to observe generation {generation} (observed {observed})"
         ))),
         None => Some(unobserved_verdict()),
     }
 }
 
 fn unobserved_verdict() -> HealthVerdict {
-    HealthVerdict::new(Health::Unknown, "the operator has not seen it yet")
+    HealthVerdict::new(Health::Unknown, "the operator has not observed it yet")
 }
 
 /// A condition of a status by its type.

@@ -242,7 +242,7 @@ fn decide_write(
             rules::MID_ROLLOUT,
             Location::file(rendered.source.clone()),
             message,
-            "wait until the rollout is through, then sync",
+            "wait until the rollout is complete, then sync",
         ));
     }
     change.action = if standing == LiveOwnership::Ours { Action::Update } else { Action::Adopt };

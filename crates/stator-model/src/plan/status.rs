@@ -284,7 +284,7 @@ fn evaluate_object_health(world: &PlanContext<'_>, sight: &ModelStatusContext, c
             missing(Health::Unknown, "cannot be read from the cluster")
         }
         None if change.action == Action::Keep => missing(Health::Progressing, "is applied with another model"),
-        None => missing(Health::Progressing, "is not there yet"),
+        None => missing(Health::Progressing, "does not exist yet"),
     }
 }
 

@@ -163,5 +163,5 @@ fn describe_transport_error(error: &reqwest::Error) -> String {
     } else {
         "the connection broke off"
     };
-    format!("the receiver is not reached: {why}")
+    format!("the receiver cannot be reached: {why}")
 }

@@ -132,7 +132,7 @@ async fn an_object_written_since_the_plan_is_looked_at_again(place: &impl Place)
     assert_eq!(shop.live(&GRAPH, "status").await, None, "{report:#?}");
     assert!(shop.live(&GRAPH, "handed-over").await.is_some(), "{report:#?}");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(place.said(&report.models.iter().find(|one| one.name == "handed-over").unwrap().message), @"DynamoGraphDeployment prod/handed-over is no longer marked as this model's: left alone");
+        insta::assert_snapshot!(place.said(&report.models.iter().find(|one| one.name == "handed-over").unwrap().message), @"DynamoGraphDeployment prod/handed-over is no longer labelled as this model's, and is not changed");
     }
 }
 

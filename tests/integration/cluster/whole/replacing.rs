@@ -55,7 +55,7 @@ async fn a_replace_waits_for_the_finalizers(place: &impl Place) {
     let stuck = shop.carry_out_within(place.cluster(), plan, Duration::from_secs(2)).await;
     assert!(stuck.timed_out && !stuck.is_success(), "{stuck:#?}");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(place.said(&stuck.models[0].message), @"timed out after 2s; DynamoGraphDeployment prod/llama is still there, being deleted (waiting for finalizer nvidia.com/finalizer)");
+        insta::assert_snapshot!(place.said(&stuck.models[0].message), @"timed out after 2s; DynamoGraphDeployment prod/llama is still being deleted (waiting for finalizer nvidia.com/finalizer)");
     }
     let going = shop.graph("llama").await;
     assert!(going.is_deleting() && going.uid() == first.uid());

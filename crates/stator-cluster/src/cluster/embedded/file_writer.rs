@@ -57,7 +57,7 @@ pub(super) fn remove_temporary_files(root: &Path) -> io::Result<()> {
             for file in fs::read_dir(kind.path())? {
                 let file = file?;
                 if file.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
-                    tracing::debug!(path = %file.path().display(), "taking away the rest of an interrupted write");
+                    tracing::debug!(path = %file.path().display(), "removing what an interrupted write left");
                     fs::remove_file(file.path())?;
                 }
             }

@@ -28,7 +28,7 @@ pub(super) fn start(store: &Arc<EmbeddedStore>) {
         std::thread::Builder::new().name("stator-embedded-watch".to_owned()).spawn(move || watch_loop(&root, &weak));
     if let Err(error) = spawned {
         store.watching.store(false, Ordering::SeqCst);
-        tracing::warn!(%error, "changes made to the embedded cluster by others will not be noticed at once");
+        tracing::warn!(%error, "changes that others make to the embedded cluster are noticed late");
     }
 }
 
@@ -78,7 +78,7 @@ fn watch_loop(root: &std::path::Path, store: &Weak<EmbeddedStore>) {
         }
         if let Err(error) = outcome {
             // The watchers' next list says it too, to somebody who can act on it.
-            tracing::warn!(%error, "the embedded cluster cannot be watched just now");
+            tracing::warn!(%error, "the embedded cluster cannot be watched at the moment");
         }
     }
 }

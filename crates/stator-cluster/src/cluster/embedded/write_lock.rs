@@ -35,7 +35,7 @@ impl WriteLock {
                     let _ = Read::by_ref(&mut file).take(200).read_to_string(&mut holder);
                     let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
                     return Err(ClusterError::transient(format!(
-                        "{} is held by {holder} for more than {} ms; wait until it has ended, then run again",
+                        "{} has been locked by {holder} for more than {} ms; wait until it has ended, then run again",
                         path.display(),
                         wait.as_millis()
                     )));

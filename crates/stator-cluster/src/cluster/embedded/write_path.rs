@@ -300,7 +300,7 @@ fn check_preconditions(
         && revision != own
     {
         return Err(failed(format!(
-            "the object has been modified: resourceVersion {revision} was meant, it is {own}; look at it again"
+            "the object has been modified: resourceVersion {revision} was expected, but it is {own}; read it again"
         )));
     }
     Ok(())

@@ -178,7 +178,7 @@ fn body_error(server: &str, what: &str, error: &(dyn std::error::Error + 'static
             fix: "report it, with what the cluster holds of that kind".to_owned(),
         };
     }
-    ClusterError::transient(format!("{server} broke off in its answer to {what}: {}", error_chain(error)))
+    ClusterError::transient(format!("{server} closed the connection while answering {what}: {}", error_chain(error)))
 }
 
 /// How long the server asks to be left alone.
@@ -199,7 +199,7 @@ pub(super) fn connection_error(server: &str, error: &::kube::Error) -> ClusterEr
     let text = text.trim_start_matches("ServiceError: ").trim_start_matches("client error (Connect): ");
     if is_certificate_error(error) || text.contains("invalid peer certificate") {
         return ClusterError::Refused {
-            message: format!("{server}: its certificate is not one that the kubeconfig trusts: {text}"),
+            message: format!("{server}: its certificate is not trusted by the kubeconfig: {text}"),
             fix: "set `certificate-authority` (or -data) of the context's cluster to the authority that signed it"
                 .to_owned(),
         };
@@ -210,7 +210,7 @@ pub(super) fn connection_error(server: &str, error: &::kube::Error) -> ClusterEr
             fix: "log in again, or run the user's `exec` command by hand to see what it says".to_owned(),
         };
     }
-    ClusterError::Unreachable { message: format!("{server} is not reached: {text}") }
+    ClusterError::Unreachable { message: format!("{server} cannot be reached: {text}") }
 }
 
 fn is_certificate_error(error: &(dyn std::error::Error + 'static)) -> bool {

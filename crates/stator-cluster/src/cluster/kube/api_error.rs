@@ -73,7 +73,7 @@ pub(super) fn to_cluster_error(asked: &ApiCall<'_>, answer: &ApiResponse, manage
         |message: String| ClusterError::Transient { message, retry_after: server_retry_after(answer, &status) };
     match status.code {
         401 => ClusterError::Refused {
-            message: format!("the API server does not know who is asking ({})", status_message(&status)),
+            message: format!("the API server does not accept the credentials ({})", status_message(&status)),
             fix: "log in again: the token or the client certificate of the kubeconfig's user is expired or wrong"
                 .to_owned(),
         },
@@ -82,7 +82,7 @@ pub(super) fn to_cluster_error(asked: &ApiCall<'_>, answer: &ApiResponse, manage
         409 => conflict_error(asked, &status, managers).unwrap_or_else(|| transient(status_message(&status))),
         400 | 405 | 406 | 413 | 415 | 422 => rejected_error(asked, &status),
         500 => internal_error(asked, &status).unwrap_or_else(|| transient(server_error_message(&status))),
-        429 => transient(format!("the API server has too much to do ({})", status_message(&status))),
+        429 => transient(format!("the API server is overloaded ({})", status_message(&status))),
         code if code >= 500 => transient(server_error_message(&status)),
         code => ClusterError::Refused {
             message: format!(
@@ -199,8 +199,8 @@ fn manager_of(message: &str) -> String {
 fn rejected_error(asked: &ApiCall<'_>, status: &Status) -> ClusterError {
     let Some(object) = asked.object else {
         return ClusterError::Refused {
-            message: format!("the API server does not take the {}: {}", describe_call(asked), status_message(status)),
-            fix: "check that this release of stator knows this version of Kubernetes".to_owned(),
+            message: format!("the API server rejects the {}: {}", describe_call(asked), status_message(status)),
+            fix: "check that this release of stator supports this version of Kubernetes".to_owned(),
         };
     };
     let told: Vec<&StatusCause> = status.details.iter().flat_map(|details| &details.causes).collect();
@@ -310,7 +310,7 @@ fn server_error_message(status: &Status) -> String {
         return format!("{message} (Dynamo's operator serves that conversion: is it running?)");
     }
     if message.contains("failed calling webhook") {
-        return format!("{message} (whoever serves that webhook is not answering: is it running?)");
+        return format!("{message} (the webhook does not answer: is its service running?)");
     }
     message
 }

@@ -87,7 +87,7 @@ impl Default for RequestDeadlines {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// Neither `$KUBECONFIG` nor `~/.kube/config` names a file that exists.
-    #[error("there is no kubeconfig: {looked}")]
+    #[error("no kubeconfig found: {looked}")]
     NoKubeconfig {
         /// Where it was looked for.
         looked: String,
@@ -115,7 +115,7 @@ pub enum ConnectError {
         known: Vec<String>,
     },
     /// The context says something that no client can be made of: a certificate, a key, a proxy, a plugin.
-    #[error("no connection can be made as {what} says: {message}")]
+    #[error("cannot connect with the settings of {what}: {message}")]
     Unusable {
         /// The context, or the pod's service account.
         what: String,
@@ -272,7 +272,7 @@ impl ServiceAccount {
         let Self { folder, host, port } = self;
         let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
         let address = if is_v6 { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") };
-        let url = address.parse().map_err(|error| not_in_pod(&format!("{address} is no address: {error}")))?;
+        let url = address.parse().map_err(|error| not_in_pod(&format!("{address} is not a valid address: {error}")))?;
         let (token, authority) = (folder.join("token"), folder.join("ca.crt"));
         let read = |path: &Path| fs_err::read(path).map_err(|error| not_in_pod(&error.to_string()));
         read(&token)?;
@@ -316,7 +316,7 @@ pub(super) async fn client_on_thread(
         .map_err(|error| unusable(&error.to_string()))?;
     match tokio::time::timeout(EXEC_PLUGIN_TIMEOUT, told).await {
         Ok(Ok(client)) => client,
-        Ok(Err(_)) => Err(unusable("the connection was not made")),
+        Ok(Err(_)) => Err(unusable("the connection was not established")),
         Err(_) => Err(unusable("the user's `exec` command gave no credentials within three minutes")),
     }
 }

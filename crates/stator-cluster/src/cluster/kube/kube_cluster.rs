@@ -73,7 +73,7 @@ impl KubeCluster {
     /// # Errors
     /// When no client can be made of it.
     pub fn from_config(config: ::kube::Config, options: ConnectOptions) -> Result<Self, ConnectError> {
-        Self::new(config, options, "a configuration of its own".to_owned())
+        Self::new(config, options, "its own configuration".to_owned())
     }
 
     fn new(config: ::kube::Config, options: ConnectOptions, name: String) -> Result<Self, ConnectError> {

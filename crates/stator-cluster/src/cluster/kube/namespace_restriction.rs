@@ -19,7 +19,7 @@ impl NamespaceRestriction {
     pub(super) fn check_namespace(&self, namespace: &str) -> Result<(), ClusterError> {
         match self.0.as_deref() {
             Some(only) if only != namespace => Err(ClusterError::Refused {
-                message: format!("namespace {namespace} is not this source's, which may touch only {only}"),
+                message: format!("this source may not use namespace {namespace}, only {only}"),
                 fix: "set `spec.serviceAccountName` of the source to an account that has rights there".to_owned(),
             }),
             Some(_) | None => Ok(()),
@@ -43,7 +43,7 @@ mod tests {
     fn nothing_leads_out_of_the_namespace() {
         let one = NamespaceRestriction::only("a");
         assert_eq!(one.check_namespace("a"), Ok(()));
-        insta::assert_snapshot!(one.check_namespace("b").unwrap_err(), @"namespace b is not this source's, which may touch only a");
+        insta::assert_snapshot!(one.check_namespace("b").unwrap_err(), @"this source may not use namespace b, only a");
         assert_eq!((one.resolve_namespace(None), one.resolve_namespace(Some("a"))), (Ok(Some("a")), Ok(Some("a"))));
         assert!(one.resolve_namespace(Some("b")).is_err());
         assert_eq!(

@@ -164,8 +164,8 @@ fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
     };
     if facts.graph_versions.is_empty() {
         block(
-            "the cluster has no Dynamo: it does not serve DynamoGraphDeployment".to_owned(),
-            "install the Helm chart `dynamo-platform`, 1.2 or later, which brings the definitions and the operator",
+            "Dynamo is not installed in the cluster: it does not serve DynamoGraphDeployment".to_owned(),
+            "install the Helm chart `dynamo-platform`, 1.2 or later, which includes the definitions and the operator",
         );
     } else if !facts.graph_versions.contains(GRAPH.version) {
         let versions: Vec<&str> = facts.graph_versions.iter().map(String::as_str).collect();
@@ -180,7 +180,8 @@ fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
     }
     if !facts.serves_records {
         block(
-            "the cluster has no place for stator's records: it does not serve models.stator.dev".to_owned(),
+            "the definition of stator's records is not installed: the cluster does not serve models.stator.dev"
+                .to_owned(),
             "install it: `kubectl apply --server-side -f crds/stator.dev_models.yaml`",
         );
     }
@@ -222,7 +223,7 @@ fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
             message: format!(
                 "no pod answers for the conversion webhook of Dynamo's objects (service {namespace}/{name}): they can be neither read nor written"
             ),
-            fix: format!("bring Dynamo's operator up: `kubectl -n {namespace} get pods` shows what ails it"),
+            fix: format!("start Dynamo's operator: `kubectl -n {namespace} get pods` shows its state"),
         });
     }
     found
@@ -352,9 +353,9 @@ mod tests {
     fn what_stands_in_the_way_is_said_with_what_to_do() {
         insta::assert_snapshot!(said(&PreflightFacts::default()), @"
         no release
-        error: the cluster has no Dynamo: it does not serve DynamoGraphDeployment
-          install the Helm chart `dynamo-platform`, 1.2 or later, which brings the definitions and the operator
-        error: the cluster has no place for stator's records: it does not serve models.stator.dev
+        error: Dynamo is not installed in the cluster: it does not serve DynamoGraphDeployment
+          install the Helm chart `dynamo-platform`, 1.2 or later, which includes the definitions and the operator
+        error: the definition of stator's records is not installed: the cluster does not serve models.stator.dev
           install it: `kubectl apply --server-side -f crds/stator.dev_models.yaml`
         ");
         insta::assert_snapshot!(said(&facts(&["v1alpha1"], "v1alpha1", Value::Null, json!({}))), @"
@@ -371,7 +372,7 @@ mod tests {
         insta::assert_snapshot!(said(&down), @"
         1.2 or 1.3
         warning: no pod answers for the conversion webhook of Dynamo's objects (service dynamo/operator): they can be neither read nor written
-          bring Dynamo's operator up: `kubectl -n dynamo get pods` shows what ails it
+          start Dynamo's operator: `kubectl -n dynamo get pods` shows its state
         ");
         let up = PreflightFacts { webhook_ready: Some(true), ..down };
         insta::assert_snapshot!(said(&up), @"1.2 or 1.3");

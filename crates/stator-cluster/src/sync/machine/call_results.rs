@@ -120,7 +120,7 @@ impl ModelSync {
                 let blocked = matches!(error, ClusterError::Conflict { .. });
                 let message = match &error {
                     ClusterError::Conflict { .. } => format!(
-                        "{error}; take the field out of git, give it up there, or name the manager in spec.takeOver"
+                        "{error}; remove the field from git, release it there, or name the manager in spec.takeOver"
                     ),
                     ClusterError::Precondition { .. } => {
                         format!("{error}; it changed after it was planned: sync again")
@@ -195,14 +195,21 @@ impl ModelSync {
                     Ok(Some(live)) if live.uid() != Some(task.step.uid.as_str()) => {
                         let object = &task.step.object;
                         self.record_writer.mark_deleted(&object.identity(), false);
-                        self.report.add_note(format!("{object} is another object of that name now, and is left alone"));
+                        self.report
+                            .add_note(format!("{object} is now another object of that name, and is not changed"));
                         if !task.prune {
-                            self.fail_delete(&task, &format!("{object} was made anew by somebody else: sync again"));
+                            self.fail_delete(
+                                &task,
+                                &format!("{object} was created again by another client: sync again"),
+                            );
                         }
                     }
                     Ok(Some(live)) if !self.is_ours(&live) => {
                         let object = task.step.object.clone();
-                        self.fail_delete(&task, &format!("{object} is no longer marked as this model's: left alone"));
+                        self.fail_delete(
+                            &task,
+                            &format!("{object} is no longer labelled as this model's, and is not changed"),
+                        );
                     }
                     Ok(Some(live)) => {
                         task.step.resource_version = live.resource_version().unwrap_or_default().to_owned();
@@ -269,7 +276,7 @@ impl ModelSync {
             [] => String::new(),
             finalizers => format!(" (waiting for finalizer {})", finalizers.join(", ")),
         };
-        let going = format!("{} is still there, being deleted{waits}", live.reference());
+        let going = format!("{} is still being deleted{waits}", live.reference());
         if self.deletion_message.as_ref() != Some(&going) {
             effects.push(MachineEffect::Report(SyncProgress::Waiting {
                 model: self.name.clone(),
@@ -316,7 +323,7 @@ impl ModelSync {
         }
         let why = match result {
             Err(error) => error.to_string(),
-            Ok(None) => format!("{graph} is not there"),
+            Ok(None) => format!("{graph} does not exist"),
             Ok(Some(live)) => format!("{graph}: {}", health::assess_health(&live, None).message),
         };
         for task in adapters {
@@ -324,7 +331,7 @@ impl ModelSync {
                 let adapter = object.reference();
                 self.skip_object(&adapter.identity());
                 self.report.add_deferred(format!(
-                    "{} {} waits for its graph to be Ready ({why}); run `stator sync --wait`",
+                    "{} {} is waiting for its graph to be Ready ({why}); run `stator sync --wait`",
                     adapter.kind, adapter.name
                 ));
             }

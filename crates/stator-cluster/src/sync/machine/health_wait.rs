@@ -83,11 +83,8 @@ impl WatchedObject {
     pub(super) fn mark_gone(&mut self) {
         (self.own_verdict, self.endpoints) = (None, None);
         self.workers.clear();
-        self.verdict = Some(HealthVerdict {
-            health: Health::Unknown,
-            message: "is not there any more".to_owned(),
-            terminal: false,
-        });
+        self.verdict =
+            Some(HealthVerdict { health: Health::Unknown, message: "no longer exists".to_owned(), terminal: false });
     }
 
     pub(super) fn is_healthy(&self) -> bool {

@@ -178,7 +178,7 @@ impl ModelSync {
                 && let Some(failed) = self.report.failed_stage()
                 && task.stage > failed
             {
-                self.report.add_note(format!("{} is left for later", task.object.reference()));
+                self.report.add_note(format!("{} is skipped for now", task.object.reference()));
                 self.skip_object(&task.object.reference().identity());
                 continue;
             }
@@ -212,7 +212,7 @@ impl ModelSync {
                         let after = format_duration(around.settings.progress_deadline);
                         let said =
                             self.deletion_message.take().unwrap_or_else(|| format!("{object} is still being deleted"));
-                        let message = format!("{said}, after {after}: see that the controller behind it runs");
+                        let message = format!("{said}, after {after}: check that its controller is running");
                         self.fail_object(&object, &message);
                         continue;
                     }
@@ -294,7 +294,7 @@ impl ModelSync {
     ) -> Option<ModelTurn> {
         if self.report.differs_from_git() {
             // It will not become what git says: waiting would only hide that.
-            self.drop_adapters("its graph is not as git says");
+            self.drop_adapters("its graph differs from git");
             return None;
         }
         let waited: Vec<&WatchedObject> = self
@@ -365,7 +365,7 @@ impl ModelSync {
             })
             .collect();
         for adapter in adapters {
-            self.report.add_note(format!("{adapter} is left for later: {why}"));
+            self.report.add_note(format!("{adapter} is skipped for now: {why}"));
             self.skip_object(&adapter.identity());
         }
     }

@@ -14,7 +14,7 @@ pub(super) fn check(component: &ComponentSpec, faults: &mut AdmissionCollector<'
             faults.deny_by_schema(
                 rules::ENDPOINT_PICKER,
                 path.field("eppConfig"),
-                format!("only a component of type `epp` has an `eppConfig`, and `{name}` is none"),
+                format!("only a component of type `epp` has an `eppConfig`, and `{name}` is not one"),
                 "remove it, or set `type: epp`",
             );
         }
@@ -27,7 +27,7 @@ pub(super) fn check(component: &ComponentSpec, faults: &mut AdmissionCollector<'
             "the endpoint picker `{name}` needs the Gateway API Inference Extension \
              (inference.networking.k8s.io)"
         ),
-        "install it, and where no cluster is asked say `inferenceGateway: true` under the environment's `platform` in stator.yaml",
+        "install it; for checks without a cluster, set `inferenceGateway: true` under the environment's `platform` in stator.yaml",
         format!(
             "spec.services[{name}]: cannot deploy EPP component: InferencePool API group (inference.networking.k8s.io) is \
              not available in the cluster. EPP requires the Gateway API Inference Extension to be installed. Please \

@@ -20,7 +20,7 @@ fn operator_spelling(mode: &str) -> String {
     if mode == INTER_POD { "interPod".to_owned() } else { "intraPod".to_owned() }
 }
 
-/// Failover inside a pod needs every container discovered for itself. Source: `validateFailoverRequiresDiscoveryMode`.
+/// Failover inside a pod needs discovery per container. Source: `validateFailoverRequiresDiscoveryMode`.
 pub(super) fn check_failover_discovery(object: &Object, spec: &GraphSpec, faults: &mut AdmissionCollector<'_>) {
     if object.annotations().get(annotation::DISCOVERY_MODE) == Some(&"container") {
         return;
@@ -32,7 +32,7 @@ pub(super) fn check_failover_discovery(object: &Object, spec: &GraphSpec, faults
         faults.deny(
             rules::FAILOVER,
             component_path(&component.name).field("experimental").field("failover"),
-            format!("failover inside the pods of `{}` needs every container discovered for itself", component.name),
+            format!("failover inside the pods of `{}` needs discovery per container", component.name),
             format!("annotate the model with `{}: container`", annotation::DISCOVERY_MODE),
             format!(
                 "failover requires per-container K8s discovery; set annotation \"{}\" to \"container\" on the \
@@ -60,7 +60,7 @@ pub(super) fn check_inter_pod(
         faults.deny(
             rules::NEEDS_GROVE,
             path.clone(),
-            format!("GPU memory between pods of `{name}` needs Grove, and the model is annotated to stay off it"),
+            format!("GPU memory between pods of `{name}` needs Grove, but an annotation of the model disables it"),
             format!("remove the annotation `{}`, or use mode IntraPod", annotation::ENABLE_GROVE),
             format!(
                 "{subject} requires the Grove pathway; remove or unset the \"{}\" annotation (currently \"false\")",
@@ -72,7 +72,8 @@ pub(super) fn check_inter_pod(
             PlatformRequirement::Grove,
             path.clone(),
             format!("GPU memory between pods of `{name}` needs an operator that runs on Grove"),
-            "use mode IntraPod, or enable Grove and say `grove: true` under the environment's `platform` in stator.yaml",
+            "use mode IntraPod, or enable Grove and set `grove: true` under the environment's `platform` in \
+             stator.yaml",
             format!(
                 "{subject} requires the Grove pathway, but Grove is disabled at the operator level \
                  (global.grove.enabled=false)"
@@ -109,7 +110,7 @@ pub(super) fn check(component: &ComponentSpec, faults: &mut AdmissionCollector<'
             faults.deny(
                 rules::MEMORY_SERVICE,
                 path.field("gpuMemoryService"),
-                format!("a GPU memory service needs a worker, and `{name}` is none"),
+                format!("a GPU memory service needs a worker, and `{name}` is not one"),
                 help,
                 format!(
                     "{subject} is only supported for worker components (componentType must be worker, prefill, or decode)"

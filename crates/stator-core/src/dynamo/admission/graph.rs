@@ -86,10 +86,10 @@ pub(super) fn check_restart_order(spec: &GraphSpec, faults: &mut AdmissionCollec
     }
     let path = FieldPath::from_fields(["spec", "restart", "strategy", "order"]);
     let field = "spec.restart.strategy.order";
-    let help = "name every component once, or leave `order` out";
+    let help = "name every component once, or omit `order`";
     if strategy.strategy_type.as_deref() == Some("Parallel") {
         let words = format!("{field} cannot be specified when strategy is parallel");
-        faults.deny(rules::RESTART_ORDER, path, "a parallel restart has no order", "leave `order` out", words);
+        faults.deny(rules::RESTART_ORDER, path, "a parallel restart has no order", "omit `order`", words);
         return;
     }
     let components: BTreeSet<&str> = spec.components.iter().map(|component| component.name.as_str()).collect();

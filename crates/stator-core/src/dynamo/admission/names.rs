@@ -80,7 +80,8 @@ pub(super) fn check_grove_name(
             ),
             format!(
                 "shorten the component's name, or annotate `{}: \"false\"`; where the operator's chart has Grove off \
-                 (`global.grove.enabled: false`, even in a cluster that serves Grove), say `platform: {{grove: false}}` under \
+                 (`global.grove.enabled: false`, even in a cluster that serves Grove), set `platform: {{grove: \
+                 false}}` under \
                  the environment in stator.yaml",
                 annotation::ENABLE_GROVE
             ),
@@ -115,7 +116,7 @@ pub(super) fn check_grove_truncation(
             graph.len()
         ),
         "shorten the model's name; or, where the operator's chart has Grove off (`global.grove.enabled: false`, even in a \
-         cluster that serves Grove), say `platform: {grove: false}` under the environment in stator.yaml",
+         cluster that serves Grove), set `platform: {grove: false}` under the environment in stator.yaml",
     );
 }
 

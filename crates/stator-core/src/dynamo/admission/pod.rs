@@ -72,7 +72,7 @@ fn check_image(component: &ComponentSpec, faults: &mut AdmissionCollector<'_>) {
         faults.warn(
             rules::IMAGE_MISSING,
             path,
-            format!("`{}` has no image; Dynamo takes it and no pod can start", component.name),
+            format!("`{}` has no image; Dynamo accepts it, but no pod can start", component.name),
             "give `runtime` or `image`",
         );
         return;
@@ -141,8 +141,8 @@ fn check_main_container(spec: &GraphSpec, component: &ComponentSpec, faults: &mu
         faults.warn(
             rules::SYSTEM_PORT,
             path.field("ports"),
-            "the list replaces the operator's own, and probes look for a port named `system`",
-            "add `{name: system, containerPort: 9090}`, or leave `ports` out",
+            "the list replaces the operator's own, and probes need a port named `system`",
+            "add `{name: system, containerPort: 9090}`, or omit `ports`",
         );
     }
     if let (Some(framework), Some(found)) = (spec.backend_framework.as_deref(), engine_module(main))

@@ -23,7 +23,7 @@ pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
         faults.deny(
             rules::THOROUGH_AUTO,
             FieldPath::from_fields(["spec", "searchStrategy"]),
-            "a thorough search runs one engine on real GPUs, and the engine is left open",
+            "a thorough search runs one engine on real GPUs, but no engine is named",
             "name the engine: vllm, sglang or trtllm; or search `rapid`",
             "spec.searchStrategy \"thorough\" is incompatible with spec.backend \"auto\": set spec.backend to a specific \
              backend (sglang, trtllm, or vllm)",
@@ -33,7 +33,8 @@ pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
         faults.warn(
             rules::WORKLOAD,
             FieldPath::from_fields(["spec", "workload", "requestRate"]),
-            "both a concurrency and a request rate are given; later releases refuse that, and this one uses one of them",
+            "both a concurrency and a request rate are set; later releases refuse that, and this one uses only one of \
+             them",
             "keep one of the two",
         );
     }
@@ -41,7 +42,7 @@ pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
         faults.deny_unless_met(
             PlatformRequirement::GpuDiscovery,
             FieldPath::from_fields(["spec", "hardware"]),
-            "the operator of this cluster does not find out which GPUs there are, and the request does not say",
+            "the operator of this cluster does not discover GPUs, and the request does not name them",
             "give `hardware: {gpu: …}`",
             "GPU hardware configuration required: GPU discovery is disabled (set dynamo-operator.gpuDiscovery.enabled=true \
              in Helm values, or provide hardware config in spec.hardware)",

@@ -16,7 +16,7 @@ rules! {
     /// Source: `sharedspec`/DGD webhook, "spec.services must have at least one service".
     NO_COMPONENTS = "dynamo/no-components", "A graph has at least one component.";
     /// Source: CEL rule of the CRD.
-    COMPONENT_TWICE = "dynamo/component-twice", "The components of a graph have different names, upper and lower case alike.";
+    COMPONENT_TWICE = "dynamo/component-twice", "The components of a graph have different names, ignoring case.";
     /// Source: DGD webhook.
     NEGATIVE_REPLICAS = "dynamo/negative-replicas", "Replicas are 0 or more.";
     /// Source: DGD webhook, `validateRestart`.
@@ -24,11 +24,11 @@ rules! {
     /// Source: DGD webhook, `validateTopologyConstraints`.
     TOPOLOGY = "dynamo/topology", "Topology constraints are complete: the graph names a topology, and it or every component a domain.";
     /// Source: DGD webhook, `validateAnnotations`.
-    ANNOTATION = "dynamo/annotation-value", "Annotations that Dynamo reads have a value that it knows.";
+    ANNOTATION = "dynamo/annotation-value", "Annotations that Dynamo reads have a value that it supports.";
     /// Source: DGD webhook, `validateFailover`.
     FAILOVER = "dynamo/failover", "Failover inside a pod needs container discovery and a GPU memory service of the same mode.";
     /// Source: DGD webhook.
-    MEMORY_SERVICE = "dynamo/gpu-memory-service", "A GPU memory service stands on a worker with GPUs.";
+    MEMORY_SERVICE = "dynamo/gpu-memory-service", "A GPU memory service belongs to a worker with GPUs.";
     /// Source: DGD webhook and CEL rules of the CRD.
     ENDPOINT_PICKER = "dynamo/endpoint-picker", "A graph has at most one endpoint picker: one replica, one node, one source of settings.";
     /// Source: DGD webhook, `validateService`: GPU memory between pods.
@@ -38,7 +38,7 @@ rules! {
     /// Source: `SharedSpecValidator.checkInferencePoolAPIAvailability`.
     NEEDS_INFERENCE_GATEWAY = "dynamo/needs-inference-gateway", "Depends on the cluster: an endpoint picker needs the Gateway API Inference Extension.";
     /// Source: DGD webhook, `validateTopologyDomainsAgainstGroveClusterTopology`.
-    NEEDS_TOPOLOGY = "dynamo/needs-topology", "Depends on the cluster: on Grove, a topology constraint names a topology and domains that there are.";
+    NEEDS_TOPOLOGY = "dynamo/needs-topology", "Depends on the cluster: on Grove, a topology constraint names an existing topology and existing domains.";
     /// Source: DGDR webhook, `validateGPUHardwareInfo`.
     NEEDS_GPU_DISCOVERY = "dynamo/needs-gpu-discovery", "Depends on the cluster: a request names its GPUs where the operator cannot find them.";
     /// stator's own: admitted, and the operator has nothing to run it on.
@@ -48,7 +48,7 @@ rules! {
     /// Source: DynamoModel webhook.
     ADAPTER_NAMES = "dynamo/adapter-names", "An adapter names itself and its base model.";
     /// Source: the `ValidateUpdate` of the webhooks of graphs, requests and adapters.
-    FROZEN = "dynamo/frozen", "What Dynamo freezes at creation stays as it is, or the object is made again.";
+    FROZEN = "dynamo/frozen", "Fields that Dynamo makes immutable do not change, or the object is created again.";
     /// Source: DGD webhook, `validateReplicasChanges`.
     SCALED = "dynamo/scaled-replicas", "Replicas under a scaling adapter are changed through the adapter.";
     /// Source: DGD webhook, `validateNoRestartDuringRollingUpdate`.
@@ -70,13 +70,13 @@ rules! {
     /// stator's own: admitted, and no pod can be made.
     SHARED_MEMORY = "dynamo/shared-memory", "The size of shared memory is not negative.";
     /// stator's own: the operator's value and the intent's fight.
-    INJECTED_ENV = "dynamo/injected-env", "Variables that the operator injects are left to it.";
+    INJECTED_ENV = "dynamo/injected-env", "Variables that the operator injects are not set.";
     /// stator's own: probes look for the port by its name.
     SYSTEM_PORT = "dynamo/system-port", "A worker that lists ports has one named `system`.";
     /// stator's own: admitted, and the operator looks for the container in vain.
     SIDECAR = "dynamo/frontend-sidecar", "The frontend sidecar is a container of the pod other than `main`.";
     /// Source: the table of [`crate::dynamo::deprecations`].
-    DEPRECATED = "dynamo/deprecated", "Nothing is used that Dynamo is giving up: versions, fields, labels, variables, flags.";
+    DEPRECATED = "dynamo/deprecated", "Nothing deprecated is used: versions, fields, labels, variables, flags.";
     /// Source: the operator's reconciler, "backend framework mismatch".
     BACKEND = "dynamo/backend-mismatch", "Every worker runs the graph's backend framework.";
 }

@@ -64,8 +64,8 @@ const GENERAL_HELP: &str = "correct the value: Dynamo's CRD of release 1.2 refus
 
 fn violation_help(kind: &ViolationKind) -> &'static str {
     match kind {
-        ViolationKind::MissingValue => "give it a value",
-        ViolationKind::UnsupportedValue => "write one of the values that are allowed",
+        ViolationKind::MissingValue => "set a value",
+        ViolationKind::UnsupportedValue => "use one of the allowed values",
         ViolationKind::BrokenRule { .. } | ViolationKind::InvalidValue => GENERAL_HELP,
     }
 }
@@ -73,7 +73,7 @@ fn violation_help(kind: &ViolationKind) -> &'static str {
 fn typing_help(kind: TypingErrorKind) -> &'static str {
     match kind {
         TypingErrorKind::Undeclared => {
-            "remove the field, or correct its name; `kubectl explain` lists those that there are"
+            "remove the field, or correct its name; `kubectl explain` lists the known fields"
         }
         TypingErrorKind::Duplicate => "keep one of the two, or give them different names",
         TypingErrorKind::Type { .. } | TypingErrorKind::ItemKey | TypingErrorKind::Unsupported => GENERAL_HELP,

@@ -36,14 +36,14 @@ fn what_is_admitted_and_cannot_work_is_named() {
     dynamo/grove-names at spec.components[name=ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc].name: depends on the cluster: Grove allows 45 characters for what it derives from graph and component; `ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc` alone takes 63 of them, and 6 are the graph's
     "#);
     insta::assert_snapshot!(named("two frontends (vllm-agg"), @"dynamo/two-frontends at spec.components[name=front2].type: `front2` is a second frontend; requests reach one or the other by chance");
-    insta::assert_snapshot!(named("image missing (vllm-agg"), @"dynamo/image-missing at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `worker` has no image; Dynamo takes it and no pod can start");
+    insta::assert_snapshot!(named("image missing (vllm-agg"), @"dynamo/image-missing at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `worker` has no image; Dynamo accepts it, but no pod can start");
     insta::assert_snapshot!(named("image without tag (vllm-agg"), @"dynamo/image-version at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `nvcr.io/x/vllm-runtime`: there is no tag; Dynamo 1.4 and later read the runtime's version from it and refuse others");
     insta::assert_snapshot!(named("image by digest (vllm-agg"), @"dynamo/image-version at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `nvcr.io/x/vllm@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa`: there is no tag; Dynamo 1.4 and later read the runtime's version from it and refuse others");
     insta::assert_snapshot!(named("image tag not semver (vllm-agg"), @"dynamo/image-version at spec.components[name=worker].podTemplate.spec.containers[name=main].image: `nvcr.io/x/vllm-runtime:my-tag`: tag `my-tag` is not a version; Dynamo 1.4 and later read the runtime's version from it and refuse others");
     insta::assert_snapshot!(named("shared memory -1Gi (vllm-agg"), @"dynamo/shared-memory at spec.components[name=worker].sharedMemorySize: the size of shared memory is negative");
     insta::assert_snapshot!(named("frontend sidecar is main (vllm-agg"), @"dynamo/frontend-sidecar at spec.components[name=worker].frontendSidecar: `main` is not the name of a second container of the pod");
     insta::assert_snapshot!(named("failover alone (vllm-agg"), @r#"
-    dynamo/failover at spec.components[name=worker].experimental.failover: failover inside the pods of `worker` needs every container discovered for itself
+    dynamo/failover at spec.components[name=worker].experimental.failover: failover inside the pods of `worker` needs discovery per container
     dynamo/failover at spec.components[name=worker].experimental.failover: failover of mode IntraPod needs a GPU memory service of the same mode on `worker`
     "#);
     insta::assert_snapshot!(named("component name with underscore (vllm-agg"), @r#"dynamo/schema at spec.components[name=a_b].name: `spec.components[name=a_b].name`: Invalid value: "a_b": should match '^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$'"#);
@@ -127,7 +127,7 @@ fn a_request_without_hardware_needs_an_operator_that_finds_gpus() {
     .unwrap();
     assert_eq!(said(&request, &Platform::default()), "");
     let blind = Platform { gpu_discovery: Some(false), ..Platform::default() };
-    insta::assert_snapshot!(said(&request, &blind), @"refused dynamo/needs-gpu-discovery at spec.hardware: the operator of this cluster does not find out which GPUs there are, and the request does not say");
+    insta::assert_snapshot!(said(&request, &blind), @"refused dynamo/needs-gpu-discovery at spec.hardware: the operator of this cluster does not discover GPUs, and the request does not name them");
 }
 
 #[test]
@@ -185,14 +185,14 @@ fn fields_that_only_v1alpha1_has_are_judged_too() {
     }))
     .unwrap();
     insta::assert_snapshot!(said(&object, &Platform::default()), @r#"
-    refused dynamo/v1alpha1 at spec.pvcs[0].storageClass: a volume that is to be made needs `storageClass`
-    refused dynamo/v1alpha1 at spec.pvcs[0].volumeAccessMode: a volume that is to be made needs `volumeAccessMode`
+    refused dynamo/v1alpha1 at spec.pvcs[0].storageClass: a volume that is to be created needs `storageClass`
+    refused dynamo/v1alpha1 at spec.pvcs[0].volumeAccessMode: a volume that is to be created needs `volumeAccessMode`
     refused dynamo/v1alpha1 at spec.services.Worker.ingress.host: the ingress of `Worker` has no host
     refused dynamo/v1alpha1 at spec.services.Worker.volumeMounts[0].mountPoint: a volume of `Worker` is mounted nowhere
     refused dynamo/v1alpha1 at spec.services.Worker.sharedMemory.size: the shared memory of `Worker` has no size
     refused dynamo/v1alpha1 at spec.services.Worker.extraPodSpec.containers: `Worker` has a container `sidecar-frontend` already, which is the name of the frontend sidecar
     refused dynamo/annotation-value at spec.services.Worker.annotations["nvidia.com/vllm-distributed-executor-backend"]: `nvidia.com/vllm-distributed-executor-backend` is `mpi`; allowed: `mp` and `ray`
-    would fail dynamo/image-missing at spec.services.Worker: `Worker` has no image; Dynamo takes it and no pod can start
+    would fail dynamo/image-missing at spec.services.Worker: `Worker` has no image; Dynamo accepts it, but no pod can start
     refused dynamo/schema at spec.pvcs[name=cache]: `spec.pvcs[name=cache]`: Invalid value: When create is true, size, storageClass, and volumeAccessMode are required
     refused dynamo/schema at spec.services.Worker.sharedMemory: `spec.services.Worker.sharedMemory`: Invalid value: size is required when disabled is false
     "#);

@@ -60,7 +60,7 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
             faults.deny(
                 rules::TOPOLOGY,
                 path.clone(),
-                format!("without a `packDomain` of the graph `{name}` needs a topology constraint of its own"),
+                format!("without a `packDomain` of the graph, `{name}` needs its own topology constraint"),
                 "give `spec.topologyConstraint.packDomain`, or a constraint to every component",
                 format!(
                     "spec.services[{name}].topologyConstraint is required because spec.topologyConstraint.packDomain is \
@@ -92,7 +92,7 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
             PlatformRequirement::Topology,
             path.field("clusterTopologyName"),
             format!("there is no cluster topology `{topology}`"),
-            "create it, or name one that there is",
+            "create it, or name an existing one",
             format!(
                 "topology-aware scheduling requires a ClusterTopology resource \"{topology}\" but it was not found; ensure \
                  the cluster topology is configured per the framework documentation"
@@ -117,7 +117,7 @@ fn report_unknown_topology(
             domains.join("`, `")
         ),
         format!(
-            "say what there is under the environment's `platform` in stator.yaml: `topologies: {{{topology}: [{}]}}`, the \
+            "declare it under the environment's `platform` in stator.yaml: `topologies: {{{topology}: [{}]}}`, the \
              broadest first; or `grove: false`, where the operator's chart has Grove off (`global.grove.enabled: false`)",
             domains.join(", ")
         ),

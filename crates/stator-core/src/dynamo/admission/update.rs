@@ -183,7 +183,7 @@ fn check_replicas(before: &ComponentsByName<'_>, after: &ComponentsByName<'_>, f
             faults.deny(
                 rules::SCALED,
                 component_path(name).field("replicas"),
-                format!("the replicas of `{name}` belong to its scaling adapter"),
+                format!("the replicas of `{name}` are managed by its scaling adapter"),
                 "scale the adapter",
                 format!(
                     "spec.services[{name}].replicas cannot be modified directly when scaling adapter is enabled; scale or \
@@ -204,8 +204,8 @@ fn check_restart(old: &Object, new: &Object, faults: &mut AdmissionCollector<'_>
         faults.deny(
             rules::RESTART_WHILE_ROLLING,
             FieldPath::from_fields(["spec", "restart", "id"]),
-            format!("the workers roll (rolling update {phase}), and Dynamo takes no restart meanwhile"),
-            "wait until the rollout is through, then sync",
+            format!("the workers roll (rolling update {phase}), and Dynamo accepts no restart until it is complete"),
+            "wait until the rollout is complete, then sync",
             format!("spec.restart.id cannot be changed while a rolling update is {phase}"),
         );
         faults.set_last_remedy(ChangeRemedy::Wait);
@@ -222,7 +222,7 @@ fn check_request(old: &Object, new: &Object, faults: &mut AdmissionCollector<'_>
     let path = FieldPath::from_fields(["spec"]);
     if matches!(phase, "Ready" | "Failed") {
         let message = format!("Dynamo ignores edits of a request that is {phase}");
-        faults.warn(rules::FROZEN, path, message, "make the request again under another name");
+        faults.warn(rules::FROZEN, path, message, "create the request again under another name");
         faults.set_last_remedy(ChangeRemedy::Replace);
     } else {
         faults.deny_immutable(
@@ -252,7 +252,7 @@ fn check_adapter(old: &Object, new: &Object, faults: &mut AdmissionCollector<'_>
 impl AdmissionCollector<'_> {
     /// Frozen: only a new object can have it.
     fn deny_immutable(&mut self, path: FieldPath, message: impl Into<String>, words: impl Into<String>) {
-        let help = "the object has to be made again: `--allow replace`, or give the model another name";
+        let help = "the object must be created again: `--allow replace`, or give the model another name";
         self.deny(rules::FROZEN, path, message, help, words);
         self.set_last_remedy(ChangeRemedy::Replace);
     }

@@ -99,8 +99,8 @@ fn check_volumes(object: &Object, faults: &mut AdmissionCollector<'_>) {
                 faults.deny(
                     rules::ALPHA,
                     own.field(field),
-                    format!("a volume that is to be made needs `{field}`"),
-                    format!("give `{field}`, or set `create: false` and make the claim yourself"),
+                    format!("a volume that is to be created needs `{field}`"),
+                    format!("give `{field}`, or set `create: false` and create the claim yourself"),
                     format!("spec.pvcs[{index}].{field} is required when create is true"),
                 );
             }
@@ -118,7 +118,7 @@ fn check_service(name: &str, service: &Value, faults: &mut AdmissionCollector<'_
             rules::ALPHA,
             path.field("ingress").field("host"),
             format!("the ingress of `{name}` has no host"),
-            "give `host`, or make an Ingress of your own",
+            "give `host`, or create your own Ingress",
             format!("{subject}.ingress.host is required when ingress is enabled"),
         );
     }

@@ -40,7 +40,7 @@ pub(super) const LOST_IMAGE: &str =
     "a request has one image, and `profilerImage` is it; set the workers' image in `overrides.dgd`";
 
 /// Why a field of a service stays behind where its main container says otherwise.
-pub(super) const OVERRIDDEN_BY_MAIN: &str = "`extraPodSpec.mainContainer` says otherwise, and has the last word";
+pub(super) const OVERRIDDEN_BY_MAIN: &str = "`extraPodSpec.mainContainer` sets another value, which takes precedence";
 /// Why the name of the main container stays behind.
 pub(super) const ALWAYS_MAIN: &str = "the main container is always called `main`";
 
@@ -73,7 +73,7 @@ pub const ALL: &[FieldMapping] = &[
     graph(
         "spec.pvcs[]",
         MappingTarget::KeptInAnnotation(
-            "the operator still makes and mounts the claim; write a PersistentVolumeClaim beside the graph and name it in a volume",
+            "v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names",
         ),
     ),
     graph("spec.restart", MappingTarget::Same),
@@ -149,7 +149,7 @@ pub const ALL: &[FieldMapping] = &[
     graph(
         "spec.services.*.subComponentType",
         MappingTarget::KeptInAnnotation(
-            "`prefill` and `decode` of a worker become its type; any other word says nothing at v1beta1",
+            "`prefill` and `decode` of a worker become its type; any other value has no meaning at v1beta1",
         ),
     ),
     graph("spec.services.*.topologyConstraint", MappingTarget::Same),
@@ -185,12 +185,12 @@ pub const ALL: &[FieldMapping] = &[
     request(
         "spec.deploymentOverrides.name",
         MappingTarget::KeptInAnnotation(
-            "the graph is called after the request; `overrides.dgd.metadata.name` sets another name",
+            "the graph is named after the request; `overrides.dgd.metadata.name` sets another name",
         ),
     ),
     request(
         "spec.deploymentOverrides.namespace",
-        MappingTarget::KeptInAnnotation("the graph is made in the request's own namespace"),
+        MappingTarget::KeptInAnnotation("the graph is created in the request's own namespace"),
     ),
     request(
         "spec.deploymentOverrides.workersImage",
@@ -199,7 +199,7 @@ pub const ALL: &[FieldMapping] = &[
     request(
         "spec.enableGpuDiscovery",
         MappingTarget::KeptInAnnotation(
-            "deprecated; the operator discovers GPUs where it may, and `hardware` says them where it may not",
+            "deprecated; the operator discovers GPUs where it may, set `hardware` where it may not",
         ),
     ),
     request("spec.model", MappingTarget::Same),

@@ -20,7 +20,7 @@ pub(super) fn request_health(object: &Object) -> HealthVerdict {
         if verdict.health == Health::Progressing && matches!(phase, "Ready" | "Deployed") {
             return HealthVerdict::new(
                 Health::Degraded,
-                "was edited after its end, which Dynamo ignores: delete it, and the next sync makes it again",
+                "was edited after it completed, which Dynamo ignores: delete it, and the next sync creates it again",
             )
             .into_terminal();
         }
@@ -32,7 +32,7 @@ pub(super) fn request_health(object: &Object) -> HealthVerdict {
         "Ready" if !auto_apply => {
             HealthVerdict::new(Health::Healthy, "a recommendation is available: `stator lock` keeps it in git")
         }
-        "Ready" => HealthVerdict::progressing("profiled, the graph is not made yet"),
+        "Ready" => HealthVerdict::progressing("profiled; the graph does not exist yet"),
         "Deploying" => match find_condition(object, "DeploymentReady") {
             Some(one) if one.status == "False" && one.reason == "DeploymentDegraded" => {
                 HealthVerdict::new(Health::Degraded, one.message)
@@ -50,7 +50,7 @@ pub(super) fn request_health(object: &Object) -> HealthVerdict {
             })
         }
         "" | "Pending" => HealthVerdict::progressing("waiting to be profiled"),
-        other => HealthVerdict::new(Health::Unknown, format!("phase {other} is not known")),
+        other => HealthVerdict::new(Health::Unknown, format!("unknown phase {other}")),
     }
 }
 
@@ -68,7 +68,7 @@ fn failure_message(object: &Object) -> String {
         Some((*step, one))
     });
     let Some((step, one)) = failed else {
-        return "the request failed, and does not say why; increase `sla.attempt` by one to try again".to_owned();
+        return "the request failed without a reason; increase `sla.attempt` by one to try again".to_owned();
     };
     let step = if step.is_empty() { String::new() } else { format!(" {step}") };
     let reason = if one.reason.is_empty() { String::new() } else { format!(" ({})", one.reason) };
@@ -111,7 +111,7 @@ pub(super) fn adapter_health(object: &Object) -> HealthVerdict {
     match ready.observed_generation {
         None => return unobserved_verdict(),
         Some(observed) if observed < generation => {
-            return HealthVerdict::progressing("the operator has not seen the change yet");
+            return HealthVerdict::progressing("the operator has not observed the change yet");
         }
         Some(_) => {}
     }
@@ -194,7 +194,7 @@ pub(super) fn scaling_adapter_health(object: &Object) -> HealthVerdict {
     let count = |value: &Value| value.get("replicas").and_then(Value::as_u64).unwrap_or(0);
     let (want, have) = (count(object.spec()), count(object.status()));
     if status_str(object, "/selector").is_empty() {
-        return HealthVerdict::progressing("the operator has not taken it up yet");
+        return HealthVerdict::progressing("the operator has not processed it yet");
     }
     match (have, want) {
         (0, 0) => HealthVerdict::new(Health::Suspended, "at 0 replicas"),
@@ -207,7 +207,7 @@ pub(super) fn claim_health(object: &Object) -> HealthVerdict {
     match status_str(object, "/phase") {
         "Bound" => HealthVerdict::new(Health::Healthy, "bound"),
         "Lost" => HealthVerdict::new(Health::Failed, "its volume is lost").into_terminal(),
-        "" | "Pending" => HealthVerdict::progressing("waits for a volume"),
-        other => HealthVerdict::new(Health::Unknown, format!("phase {other} is not known")),
+        "" | "Pending" => HealthVerdict::progressing("waiting for a volume"),
+        other => HealthVerdict::new(Health::Unknown, format!("unknown phase {other}")),
     }
 }

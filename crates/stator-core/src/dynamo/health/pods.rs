@@ -94,7 +94,7 @@ fn pod_problem(pod: &Object) -> Option<PodProblem> {
     let unready = mains.iter().find(|status| {
         status.pointer("/state/running").is_some() && status.get("ready").and_then(Value::as_bool) == Some(false)
     })?;
-    let what = format!("container {} runs and is not ready", str_field(unready, "name"));
+    let what = format!("container {} is running but not ready", str_field(unready, "name"));
     Some(PodProblem { severity: PodProblemSeverity::Starting, reason: what, message: String::new() })
 }
 
@@ -138,14 +138,14 @@ fn container_problem(status: &Value, kind: &str) -> Option<PodProblem> {
     })
 }
 
-/// `it ended with exit code 137 (OOMKilled)`.
+/// `it exited with code 137 (OOMKilled)`.
 fn describe_termination(terminated: &Value) -> String {
     let code = terminated.get("exitCode").and_then(Value::as_i64).unwrap_or_default();
     let reason = str_field(terminated, "reason");
     let reason = if matches!(reason, "" | "Error") { String::new() } else { format!(" ({reason})") };
     let message = truncate_message(str_field(terminated, "message"));
     let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-    format!("it ended with exit code {code}{reason}{message}")
+    format!("it exited with code {code}{reason}{message}")
 }
 
 fn find_condition<'a>(pod: &'a Object, wanted: &str) -> Option<&'a Value> {
@@ -219,12 +219,12 @@ mod tests {
         ];
         insta::assert_snapshot!(pod_problems("llama", &pods).join("\n"), @r#"
         decode: ImagePullBackOff in container main (2 pods): Back-off pulling image "vllm:1.2.9"
-        epp: 2 restarts of container main (pod llama-epp-a): it ended with exit code 1: CUDA error
+        epp: 2 restarts of container main (pod llama-epp-a): it exited with code 1: CUDA error
         evicted: Evicted (pod llama-evicted-a): low on memory
-        frontend: container main runs and is not ready (pod llama-frontend-a)
+        frontend: container main is running but not ready (pod llama-frontend-a)
         planner: Unschedulable (pod llama-planner-a): 0/4 nodes are available: 4 Insufficient nvidia.com/gpu.
-        prefill: CrashLoopBackOff in container main (pod llama-prefill-a): it ended with exit code 137 (OOMKilled)
-        router: Error in init container fetch (pod llama-router-a): it ended with exit code 1
+        prefill: CrashLoopBackOff in container main (pod llama-prefill-a): it exited with code 137 (OOMKilled)
+        router: Error in init container fetch (pod llama-router-a): it exited with code 1
         "#);
         assert!(pod_problems("qwen", &pods).is_empty(), "another graph's pods are not its own");
     }

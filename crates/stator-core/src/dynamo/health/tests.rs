@@ -51,13 +51,13 @@ macro_rules! recording {
 #[test]
 fn a_frontend_gets_a_new_image() {
     insta::assert_snapshot!(recording!("frontend-image"), @r#"
-    1 Unknown: the operator has not seen it yet
+    1 Unknown: the operator has not observed it yet
     1 Progressing: waiting for frontend: the operator has not processed it yet; worker: the operator has not processed it yet
     1 Progressing: waiting for frontend: the operator has not processed it yet; worker (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for frontend (0 of 1 ready): its pods are not available yet; worker (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for worker (0 of 1 ready): its pods are not available yet
     1 Healthy!: all components are ready
-    2 Progressing: the operator is at generation 1, the object at 2
+    2 Progressing: waiting for the operator to observe generation 2 (observed 1)
     2 Progressing: waiting for frontend: the operator has not processed it yet
     2 Progressing: waiting for frontend: its pods are not available yet
     2 Healthy!: all components are ready
@@ -111,7 +111,7 @@ fn a_request_fails() {
 #[test]
 fn a_request_ends_ready_and_is_edited_afterwards() {
     insta::assert_snapshot!(recording!("request-ready"), @r#"
-    1 Unknown: the operator has not seen it yet
+    1 Unknown: the operator has not observed it yet
     1 Progressing: waiting to be profiled
     1 Progressing: profiling: Initializing
     1 Progressing: profiling: SweepingPrefill
@@ -121,7 +121,7 @@ fn a_request_ends_ready_and_is_edited_afterwards() {
     1 Progressing: profiling: GeneratingDGD
     1 Progressing: profiling: Done
     1 Healthy!: a recommendation is available: `stator lock` keeps it in git
-    2 Degraded!: was edited after its end, which Dynamo ignores: delete it, and the next sync makes it again
+    2 Degraded!: was edited after it completed, which Dynamo ignores: delete it, and the next sync creates it again
     3 Progressing: is being deleted, waiting for finalizer nvidia.com/finalizer
     "#);
 }
@@ -144,7 +144,7 @@ fn a_graph_is_restarted() {
     1 Progressing: waiting for decode (0 of 1 ready): its pods are not available yet; prefill (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for decode (0 of 1 ready): its pods are not available yet
     1 Healthy!: all components are ready
-    2 Progressing: the operator is at generation 1, the object at 2
+    2 Progressing: waiting for the operator to observe generation 2 (observed 1)
     2 Progressing: restarting decode
     2 Progressing: restarting frontend
     2 Progressing: restarting prefill
@@ -156,13 +156,13 @@ fn a_graph_is_restarted() {
 #[test]
 fn a_scaling_adapter_is_switched_on() {
     insta::assert_snapshot!(recording!("scaling-adapter-on"), @r#"
-    1 Unknown: the operator has not seen it yet
+    1 Unknown: the operator has not observed it yet
     1 Progressing: waiting for frontend: the operator has not processed it yet; worker: the operator has not processed it yet
     1 Progressing: waiting for frontend: the operator has not processed it yet; worker (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for frontend (0 of 1 ready): its pods are not available yet; worker (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for worker (0 of 1 ready): its pods are not available yet
     1 Healthy!: all components are ready
-    2 Progressing: the operator is at generation 1, the object at 2
+    2 Progressing: waiting for the operator to observe generation 2 (observed 1)
     2 Progressing: waiting for worker: the operator has not processed it yet
     2 Healthy!: all components are ready
     3 Progressing: is being deleted, waiting for finalizer nvidia.com/finalizer
@@ -172,12 +172,12 @@ fn a_scaling_adapter_is_switched_on() {
 #[test]
 fn workers_roll() {
     insta::assert_snapshot!(recording!("worker-args-managed-roll"), @r#"
-    1 Unknown: the operator has not seen it yet
+    1 Unknown: the operator has not observed it yet
     1 Progressing: waiting for frontend (0 of 1 ready): its pods are not available yet; worker: the operator has not processed it yet
     1 Progressing: waiting for frontend (0 of 1 ready): its pods are not available yet; worker (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for worker (0 of 1 ready): its pods are not available yet
     1 Healthy!: all components are ready
-    2 Progressing: the operator is at generation 1, the object at 2
+    2 Progressing: waiting for the operator to observe generation 2 (observed 1)
     2 Progressing: rolling update under way: workers are starting
     2 Progressing: rolling update: worker 0 of 1 updated
     2 Progressing: rolling update: worker 1 of 2 updated
@@ -189,7 +189,7 @@ fn workers_roll() {
 #[test]
 fn a_broken_image_is_fixed() {
     insta::assert_snapshot!(recording!("worker-broken-image-then-fixed"), @r#"
-    1 Unknown: the operator has not seen it yet
+    1 Unknown: the operator has not observed it yet
     1 Progressing: waiting for decode: the operator has not processed it yet; frontend: the operator has not processed it yet; prefill: the operator has not processed it yet
     1 Progressing: waiting for decode: the operator has not processed it yet; frontend: the operator has not processed it yet; prefill (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for decode (0 of 1 ready): its pods are not available yet; frontend: the operator has not processed it yet; prefill (0 of 1 ready): its pods are not available yet
@@ -197,13 +197,13 @@ fn a_broken_image_is_fixed() {
     1 Progressing: waiting for decode (0 of 1 ready): its pods are not available yet; frontend (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for frontend (0 of 1 ready): its pods are not available yet
     1 Healthy!: all components are ready
-    2 Progressing: the operator is at generation 1, the object at 2
+    2 Progressing: waiting for the operator to observe generation 2 (observed 1)
     2 Progressing: rolling update under way: workers are starting
     2 Progressing: rolling update: decode 0 of 1 updated
     2 Progressing: rolling update: prefill 1 of 2 updated, decode 0 of 1 updated
     2 Progressing: rolling update: prefill 1 of 2 updated, decode 1 of 2 updated
     2 Progressing: rolling update: decode 1 of 2 updated
-    3 Progressing: the operator is at generation 2, the object at 3
+    3 Progressing: waiting for the operator to observe generation 3 (observed 2)
     3 Progressing: waiting for prefill (0 of 1 ready): the operator has not processed it yet
     3 Progressing: waiting for prefill (0 of 1 ready): its pods are not available yet
     3 Healthy!: all components are ready
@@ -219,12 +219,12 @@ fn workers_scale() {
     1 Progressing: waiting for frontend (0 of 1 ready): its pods are not available yet; worker (0 of 1 ready): its pods are not available yet
     1 Progressing: waiting for worker (0 of 1 ready): its pods are not available yet
     1 Healthy!: all components are ready
-    2 Progressing: the operator is at generation 1, the object at 2
+    2 Progressing: waiting for the operator to observe generation 2 (observed 1)
     2 Progressing: waiting for worker (1 of 3 ready): the operator has not processed it yet
     2 Progressing: waiting for worker (1 of 3 ready): its pods are not available yet
     2 Progressing: waiting for worker (2 of 3 ready): its pods are not available yet
     2 Healthy!: all components are ready
-    3 Progressing: the operator is at generation 2, the object at 3
+    3 Progressing: waiting for the operator to observe generation 3 (observed 2)
     3 Progressing: waiting for worker: the operator has not processed it yet
     3 Progressing: waiting for worker: its pods are not available yet
     3 Healthy!: all components are ready
@@ -360,17 +360,17 @@ fn the_cases_that_others_get_wrong() {
         })
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r"
-    no status at all: Unknown, the operator has not seen it yet
-    the state that reading fills in: Unknown, the operator has not seen it yet
-    Ready without a generation: Unknown, the operator has not seen it yet
-    Ready of the last generation: Progressing, the operator is at generation 1, the object at 2
+    no status at all: Unknown, the operator has not observed it yet
+    the state that reading fills in: Unknown, the operator has not observed it yet
+    Ready without a generation: Unknown, the operator has not observed it yet
+    Ready of the last generation: Progressing, waiting for the operator to observe generation 2 (observed 1)
     successful and not Ready: Progressing, not ready yet
     Ready and rolling: Progressing, rolling update under way: workers are starting
     Ready and restarting: Progressing, restarting components
     Ready: Healthy, all components are ready
-    a request that is done without a generation: Unknown, the operator has not seen it yet
-    adapters loaded, no generation: Unknown, the operator has not seen it yet
-    adapters loaded before the change: Progressing, the operator has not seen the change yet
+    a request that is done without a generation: Unknown, the operator has not observed it yet
+    adapters loaded, no generation: Unknown, the operator has not observed it yet
+    adapters loaded before the change: Progressing, the operator has not observed the change yet
     adapters loaded: Healthy, loaded on 2 of 2 endpoints
     a kind without a rule: Unknown, no health rule for DynamoCheckpoint
     ");
@@ -420,7 +420,7 @@ fn an_object_that_does_not_go_is_found_out() {
     };
     insta::assert_snapshot!([at("2026-01-01T00:09:59Z"), at("2026-01-01T00:10:01Z")].join("\n"), @r"
     Progressing: is being deleted, waiting for finalizers nvidia.com/finalizer, foregroundDeletion
-    Degraded: is stuck: it is being deleted since 2026-01-01T00:00:00Z, waiting for finalizers nvidia.com/finalizer, foregroundDeletion: see that the controller behind it runs
+    Degraded: is stuck in deletion since 2026-01-01T00:00:00Z, waiting for finalizers nvidia.com/finalizer, foregroundDeletion: check that its controller is running
     ");
 }
 

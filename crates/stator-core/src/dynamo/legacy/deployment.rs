@@ -196,7 +196,7 @@ impl LegacyGraphBuilder {
                         document,
                         path.field(field),
                         old,
-                        "the deployment says otherwise for this service",
+                        "the deployment sets another value for this service",
                     );
                 }
             }

@@ -222,7 +222,7 @@ spec: {dynamoNim: 'chat:abc', services: {Frontend: {replicas: 3}, Router: {repli
         requests:
           storage: 100Gi
       storageClassName: fast
-    # 0 spec.replicas: the deployment says otherwise for this service
+    # 0 spec.replicas: the deployment sets another value for this service
     # 2 spec.dynamoNim: a bundle of the build service, which no longer exists: the image and the command of each component must be given
     # 2 spec.services.Frontend.autoscaling: deprecated and ignored; switch a scaling adapter on and scale that with an autoscaler or the planner
     # 2 spec.services.Frontend.ingress: the operator still serves it; write an Ingress or an HTTPRoute to the graph's frontend service instead

@@ -44,7 +44,7 @@ pub const LABELS: &[MetadataKey] = &[
 /// Annotations, by name.
 pub const ANNOTATIONS: &[MetadataKey] = &[
     operator_key("dgdr.nvidia.com/additional-resources", "ConfigMaps that a profiled graph refers to."),
-    operator_key("nvidia.com/confirmed-dgd-uid", "The graph that a request knows to be its own (1.5)."),
+    operator_key("nvidia.com/confirmed-dgd-uid", "The graph that a request owns (1.5)."),
     operator_key("nvidia.com/current-worker-hash", "The generation of workers that serves."),
     operator_key("nvidia.com/current-worker-hash-v2", "The same by a later recipe."),
     operator_key("nvidia.com/dcd-spec", "What of a component's spec the other version has no field for."),

@@ -78,7 +78,7 @@ fn evaluate_rule(rule: &CelRule, node: &SchemaNode, value: &Value, old: Option<&
             Some(message) => format!("Invalid value: {message}"),
             None => format!("Invalid value: failed rule: {}", rule.rule),
         }),
-        Ok(_) => Err(format!("Invalid value: the rule gives no yes or no: {}", rule.rule)),
+        Ok(_) => Err(format!("Invalid value: the rule does not evaluate to true or false: {}", rule.rule)),
         Err(error) => Err(format!("Invalid value: rule evaluation error: {error}: {}", rule.rule)),
     }
 }

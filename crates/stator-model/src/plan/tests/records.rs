@@ -79,8 +79,8 @@ fn status_tells_drift_from_a_change_in_git() {
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     "held" "Blocked" "Unknown" 4 [{"have":4,"object":"DynamoGraphDeployment prod/held","owner":"kubectl-edit","path":"spec.components[name=decode].replicas","want":1}] "held: spec.components[name=decode].replicas: owned by kubectl-edit; write its value into the intent, or name kubectl-edit in `spec.takeOver` to take it back"
-    "llama" "OutOfSync" "Unknown" 7 [{"have":7,"object":"DynamoGraphDeployment prod/llama","owner":"stator","path":"spec.components[name=decode].replicas","want":1}] "the operator has not seen it yet"
-    "qwen" "OutOfSync" "Unknown" 1 [] "the operator has not seen it yet"
+    "llama" "OutOfSync" "Unknown" 7 [{"have":7,"object":"DynamoGraphDeployment prod/llama","owner":"stator","path":"spec.components[name=decode].replicas","want":1}] "the operator has not observed it yet"
+    "qwen" "OutOfSync" "Unknown" 1 [] "the operator has not observed it yet"
     "#);
 }
 
@@ -92,7 +92,7 @@ fn the_worst_object_is_the_models_health() {
             "conditions": [{"type": "Ready", "status": "True"}]});
     });
     let models = model_statuses(&story.input(), &story.plan(), &ModelStatusContext::default());
-    insta::assert_snapshot!(format!("{} {}: {}", models[0].health, models[0].kind, models[0].message), @"Unknown DynamoGraphDeployment: llama-sql: the operator has not seen it yet");
+    insta::assert_snapshot!(format!("{} {}: {}", models[0].health, models[0].kind, models[0].message), @"Unknown DynamoGraphDeployment: llama-sql: the operator has not observed it yet");
 }
 
 #[test]

@@ -146,7 +146,7 @@ model: m
 engine: auto
 runtime: 1.2.0
 sla: {search: thorough}";
-    insta::assert_snapshot!(findings("thorough", spec), @"error dynamo/thorough-auto: a thorough search runs one engine on real GPUs, and the engine is left open; name the engine: vllm, sglang or trtllm; or search `rapid`");
+    insta::assert_snapshot!(findings("thorough", spec), @"error dynamo/thorough-auto: a thorough search runs one engine on real GPUs, but no engine is named; name the engine: vllm, sglang or trtllm; or search `rapid`");
     assert!(render(&intent("thorough", spec), &target()).objects.is_empty());
     let names = "
 model: m
@@ -158,7 +158,7 @@ components: {Worker: {type: decode}, epp: {type: epp, replicas: 2, image: 'epp:1
     error dynamo/component-twice: `Worker` has the name of another component, `worker`; rename one of them
     error dynamo/endpoint-picker: an endpoint picker has exactly one replica, not 2; set `replicas: 1`, or leave it out
     error dynamo/endpoint-picker: an endpoint picker needs settings, and has none; give `config` with its plugins
-    warning dynamo/needs-inference-gateway: depends on the cluster: the endpoint picker `epp` needs the Gateway API Inference Extension (inference.networking.k8s.io); install it, and where no cluster is asked say `inferenceGateway: true` under the environment's `platform` in stator.yaml
+    warning dynamo/needs-inference-gateway: depends on the cluster: the endpoint picker `epp` needs the Gateway API Inference Extension (inference.networking.k8s.io); install it; for checks without a cluster, set `inferenceGateway: true` under the environment's `platform` in stator.yaml
     "#);
 }
 

@@ -86,7 +86,7 @@ async fn run_operator(cluster: EmbeddedCluster, speed: f64) {
 }
 
 async fn pause_after(error: &ClusterError) {
-    tracing::warn!(%error, "the simulated operator cannot go on just now");
+    tracing::warn!(%error, "the simulated operator cannot continue at the moment");
     tokio::time::sleep(RETRY_DELAY).await;
 }
 

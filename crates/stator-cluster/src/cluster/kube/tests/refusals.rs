@@ -34,7 +34,7 @@ async fn a_server_that_is_busy_says_when_to_come_back() {
     let reply = status(429, "TooManyRequests", "too many requests, please try again later", Value::Null);
     assert_snapshot!(told(&refused(reply.header("Retry-After", "7")).await), @"
     Transient, try again after 7s
-    the API server has too much to do (too many requests, please try again later)
+    the API server is overloaded (too many requests, please try again later)
     run the command again in a moment
     ");
     let told_in_the_body = status(
@@ -61,7 +61,7 @@ async fn a_500_may_be_the_objects_own_fault_or_a_webhook_that_is_down() {
                    Post \"https://dynamo-operator.dynamo.svc:443/validate?timeout=10s\": dial tcp 10.0.0.9:443: connect: connection refused";
     assert_snapshot!(told(&refused(status(500, "InternalError", webhook, Value::Null)).await), @r#"
     Transient, try again
-    Internal error occurred: failed calling webhook "vdynamographdeployment.kb.io": failed to call webhook: Post "https://dynamo-operator.dynamo.svc:443/validate?timeout=10s": dial tcp 10.0.0.9:443: connect: connection refused (whoever serves that webhook is not answering: is it running?)
+    Internal error occurred: failed calling webhook "vdynamographdeployment.kb.io": failed to call webhook: Post "https://dynamo-operator.dynamo.svc:443/validate?timeout=10s": dial tcp 10.0.0.9:443: connect: connection refused (the webhook does not answer: is its service running?)
     run the command again in a moment
     "#);
     let conversion = "conversion webhook for nvidia.com/v1alpha1, Kind=DynamoGraphDeployment failed: Post \
@@ -99,7 +99,7 @@ async fn a_409_is_about_fields_a_precondition_or_a_race() {
     assert_snapshot!(told(&refused(conflict).await), @r#"
     Conflict, for good
     DynamoGraphDeployment prod/llama: spec.components[name=worker].replicas is owned by kubectl "edit"; metadata.labels["example.com/team"] is owned by stator
-    name the manager in `spec.takeOver` to take its fields back, or drop them from the intent
+    name the manager in `spec.takeOver` to take its fields back, or remove them from the intent
     "#);
     let modified = "Operation cannot be fulfilled on dynamographdeployments.nvidia.com \"llama\": the object has been modified; please apply your changes to the latest version and try again";
     let race = refused(status(409, "Conflict", modified, about("llama"))).await;
@@ -110,7 +110,7 @@ async fn a_409_is_about_fields_a_precondition_or_a_race() {
     assert_snapshot!(told(&error), @"
     Precondition, for good
     DynamoGraphDeployment prod/llama: the object has been modified; please apply your changes to the latest version and try again
-    the object changed meanwhile: run the command again
+    the object has changed: run the command again
     ");
 }
 
@@ -143,7 +143,7 @@ async fn a_403_is_a_missing_right_an_admission_or_a_namespace_that_ends() {
     assert_snapshot!(told(&refused(ending).await), @"
     NamespaceUnavailable, for good
     namespace prod is being deleted, and nothing new can be created in it
-    wait until it is gone and make it anew, or use another one
+    wait until it is gone and create it again, or use another one
     ");
 }
 
@@ -153,8 +153,8 @@ async fn what_is_not_there_is_the_object_the_namespace_or_the_kind() {
         status(404, "NotFound", "namespaces \"prod\" not found", json!({"name": "prod", "kind": "namespaces"}));
     assert_snapshot!(told(&refused(namespace).await), @"
     NamespaceUnavailable, for good
-    there is no namespace prod
-    make it with `kubectl create namespace prod`, or name another one
+    namespace prod does not exist
+    create it with `kubectl create namespace prod`, or use another one
     ");
     assert_snapshot!(told(&refused(Reply::text(404, "404 page not found\n")).await), @"
     UnknownKind, for good
@@ -170,7 +170,7 @@ async fn what_is_not_there_is_the_object_the_namespace_or_the_kind() {
 async fn what_no_other_try_helps_is_said_as_that() {
     assert_snapshot!(told(&refused(status(401, "Unauthorized", "Unauthorized", Value::Null)).await), @"
     Refused, for good
-    the API server does not know who is asking (Unauthorized)
+    the API server does not accept the credentials (Unauthorized)
     log in again: the token or the client certificate of the kubeconfig's user is expired or wrong
     ");
     assert_snapshot!(told(&refused(Reply::text(302, "<html><body>Please  log\n in</body></html>")).await), @"

@@ -79,7 +79,7 @@ fn without_wait_adapters_of_a_graph_that_is_not_ready_are_left_for_later() {
     let git = git(&[("llama", LLAMA)]);
     let drive = Drive { settings: settings(false), ..Drive::default() };
     insta::assert_snapshot!(told(&sync(&mut world, &git, &drive).report.unwrap()), @"
-    llama: Deferred (2 applied, 0 pruned) DynamoModel sql waits for its graph to be Ready (DynamoGraphDeployment prod/llama: the operator has not seen it yet); run `stator sync --wait`
+    llama: Deferred (2 applied, 0 pruned) DynamoModel sql is waiting for its graph to be Ready (DynamoGraphDeployment prod/llama: the operator has not observed it yet); run `stator sync --wait`
     4 writes
     ");
     assert_eq!(told(&sync(&mut world, &git, &drive).report.unwrap()).lines().last(), Some("0 writes"));
@@ -116,7 +116,7 @@ fn a_wait_in_vain_says_what_the_pods_say_and_a_good_one_asks_no_pod() {
     ];
     let ran = sync(&mut world, &git, &Drive::default());
     insta::assert_snapshot!(told(&ran.report.unwrap()), @r#"
-    llama: Failed (2 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not seen it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is left for later: its graph is not ready
+    llama: Failed (2 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not observed it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is skipped for now: its graph is not ready
     5 writes
     "#);
     let waits: Vec<String> =
@@ -127,16 +127,16 @@ fn a_wait_in_vain_says_what_the_pods_say_and_a_good_one_asks_no_pod() {
             })
             .collect();
     insta::assert_snapshot!(waits.join("\n"), @r#"
-    DynamoGraphDeployment prod/llama: the operator has not seen it yet
-    DynamoGraphDeployment prod/llama: the operator has not seen it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"
+    DynamoGraphDeployment prod/llama: the operator has not observed it yet
+    DynamoGraphDeployment prod/llama: the operator has not observed it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"
     "#);
     // At 15 seconds, then at doubled intervals of at most five minutes, and at the end of half an hour.
     assert_eq!(world.looks.len(), 10, "{:?}", world.looks);
     let conditions = &world.records["llama"].state.as_ref().unwrap().conditions;
     insta::assert_snapshot!(conditions.iter().map(|one| format!("{}={} {}", one.kind, one.status, one.message)).collect::<Vec<_>>().join("\n"), @r#"
-    Ready=False no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not seen it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is left for later: its graph is not ready
+    Ready=False no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not observed it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is skipped for now: its graph is not ready
     Reconciling=False 
-    Stalled=True no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not seen it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is left for later: its graph is not ready
+    Stalled=True no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not observed it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is skipped for now: its graph is not ready
     "#);
 }
 
@@ -284,7 +284,7 @@ fn a_graph_that_shows_no_progress_runs_into_its_deadline_and_holds_nobody_up() {
     let wanted = git(&[("llama", LLAMA), ("plain", &[(CLAIM, "disk", 1)])]);
     let ran = sync(&mut world, &wanted, &Drive::default());
     insta::assert_snapshot!(told(&ran.report.unwrap()), @"
-    llama: Failed (2 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not seen it yet; DynamoModel prod/sql is left for later: its graph is not ready
+    llama: Failed (2 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not observed it yet; DynamoModel prod/sql is skipped for now: its graph is not ready
     plain: Healthy (1 applied, 0 pruned)
     9 writes
     ");
@@ -299,7 +299,7 @@ fn the_overall_timeout_says_what_was_waited_for() {
     let mut drive = Drive::default();
     drive.settings.timeout = Some(Duration::from_secs(300));
     insta::assert_snapshot!(told(&sync(&mut world, &wanted, &drive).report.unwrap()), @"
-    llama: Failed (1 applied, 0 pruned) timed out after 5m; DynamoGraphDeployment prod/llama: the operator has not seen it yet
+    llama: Failed (1 applied, 0 pruned) timed out after 5m; DynamoGraphDeployment prod/llama: the operator has not observed it yet
     4 writes, timed out
     ");
 }

@@ -86,7 +86,7 @@ fn what_has_no_place_is_named_with_the_reason() {
     );
     insta::assert_snapshot!(left(&document), @r#"
     spec.pvcs[0] = {"create":true,"name":"cache","size":"1Gi"}
-      the operator still makes and mounts the claim; write a PersistentVolumeClaim beside the graph and name it in a volume
+      v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names
     spec.services.Frontend.autoscaling = {"enabled":true}
       deprecated and ignored; switch a scaling adapter on and scale that with an autoscaler or the planner
     spec.services.Frontend.dynamoNamespace = "old"
@@ -102,7 +102,7 @@ fn what_has_no_place_is_named_with_the_reason() {
     spec.services.Gone = null
       a service that is null becomes no component
     spec.services.Worker.subComponentType = "main"
-      `prefill` and `decode` of a worker become its type; any other word says nothing at v1beta1
+      `prefill` and `decode` of a worker become its type; any other value has no meaning at v1beta1
     spec.services.Worker.volumeMounts[1].useAsCompilationCache = true
       a component has one compilation cache: the first becomes `compilationCache`
     "#);
