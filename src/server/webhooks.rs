@@ -171,12 +171,8 @@ async fn read_body(
     mut body: Body,
     limit: usize,
 ) -> Result<bytes::Bytes, RejectedDelivery> {
-    let too_large = || {
-        unreadable_delivery(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "the body is too large; the next poll sees what it was about",
-        )
-    };
+    let too_large =
+        || unreadable_delivery(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large; the next poll finds the change");
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > u64::try_from(limit).unwrap_or(u64::MAX)) {
         if let Ok(_turn) = shared.body_permits.try_acquire() {
@@ -273,10 +269,9 @@ fn reject_delivery(host: ForgeKind, refusal: WebhookError) -> RejectedDelivery {
         WebhookError::NoSecret | WebhookError::Unsigned | WebhookError::Forged | WebhookError::Stale => {
             (MessageResponse::new(StatusCode::UNAUTHORIZED, "not authorized"), DeliveryOutcome::Refused)
         }
-        WebhookError::TooLarge => unreadable_delivery(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "the body is too large; the next poll sees what it was about",
-        ),
+        WebhookError::TooLarge => {
+            unreadable_delivery(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large; the next poll finds the change")
+        }
         WebhookError::Unreadable => {
             unreadable_delivery(StatusCode::BAD_REQUEST, "the body is not what this host documents")
         }

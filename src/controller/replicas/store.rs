@@ -23,7 +23,7 @@ pub(super) struct LeaseStore {
 /// What went wrong with a request, for people.
 pub(super) type LeaseFailure = String;
 
-/// A lease as it is read; nothing where it is none of stator's.
+/// A lease as it is read; nothing where it was not created by stator.
 pub(super) fn parse_lease(lease: &ApiLease) -> Option<LeaseState> {
     let metadata = &lease.metadata;
     let name = metadata.name.clone()?;

@@ -74,7 +74,7 @@ fn a_branch_is_compared_with_where_it_left_trunk() {
     }
     assert_snapshot!(bench.run(["plan", "-e", "prod", "--from", "nowhere..."]).notes(), @r#"
     error: `nowhere...` is not a revision of the git repository at [TMP]/work: revspec 'nowhere' not found
-    hint: give a branch, a tag, a commit or HEAD~1; a branch that exists only on the remote is origin/<branch>, and a shallow clone lacks old commits (git fetch --unshallow)
+    hint: pass a branch, a tag, a commit or HEAD~1; a branch that exists only on the remote is origin/<branch>, and a shallow clone lacks old commits (git fetch --unshallow)
     "#);
 }
 

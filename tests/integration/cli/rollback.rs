@@ -206,7 +206,7 @@ fn what_cannot_be_rolled_back_is_refused_with_a_way_on() {
     ----- stdout -----
     ----- stderr -----
     error: `nowhere` is not a revision of the git repository at [TMP]/work: revspec 'nowhere' not found
-    hint: give a branch, a tag, a commit or HEAD~1; a branch that exists only on the remote is origin/<branch>, and a shallow clone lacks old commits (git fetch --unshallow)
+    hint: pass a branch, a tag, a commit or HEAD~1; a branch that exists only on the remote is origin/<branch>, and a shallow clone lacks old commits (git fetch --unshallow)
 
     exit 1
     ----- stdout -----
@@ -217,20 +217,20 @@ fn what_cannot_be_rolled_back_is_refused_with_a_way_on() {
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: `a..b` is no name of a branch
-    hint: name another with --branch
+    error: `a..b` is not a valid branch name
+    hint: choose another with --branch
 
     exit 2
     ----- stdout -----
     ----- stderr -----
-    error: `--force` is no name of a branch
-    hint: name another with --branch
+    error: `--force` is not a valid branch name
+    hint: choose another with --branch
 
     exit 2
     ----- stdout -----
     ----- stderr -----
     error: the branch `TRUNK` exists already, and is not this rollback
-    hint: name another with --branch, or remove it: git branch -D TRUNK
+    hint: choose another with --branch, or remove it: git branch -D TRUNK
 
     exit 2
     ----- stdout -----
@@ -298,7 +298,7 @@ fn a_host_that_nobody_knows_is_asked_for_and_the_token_is_not_said() {
     error: unknown type of git host at git.invalid
     hint: set it with --forge: github, gitlab, gitea, bitbucket or azure
 
-    error: the address of the remote `origin`: credentials do not belong into the address; put them into the secret that `secretRef` names
+    error: the address of the remote `origin`: credentials do not belong in the address; put them into the secret that `secretRef` names
     hint: pass a file with a ModelSource by --source, which has its own address
 
     error: 127.0.0.1:9 cannot be reached: [...]

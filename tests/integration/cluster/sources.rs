@@ -94,29 +94,29 @@ async fn each_rule_is_broken_with_its_own_sentence() {
     }
     insta::assert_snapshot!(told, @r#"
     {"allowLocal":true}
-      spec: Invalid value: `allowLocal` is for a file of sources on a machine of your own: in a cluster a path would be one of the controller's, beside the mirrors of other tenants
+      spec: Invalid value: `allowLocal` is only for a file of sources: in a cluster, a path would be on the controller's machine, next to the mirrors of other tenants
     {"url":"http://git.example.com/team/models.git"}
-      spec: Invalid value: `url`: `http://` sends everything in the clear; write `https://`, or set `allowInsecure: true`
+      spec: Invalid value: `url`: `http://` is not encrypted; write `https://`, or set `allowInsecure: true`
     {"url":"/srv/models.git"}
-      [spec: Invalid value: `url`: write `https://HOST/PATH`, `ssh://USER@HOST/PATH` or `USER@HOST:PATH`, spec: Invalid value: `url`: there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`, spec: Invalid value: an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address]
+      [spec: Invalid value: `url`: write `https://HOST/PATH`, `ssh://USER@HOST/PATH` or `USER@HOST:PATH`, spec: Invalid value: `url`: the address has no valid host; write it as in `https://git.example.com/team/models.git`, spec: Invalid value: an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address]
     {"url":"git@git.example.com:team/models.git"}
       spec: Invalid value: an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address
     {"url":"https://me:canary@git.example.com/team/models.git"}
-      [spec: Invalid value: `url`: credentials do not belong into the address; put them into the secret that `secretRef` names, spec: Invalid value: `url`: there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`]
+      [spec: Invalid value: `url`: credentials do not belong in the address; put them into the secret that `secretRef` names, spec: Invalid value: `url`: the address has no valid host; write it as in `https://git.example.com/team/models.git`]
     {"url":"https://-x.example.com/team/models.git"}
-      [spec: Invalid value: `url`: there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`, spec: Invalid value: `url`: the address has no path to a repository, or one with a space, `..`, `?`, `#`, `%` or an empty part in it]
+      [spec: Invalid value: `url`: the address has no valid host; write it as in `https://git.example.com/team/models.git`, spec: Invalid value: `url`: the address has no path to a repository, or one with a space, `..`, `?`, `#`, `%` or an empty part in it]
     {"url":"https://git.example.com/team/../models.git"}
       spec: Invalid value: `url`: the address has no path to a repository, or one with a space, `..`, `?`, `#`, `%` or an empty part in it
     {"ref":{"branch":"main","tag":"v1"}}
       spec.ref: Invalid value: `ref` takes exactly one of `branch`, `tag`, `commit` and `semver`
     {"ref":{"branch":"-upload"}}
-      spec.ref.branch: Invalid value: "-upload": it is no name of a branch: write it as `git branch` does
+      spec.ref.branch: Invalid value: "-upload": it is not a valid branch name: write it as `git branch` does
     {"ref":{"tag":"v1..2"}}
-      spec.ref.tag: Invalid value: "v1..2": it is no name of a tag: write it as `git tag` does
+      spec.ref.tag: Invalid value: "v1..2": it is not a valid tag name: write it as `git tag` does
     {"ref":{"commit":"abc1234"}}
       spec.ref.commit: Invalid value: "abc1234": it is not a commit: write all 40 hexadecimal digits
     {"path":"../elsewhere"}
-      spec.path: Invalid value: "../elsewhere": `path` leads out of the repository, or where git keeps its own; write a folder from its root, as `clusters/prod`
+      spec.path: Invalid value: "../elsewhere": `path` leaves the repository, or points into `.git`; write a folder from its root, as `clusters/prod`
     {"interval":"soon"}
       spec.interval: Invalid value: "soon": write a duration from one second to a year, as `30s`, `5m` or `1h30m`
     {"timeout":"9000h"}
@@ -124,27 +124,27 @@ async fn each_rule_is_broken_with_its_own_sentence() {
     {"schedule":"* * * *"}
       spec.schedule: Invalid value: "* * * *": a schedule has five fields: minute, hour, day of the month, month, day of the week; `*/5 * * * *` is every five minutes
     {"schedule":"* * * * *","timeZone":"Europe/Zürich"}
-      spec.timeZone: Invalid value: "Europe/Zürich": it is no time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
+      spec.timeZone: Invalid value: "Europe/Zürich": it is not a time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
     {"timeZone":"UTC"}
-      spec: Invalid value: `timeZone` without a `schedule`; windows have a time zone of their own
+      spec: Invalid value: `timeZone` without a `schedule`; windows have their own time zone
     {"windows":[{"duration":"1h","kind":"deny","schedule":"never ever"}]}
       spec.windows[0].schedule: Invalid value: "never ever": a schedule has five fields: minute, hour, day of the month, month, day of the week; `*/5 * * * *` is every five minutes
     {"windows":[{"duration":"1y","kind":"deny","schedule":"@daily"}]}
       spec.windows[0].duration: Invalid value: "1y": write a duration from one second to a year, as `30s`, `5m` or `1h30m`
     {"windows":[{"duration":"1h","kind":"deny","schedule":"@daily","timeZone":"Mars/Zürich"}]}
-      spec.windows[0].timeZone: Invalid value: "Mars/Zürich": it is no time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
+      spec.windows[0].timeZone: Invalid value: "Mars/Zürich": it is not a time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
     {"webhook":{"secretRef":{"name":"keys"}}}
-      spec: Invalid value: `webhook` without `forge.type`: which host signs the calls is not known
+      spec: Invalid value: `webhook` without `forge.type`: the host that signs the calls is unknown
     {"forge":{"type":"gitea"},"previews":true}
-      spec: Invalid value: `previews` without `forge.secretRef`: nobody may comment without a token
+      spec: Invalid value: `previews` without `forge.secretRef`: comments need a token
     {"forge":{"secretRef":{"name":"keys"},"type":"gitea"},"previews":true,"ref":{"semver":"1.x"}}
-      spec: Invalid value: `previews` without `ref.branch`: pull requests go into branches
+      spec: Invalid value: `previews` without `ref.branch`: pull requests need a base branch
     {"forge":{"type":"gitea","url":"https://me:canary@git.example.com/"}}
-      spec: Invalid value: `forge.url` is no `https://` address, or has credentials in it; `http://` needs `allowInsecure: true`
+      spec: Invalid value: `forge.url` is not an `https://` address, or contains credentials; `http://` needs `allowInsecure: true`
     {"forge":{"targetUrl":"javascript:alert('canary')","type":"gitea"}}
-      spec.forge: Invalid value: `forge.targetUrl` is no `https://` or `http://` address, or has credentials in it
+      spec.forge: Invalid value: `forge.targetUrl` is not an `https://` or `http://` address, or contains credentials
     {"verify":{"mode":"Tag","secretRef":{"name":"keys"}}}
-      spec: Invalid value: `verify` asks for a signed tag, and `ref` follows none: write `ref.tag` or `ref.semver`, or `mode: Head`
+      spec: Invalid value: `verify` requires a signed tag, but `ref` does not follow a tag: write `ref.tag` or `ref.semver`, or `mode: Head`
     "#);
     let schema = custom_resource_definition();
     let mut unheard: BTreeSet<String> = messages(&schema).into_iter().collect();

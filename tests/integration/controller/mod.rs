@@ -337,7 +337,7 @@ fn a_faulty_file_is_told_with_its_places_and_without_its_secrets() {
           |
           = help: Correct it: `*/5 * * * *` is every five minutes.
 
-        error[source/secret]: secret `git`: `password` has no effect for a path of this machine; it is read as this process' user may read it: take `secretRef` out of the source
+        error[source/secret]: secret `git`: `password` has no effect for a local path; it is read with the rights of this process: remove `secretRef` from the source
           --> [PLACE]/sources.yaml:10:3
            |
         10 |   secretRef: {name: git}

@@ -138,10 +138,10 @@ async fn wrong_keys_name_their_field() {
     insta::assert_snapshot!(all.join("\n"), @"
     `token` is not in the secret `forge`; put the token of an account at the git host there
     `token` is not in the secret `forge`; put the token of an account at the git host there
-    `token` of the secret that `spec.forge.secretRef` names holds a character that no token has, such as a line break; put the token alone there, as the git host showed it
-    `spec.forge.secretRef` secret `forge`: `githubAppPrivateKey` is not a private key in PEM without a passphrase; it begins with `-----BEGIN PRIVATE KEY-----` or `-----BEGIN RSA PRIVATE KEY-----`; copy the whole file; put all keys of the App there, or a `token` in their place
-    `token` stands beside the keys of a GitHub App; keep one of the two in the secret
-    `githubAppID` is for GitHub alone, and `spec.forge.type` is another host; put a `token` of this host there
+    `token` of the secret that `spec.forge.secretRef` names contains an invalid character, such as a line break; put only the token there, as the git host showed it
+    `spec.forge.secretRef` secret `forge`: `githubAppPrivateKey` is not a private key in PEM without a passphrase; it begins with `-----BEGIN PRIVATE KEY-----` or `-----BEGIN RSA PRIVATE KEY-----`; copy the whole file; put all keys of the App there, or a `token` instead
+    `token` is set together with the keys of a GitHub App; keep one of the two in the secret
+    `githubAppID` is only for GitHub, but `spec.forge.type` is another host; put a `token` of this host there
     ");
 }
 

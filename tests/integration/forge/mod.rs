@@ -105,7 +105,7 @@ async fn a_thousand_open_pull_requests_are_all_read() {
         let numbers: Vec<u64> = open.iter().map(|pull| pull.number).collect();
         let expected: Vec<u64> = (1..=1000).filter(|number| ![500, 501].contains(number)).collect();
         assert_eq!(numbers, expected, "{make:?}");
-        assert!(open.iter().all(|pull| pull.head.len() == 40), "{make:?}: a head is cut short");
+        assert!(open.iter().all(|pull| pull.head.len() == 40), "{make:?}: a head is truncated");
         fake.assert_no_faults();
     }
 }

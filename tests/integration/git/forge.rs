@@ -202,17 +202,17 @@ async fn refusals_are_told_apart_and_show_no_token() {
     repository.call("PATCH", "", &json!({"archived": true}));
     say("an archived repository", bot.create_comment(number, "Hello").await.map(|_| ()));
     insta::assert_snapshot!(said.join("\n"), @r#"
-        a wrong token: GITEA does not know the token: invalid username, password or token
+        a wrong token: GITEA does not accept the token: invalid username, password or token
           Never; put a valid token into the secret that `spec.forge.secretRef` names, key `token`
         a token that may only read: GITEA forbids it: token does not have at least one of required scope(s), required=[write:repository], token scope=read:repository
           Never; give the token the right to write commit statuses and comments of this repository
         another repository: GITEA has no commit 3af6df5a55dd, or the token may not see it
           Soon; compare `spec.url` and `spec.forge.url` with the repository, and let the token read it
         no such commit: GITEA cannot be reached: status 500
-          Soon; compare `spec.forge.url` with the host's address; stator asks again
+          Soon; compare `spec.forge.url` with the host's address; stator retries
         no such pull request: GITEA has no pull request 999, or the token may not see it
           Soon; compare `spec.url` and `spec.forge.url` with the repository, and let the token read it
-        an archived repository: GITEA is closed for this: team/forge-refusals is archived
+        an archived repository: GITEA accepts no writes: team/forge-refusals is archived
           Never; unarchive or unlock it, or suspend the source
         "#);
 }

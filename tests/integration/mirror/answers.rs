@@ -50,23 +50,23 @@ fn refusals_are_told_apart_and_show_no_credential() {
         all.push(format!("{what} (again: {wait}): {}", told(&place, &error)));
     }
     insta::assert_snapshot!(all.join("\n"), @"
-        401 (again: no): HOST does not accept the login: your token [hidden] is wrong, [31m sorry; put a login that holds into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
-        401 with the header (again: no): HOST does not accept the login: [hidden]; put a login that holds into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
+        401 (again: no): HOST does not accept the login: your token [hidden] is wrong, [31m sorry; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
+        401 with the header (again: no): HOST does not accept the login: [hidden]; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
         403 (again: no): HOST forbids reading the repository: no; let the login read the repository
-        403, later (again: 30s): HOST asks to wait: too many requests; nothing: stator waits; a longer `spec.interval` or a webhook asks less often
+        403, later (again: 30s): HOST asks to wait: too many requests; no action needed: stator waits; a longer `spec.interval` or a webhook asks less often
         404 (again: 0ns): HOST has no repository `models.git`, or the login may not see it; compare `spec.url` with the repository's address, and let the login in `spec.secretRef` read it
-        429 (again: 17s): HOST asks to wait: too many requests; nothing: stator waits; a longer `spec.interval` or a webhook asks less often
-        429 without a time (again: 60s): HOST asks to wait: too many requests; nothing: stator waits; a longer `spec.interval` or a webhook asks less often
-        500 (again: 0ns): HOST is in trouble: it answered 500; nothing: stator asks again
-        503 (again: 5s): HOST is in trouble: it answered 503; nothing: stator asks again
-        418 (again: 0ns): HOST does not answer as a git server: status 418; compare `spec.url` with the address that `git clone` takes; a login page in place of git means that the host wants a login in `spec.secretRef`
-        a login page (again: 0ns): HOST does not answer as a git server: a web page, perhaps one to log in; compare `spec.url` with the address that `git clone` takes; a login page in place of git means that the host wants a login in `spec.secretRef`
-        dumb git (again: 0ns): HOST does not answer as a git server: an answer of type text/plain; compare `spec.url` with the address that `git clone` takes; a login page in place of git means that the host wants a login in `spec.secretRef`
-        no type (again: 0ns): HOST does not answer as a git server: an answer without a type; compare `spec.url` with the address that `git clone` takes; a login page in place of git means that the host wants a login in `spec.secretRef`
-        not git's protocol (again: 0ns): HOST breaks git's protocol: a line has no length; look at what stands between stator and the host: proxies change answers
-        cut short (again: 0ns): HOST ended the connection in the middle of an answer; nothing: stator asks again; when it stays so, look at the line and at the host's load
-        git's own error (again: 0ns): git on HOST says: access denied for [hidden]; look at the repository on its host; `git fsck` there says what is damaged
-        304 (again: 0ns): HOST does not answer as a git server: 304 Not Modified without an address; compare `spec.url` with the address that `git clone` takes; a login page in place of git means that the host wants a login in `spec.secretRef`
+        429 (again: 17s): HOST asks to wait: too many requests; no action needed: stator waits; a longer `spec.interval` or a webhook asks less often
+        429 without a time (again: 60s): HOST asks to wait: too many requests; no action needed: stator waits; a longer `spec.interval` or a webhook asks less often
+        500 (again: 0ns): HOST reports a server error: 500; no action needed: stator retries
+        503 (again: 5s): HOST reports a server error: 503; no action needed: stator retries
+        418 (again: 0ns): HOST does not answer as a git server: status 418; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
+        a login page (again: 0ns): HOST does not answer as a git server: a web page, perhaps one to log in; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
+        dumb git (again: 0ns): HOST does not answer as a git server: an answer of type text/plain; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
+        no type (again: 0ns): HOST does not answer as a git server: an answer without a type; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
+        not git's protocol (again: 0ns): HOST breaks git's protocol: a line has no length; check what is between stator and the host: proxies may change responses
+        cut short (again: 0ns): HOST closed the connection in the middle of a response; no action needed: stator retries; if it persists, check the network and the host's load
+        git's own error (again: 0ns): git on HOST says: access denied for [hidden]; check the repository on its host; `git fsck` there shows what is damaged
+        304 (again: 0ns): HOST does not answer as a git server: 304 Not Modified without an address; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`
         ");
 }
 
@@ -108,7 +108,7 @@ fn each_login_goes_out_as_its_host_wants_it() {
     assert_eq!(sent(GitLogin::Bearer(SecretString::from(CANARY)), None), Some(format!("Bearer {CANARY}")));
     let token = base64(&format!("x-access-token:ghs_{CANARY}"));
     assert_eq!(sent(app.clone(), Some(Arc::new(Minted))), Some(format!("Basic {token}")));
-    insta::assert_snapshot!(sent(app, None).unwrap(), @"no token for HOST: nothing mints tokens for the GitHub App; look at the GitHub App's keys in the secret that `spec.secretRef` names");
+    insta::assert_snapshot!(sent(app, None).unwrap(), @"no token for HOST: nothing mints tokens for the GitHub App; check the GitHub App's keys in the secret that `spec.secretRef` names");
     let broken = sent(GitLogin::Bearer(SecretString::from(format!("{CANARY}\nx"))), None).unwrap();
     insta::assert_snapshot!(broken, @"the credentials for HOST cannot be used: there is a line break or another control character in it; correct the secret that `spec.secretRef` names");
 }
@@ -159,7 +159,7 @@ fn credentials_never_follow_a_redirect_to_another_host() {
         let shown = told(&place, &error).replace(&other.server.address().to_string(), "OTHER");
         assert_eq!(
             shown,
-            "HOST redirects to http://OTHER, and redirects are followed to the same host alone, three times at most; \
+            "HOST redirects to http://OTHER, and redirects are followed only to the same host, at most three times; \
              write the new address into `spec.url`"
         );
         assert!(other.server.asked().is_empty(), "the other host is not even asked");
@@ -229,7 +229,7 @@ fn a_certificate_of_ones_own_authority_is_trusted_when_the_secret_has_it() {
     let shown = told(&place, &error);
     assert!(shown.starts_with("the certificate of localhost:") && shown.contains("is not trusted"), "{shown}");
     let shown = told(&place, &look(&strict, pem("ca.pem"), None).unwrap_err());
-    assert!(shown.contains("it wants a client certificate that it knows"), "{shown}");
+    assert!(shown.contains("it requires a client certificate"), "{shown}");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_host_that_answers_late_or_in_drops_is_left() {
     let drops = FetchLimits { rate_window: Duration::from_millis(300), min_bytes_per_second: 1 << 20, ..limits() };
     let place = Place::answering(|_| GitReply::Never);
     let error = place.mirror_of(RemoteRepository { limits: short, ..place.remote() }).poll(&main()).unwrap_err();
-    insta::assert_snapshot!(told(&place, &error), @"HOST took longer than 400 ms; nothing: stator asks again; when it stays so, look at the line and at the host's load");
+    insta::assert_snapshot!(told(&place, &error), @"HOST took longer than 400 ms; no action needed: stator retries; if it persists, check the network and the host's load");
 
     // A line of the list of refs that never ends, one byte at a time.
     let dribble = Place::answering(|_| {
@@ -313,7 +313,7 @@ fn a_host_that_answers_late_or_in_drops_is_left() {
         refs(axum::body::Body::from_stream(bytes))
     });
     let error = dribble.mirror_of(RemoteRepository { limits: drops, ..dribble.remote() }).poll(&main()).unwrap_err();
-    insta::assert_snapshot!(told(&dribble, &error), @"HOST sends less than 1048576 bytes a second; nothing: stator asks again; when it stays so, look at the line and at the host's load");
+    insta::assert_snapshot!(told(&dribble, &error), @"HOST sends less than 1048576 bytes a second; no action needed: stator retries; if it persists, check the network and the host's load");
 
     let remote = place.remote();
     let cancel = remote.cancel.clone();
@@ -357,8 +357,8 @@ fn a_host_that_does_not_stop_is_left() {
     let little = RemoteRepository { limits: FetchLimits { max_pack_bytes: 1 << 20, ..limits() }, ..endless.remote() };
     all.push(told(&endless, &follow(&mut endless.mirror_of(little), &main()).unwrap_err()));
     insta::assert_snapshot!(all.join("\n"), @"
-        HOST sends more than 50000 refs; move the intents into a repository of their own, or delete refs that nobody uses
-        HOST sends more than 1048576 bytes; move the intents into a repository of their own, or delete refs that nobody uses
+        HOST sends more than 50000 refs; move the intents into a repository of their own, or delete unused refs
+        HOST sends more than 1048576 bytes; move the intents into a repository of their own, or delete unused refs
         ");
 }
 
@@ -390,7 +390,7 @@ fn a_pack_with_a_wrong_checksum_is_not_kept() {
     });
     let mut mirror = place.mirror();
     let error = follow(&mut mirror, &main()).unwrap_err();
-    insta::assert_snapshot!(told(&place, &error), @"HOST breaks git's protocol: packfile trailer mismatch; look at what stands between stator and the host: proxies change answers");
+    insta::assert_snapshot!(told(&place, &error), @"HOST breaks git's protocol: packfile trailer mismatch; check what is between stator and the host: proxies may change responses");
     assert!(error.retry_delay().is_some());
     follow(&mut mirror, &main()).unwrap();
     assert_eq!(files(&mut mirror, &commit), "model.yaml: 4 bytes");

@@ -184,10 +184,10 @@ fn tags_must_lead_to_commits() {
         }),
     ];
     insta::assert_snapshot!(all.join("\n"), @"
-        `refs/tags/v1` leads to a file, not to a commit; point the tag at a commit
-        `refs/tags/v1` leads to a tree, not to a commit; point the tag at a commit
-        `refs/tags/v1` leads to a file, not to a commit; point the tag at a commit
-        `refs/tags/v1` leads to a chain of tags, not to a commit; point the tag at a commit
+        `refs/tags/v1` points to a file, not to a commit; point the tag at a commit
+        `refs/tags/v1` points to a tree, not to a commit; point the tag at a commit
+        `refs/tags/v1` points to a file, not to a commit; point the tag at a commit
+        `refs/tags/v1` points to a chain of tags, not to a commit; point the tag at a commit
         ");
 }
 
@@ -237,8 +237,8 @@ fn commits_with_broken_headers_are_read_or_refused_and_never_stop_the_next() {
         before all time: model.yaml: 4 bytes
         no author: model.yaml: 4 bytes
         odd people: model.yaml: 4 bytes
-        a parent that is none: the repository does not give out commit 75b3ce98d4c87226f1f90723a11d291c93c7e534; compare `spec.ref.commit` with `git log`; some hosts give out only commits that a branch or tag leads to
-        no tree: the repository does not give out commit cf4ac5605afa17fb82517ca1d9903ca3de592ac6; compare `spec.ref.commit` with `git log`; some hosts give out only commits that a branch or tag leads to
+        a parent that is none: the host does not serve commit 75b3ce98d4c87226f1f90723a11d291c93c7e534; compare `spec.ref.commit` with `git log`; some hosts serve only commits that a branch or tag contains
+        no tree: the host does not serve commit cf4ac5605afa17fb82517ca1d9903ca3de592ac6; compare `spec.ref.commit` with `git log`; some hosts serve only commits that a branch or tag contains
         two trees: model.yaml: 4 bytes
         no end: model.yaml: 4 bytes
         ");

@@ -168,8 +168,8 @@ fn a_branch_that_is_gone_is_told_and_what_was_there_stays() {
     insta::assert_snapshot!(all.join("\n"), @"
         the repository is empty; push a commit; until then nothing is synced and nothing is pruned
         there is no branch `main`; the repository's default branch is `trunk`; push the branch, or name another in `spec.ref.branch`; until then nothing is synced and nothing is pruned
-        there is no ref `refs/pull/7/head`; nothing: the host removes the refs of pull requests that are gone
-        the repository does not give out commit 1111111111111111111111111111111111111111; compare `spec.ref.commit` with `git log`; some hosts give out only commits that a branch or tag leads to
+        there is no ref `refs/pull/7/head`; no action needed: the host removes the refs of closed pull requests
+        the host does not serve commit 1111111111111111111111111111111111111111; compare `spec.ref.commit` with `git log`; some hosts serve only commits that a branch or tag contains
         ");
 }
 
@@ -252,7 +252,7 @@ fn what_git_signed_is_judged_as_the_host_gave_it() {
     refs/heads/ssh-rsa: refused: commit ID is signed with the key KEY, which the secret does not have
     refs/heads/openpgp-owner: refused: commit ID is signed with the key KEY, which the secret does not have
     refs/heads/unsigned: refused: commit ID is not signed
-    refs/heads/ssh-ed25519: refused: the source asks for a signed tag, and the revision is no annotated tag
+    refs/heads/ssh-ed25519: refused: the source requires a signed tag, but the revision is not an annotated tag
     refs/tags/v1.0.0: tag v1.0.0 by Ed25519 <ed@example.com>
     refs/tags/v1.1.0: tag v1.1.0 by ed25519@example.com, commit ID by ecdsa@example.com
     refs/tags/v1.2.0: refused: tag v1.2.0 is not signed

@@ -170,7 +170,7 @@ pub enum ForgeError {
         fix: &'static str,
     },
     /// The token is missing, wrong or expired.
-    #[error("{host} does not know the token: {message}")]
+    #[error("{host} does not accept the token: {message}")]
     Unauthorized {
         /// Who answered.
         host: String,
@@ -194,7 +194,7 @@ pub enum ForgeError {
         what: String,
     },
     /// The repository or the conversation takes no writes any more: archived, locked, disabled.
-    #[error("{host} is closed for this: {message}")]
+    #[error("{host} accepts no writes: {message}")]
     Closed {
         /// Who answered.
         host: String,
@@ -202,7 +202,7 @@ pub enum ForgeError {
         message: String,
     },
     /// The host takes no further status of this context on this commit (GitHub: 1,000).
-    #[error("{host} takes no more statuses of this context on this commit")]
+    #[error("{host} accepts no more statuses of this context on this commit")]
     Full {
         /// Who answered.
         host: String,
@@ -242,7 +242,7 @@ pub enum ForgeError {
         after: Option<Duration>,
     },
     /// The answer is none that the host documents, or larger than is read.
-    #[error("{host} answers in a way that stator does not understand: {message}")]
+    #[error("{host} sent a response that stator does not understand: {message}")]
     Unreadable {
         /// Who answered.
         host: String,
@@ -296,11 +296,11 @@ impl ForgeError {
                 "compare `spec.url` and `spec.forge.url` with the repository, and let the token read it"
             }
             Self::Closed { .. } => "unarchive or unlock it, or suspend the source",
-            Self::Full { .. } => "push another commit: this one keeps the status that it has",
-            Self::RateLimited { .. } => "nothing: stator waits; a GitHub App has a budget of its own",
-            Self::Conflict { .. } => "nothing: stator reads it again",
-            Self::Invalid { .. } => "compare the host's version with those in docs/reference/forges.md",
-            Self::Unavailable { .. } => "compare `spec.forge.url` with the host's address; stator asks again",
+            Self::Full { .. } => "push another commit: this one keeps its status",
+            Self::RateLimited { .. } => "no action needed: stator waits; a GitHub App has its own rate limit",
+            Self::Conflict { .. } => "no action needed: stator reads it again",
+            Self::Invalid { .. } => "compare the host's version with the supported ones in docs/reference/forges.md",
+            Self::Unavailable { .. } => "compare `spec.forge.url` with the host's address; stator retries",
             Self::Unreadable { .. } => "compare `spec.forge.type` with what runs at the host's address",
         }
     }

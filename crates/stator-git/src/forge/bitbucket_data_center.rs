@@ -300,7 +300,7 @@ impl ForgeApi for BitbucketDataCenter {
         // No call says who a token belongs to; every answer to one does.
         let account = answer.header("x-ausername").unwrap_or_default().to_lowercase();
         if account.is_empty() {
-            let message = "it does not say whose token this is (the header X-AUSERNAME)".to_owned();
+            let message = "it does not report whose token this is (the header X-AUSERNAME)".to_owned();
             return Err(ForgeError::Unauthorized { host: answer.host(), message });
         }
         // One activity a comment at its newest version, and one more for every edit.

@@ -43,7 +43,7 @@ impl ForgeAuth {
             return Err(unusable_token_error("is empty"));
         }
         let mut value = HeaderValue::from_str(&format!("{prefix}{text}"))
-            .map_err(|_| unusable_token_error("holds a character that no token has, such as a line break"))?;
+            .map_err(|_| unusable_token_error("contains an invalid character, such as a line break"))?;
         value.set_sensitive(true);
         Ok(Self::Header(name, value, vec![token.clone()]))
     }
@@ -65,7 +65,7 @@ fn unusable_token_error(message: &str) -> ForgeError {
     ForgeError::Misconfigured {
         field: "token",
         message: format!("of the secret that `spec.forge.secretRef` names {message}"),
-        fix: "put the token alone there, as the git host showed it",
+        fix: "put only the token there, as the git host showed it",
     }
 }
 
@@ -142,7 +142,7 @@ impl ForgeClient {
     /// When it is at another host: the token stays where it belongs.
     pub fn follow<'a>(&'a self, link: &str) -> Result<ForgeRequest<'a>, ForgeError> {
         let url = self.api.join(link).ok().filter(|url| url.origin() == self.api.origin());
-        let url = url.ok_or_else(|| self.unreadable_error("the next page is said to be at another host"))?;
+        let url = url.ok_or_else(|| self.unreadable_error("the next page is at another host"))?;
         Ok(self.get_url(url))
     }
 
@@ -166,7 +166,7 @@ impl ForgeClient {
 
     /// More of something than anybody has.
     pub fn too_many_error(&self, limit: usize, what: &str) -> ForgeError {
-        self.unreadable_error(format!("it lists more than {limit} {what}, and stator reads no more"))
+        self.unreadable_error(format!("it lists more than {limit} {what}, which is the limit"))
     }
 
     /// The text without what must not be seen, on one line and of a bearable length.
@@ -316,22 +316,22 @@ async fn send_following_redirects(
                     continue;
                 }
                 Some(next) if is_sign_in_page(&next) => {
-                    let message = "it leads to its page for signing in".to_owned();
+                    let message = "it redirects to its sign-in page".to_owned();
                     return Err(ForgeError::Unauthorized { host: client.host.clone(), message });
                 }
                 Some(next) => {
                     let to = next.host_str().unwrap_or("nowhere").to_owned();
                     let to = client.redact_text(&format!("{}://{to}", next.scheme()));
-                    return Err(client.unreadable_error(format!("it leads to {to}, where the token is not sent")));
+                    return Err(client.unreadable_error(format!("it redirects to {to}, where the token is not sent")));
                 }
-                None => return Err(client.unreadable_error("it leads to what is no URL")),
+                None => return Err(client.unreadable_error("it redirects to an invalid URL")),
             }
         }
         let body = read_body(client, response).await?;
         let answer = ForgeResponse { client: client.clone(), status, headers, body, resource: what.to_owned() };
         return Ok(answer);
     }
-    Err(client.unreadable_error("it leads on and on"))
+    Err(client.unreadable_error("it redirects too many times"))
 }
 
 /// Azure DevOps and GitLab lead whoever they do not know to a page for people.
@@ -382,7 +382,7 @@ impl ForgeResponse {
     pub fn check_status(self) -> Result<Self, ForgeError> {
         // Azure DevOps says 203 to a token that it does not know, with its page for signing in.
         if self.status == StatusCode::NON_AUTHORITATIVE_INFORMATION && self.is_html_page() {
-            let message = "it shows its page for signing in".to_owned();
+            let message = "it shows its sign-in page".to_owned();
             return Err(ForgeError::Unauthorized { host: self.client.host.clone(), message });
         }
         if self.status.is_success() { Ok(self) } else { Err(super::response_error::error_from_response(&self)) }
@@ -391,7 +391,7 @@ impl ForgeResponse {
     /// The body as JSON of the shape that is asked for.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, ForgeError> {
         if self.is_html_page() {
-            return Err(self.client.unreadable_error("with a web page in place of JSON"));
+            return Err(self.client.unreadable_error("with a web page instead of JSON"));
         }
         serde_json::from_slice(&self.body).map_err(|error| {
             // The message of serde may quote what stands there.

@@ -76,7 +76,7 @@ pub(super) fn resolve_endpoint_and_auth(
     let app = GithubApp::read(secret).map_err(|error| ForgeError::Misconfigured {
         field: "spec.forge.secretRef",
         message: error.to_string(),
-        fix: "put all keys of the App there, or a `token` in their place",
+        fix: "put all keys of the App there, or a `token` instead",
     })?;
     let given = spec.url.as_deref().or_else(|| app.as_ref().and_then(|app| app.api.as_deref()));
     let place = endpoint::resolve_endpoint(spec.kind, given, url)?;
@@ -96,7 +96,7 @@ fn auth_from_secret(
         Some(_) if token.is_some() => {
             return Err(misconfigured_secret(
                 "token",
-                "stands beside the keys of a GitHub App",
+                "is set together with the keys of a GitHub App",
                 "keep one of the two in the secret",
             ));
         }
@@ -104,7 +104,7 @@ fn auth_from_secret(
             let fix = "put a `token` of this host there";
             return Err(misconfigured_secret(
                 "githubAppID",
-                "is for GitHub alone, and `spec.forge.type` is another host",
+                "is only for GitHub, but `spec.forge.type` is another host",
                 fix,
             ));
         }

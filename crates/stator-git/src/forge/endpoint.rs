@@ -39,7 +39,7 @@ pub(super) fn resolve_endpoint(
     repository: &RepositoryUrl,
 ) -> Result<ForgeEndpoint, ForgeError> {
     if repository.scheme() == UrlScheme::Local {
-        return Err(repository_url_error("is a path of this machine, which no git host is behind"));
+        return Err(repository_url_error("is a local path, which has no git host"));
     }
     let (owner, name) =
         repository.repository().ok_or_else(|| repository_url_error("names no owner and repository of a git host"))?;
@@ -137,7 +137,7 @@ fn azure_repository_url(
 ) -> Result<ForgeRepositoryUrl, ForgeError> {
     let unknown = || {
         repository_url_error(
-            "is no address of Azure DevOps, such as https://dev.azure.com/ORGANIZATION/PROJECT/_git/REPOSITORY or \
+            "is not an address of Azure DevOps, such as https://dev.azure.com/ORGANIZATION/PROJECT/_git/REPOSITORY or \
              git@ssh.dev.azure.com:v3/ORGANIZATION/PROJECT/REPOSITORY",
         )
     };
@@ -188,12 +188,12 @@ fn is_bitbucket_cloud(host: &str) -> bool {
 
 /// Reads the URL that `spec.forge.url` gives.
 fn parse_forge_url(text: &str, repository: &RepositoryUrl) -> Result<Url, ForgeError> {
-    let url = Url::parse(text).map_err(|error| forge_url_error(format!("is no URL: {error}")))?;
+    let url = Url::parse(text).map_err(|error| forge_url_error(format!("is not a valid URL: {error}")))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(forge_url_error("holds credentials, which belong into the secret".to_owned()));
+        return Err(forge_url_error("contains credentials, which belong in the secret".to_owned()));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(forge_url_error("has a `?` or `#` in it".to_owned()));
+        return Err(forge_url_error("contains a `?` or `#`".to_owned()));
     }
     let loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -204,8 +204,8 @@ fn parse_forge_url(text: &str, repository: &RepositoryUrl) -> Result<Url, ForgeE
     match url.scheme() {
         "https" => Ok(url),
         "http" if loopback || repository.scheme() == UrlScheme::Http => Ok(url),
-        "http" => Err(forge_url_error("is `http://`, which sends the token in the clear".to_owned())),
-        other => Err(forge_url_error(format!("is `{other}://`, and an API is asked over `https://`"))),
+        "http" => Err(forge_url_error("is `http://`, which sends the token unencrypted".to_owned())),
+        other => Err(forge_url_error(format!("is `{other}://`, but an API needs `https://`"))),
     }
 }
 
@@ -258,7 +258,7 @@ fn repository_url_error(message: &str) -> ForgeError {
     ForgeError::Misconfigured {
         field: "spec.url",
         message: message.to_owned(),
-        fix: "write the address as the repository's page shows it for cloning, or leave `spec.forge` out",
+        fix: "write the address as the repository's page shows it for cloning, or omit `spec.forge`",
     }
 }
 
@@ -266,7 +266,7 @@ fn forge_url_error(message: String) -> ForgeError {
     ForgeError::Misconfigured {
         field: "spec.forge.url",
         message,
-        fix: "write it as in `https://git.example.com`, or leave it out where the API is at the repository's host",
+        fix: "write it as in `https://git.example.com`, or omit it if the API is at the repository's host",
     }
 }
 
@@ -382,15 +382,15 @@ mod tests {
             shown(Gitea, "https://x.com/team/models", Some("https://x.com/?a=b")),
         ];
         insta::assert_snapshot!(all.join("\n"), @"
-        `spec.url` is a path of this machine, which no git host is behind; write the address as the repository's page shows it for cloning, or leave `spec.forge` out
-        `spec.url` names no owner and repository of a git host; write the address as the repository's page shows it for cloning, or leave `spec.forge` out
-        `spec.url` is no address of Azure DevOps, such as https://dev.azure.com/ORGANIZATION/PROJECT/_git/REPOSITORY or git@ssh.dev.azure.com:v3/ORGANIZATION/PROJECT/REPOSITORY; write the address as the repository's page shows it for cloning, or leave `spec.forge` out
-        `spec.url` is no address of Azure DevOps, such as https://dev.azure.com/ORGANIZATION/PROJECT/_git/REPOSITORY or git@ssh.dev.azure.com:v3/ORGANIZATION/PROJECT/REPOSITORY; write the address as the repository's page shows it for cloning, or leave `spec.forge` out
-        `spec.forge.url` is no URL: relative URL without a base; write it as in `https://git.example.com`, or leave it out where the API is at the repository's host
-        `spec.forge.url` is `http://`, which sends the token in the clear; write it as in `https://git.example.com`, or leave it out where the API is at the repository's host
-        `spec.forge.url` holds credentials, which belong into the secret; write it as in `https://git.example.com`, or leave it out where the API is at the repository's host
-        `spec.forge.url` is `ftp://`, and an API is asked over `https://`; write it as in `https://git.example.com`, or leave it out where the API is at the repository's host
-        `spec.forge.url` has a `?` or `#` in it; write it as in `https://git.example.com`, or leave it out where the API is at the repository's host
+        `spec.url` is a local path, which has no git host; write the address as the repository's page shows it for cloning, or omit `spec.forge`
+        `spec.url` names no owner and repository of a git host; write the address as the repository's page shows it for cloning, or omit `spec.forge`
+        `spec.url` is not an address of Azure DevOps, such as https://dev.azure.com/ORGANIZATION/PROJECT/_git/REPOSITORY or git@ssh.dev.azure.com:v3/ORGANIZATION/PROJECT/REPOSITORY; write the address as the repository's page shows it for cloning, or omit `spec.forge`
+        `spec.url` is not an address of Azure DevOps, such as https://dev.azure.com/ORGANIZATION/PROJECT/_git/REPOSITORY or git@ssh.dev.azure.com:v3/ORGANIZATION/PROJECT/REPOSITORY; write the address as the repository's page shows it for cloning, or omit `spec.forge`
+        `spec.forge.url` is not a valid URL: relative URL without a base; write it as in `https://git.example.com`, or omit it if the API is at the repository's host
+        `spec.forge.url` is `http://`, which sends the token unencrypted; write it as in `https://git.example.com`, or omit it if the API is at the repository's host
+        `spec.forge.url` contains credentials, which belong in the secret; write it as in `https://git.example.com`, or omit it if the API is at the repository's host
+        `spec.forge.url` is `ftp://`, but an API needs `https://`; write it as in `https://git.example.com`, or omit it if the API is at the repository's host
+        `spec.forge.url` contains a `?` or `#`; write it as in `https://git.example.com`, or omit it if the API is at the repository's host
         ");
     }
 

@@ -45,7 +45,7 @@ impl BranchPusher {
         match url.scheme() {
             UrlScheme::Https | UrlScheme::Http => {}
             UrlScheme::Ssh | UrlScheme::Local => {
-                return Err(misplaced("is not pushed to by stator, which pushes over HTTPS"));
+                return Err(misplaced("cannot be pushed to, because stator pushes only over HTTPS"));
             }
         }
         let (place, login) = connect::resolve_endpoint_and_auth(spec, url, secret, http, GithubTokenScope::Propose)?;
@@ -55,7 +55,7 @@ impl BranchPusher {
         if make == ForgeBackend::Gitlab && !text.ends_with(".git") {
             text.push_str(".git");
         }
-        let root = Url::parse(&text).map_err(|_| misplaced("is no URL"))?;
+        let root = Url::parse(&text).map_err(|_| misplaced("is not a valid URL"))?;
         Ok(Self { client: ForgeClient::new(http.clone(), root, login), display_url: url.to_string() })
     }
 
@@ -101,7 +101,7 @@ impl BranchPusher {
 
     /// The refs that a host advertises, with what they point to.
     fn parse_refs(&self, body: &[u8]) -> Result<Vec<(String, String)>, ForgeError> {
-        let broken = || self.client.unreadable_error("its list of refs is none that git has");
+        let broken = || self.client.unreadable_error("its list of refs is invalid");
         let mut rest = body;
         let mut refs = Vec::new();
         let mut flushes = 0;
@@ -148,7 +148,7 @@ impl BranchPusher {
                 return Err(ForgeError::Forbidden { host: host.to_owned(), message: message(reason) });
             }
         }
-        Err(self.client.unreadable_error("it does not say what became of the branch"))
+        Err(self.client.unreadable_error("it does not report the result of the push"))
     }
 }
 

@@ -81,23 +81,23 @@ impl SourceError {
         match self {
             Self::Missing { .. } => "check the spelling, or start a repository with `stator init`".to_owned(),
             Self::NotAnIntent { .. } => {
-                "give a folder, or the model.yaml itself; overlays and stator.yaml are read along with it".to_owned()
+                "pass a folder, or the model.yaml itself; overlays and stator.yaml are read along with it".to_owned()
             }
             Self::Unreadable { .. } => "make it readable for this user; until then nothing is planned, because what \
-                                        cannot be seen must not count as removed"
+                                        cannot be read must not count as removed"
                 .to_owned(),
-            Self::TooMany { .. } => "give a folder that holds intents only".to_owned(),
+            Self::TooMany { .. } => "pass a folder that contains only intents".to_owned(),
             Self::NoGit { .. } => "revisions need git: run this in a clone".to_owned(),
             Self::NotOwned { path } => {
                 format!("if you trust it: git config --global --add safe.directory {}", path.display())
             }
             Self::UnknownRevision { .. } => {
-                "give a branch, a tag, a commit or HEAD~1; a branch that exists only on the remote is origin/<branch>, \
+                "pass a branch, a tag, a commit or HEAD~1; a branch that exists only on the remote is origin/<branch>, \
                  and a shallow clone lacks old commits (git fetch --unshallow)"
                     .to_owned()
             }
-            Self::NoSuchFolder { .. } => "give a commit in which the folder exists".to_owned(),
-            Self::Git { .. } => "`git fsck` says what is damaged; a fresh clone repairs it".to_owned(),
+            Self::NoSuchFolder { .. } => "pass a commit in which the folder exists".to_owned(),
+            Self::Git { .. } => "`git fsck` shows what is damaged; a fresh clone repairs it".to_owned(),
         }
     }
 }

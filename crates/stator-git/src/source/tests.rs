@@ -186,7 +186,7 @@ fn linked_folders_and_near_misses_are_noted() {
     std::os::unix::fs::symlink("/etc", folder.path().join("outside")).unwrap();
     insta::assert_snapshot!(folder.open("").notes.join("\n"), @"
     a/model.yml is not read: the name must end in .yaml
-    outside is a symbolic link to a folder and is not looked into
+    outside is a symbolic link to a folder and is not followed
     ");
 }
 

@@ -41,25 +41,25 @@ pub struct AllowedSchemes {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// Another scheme, or none.
-    #[error("`{scheme}` is not fetched from; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`")]
+    #[error("`{scheme}` is not supported; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`")]
     Scheme {
         /// What stands before the `://` or `::`, or all of it.
         scheme: String,
     },
     /// `http://` without leave.
-    #[error("`http://` sends everything in the clear; write `https://`, or set `allowInsecure: true`")]
+    #[error("`http://` is not encrypted; write `https://`, or set `allowInsecure: true`")]
     Insecure,
     /// A local path without leave.
-    #[error("a path of this machine is fetched from only with `allowLocal: true`")]
+    #[error("a local path needs `allowLocal: true`")]
     Local,
     /// A password, or over HTTP a user.
-    #[error("credentials do not belong into the address; put them into the secret that `secretRef` names")]
+    #[error("credentials do not belong in the address; put them into the secret that `secretRef` names")]
     Credentials,
     /// The host cannot be one.
-    #[error("there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`")]
+    #[error("the address has no valid host; write it as in `https://git.example.com/team/models.git`")]
     Host,
     /// The port is no number, or zero.
-    #[error("`{port}` is no port; write a number from 1 to 65535")]
+    #[error("`{port}` is not a valid port; write a number from 1 to 65535")]
     Port {
         /// What stands there.
         port: String,
@@ -333,33 +333,33 @@ mod tests {
         let told: Vec<String> = all.iter().map(|text| format!("{text}: {}", parse(text).unwrap_err())).collect();
         insta::assert_snapshot!(told.join("\n"), @r"
         ext::sh -c touch% /tmp/x: there is a space or a control character in the address, at byte 7
-        ext::sh: `ext` is not fetched from; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`
-        fd::17: `fd` is not fetched from; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`
-        git://example.com/models.git: `git` is not fetched from; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`
-        http://example.com/models.git: `http://` sends everything in the clear; write `https://`, or set `allowInsecure: true`
-        file:///etc: a path of this machine is fetched from only with `allowLocal: true`
-        /srv/models.git: a path of this machine is fetched from only with `allowLocal: true`
-        ../models: a path of this machine is fetched from only with `allowLocal: true`
-        https://user:token@example.com/models.git: credentials do not belong into the address; put them into the secret that `secretRef` names
-        https://token@example.com/models.git: credentials do not belong into the address; put them into the secret that `secretRef` names
-        ssh://git:secret@example.com/models.git: credentials do not belong into the address; put them into the secret that `secretRef` names
-        ssh://-oProxyCommand=x@example.com/models.git: credentials do not belong into the address; put them into the secret that `secretRef` names
-        ssh://-oProxyCommand=touch/models.git: there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`
-        git@-oProxyCommand=x:team/models.git: there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`
-        https:///models.git: there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`
+        ext::sh: `ext` is not supported; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`
+        fd::17: `fd` is not supported; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`
+        git://example.com/models.git: `git` is not supported; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`
+        http://example.com/models.git: `http://` is not encrypted; write `https://`, or set `allowInsecure: true`
+        file:///etc: a local path needs `allowLocal: true`
+        /srv/models.git: a local path needs `allowLocal: true`
+        ../models: a local path needs `allowLocal: true`
+        https://user:token@example.com/models.git: credentials do not belong in the address; put them into the secret that `secretRef` names
+        https://token@example.com/models.git: credentials do not belong in the address; put them into the secret that `secretRef` names
+        ssh://git:secret@example.com/models.git: credentials do not belong in the address; put them into the secret that `secretRef` names
+        ssh://-oProxyCommand=x@example.com/models.git: credentials do not belong in the address; put them into the secret that `secretRef` names
+        ssh://-oProxyCommand=touch/models.git: the address has no valid host; write it as in `https://git.example.com/team/models.git`
+        git@-oProxyCommand=x:team/models.git: the address has no valid host; write it as in `https://git.example.com/team/models.git`
+        https:///models.git: the address has no valid host; write it as in `https://git.example.com/team/models.git`
         https://example.com: the address has no path to a repository, or one with `..`, `?`, `#` or an empty part in it
         https://example.com/../models.git: the address has no path to a repository, or one with `..`, `?`, `#` or an empty part in it
         https://example.com/a//b.git: the address has no path to a repository, or one with `..`, `?`, `#` or an empty part in it
         https://example.com/a.git?x=1: the address has no path to a repository, or one with `..`, `?`, `#` or an empty part in it
         https://example.com/%2e%2e/b.git: the address has no path to a repository, or one with `..`, `?`, `#` or an empty part in it
-        https://example.com:99999/a.git: `99999` is no port; write a number from 1 to 65535
-        https://example.com:+1/a.git: `+1` is no port; write a number from 1 to 65535
+        https://example.com:99999/a.git: `99999` is not a valid port; write a number from 1 to 65535
+        https://example.com:+1/a.git: `+1` is not a valid port; write a number from 1 to 65535
         https://exa mple.com/a.git: there is a space or a control character in the address, at byte 11
-        https://[::1/a.git: there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`
-        https://[1.2.3.4]/a.git: there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`
+        https://[::1/a.git: the address has no valid host; write it as in `https://git.example.com/team/models.git`
+        https://[1.2.3.4]/a.git: the address has no valid host; write it as in `https://git.example.com/team/models.git`
         ssh://git@example.com/--upload-pack=x: the address has no path to a repository, or one with `..`, `?`, `#` or an empty part in it
-        models: `models` is not fetched from; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`
-        : `` is not fetched from; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`
+        models: `models` is not supported; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`
+        : `` is not supported; write `https://HOST/PATH` or `ssh://USER@HOST/PATH`
         ");
     }
 

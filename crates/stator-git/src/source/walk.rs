@@ -81,7 +81,7 @@ fn list_folder(root: &Path, folder: &Path) -> Result<FolderListing, SourceError>
             listing.folders.push(entry.path());
         } else if kind.is_symlink() && !is_hidden(name.as_bytes()) && entry.path().is_dir() {
             listing.notes.push(format!(
-                "{} is a symbolic link to a folder and is not looked into",
+                "{} is a symbolic link to a folder and is not followed",
                 display_path(root, &entry.path())
             ));
         } else if kind.is_file() && ours == SourceFileKind::NearMiss {

@@ -280,16 +280,16 @@ impl PostQueue {
 fn refusal_reason(error: &ForgeError) -> &'static str {
     match error {
         ForgeError::Misconfigured { .. } => "the source leads to no API of a git host",
-        ForgeError::Unauthorized { .. } => "the git host does not know the token",
+        ForgeError::Unauthorized { .. } => "the git host does not accept the token",
         ForgeError::Forbidden { .. } => "the git host forbids commit statuses to the token",
         ForgeError::NotFound { .. } => "the git host does not have the commit or the repository",
         ForgeError::Closed { .. } => "the repository takes no writes",
-        ForgeError::Full { .. } => "the git host takes no more statuses of this context on this commit",
+        ForgeError::Full { .. } => "the git host accepts no more statuses of this context on this commit",
         ForgeError::RateLimited { .. } => "the git host asks to wait",
         ForgeError::Conflict { .. } => "the status was changed meanwhile",
         ForgeError::Invalid { .. } => "the git host refuses the status",
         ForgeError::Unavailable { .. } => "the git host cannot be reached",
-        ForgeError::Unreadable { .. } => "the git host answers in a way that stator does not understand",
+        ForgeError::Unreadable { .. } => "the git host sent a response that stator does not understand",
     }
 }
 

@@ -93,10 +93,10 @@ fn the_keys_of_verify_are_read_beforehand() {
         let text = tagged.replace("mode: Head", &format!("mode: {mode}"));
         assert_eq!(told(&text), "", "{mode}");
     }
-    insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: Tag")), @"sources.yaml:17:18: error[source/ref] `verify` asks for a signed tag, and `ref` follows none");
+    insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: Tag")), @"sources.yaml:17:18: error[source/ref] `verify` requires a signed tag, but `ref` does not follow a tag");
     insta::assert_snapshot!(told(&WHOLE.replace("mode: Head", "mode: head")), @"sources.yaml:17:18: error[schema/unknown-word] `spec.verify.mode` is `head`; expected one of `Head`, `Tag`, `TagAndHead`, `HEAD`, `TagAndHEAD`");
-    insta::assert_snapshot!(told(&WHOLE.replace("me.sshpub", "me.pub")), @"sources.yaml:17:24: error[source/secret] secret `keys` has no public key to judge signatures by");
-    insta::assert_snapshot!(told(&WHOLE.replace("AAAA", "AAAB")), @"sources.yaml:17:24: error[source/secret] secret `keys`: `me.sshpub` line 1 is no public key: length invalid");
+    insta::assert_snapshot!(told(&WHOLE.replace("me.sshpub", "me.pub")), @"sources.yaml:17:24: error[source/secret] secret `keys` has no public key to verify signatures with");
+    insta::assert_snapshot!(told(&WHOLE.replace("AAAA", "AAAB")), @"sources.yaml:17:24: error[source/secret] secret `keys`: `me.sshpub` line 1 is not a public key: length invalid");
     insta::assert_snapshot!(told(&WHOLE.replace("secretRef: {name: keys}", "secretRef: {name: kees}")), @"sources.yaml:17:42: error[source/secret] there is no secret `kees` in the file");
 }
 
@@ -141,23 +141,23 @@ data: {token: canary!}
 kind: ConfigMap
 ";
     insta::assert_snapshot!(told(text), @r#"
-        sources.yaml:6:8: error[source/url] credentials do not belong into the address; put them into the secret that `secretRef` names
+        sources.yaml:6:8: error[source/url] credentials do not belong in the address; put them into the secret that `secretRef` names
         sources.yaml:7:3: error[source/ref] `ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; here is `branch` and `tag`
-        sources.yaml:8:9: error[source/path] `path` leads out of the repository, or where git keeps its own
+        sources.yaml:8:9: error[source/path] `path` leaves the repository, or points into `.git`
         sources.yaml:9:3: error[schema/unknown-field] unknown field `intervall` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`
         sources.yaml:10:13: error[source/duration] `interval` is `soon`; expected a duration from one second to a year
-        sources.yaml:12:13: error[source/schedule] `Europe/Zürich` is no time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
+        sources.yaml:12:13: error[source/schedule] `Europe/Zürich` is not a time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
         sources.yaml:13:21: error[source/secret] there is no secret `git` in the file
-        sources.yaml:14:3: error[source/forge] `webhook` without `forge.type`: which host signs the calls is not known
+        sources.yaml:14:3: error[source/forge] `webhook` without `forge.type`: the host that signs the calls is unknown
         sources.yaml:14:31: error[source/secret] there is no secret `hook` in the file
         sources.yaml:15:13: error[source/forge] `previews` without `forge`: there is nobody to comment to
         sources.yaml:16:36: error[schema/length] `spec.windows[0].schedule` has 3 characters; at least 6 are allowed
         sources.yaml:16:36: error[source/schedule] `* *` has 2 fields; a schedule has five: minute, hour, day of the month, month, day of the week
         sources.yaml:22:8: error[source/secret] an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address
-        sources.yaml:23:17: error[source/ref] `-upload` is no name of a branch: write it as `git branch` does
+        sources.yaml:23:17: error[source/ref] `-upload` is not a valid branch name: write it as `git branch` does
         sources.yaml:24:13: error[source/schedule] `timeZone` without a `schedule`
         sources.yaml:25:17: error[schema/unknown-word] `spec.forge.type` is `svn`; expected one of `github`, `gitlab`, `gitea`, `bitbucket`, `azure`
-        sources.yaml:25:33: error[source/forge] `forge.targetUrl` is no `https://` or `http://` address, or has credentials in it
+        sources.yaml:25:33: error[source/forge] `forge.targetUrl` is not an `https://` or `http://` address, or contains credentials
         sources.yaml:30:30: error[source/secret] secret `hook`: the value of `number` is not text; put it into quotes
         sources.yaml:35:8: error[source/secret] secret `hook`: the value of `token` under `data` is not base64; move it to `stringData`, which takes text
         sources.yaml:37:1: error[source/document] the document is neither a `ModelSource` nor a `Secret`
@@ -209,10 +209,10 @@ fn a_range_that_is_none_is_told_before_anything_is_fetched() {
     let previews = one("c", "ref: {semver: 1.x}, forge: {type: github}, previews: true");
     let text = [one("a", "ref: {semver: main}"), one("b", "ref: {semver: '>= 1.0.0 <'}"), previews].concat();
     insta::assert_snapshot!(told(&(text + &fine.collect::<String>())), @"
-        sources.yaml:4:48: error[source/ref] `main` is not a range of versions: `main` is no version
-        sources.yaml:9:48: error[source/ref] `>= 1.0.0 <` is not a range of versions: no version stands after `<`
-        sources.yaml:14:87: error[source/forge] `previews` without `forge.secretRef`: nobody may comment without a token
-        sources.yaml:14:87: error[source/forge] `previews` without `ref.branch`: pull requests go into branches
+        sources.yaml:4:48: error[source/ref] `main` is not a valid version range: `main` is not a version
+        sources.yaml:9:48: error[source/ref] `>= 1.0.0 <` is not a valid version range: there is no version after `<`
+        sources.yaml:14:87: error[source/forge] `previews` without `forge.secretRef`: comments need a token
+        sources.yaml:14:87: error[source/forge] `previews` without `ref.branch`: pull requests need a base branch
         ");
 }
 

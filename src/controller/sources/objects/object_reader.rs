@@ -261,9 +261,9 @@ mod tests {
         Remove it, or move it to where it belongs: check the indentation.
         spec.prune: `spec.prune` is the string `yes`; expected `true` or `false`.
         Write `true` or `false`; YAML 1.2 reads `yes`, `no`, `on`, `off` as strings.
-        spec.ref.branch: `-x` is no name of a branch: write it as `git branch` does.
+        spec.ref.branch: `-x` is not a valid branch name: write it as `git branch` does.
         Correct the name.
-        spec.url: credentials do not belong into the address; put them into the secret that `secretRef` names.
+        spec.url: credentials do not belong in the address; put them into the secret that `secretRef` names.
         Name a secret with `username` and `password` under `secretRef`.
         spec.windows[0].schedule: `0 0 30 2 *` never comes: no year has such a day.
         Correct it: `*/5 * * * *` is every five minutes.

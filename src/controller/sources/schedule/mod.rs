@@ -60,7 +60,7 @@ pub enum ScheduleError {
         text: String,
     },
     /// Not in the IANA database.
-    #[error("`{zone}` is no time zone: write its IANA name, such as `Europe/Zurich` or `UTC`")]
+    #[error("`{zone}` is not a time zone: write its IANA name, such as `Europe/Zurich` or `UTC`")]
     Zone {
         /// As given.
         zone: String,

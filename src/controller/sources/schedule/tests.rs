@@ -124,7 +124,7 @@ fn what_is_no_schedule_is_said_to_be_none() {
         `L` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
         `0 0 30 2 *` never comes: no year has such a day
         `0 0 31 4,6,9,11 *` never comes: no year has such a day
-        `Europe/Zürich` is no time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
+        `Europe/Zürich` is not a time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
         `99999999999999999999` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
         "#);
 }

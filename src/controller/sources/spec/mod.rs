@@ -168,14 +168,14 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
             let Some(text) = entry.value.as_str() else { continue };
             let fault = match &*entry.key {
                 "branch" if !is_valid_ref("refs/heads/", text) => {
-                    "is no name of a branch: write it as `git branch` does"
+                    "is not a valid branch name: write it as `git branch` does"
                 }
-                "tag" if !is_valid_ref("refs/tags/", text) => "is no name of a tag: write it as `git tag` does",
+                "tag" if !is_valid_ref("refs/tags/", text) => "is not a valid tag name: write it as `git tag` does",
                 "commit" if !is_full_commit(text) => "is no commit: write all 40 hexadecimal digits",
                 "semver" => {
                     if let Some(reason) = version_range_error(text) {
                         let range = stator_model::present::escape::line(text);
-                        let message = format!("`{range}` is not a range of versions: {reason}");
+                        let message = format!("`{range}` is not a valid version range: {reason}");
                         let help = "Write it as in `>=1.0.0 <2.0.0`, `1.x`, `^1.2` or `~1.2.3`.";
                         self.push_error(rules::REF, entry.value.span, message, help);
                     }
@@ -192,7 +192,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
         let Some(mode) = spec.get("verify").and_then(|verify| verify.get("mode")) else { return };
         let follows = |word: &str| spec.get("ref").is_some_and(|reference| reference.get(word).is_some());
         if matches!(mode.as_str(), Some("Tag" | "TagAndHead" | "TagAndHEAD")) && !follows("tag") && !follows("semver") {
-            let message = "`verify` asks for a signed tag, and `ref` follows none";
+            let message = "`verify` requires a signed tag, but `ref` does not follow a tag";
             self.push_error(rules::REF, mode.span, message, "Write `ref.tag` or `ref.semver`, or `mode: Head`.");
         }
     }
@@ -203,7 +203,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
         let odd = |part: &str| part == ".." || part.eq_ignore_ascii_case(".git") || part.contains('\\');
         let outside = text.starts_with('/') || text.chars().any(char::is_control) || text.split('/').any(odd);
         if outside {
-            let message = "`path` leads out of the repository, or where git keeps its own";
+            let message = "`path` leaves the repository, or points into `.git`";
             self.push_error(
                 rules::PATH,
                 node.span,
@@ -405,7 +405,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
 
     fn check_forge(&mut self, spec: &YamlNode<P>, url: Option<&RepositoryUrl>) {
         if let (None, Some(hook)) = (spec.get("forge"), spec.entry("webhook")) {
-            let message = "`webhook` without `forge.type`: which host signs the calls is not known";
+            let message = "`webhook` without `forge.type`: the host that signs the calls is unknown";
             let help = "Add `forge: {type: …}`.";
             self.push_error(rules::FORGE, hook.place(), message, help);
         }
@@ -420,11 +420,11 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
         if let Some(previews) = spec.entry("previews").filter(|entry| entry.value.value == YamlValue::Bool(true)) {
             let at = previews.place();
             if forge.value.get("secretRef").is_none() {
-                let message = "`previews` without `forge.secretRef`: nobody may comment without a token";
+                let message = "`previews` without `forge.secretRef`: comments need a token";
                 self.push_error(rules::FORGE, at, message, "Add `forge.secretRef`, or remove `previews`.");
             }
             if spec.get("ref").is_some_and(|reference| reference.get("branch").is_none()) {
-                let message = "`previews` without `ref.branch`: pull requests go into branches";
+                let message = "`previews` without `ref.branch`: pull requests need a base branch";
                 self.push_error(rules::FORGE, at, message, "Follow a branch, or remove `previews`.");
             }
         }
@@ -434,7 +434,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
                 web && url.has_host() && url.username().is_empty() && url.password().is_none()
             });
             if !fine {
-                let message = "`forge.targetUrl` is no `https://` or `http://` address, or has credentials in it";
+                let message = "`forge.targetUrl` is not an `https://` or `http://` address, or contains credentials";
                 self.push_error(rules::FORGE, address.span, message, "Write the whole address of a page.");
             } else if address.as_str().is_some_and(|text| text.len() > 255) {
                 // GitLab's limit; the others take more.
@@ -449,12 +449,12 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
                 scheme && url.has_host() && url.username().is_empty() && url.password().is_none()
             });
             if !fine {
-                let message = "`forge.url` is no `https://` address, or has credentials in it";
+                let message = "`forge.url` is not an `https://` address, or contains credentials";
                 let help = "Write the API's address; `http://` needs `allowInsecure: true`.";
                 self.push_error(rules::FORGE, address.span, message, help);
             }
         } else if url.is_some_and(|url| url.scheme() == UrlScheme::Local) && forge.value.get("secretRef").is_some() {
-            let message = "the repository is a path of this machine, so where the host's API is cannot be told";
+            let message = "the repository is a local path, so the address of the host's API is unknown";
             self.push_error(rules::FORGE, place, message, "Add `forge.url`.");
         }
     }

@@ -320,7 +320,7 @@ impl crate::source::credentials::TokenProvider for BlockingTokenProvider {
 fn unusable_key_error() -> ForgeError {
     ForgeError::Misconfigured {
         field: "githubAppPrivateKey",
-        message: "of the secret is no RSA private key in PEM".to_owned(),
+        message: "of the secret is not an RSA private key in PEM".to_owned(),
         fix: "put the whole file there that GitHub gave when the App's key was generated",
     }
 }

@@ -53,13 +53,13 @@ pub enum WebhookError {
     #[error("the delivery is not signed; set the secret on the git host's webhook too")]
     Unsigned,
     /// The signature is another secret's, or another body's.
-    #[error("the delivery's signature does not fit; set the same secret here and on the git host's webhook")]
+    #[error("the delivery's signature does not match; set the same secret here and on the git host's webhook")]
     Forged,
     /// It was signed too long ago, or in the future.
-    #[error("the delivery was signed at another time than now; compare this machine's clock with the git host's")]
+    #[error("the delivery's signature is too old or in the future; compare this machine's clock with the git host's")]
     Stale,
     /// Its body is larger than [`MAX_BODY_BYTES`].
-    #[error("the delivery's body is larger than 25 MiB; the next poll sees what it was about")]
+    #[error("the delivery's body is larger than 25 MiB; the next poll finds the change")]
     TooLarge,
     /// It is genuine, but no JSON of the shape that the host documents.
     #[error("the delivery is genuine, but cannot be read; set its content type to application/json")]

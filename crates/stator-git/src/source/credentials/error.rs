@@ -30,7 +30,7 @@ pub enum CredentialFault {
         add: &'static str,
     },
     /// A key is there and the other that it needs is not.
-    #[error("`{have}` is of no use without {want}; {fix}")]
+    #[error("`{have}` needs {want}; {fix}")]
     Missing {
         /// The key that is there.
         have: &'static str,
@@ -40,7 +40,7 @@ pub enum CredentialFault {
         fix: &'static str,
     },
     /// Two keys that say different things about the same.
-    #[error("`{one}` and `{other}` are two answers to one question: {question}; keep one of them")]
+    #[error("`{one}` and `{other}` conflict: both define {question}; keep one of them")]
     Ambiguous {
         /// The one.
         one: &'static str,
@@ -60,7 +60,7 @@ pub enum CredentialFault {
         fix: &'static str,
     },
     /// The key is nearly one that is known, and that one is not there.
-    #[error("`{key}` is not a key that is read; did you mean `{meant}`?")]
+    #[error("`{key}` is an unknown key; did you mean `{meant}`?")]
     Misspelled {
         /// As it stands there.
         key: String,
@@ -76,7 +76,7 @@ pub enum CredentialFault {
         fix: &'static str,
     },
     /// The value is empty.
-    #[error("`{key}` is empty; fill it in or take it out")]
+    #[error("`{key}` is empty; set it or remove it")]
     Empty {
         /// The key.
         key: &'static str,
@@ -89,15 +89,15 @@ pub enum CredentialFault {
     },
     /// The value ends in a line break, which would be sent.
     #[error(
-        "`{key}` ends in a line break, which would be sent with it; take it out \
-         (`printf %s` in place of `echo`, `--from-literal` in place of `--from-file`)"
+        "`{key}` ends in a line break, which would be sent with it; remove it (`printf %s` instead of `echo`, \
+         `--from-literal` instead of `--from-file`)"
     )]
     LineBreak {
         /// The key.
         key: &'static str,
     },
     /// The value has a line break, a NUL or another control character inside.
-    #[error("`{key}` has a line break or another control character in it; no login has one, copy it again")]
+    #[error("`{key}` has a line break or another control character in it; copy it again")]
     Control {
         /// The key.
         key: &'static str,
@@ -113,7 +113,9 @@ pub enum CredentialFault {
         fix: &'static str,
     },
     /// The secret says that it is for another host.
-    #[error("`url` says that the secret is for `{host}`, and the repository is elsewhere; name the secret of its host")]
+    #[error(
+        "`url` says that the secret is for `{host}`, but the repository is on another host; use the secret of its host"
+    )]
     OtherHost {
         /// The host that the secret is for.
         host: String,
@@ -166,7 +168,7 @@ impl fmt::Display for GitTransport {
         f.write_str(match self {
             Self::Http => "an `https://` address",
             Self::Ssh => "an SSH address",
-            Self::Local => "a path of this machine",
+            Self::Local => "a local path",
         })
     }
 }
@@ -179,7 +181,7 @@ impl fmt::Display for CredentialError {
         if let [fault] = self.faults.as_slice() {
             return write!(f, "{fault}");
         }
-        write!(f, "{} faults", self.faults.len())?;
+        write!(f, "{} errors", self.faults.len())?;
         for fault in &self.faults {
             write!(f, "\n  {fault}")?;
         }

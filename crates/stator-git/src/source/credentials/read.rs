@@ -105,7 +105,7 @@ pub(super) fn credentials(
         GitTransport::Http => reader.read_http(),
         GitTransport::Ssh => reader.read_ssh(url),
         GitTransport::Local => {
-            let fix = "it is read as this process' user may read it: take `secretRef` out of the source";
+            let fix = "it is read with the rights of this process: remove `secretRef` from the source";
             reader.reject_unfit_keys(&KNOWN_KEYS, way, fix);
             Some(GitCredentials::anonymous())
         }
@@ -177,7 +177,7 @@ impl CredentialReader<'_> {
         for key in ["insecure", "insecureIgnoreHostKey"] {
             let on = self.secret.get(key).is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(b"true"));
             if on {
-                let fix = "a host is always checked; add its certificate as `caFile`, or its key to `known_hosts`";
+                let fix = "hosts are always verified; add its certificate as `caFile`, or its key to `known_hosts`";
                 self.faults.push(Fault::Unsupported { key, fix });
             }
         }
@@ -245,7 +245,7 @@ impl CredentialReader<'_> {
     fn read_basic_login(&mut self) -> Option<GitLogin> {
         let (username, password) = (self.read_line("username"), self.read_line("password"));
         if !self.has("username") {
-            let fix = "most hosts take any name with a token: `git`; Bitbucket wants `x-token-auth`, GitLab's deploy \
+            let fix = "most hosts accept any name with a token: `git`; Bitbucket wants `x-token-auth`, GitLab's deploy \
                        tokens their own name";
             self.faults.push(Fault::Missing { have: "password", want: "`username`", fix });
         }
@@ -269,7 +269,7 @@ impl CredentialReader<'_> {
         }
         if !self.has("githubAppInstallationID") && !self.has("githubAppInstallationOwner") {
             let want = "`githubAppInstallationID` or `githubAppInstallationOwner`";
-            let fix = "the number stands at the end of the installation's address, the owner is who installed it";
+            let fix = "the number is at the end of the installation's address, the owner is who installed it";
             self.faults.push(Fault::Missing { have, want, fix });
         }
         let id = self.read_checked("githubAppID", "the id of a GitHub App", "copy it from the App's page", |text| {
@@ -281,7 +281,7 @@ impl CredentialReader<'_> {
             self.faults.push(Fault::Ambiguous { one: number, other: owner, question: "which installation" });
             None
         } else if self.has(number) {
-            self.read_checked(number, "a number", "it stands at the end of the installation's address", |text| {
+            self.read_checked(number, "a number", "it is at the end of the installation's address", |text| {
                 text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit())).map(AppInstallation::Id)
             })
         } else {
@@ -312,19 +312,19 @@ impl CredentialReader<'_> {
         self.reject_unfit_keys(
             &HTTP_KEYS,
             GitTransport::Ssh,
-            "write the `https://` address in the source, or take the key out",
+            "write the `https://` address in the source, or remove the key",
         );
         self.reject_unfit_keys(
             &PROXY_KEYS,
             GitTransport::Ssh,
-            "SSH goes to the host directly: write the `https://` address, or take it out",
+            "SSH goes to the host directly: write the `https://` address, or remove it",
         );
         self.reject_unfit_keys(
             &["username"],
             GitTransport::Ssh,
-            "the user stands in the address: `ssh://USER@HOST/PATH`; for a token write the `https://` address",
+            "the user is part of the address: `ssh://USER@HOST/PATH`; for a token write the `https://` address",
         );
-        let key = self.one_of_keys("identity", "sshPrivateKey", "which key to show");
+        let key = self.one_of_keys("identity", "sshPrivateKey", "which key to use");
         let hosts = self.one_of_keys("known_hosts", "ssh_known_hosts", "which keys the host may have");
         if !self.has("identity") && !self.has("sshPrivateKey") {
             let fix = "put the private key there, as `ssh-keygen` writes it";
@@ -369,7 +369,7 @@ impl CredentialReader<'_> {
             Err(faults) => self.faults.extend(faults.into_iter().map(|(line, reason)| Fault::Malformed {
                 key,
                 what: format!("a list of known hosts: line {line} {reason}"),
-                fix: "fix the line or take it out",
+                fix: "fix the line or remove it",
             })),
         }
         None
@@ -381,7 +381,7 @@ impl CredentialReader<'_> {
     }
 
     fn read_client_certificate(&mut self) -> Option<ClientCertificate> {
-        let certificate = self.one_of_keys("tls.crt", "tlsClientCertData", "which certificate to show");
+        let certificate = self.one_of_keys("tls.crt", "tlsClientCertData", "which certificate to use");
         let key = self.one_of_keys("tls.key", "tlsClientCertKey", "which key the certificate has");
         match (certificate, key) {
             (Some(have), None) => {
@@ -403,7 +403,7 @@ impl CredentialReader<'_> {
         let bypass = if self.has("noProxy") { self.read_line("noProxy") } else { None };
         if !self.has("proxy") {
             if self.has("noProxy") {
-                let fix = "write the proxy's address there, or take `noProxy` out";
+                let fix = "write the proxy's address there, or remove `noProxy`";
                 self.faults.push(Fault::Missing { have: "noProxy", want: "`proxy`", fix });
             }
             return None;

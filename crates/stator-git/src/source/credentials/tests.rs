@@ -119,50 +119,50 @@ fn what_cannot_be_right_is_told_at_once() {
         ("identity", "canary"), ("caFile", "canary"), ("tls.crt", certificate()), ("noProxy", "canary"),
         ("insecure", "true"), ("url", "https://elsewhere.example.com"),
     ]), @r"
-    secret `git`: 12 faults
-      `bearerToken` has a line break or another control character in it; no login has one, copy it again
+    secret `git`: 12 errors
+      `bearerToken` has a line break or another control character in it; copy it again
       `caFile` is not a certificate in PEM; it begins with `-----BEGIN CERTIFICATE-----`; copy the whole file
-      `githubAppId` is not a key that is read; did you mean `githubAppID`?
+      `githubAppId` is an unknown key; did you mean `githubAppID`?
       `identity` has no effect for an `https://` address; write the `ssh://` address in the source, or `username` and `password` in the secret
-      `insecure` is not supported: a host is always checked; add its certificate as `caFile`, or its key to `known_hosts`
-      `known-hosts` is not a key that is read; did you mean `known_hosts`?
-      `noProxy` is of no use without `proxy`; write the proxy's address there, or take `noProxy` out
-      `password` is of no use without `username`; most hosts take any name with a token: `git`; Bitbucket wants `x-token-auth`, GitLab's deploy tokens their own name
-      `password` and `bearerToken` are two answers to one question: how to log in; keep one of them
-      `password` ends in a line break, which would be sent with it; take it out (`printf %s` in place of `echo`, `--from-literal` in place of `--from-file`)
-      `tls.crt` is of no use without `tls.key`; put the certificate's private key there, as PEM
-      `url` says that the secret is for `elsewhere.example.com`, and the repository is elsewhere; name the secret of its host
+      `insecure` is not supported: hosts are always verified; add its certificate as `caFile`, or its key to `known_hosts`
+      `known-hosts` is an unknown key; did you mean `known_hosts`?
+      `noProxy` needs `proxy`; write the proxy's address there, or remove `noProxy`
+      `password` needs `username`; most hosts accept any name with a token: `git`; Bitbucket wants `x-token-auth`, GitLab's deploy tokens their own name
+      `password` and `bearerToken` conflict: both define how to log in; keep one of them
+      `password` ends in a line break, which would be sent with it; remove it (`printf %s` instead of `echo`, `--from-literal` instead of `--from-file`)
+      `tls.crt` needs `tls.key`; put the certificate's private key there, as PEM
+      `url` says that the secret is for `elsewhere.example.com`, but the repository is on another host; use the secret of its host
     ");
     insta::assert_snapshot!(told(HTTPS, &[("githubAppID", "can ary"), ("username", "")]), @r"
-    secret `git`: 6 faults
-      `githubAppID` is of no use without `githubAppInstallationID` or `githubAppInstallationOwner`; the number stands at the end of the installation's address, the owner is who installed it
-      `githubAppID` is of no use without `githubAppPrivateKey`; put the `.pem` file there that the App's page makes
+    secret `git`: 6 errors
+      `githubAppID` needs `githubAppInstallationID` or `githubAppInstallationOwner`; the number is at the end of the installation's address, the owner is who installed it
+      `githubAppID` needs `githubAppPrivateKey`; put the `.pem` file there that the App's page makes
       `githubAppID` is not the id of a GitHub App; copy it from the App's page
-      `username` is of no use without `password`; put the password or token there
-      `username` and `githubAppID` are two answers to one question: how to log in; keep one of them
-      `username` is empty; fill it in or take it out
+      `username` needs `password`; put the password or token there
+      `username` and `githubAppID` conflict: both define how to log in; keep one of them
+      `username` is empty; set it or remove it
     ");
     insta::assert_snapshot!(told(HTTPS, &[
         ("githubAppID", "1"), ("githubAppInstallationID", "canary"), ("githubAppPrivateKey", "canary"),
         ("githubAppBaseURL", "https://me:canary@git.example.com"),
     ]), @r"
-    secret `git`: 3 faults
+    secret `git`: 3 errors
       `githubAppBaseURL` is not an `https://` address; write `https://HOST/api/v3`
-      `githubAppInstallationID` is not a number; it stands at the end of the installation's address
+      `githubAppInstallationID` is not a number; it is at the end of the installation's address
       `githubAppPrivateKey` is not a private key in PEM without a passphrase; it begins with `-----BEGIN PRIVATE KEY-----` or `-----BEGIN RSA PRIVATE KEY-----`; copy the whole file
     ");
     insta::assert_snapshot!(told(HTTPS, &[
         ("githubAppID", "1"), ("githubAppInstallationID", "1"), ("githubAppInstallationOwner", "team"),
         ("githubAppPrivateKey", private_key()), ("githubAppBaseURL", "https://a"), ("githubAppEnterpriseBaseUrl", "https://b"),
     ]), @r"
-    secret `git`: 2 faults
-      `githubAppBaseURL` and `githubAppEnterpriseBaseUrl` are two answers to one question: where GitHub's API is; keep one of them
-      `githubAppInstallationID` and `githubAppInstallationOwner` are two answers to one question: which installation; keep one of them
+    secret `git`: 2 errors
+      `githubAppBaseURL` and `githubAppEnterpriseBaseUrl` conflict: both define where GitHub's API is; keep one of them
+      `githubAppInstallationID` and `githubAppInstallationOwner` conflict: both define which installation; keep one of them
     ");
     insta::assert_snapshot!(told(HTTPS, &[("token", "canary")]), @"secret `git`: has none of the keys for an `https://` address; add `username` and `password` (`token` is read for the forge's API, not for git)");
     insta::assert_snapshot!(told(HTTPS, &[]), @"secret `git`: has none of the keys for an `https://` address; add `username` and `password`, `bearerToken`, the keys of a GitHub App, or `caFile`");
     insta::assert_snapshot!(told(HTTPS, &[("azureServicePrincipalClientId", "canary"), ("proxy", "canary")]), @r"
-    secret `git`: 2 faults
+    secret `git`: 2 errors
       `azureServicePrincipalClientId` is not supported: write a personal access token as `password`, with any `username`
       `proxy` is not a proxy's address; write `http://HOST:PORT`, `https://HOST:PORT` or `socks5://HOST:PORT`
     ");
@@ -172,28 +172,28 @@ fn what_cannot_be_right_is_told_at_once() {
 fn ssh_needs_a_key_and_the_keys_of_its_host() {
     insta::assert_snapshot!(GitCredentials::read(None, &address(SSH)).unwrap_err(), @"an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address");
     insta::assert_snapshot!(told(SSH, &[("identity", "canary")]), @r"
-    secret `git`: 2 faults
-      `identity` is of no use without `known_hosts`; put the lines there that `ssh-keyscan HOST` prints, after comparing their fingerprints with those that the host's owner publishes
+    secret `git`: 2 errors
+      `identity` needs `known_hosts`; put the lines there that `ssh-keyscan HOST` prints, after comparing their fingerprints with those that the host's owner publishes
       `identity` is not a private key; it begins with `-----BEGIN OPENSSH PRIVATE KEY-----` or the like; copy the whole file
     ");
     insta::assert_snapshot!(told(SSH, &[("known_hosts", "canary")]), @r"
-    secret `git`: 2 faults
-      `known_hosts` is of no use without `identity`; put the private key there, as `ssh-keygen` writes it
-      `known_hosts` is not a list of known hosts: line 1 has not host, kind and key; copy the whole line from `ssh-keyscan`; fix the line or take it out
+    secret `git`: 2 errors
+      `known_hosts` needs `identity`; put the private key there, as `ssh-keygen` writes it
+      `known_hosts` is not a list of known hosts: line 1 has not host, kind and key; copy the whole line from `ssh-keyscan`; fix the line or remove it
     ");
     insta::assert_snapshot!(told(SSH, &[("username", "me"), ("password", "canary")]), @r"
-    secret `git`: 2 faults
+    secret `git`: 2 errors
       has none of the keys for an SSH address; add `identity`, a private key, and `known_hosts`
-      `username` has no effect for an SSH address; the user stands in the address: `ssh://USER@HOST/PATH`; for a token write the `https://` address
+      `username` has no effect for an SSH address; the user is part of the address: `ssh://USER@HOST/PATH`; for a token write the `https://` address
     ");
     insta::assert_snapshot!(told(SSH, &[
         ("identity", "canary"), ("sshPrivateKey", "other"), ("known_hosts", ""), ("bearerToken", "canary"), ("proxy", "http://x"),
     ]), @r"
-    secret `git`: 4 faults
-      `bearerToken` has no effect for an SSH address; write the `https://` address in the source, or take the key out
-      `identity` and `sshPrivateKey` are two answers to one question: which key to show; keep one of them
-      `known_hosts` is empty; fill it in or take it out
-      `proxy` has no effect for an SSH address; SSH goes to the host directly: write the `https://` address, or take it out
+    secret `git`: 4 errors
+      `bearerToken` has no effect for an SSH address; write the `https://` address in the source, or remove the key
+      `identity` and `sshPrivateKey` conflict: both define which key to use; keep one of them
+      `known_hosts` is empty; set it or remove it
+      `proxy` has no effect for an SSH address; SSH goes to the host directly: write the `https://` address, or remove it
     ");
 }
 
@@ -201,22 +201,22 @@ fn ssh_needs_a_key_and_the_keys_of_its_host() {
 fn a_key_that_cannot_be_used_is_told_with_the_way_out() {
     let (encrypted, public) = (key("ed25519-encrypted"), key("ed25519").replace("PRIVATE", "PUBLIC"));
     insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", "git.example.com canary\n@odd x y z")]), @r"
-    secret `git`: 3 faults
-      `identity` is not readable without the passphrase that it is encrypted with; put the passphrase into the key `password`, or take it off with `ssh-keygen -p -f FILE`
-      `known_hosts` is not a list of known hosts: line 1 has a key that cannot be read: length invalid; fix the line or take it out
-      `known_hosts` is not a list of known hosts: line 2 begins with a marker that is none; there are `@revoked` and `@cert-authority`; fix the line or take it out
+    secret `git`: 3 errors
+      `identity` is not readable without the passphrase that it is encrypted with; put the passphrase into the key `password`, or remove it with `ssh-keygen -p -f FILE`
+      `known_hosts` is not a list of known hosts: line 1 has a key that cannot be read: length invalid; fix the line or remove it
+      `known_hosts` is not a list of known hosts: line 2 begins with an unknown marker; known: `@revoked` and `@cert-authority`; fix the line or remove it
     ");
     insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "canary")]), @"secret `git`: `identity` is not encrypted with the passphrase that `password` has; correct `password`; `ssh-keygen -y -f FILE` says whether it fits");
-    insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "pass phrase\n")]), @"secret `git`: `password` ends in a line break, which would be sent with it; take it out (`printf %s` in place of `echo`, `--from-literal` in place of `--from-file`)");
+    insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "pass phrase\n")]), @"secret `git`: `password` ends in a line break, which would be sent with it; remove it (`printf %s` instead of `echo`, `--from-literal` instead of `--from-file`)");
     insta::assert_snapshot!(told(SSH, &[("identity", &public), ("known_hosts", KNOWN)]), @"secret `git`: `identity` is not a private key but the public half; take the file without `.pub`");
-    insta::assert_snapshot!(told(SSH, &[("identity", &key("rsa-pkcs1-encrypted")), ("known_hosts", KNOWN)]), @"secret `git`: `identity` is not in a form that is read; write it anew in OpenSSH's form with `ssh-keygen -p -f FILE`");
+    insta::assert_snapshot!(told(SSH, &[("identity", &key("rsa-pkcs1-encrypted")), ("known_hosts", KNOWN)]), @"secret `git`: `identity` is not in a supported format; convert it to OpenSSH's format with `ssh-keygen -p -f FILE`");
 }
 
 #[test]
 fn a_path_of_this_machine_needs_none() {
     assert!(matches!(GitCredentials::read(None, &address("/srv/models.git")).unwrap().login, GitLogin::Anonymous));
     assert!(matches!(GitCredentials::read(None, &address(HTTPS)).unwrap().login, GitLogin::Anonymous));
-    insta::assert_snapshot!(told("/srv/models.git", &[("password", "canary")]), @"secret `git`: `password` has no effect for a path of this machine; it is read as this process' user may read it: take `secretRef` out of the source");
+    insta::assert_snapshot!(told("/srv/models.git", &[("password", "canary")]), @"secret `git`: `password` has no effect for a local path; it is read with the rights of this process: remove `secretRef` from the source");
 }
 
 #[test]
@@ -229,9 +229,9 @@ fn a_forge_secret_gives_its_app() {
     ]));
     assert_eq!(app.unwrap().unwrap().installation, AppInstallation::Owner("team".to_owned()));
     insta::assert_snapshot!(GithubApp::read(&secret(&[("githubAppID", "1")])).unwrap_err(), @r"
-    secret `git`: 2 faults
-      `githubAppID` is of no use without `githubAppInstallationID` or `githubAppInstallationOwner`; the number stands at the end of the installation's address, the owner is who installed it
-      `githubAppID` is of no use without `githubAppPrivateKey`; put the `.pem` file there that the App's page makes
+    secret `git`: 2 errors
+      `githubAppID` needs `githubAppInstallationID` or `githubAppInstallationOwner`; the number is at the end of the installation's address, the owner is who installed it
+      `githubAppID` needs `githubAppPrivateKey`; put the `.pem` file there that the App's page makes
     ");
 }
 
@@ -239,7 +239,7 @@ fn a_forge_secret_gives_its_app() {
 fn text_in_another_encoding_is_told_as_such() {
     let values = ["password", "username", "caFile"].map(|key| (key.to_owned(), vec![0xff, 0xfe, b'x']));
     insta::assert_snapshot!(GitCredentials::read(Some(&SecretValues::new("git", values)), &address(HTTPS)).unwrap_err(), @r"
-    secret `git`: 3 faults
+    secret `git`: 3 errors
       `caFile` is not text (not UTF-8); was it encoded as base64 twice, or made from a binary file?
       `password` is not text (not UTF-8); was it encoded as base64 twice, or made from a binary file?
       `username` is not text (not UTF-8); was it encoded as base64 twice, or made from a binary file?

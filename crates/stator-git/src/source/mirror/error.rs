@@ -54,7 +54,7 @@ pub enum MirrorError {
         newest: Option<String>,
     },
     /// The range cannot be understood.
-    #[error("`{range}` is not a range of versions: {reason}")]
+    #[error("`{range}` is not a valid version range: {reason}")]
     BadRange {
         /// The range.
         range: String,
@@ -70,13 +70,13 @@ pub enum MirrorError {
         what: &'static str,
     },
     /// The host does not give out the commit, or has none of that name.
-    #[error("the repository does not give out commit {commit}")]
+    #[error("the host does not serve commit {commit}")]
     NoCommit {
         /// The commit.
         commit: String,
     },
     /// A tag that leads to something other than a commit.
-    #[error("`{name}` leads to a {kind}, not to a commit")]
+    #[error("`{name}` points to a {kind}, not to a commit")]
     NotACommit {
         /// The ref.
         name: String,
@@ -111,7 +111,7 @@ pub enum MirrorError {
         path: PathBuf,
     },
     /// The mirror's folder cannot be written.
-    #[error("the mirror at {} cannot be kept: {reason}", .path.display())]
+    #[error("the mirror at {} cannot be used: {reason}", .path.display())]
     Folder {
         /// The mirror's folder.
         path: PathBuf,
@@ -163,7 +163,7 @@ impl MirrorError {
             Self::NoTag { .. } => {
                 "push the tag, or name another in `spec.ref.tag`; until then nothing is synced and nothing is pruned"
             }
-            Self::NoRef { .. } => "nothing: the host removes the refs of pull requests that are gone",
+            Self::NoRef { .. } => "no action needed: the host removes the refs of closed pull requests",
             Self::NoVersion { .. } => {
                 "push a tag in the range (`v1.2.3`), or widen `spec.ref.semver`; prereleases count only where the range \
                  names one: `>=1.0.0-0`"
@@ -173,7 +173,7 @@ impl MirrorError {
                 "correct `spec.ref`: a branch or tag as `git branch` and `git tag` show it, or all 40 digits of a commit"
             }
             Self::NoCommit { .. } => {
-                "compare `spec.ref.commit` with `git log`; some hosts give out only commits that a branch or tag leads to"
+                "compare `spec.ref.commit` with `git log`; some hosts serve only commits that a branch or tag contains"
             }
             Self::NotACommit { .. } => "point the tag at a commit",
             Self::NoFolder { .. } => {
@@ -187,7 +187,7 @@ impl MirrorError {
             Self::Folder { .. } => {
                 "make the folder writable for this user and give it space, or name another with `--data`"
             }
-            Self::Damaged { .. } => "`git fsck` on the host says what is damaged",
+            Self::Damaged { .. } => "`git fsck` on the host shows what is damaged",
         })
     }
 }

@@ -132,7 +132,7 @@ impl Mirror {
             },
             done => return done,
         };
-        tracing::warn!(url = %self.remote.url, reason, "the mirror is damaged and is made anew");
+        tracing::warn!(url = %self.remote.url, reason, "the mirror is damaged and is created again");
         self.cache = trees::GitObjectCache::default();
         self.store.rebuild()?;
         self.fetch_objects(commits, 1)?;

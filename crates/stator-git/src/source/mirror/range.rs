@@ -90,13 +90,13 @@ fn parse_comparators(text: &str) -> Result<Vec<VersionComparator>, String> {
         let operator = word.trim_start_matches(['<', '>', '=', '!', '~', '^']).len();
         let (operator, version) = word.split_at(word.len() - operator);
         let version = if version.is_empty() {
-            words.next().ok_or_else(|| format!("no version stands after `{operator}`"))?
+            words.next().ok_or_else(|| format!("there is no version after `{operator}`"))?
         } else {
             version
         };
         if operator.is_empty() && words.peek() == Some(&"-") {
             words.next();
-            let upper = words.next().ok_or("no version stands after `-`")?;
+            let upper = words.next().ok_or("there is no version after `-`")?;
             let (lower, upper) = (parse_partial_version(version)?, parse_partial_version(upper)?);
             let prerelease = !lower.version.pre.is_empty() || !upper.version.pre.is_empty();
             all.push(VersionComparator {
@@ -129,7 +129,7 @@ fn build_comparator(operator: &str, given: &PartialVersion) -> Result<VersionCom
             };
             VersionTest::In(VersionBound::From(version()), bound_before_next(given, given.parts.min(leading)))
         }
-        _ => return Err(format!("`{operator}` is no operator")),
+        _ => return Err(format!("`{operator}` is not an operator")),
     };
     Ok(VersionComparator { test, prerelease: !given.version.pre.is_empty() })
 }
@@ -155,7 +155,7 @@ fn bound_before_next(given: &PartialVersion, parts: u8) -> VersionBound {
 }
 
 fn parse_partial_version(text: &str) -> Result<PartialVersion, String> {
-    let odd = || format!("`{text}` is no version");
+    let odd = || format!("`{text}` is not a version");
     let bare = text.strip_prefix(['v', 'V']).unwrap_or(text);
     let (numbers, rest) = bare.split_at(bare.find(['-', '+']).unwrap_or(bare.len()));
     let mut parts = Vec::new();
@@ -270,7 +270,7 @@ mod tests {
         >=1.0.0-0 <2.0.0-0 1.0.0-rc.1 1.0.0 1.2.0 1.2.3 1.2.4 1.3.0-beta 1.3.0 1.9.9
         ^1.0.0-0         1.0.0-rc.1 1.0.0 1.2.0 1.2.3 1.2.4 1.3.0-beta 1.3.0 1.9.9
         ~1.3.0-0         1.3.0-beta 1.3.0
-        1.2.3-           `1.2.3-` is no version
+        1.2.3-           `1.2.3-` is not a version
         ");
     }
 
@@ -294,16 +294,16 @@ mod tests {
         insta::assert_snapshot!(all.map(of).join("\n"), @"
                          there is no version in it
                          there is no version in it
-        >=               no version stands after `>=`
-        main             `main` is no version
-        1.2.3.4          `1.2.3.4` is no version
-        1.x.2            `1.x.2` is no version
-        01.2.3           `01.2.3` is no version
-        >>1              `>>` is no operator
-        1.2 -            no version stands after `-`
-        - 1.2            `-` is no version
-        1-rc             `1-rc` is no version
-        ^99999999999999999999 `99999999999999999999` is no version
+        >=               there is no version after `>=`
+        main             `main` is not a version
+        1.2.3.4          `1.2.3.4` is not a version
+        1.x.2            `1.x.2` is not a version
+        01.2.3           `01.2.3` is not a version
+        >>1              `>>` is not an operator
+        1.2 -            there is no version after `-`
+        - 1.2            `-` is not a version
+        1-rc             `1-rc` is not a version
+        ^99999999999999999999 `99999999999999999999` is not a version
         ||               there is no version in it
         ");
         assert!(VersionRange::parse(&"1 ".repeat(1000)).is_err());

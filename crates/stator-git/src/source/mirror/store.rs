@@ -57,7 +57,7 @@ impl MirrorStore {
         let repository = match kept {
             Some(repository) => repository,
             None => {
-                tracing::info!(folder = %folder.display(), "the mirror is new, of another repository or damaged: it is made anew");
+                tracing::info!(folder = %folder.display(), "the mirror is new, of another repository or damaged: it is created again");
                 if !same {
                     remove_path(&folder.join("seen")).map_err(failed)?;
                 }
@@ -124,7 +124,7 @@ impl Drop for MirrorStore {
     fn drop(&mut self) {
         // Closing is not enough: a program that is just being started elsewhere in this process holds the file as well.
         if let Err(error) = self.lock.file().unlock() {
-            tracing::debug!(%error, "the lock of a mirror was not let go");
+            tracing::debug!(%error, "the lock of a mirror was not released");
         }
     }
 }
@@ -176,14 +176,14 @@ fn open_existing(bare: &Path, local: Option<&Path>) -> Result<Repository, String
     let git = |error: git2::Error| error.message().to_owned();
     for (file, text) in [("config", GIT_CONFIG), ("HEAD", UNUSED_HEAD)] {
         if fs_err::read(bare.join(file)).map_err(io)? != text.as_bytes() {
-            return Err(format!("{file} is not as it was written"));
+            return Err(format!("{file} was changed"));
         }
     }
     // The lock is held, so whoever left these is gone.
     remove_leftovers(bare).map_err(io)?;
     for name in ["objects/info/alternates", "commondir"] {
         if bare.join(name).exists() {
-            return Err(format!("{name} is none of stator's"));
+            return Err(format!("{name} was not created by stator"));
         }
     }
     if let Ok(shallow) = fs_err::read(bare.join("shallow"))
@@ -197,7 +197,7 @@ fn open_existing(bare: &Path, local: Option<&Path>) -> Result<Repository, String
     {
         let odb = repository.odb().map_err(git)?;
         for reference in repository.references().map_err(git)? {
-            let target = reference.map_err(git)?.target().ok_or("a ref leads nowhere")?;
+            let target = reference.map_err(git)?.target().ok_or("a ref points to nothing")?;
             odb.read_header(target).map_err(git)?;
         }
     }
@@ -225,7 +225,7 @@ fn remove_leftovers(bare: &Path) -> std::io::Result<()> {
 /// Whether every pack is as long as its index says: the index ends in the pack's checksum, which the pack ends in too.
 /// A flipped bit inside shows when the object is read, whose name is its hash.
 fn check_packs(folder: &Path) -> std::io::Result<()> {
-    let damaged = |path: &Path| std::io::Error::other(format!("{} is cut short", path.display()));
+    let damaged = |path: &Path| std::io::Error::other(format!("{} is truncated", path.display()));
     for entry in fs_err::read_dir(folder)? {
         let pack = entry?.path();
         match pack.extension().and_then(|extension| extension.to_str()) {
@@ -263,7 +263,7 @@ pub(super) fn open_local(path: &Path) -> Result<Repository, MirrorError> {
     Repository::open(path).map_err(|error| MirrorError::NoRepository {
         path: path.to_owned(),
         reason: if error.code() == git2::ErrorCode::Owner {
-            "it belongs to another user, and git takes such a one only when `safe.directory` names it".to_owned()
+            "it belongs to another user, and git accepts it only if `safe.directory` lists it".to_owned()
         } else {
             error.message().to_owned()
         },

@@ -86,13 +86,13 @@ fn validation_rules() -> Vec<ValidationRule> {
     rule(
         "",
         "!has(self.allowLocal) || !self.allowLocal",
-        "`allowLocal` is for a file of sources on a machine of your own: in a cluster a path would be one of the \
-         controller's, beside the mirrors of other tenants",
+        "`allowLocal` is only for a file of sources: in a cluster, a path would be on the controller's machine, next \
+         to the mirrors of other tenants",
     );
     rule(
         "",
         "!self.url.startsWith('http://') || (has(self.allowInsecure) && self.allowInsecure)",
-        "`url`: `http://` sends everything in the clear; write `https://`, or set `allowInsecure: true`",
+        "`url`: `http://` is not encrypted; write `https://`, or set `allowInsecure: true`",
     );
     rule(
         "",
@@ -111,7 +111,7 @@ fn validation_rules() -> Vec<ValidationRule> {
             cel_string("^https?://[^/]*@"),
             cel_string("^(ssh|git[+]ssh|ssh[+]git)://[^/@:]*:[^/@]*@"),
         ),
-        "`url`: credentials do not belong into the address; put them into the secret that `secretRef` names",
+        "`url`: credentials do not belong in the address; put them into the secret that `secretRef` names",
     );
     rule(
         "",
@@ -122,7 +122,7 @@ fn validation_rules() -> Vec<ValidationRule> {
             )),
             cel_string(&format!("^({USER_PATTERN}@)?{HOST_PATTERN}:/?[^:/]")),
         ),
-        "`url`: there is no host in the address, or it is none; write it as in `https://git.example.com/team/models.git`",
+        "`url`: the address has no valid host; write it as in `https://git.example.com/team/models.git`",
     );
     rule(
         "",
@@ -150,8 +150,8 @@ fn validation_rules() -> Vec<ValidationRule> {
         cel_string("[\\x00-\\x20\\x7f~^:?*\\[\\\\]"),
         cel_string("[.][.]|@\\{|//|^[-/]|[/.]$|(^|/)[.]|[.]lock(/|$)"),
     );
-    rule("ref.branch", &name, "it is no name of a branch: write it as `git branch` does");
-    rule("ref.tag", &name, "it is no name of a tag: write it as `git tag` does");
+    rule("ref.branch", &name, "it is not a valid branch name: write it as `git branch` does");
+    rule("ref.tag", &name, "it is not a valid tag name: write it as `git tag` does");
     rule(
         "ref.commit",
         &format!("self.matches({})", cel_string("^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$")),
@@ -160,7 +160,7 @@ fn validation_rules() -> Vec<ValidationRule> {
     rule(
         "path",
         &format!("!self.matches({})", cel_string("^/|[\\p{Cc}\\\\]|(^|/)([.][.]|[.][gG][iI][tT])(/|$)")),
-        "`path` leads out of the repository, or where git keeps its own; write a folder from its root, as `clusters/prod`",
+        "`path` leaves the repository, or points into `.git`; write a folder from its root, as `clusters/prod`",
     );
     for field in ["interval", "timeout", "windows[].duration"] {
         rule(
@@ -186,28 +186,28 @@ fn validation_rules() -> Vec<ValidationRule> {
         rule(
             field,
             &format!("self.matches({})", cel_string("^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$")),
-            "it is no time zone: write its IANA name, such as `Europe/Zurich` or `UTC`",
+            "it is not a time zone: write its IANA name, such as `Europe/Zurich` or `UTC`",
         );
     }
     rule(
         "",
         "!has(self.timeZone) || has(self.schedule)",
-        "`timeZone` without a `schedule`; windows have a time zone of their own",
+        "`timeZone` without a `schedule`; windows have their own time zone",
     );
     rule(
         "",
         "!has(self.webhook) || has(self.forge)",
-        "`webhook` without `forge.type`: which host signs the calls is not known",
+        "`webhook` without `forge.type`: the host that signs the calls is unknown",
     );
     rule(
         "",
         "!has(self.previews) || !self.previews || (has(self.forge) && has(self.forge.secretRef))",
-        "`previews` without `forge.secretRef`: nobody may comment without a token",
+        "`previews` without `forge.secretRef`: comments need a token",
     );
     rule(
         "",
         "!has(self.previews) || !self.previews || has(self.ref.branch)",
-        "`previews` without `ref.branch`: pull requests go into branches",
+        "`previews` without `ref.branch`: pull requests need a base branch",
     );
     let web = "[^/@?#\\s]+([/?#]|$)";
     rule(
@@ -218,17 +218,18 @@ fn validation_rules() -> Vec<ValidationRule> {
             cel_string(&format!("^(?i)https://{web}")),
             cel_string(&format!("^(?i)http://{web}")),
         ),
-        "`forge.url` is no `https://` address, or has credentials in it; `http://` needs `allowInsecure: true`",
+        "`forge.url` is not an `https://` address, or contains credentials; `http://` needs `allowInsecure: true`",
     );
     rule(
         "forge",
         &format!("!has(self.targetUrl) || self.targetUrl.matches({})", cel_string(&format!("^(?i)https?://{web}"))),
-        "`forge.targetUrl` is no `https://` or `http://` address, or has credentials in it",
+        "`forge.targetUrl` is not an `https://` or `http://` address, or contains credentials",
     );
     rule(
         "",
         "!has(self.verify) || self.verify.mode in ['Head', 'HEAD'] || has(self.ref.tag) || has(self.ref.semver)",
-        "`verify` asks for a signed tag, and `ref` follows none: write `ref.tag` or `ref.semver`, or `mode: Head`",
+        "`verify` requires a signed tag, but `ref` does not follow a tag: write `ref.tag` or `ref.semver`, or `mode: \
+         Head`",
     );
     rules
 }

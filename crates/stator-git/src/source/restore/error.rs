@@ -9,16 +9,16 @@ pub enum RestoreError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// There is no commit yet.
-    #[error("the git repository has no commit yet, and so nothing to go back to")]
+    #[error("the git repository has no commits, so there is nothing to roll back to")]
     Unborn,
     /// No branch is checked out.
-    #[error("no branch is checked out, so there is none that a rollback could go into")]
+    #[error("no branch is checked out, so the rollback has no base branch")]
     Detached,
     /// History ends before what is looked for.
-    #[error("this clone has only a part of the history, and the model's newest change is not in it")]
+    #[error("this clone has only part of the history, without the model's newest change")]
     Shallow,
     /// A file that is none.
-    #[error("{path} is no plain file in commit {commit}")]
+    #[error("{path} is not a regular file in commit {commit}")]
     NoFile {
         /// Its path.
         path: String,
@@ -32,7 +32,7 @@ pub enum RestoreError {
         size: usize,
     },
     /// A name that git does not take for a branch.
-    #[error("`{branch}` is no name of a branch")]
+    #[error("`{branch}` is not a valid branch name")]
     BranchName {
         /// As given.
         branch: String,
@@ -47,7 +47,7 @@ pub enum RestoreError {
     #[error("git does not know who you are")]
     Nobody,
     /// git cannot read or write.
-    #[error("git cannot do it: {reason}")]
+    #[error("git failed: {reason}")]
     Git {
         /// In git's words.
         reason: String,
@@ -70,12 +70,12 @@ impl RestoreError {
             Self::Shallow => "git fetch --unshallow, or name the state with --to".to_owned(),
             Self::NoFile { .. } => "choose another state with --to; links and submodules are not followed".to_owned(),
             Self::TooLarge { .. } => "choose another state with --to".to_owned(),
-            Self::BranchName { .. } => "name another with --branch".to_owned(),
+            Self::BranchName { .. } => "choose another with --branch".to_owned(),
             Self::BranchExists { branch } => {
-                format!("name another with --branch, or remove it: git branch -D {branch}")
+                format!("choose another with --branch, or remove it: git branch -D {branch}")
             }
             Self::Nobody => "git config user.name NAME, and git config user.email ADDRESS".to_owned(),
-            Self::Git { .. } => "`git fsck` says what is damaged; a fresh clone repairs it".to_owned(),
+            Self::Git { .. } => "`git fsck` shows what is damaged; a fresh clone repairs it".to_owned(),
         }
     }
 }

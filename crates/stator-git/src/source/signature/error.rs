@@ -96,7 +96,7 @@ pub enum SignatureError {
         reason: String,
     },
     /// A tag is asked for and there is none.
-    #[error("the source asks for a signed tag, and the revision is no annotated tag")]
+    #[error("the source requires a signed tag, but the revision is not an annotated tag")]
     NoTag,
     /// The tag is signed, and for something else than it stands for.
     #[error("tag {name} is signed for something else: {reason}")]
@@ -107,7 +107,7 @@ pub enum SignatureError {
         reason: String,
     },
     /// The secret has no key.
-    #[error("secret `{secret}` has no public key to judge signatures by")]
+    #[error("secret `{secret}` has no public key to verify signatures with")]
     NoKeys {
         /// Its name.
         secret: String,
@@ -155,28 +155,32 @@ impl SignatureError {
             }
             Self::Mismatched { .. } => {
                 "the object was changed after it was signed, or the signature was copied from another: find out who \
-                 pushed it before signing it anew"
+                 pushed it before signing it again"
             }
             Self::KeyExpired { .. } => {
                 "let its owner extend the key and put the new public key into the secret, or sign with another key"
             }
-            Self::SignatureExpired { .. } => "sign anew, without an expiry (`default-sig-expire` of GnuPG)",
-            Self::Revoked { .. } => "sign with another key, and look at everything that this key signed",
-            Self::Time { .. } => "set the signer's clock, or this machine's, and sign anew",
+            Self::SignatureExpired { .. } => "sign again, without an expiry (`default-sig-expire` of GnuPG)",
+            Self::Revoked { .. } => "sign with another key, and review everything that this key signed",
+            Self::Time { .. } => "set the signer's clock, or this machine's, and sign again",
             Self::NotForThis { .. } => "sign with a key that may sign git's objects, or change its entry in the secret",
             Self::Unsupported { .. } => {
                 "sign with OpenPGP or SSH, by SHA-256 or SHA-512 (`gpg.format` of git; `personal-digest-preferences` \
                  of GnuPG)"
             }
-            Self::Malformed { .. } => "sign anew; if it was signed by git, the object was damaged on its way",
-            Self::NoTag => "follow a tag (`ref: {tag: …}` or `semver`), make it with `git tag -s`, or use `mode: Head`",
+            Self::Malformed { .. } => "sign again; if it was signed by git, the object was damaged in transit",
+            Self::NoTag => {
+                "follow a tag (`ref: {tag: …}` or `semver`), create it with `git tag -s`, or use `mode: Head`"
+            }
             Self::TagElsewhere { .. } => {
-                "make the tag anew with `git tag -s`: one that was renamed or moved proves nothing about this commit"
+                "create the tag again with `git tag -s`: one that was renamed or moved proves nothing about this commit"
             }
             Self::NoKeys { .. } => {
                 "add OpenPGP keys under `NAME.asc`, SSH keys under `NAME.sshpub` or `allowed_signers`"
             }
-            Self::Keys { .. } => "fix or remove them; until then nothing passes, as one of them may be a revocation",
+            Self::Keys { .. } => {
+                "fix or remove them; until then no signature is accepted, because one of them may be a revocation"
+            }
         }
     }
 }

@@ -71,7 +71,7 @@ impl OpenPgpKeyring {
                 | HashAlgorithm::Sha3_256
                 | HashAlgorithm::Sha3_512,
             ) => {}
-            Some(other) => return Err(unsupported(format!("it is by {other}, which proves nothing any more"))),
+            Some(other) => return Err(unsupported(format!("it is by {other}, which is no longer secure"))),
             None => return Err(unsupported("it is of an unknown version".to_owned())),
         }
         if let Some(what) = unknown_critical_subpacket(&signature) {
@@ -184,15 +184,15 @@ fn verify_with_certificate(
             .filter(|one| one.verify_certification(primary, Tag::UserId, &user.id).is_ok())
     });
     let direct = certificate.details.direct_signatures.iter().filter(|one| one.verify_key(primary).is_ok());
-    let own =
-        newest_signature(own.chain(direct)).ok_or_else(|| not_for_this("nothing says of it that it is its owner's"))?;
+    let own = newest_signature(own.chain(direct))
+        .ok_or_else(|| not_for_this("nothing certifies that it belongs to its owner"))?;
     let statement = match component {
         KeyComponent::Primary(_) => own,
         KeyComponent::Sub(sub) => {
             let bindings = sub.signatures.iter().filter(|one| {
                 one.typ() == Some(SignatureType::SubkeyBinding) && one.verify_subkey_binding(primary, &sub.key).is_ok()
             });
-            newest_signature(bindings).ok_or_else(|| not_for_this("nothing binds to its owner's key"))?
+            newest_signature(bindings).ok_or_else(|| not_for_this("is not bound to its owner's key"))?
         }
     };
     for (days, expiring) in [(own, primary as &dyn KeyDetails), (statement, component.details())] {
@@ -205,7 +205,7 @@ fn verify_with_certificate(
         }
     }
     if !statement.key_flags().sign() && statement_has_flags(statement) {
-        return Err(not_for_this("its owner did not make for signing"));
+        return Err(not_for_this("its owner did not create for signing"));
     }
     if let KeyComponent::Sub(sub) = component {
         // Else a key of somebody else's could be claimed by binding it to one's own.
@@ -225,7 +225,7 @@ fn verify_with_certificate(
         return Err(SignatureError::Time { object, key, at, reason: "the key did not exist yet" });
     }
     if at.as_second() > now.as_second().saturating_add(MAX_CLOCK_SKEW_SECONDS) {
-        return Err(SignatureError::Time { object, key, at, reason: "by this machine's clock it is not yet" });
+        return Err(SignatureError::Time { object, key, at, reason: "by this machine's clock this is in the future" });
     }
     let seconds = signature.signature_expiration_time().map_or(0, pgp::types::Duration::as_secs);
     if seconds > 0 {
@@ -296,12 +296,12 @@ fn armored_blocks(text: &str) -> Vec<(usize, &str)> {
 
 fn decode_armor(block: &str) -> Result<Vec<u8>, String> {
     let mut reader = Dearmor::new(block.as_bytes());
-    let wrong = || "is no public key of OpenPGP; export it with `gpg --armor --export KEY`".to_owned();
+    let wrong = || "is not an OpenPGP public key; export it with `gpg --armor --export KEY`".to_owned();
     reader.read_header().map_err(|_| wrong())?;
     match reader.typ {
         Some(BlockType::PublicKey) => {}
         Some(BlockType::PrivateKey) => {
-            return Err("is a private key; take it out of the secret and put the public one there".to_owned());
+            return Err("is a private key; remove it from the secret and put the public one there".to_owned());
         }
         _ => return Err(wrong()),
     }
@@ -310,7 +310,7 @@ fn decode_armor(block: &str) -> Result<Vec<u8>, String> {
     // The checksum need not be there (RFC 9580, 6.1); where it is, a damaged revocation is seen to be damaged. The
     // library's own check of it takes every armour for damaged.
     if reader.checksum.is_some_and(|checksum| checksum != u64::from(crc24(&bytes))) {
-        return Err("is damaged: its checksum is another; copy it again".to_owned());
+        return Err("is damaged: its checksum does not match; copy it again".to_owned());
     }
     Ok(bytes)
 }
@@ -334,7 +334,7 @@ fn parse_certificates(bytes: &[u8]) -> Result<Vec<SignedPublicKey>, String> {
     match packets.first() {
         Some(Packet::PublicKey(_)) => {}
         Some(Packet::SecretKey(_)) => {
-            return Err("is a private key; take it out of the secret and put the public one there".to_owned());
+            return Err("is a private key; remove it from the secret and put the public one there".to_owned());
         }
         Some(Packet::Signature(_)) => {
             return Err("is a revocation by itself; import it with GnuPG and export the key with it".to_owned());
@@ -357,14 +357,16 @@ fn parse_certificates(bytes: &[u8]) -> Result<Vec<SignedPublicKey>, String> {
         subkeys.filter(|one| one.typ() == Some(SignatureType::SubkeyRevocation)).count(),
     );
     if found != expected {
-        return Err("has a revocation out of place; import it with GnuPG and export the key anew".to_owned());
+        return Err("has a revocation out of place; import it with GnuPG and export the key again".to_owned());
     }
     let own = |certificate: &SignedPublicKey| {
         let mut direct = certificate.details.direct_signatures.iter();
         direct.all(|one| one.verify_key(&certificate.primary_key).is_ok())
     };
     if !read.iter().all(own) {
-        return Err("has a statement on its key that is not its owner's, or is damaged; export the key anew".to_owned());
+        return Err(
+            "has a statement on its key that is not its owner's, or is damaged; export the key again".to_owned()
+        );
     }
     Ok(read)
 }

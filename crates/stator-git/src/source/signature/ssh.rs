@@ -137,7 +137,12 @@ impl AllowedSigner {
             };
         };
         if at.as_second() > now.as_second().saturating_add(MAX_CLOCK_SKEW_SECONDS) {
-            return Err(SignatureError::Time { object, key, at, reason: "by this machine's clock it is not yet" });
+            return Err(SignatureError::Time {
+                object,
+                key,
+                at,
+                reason: "by this machine's clock this is in the future",
+            });
         }
         if self.after.is_some_and(|after| at < after || now < after) {
             return Err(SignatureError::Time { object, key, at, reason: "the key was not valid yet" });
@@ -203,10 +208,10 @@ fn parse_keys(bytes: &[u8]) -> (Vec<PublicKey>, Vec<SignerLineFault>) {
 fn parse_key(line: &str) -> Result<PublicKey, String> {
     if !line.split_whitespace().next().is_some_and(is_key_kind) {
         return Err(
-            "is no public key; write `ssh-ed25519 AAAA… COMMENT`, and options into `allowed_signers`".to_owned()
+            "is not a public key; write `ssh-ed25519 AAAA… COMMENT`, and options into `allowed_signers`".to_owned()
         );
     }
-    PublicKey::from_openssh(line).map_err(|error| format!("is no public key: {error}"))
+    PublicKey::from_openssh(line).map_err(|error| format!("is not a public key: {error}"))
 }
 
 /// The lines that say something, numbered from 1.
@@ -251,7 +256,7 @@ fn parse_allowed_signer(line: &str) -> Result<AllowedSigner, String> {
             _ => {
                 let shown: String = name.chars().flat_map(char::escape_debug).take(40).collect();
                 return Err(format!(
-                    "`{shown}` is no option; there are `namespaces`, `valid-after` and `valid-before`"
+                    "`{shown}` is not an option; known: `namespaces`, `valid-after` and `valid-before`"
                 ));
             }
         }
@@ -294,7 +299,7 @@ fn split_options(text: &str) -> impl Iterator<Item = &str> {
 
 /// `YYYYMMDD` or `YYYYMMDDHHMM[SS]`, with or without `Z`: always UTC, so that it means the same wherever it is read.
 fn parse_signer_time(text: &str) -> Result<Timestamp, String> {
-    let wrong = || "has a time that is none; write `YYYYMMDD` or `YYYYMMDDHHMMSS`, in UTC".to_owned();
+    let wrong = || "has an invalid time; write `YYYYMMDD` or `YYYYMMDDHHMMSS`, in UTC".to_owned();
     let digits = text.strip_suffix(['Z', 'z']).unwrap_or(text);
     let format = match digits.len() {
         8 => "%Y%m%d",

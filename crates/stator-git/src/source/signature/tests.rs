@@ -102,10 +102,10 @@ fn each_reason_not_to_pass_is_named() {
     insta::assert_snapshot!(judged("commit-openpgp-lost", &keys(&["openpgp-lost.asc"]), later()), @"commit ID by PRINT (Lost <lost@example.com>)");
     insta::assert_snapshot!(judged("commit-openpgp-lost", &keys(&["openpgp-lost-revoked.asc"]), later()), @"commit ID is signed with the key PRINT, which was revoked");
     insta::assert_snapshot!(judged("commit-openpgp-lost", &keys(&["openpgp-lost.asc", "openpgp-lost-revoked.asc"]), later()), @"commit ID is signed with the key PRINT, which was revoked");
-    insta::assert_snapshot!(judged("commit-openpgp-sha1", &keys(&["openpgp-rsa.asc"]), later()), @"commit ID has a signature that is not accepted: it is by SHA1, which proves nothing any more");
+    insta::assert_snapshot!(judged("commit-openpgp-sha1", &keys(&["openpgp-rsa.asc"]), later()), @"commit ID has a signature that is not accepted: it is by SHA1, which is no longer secure");
     insta::assert_snapshot!(judged("commit-openpgp-early", &ed, later()), @"commit ID is signed with the key PRINT at 2025-12-31T12:00:00Z, when the key did not exist yet");
-    insta::assert_snapshot!(judged("commit-openpgp-ed", &ed, "2026-01-01T10:00:00Z".parse().unwrap()), @"commit ID is signed with the key PRINT at 2026-01-01T12:00:00Z, when by this machine's clock it is not yet");
-    insta::assert_snapshot!(judged("commit-openpgp-ed", &written("token", "x"), later()), @"secret `keys` has no public key to judge signatures by");
+    insta::assert_snapshot!(judged("commit-openpgp-ed", &ed, "2026-01-01T10:00:00Z".parse().unwrap()), @"commit ID is signed with the key PRINT at 2026-01-01T12:00:00Z, when by this machine's clock this is in the future");
+    insta::assert_snapshot!(judged("commit-openpgp-ed", &written("token", "x"), later()), @"secret `keys` has no public key to verify signatures with");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn tags_pass_for_their_own_name_and_commit_only() {
     commit ID by SHA256:… (ecdsa@example.com)
     ");
     insta::assert_snapshot!(judged(VerifyMode::Tag, Some(tag("v1.2.0", data("tag-unsigned")))), @"tag v1.2.0 is not signed");
-    insta::assert_snapshot!(judged(VerifyMode::Tag, None), @"the source asks for a signed tag, and the revision is no annotated tag");
+    insta::assert_snapshot!(judged(VerifyMode::Tag, None), @"the source requires a signed tag, but the revision is not an annotated tag");
     insta::assert_snapshot!(judged(VerifyMode::Tag, Some(tag("v2.0.0", data("tag-ssh")))), @"tag v2.0.0 is signed for something else: it was signed under another name");
     let tree = String::from_utf8(data("tag-ssh")).unwrap().replace("type commit", "type tree");
     insta::assert_snapshot!(judged(VerifyMode::Tag, Some(tag("v1.1.0", tree.into_bytes()))), @"tag v1.1.0 is signed for something else: it is on no commit");
@@ -223,18 +223,18 @@ fn keys_that_cannot_be_read_are_told_with_their_line() {
     insta::assert_snapshot!(judged("commit-ssh-ed25519", &secret, later()), @r"
     secret `keys` has public keys that cannot be read
       a.asc, line 10: is a revocation by itself; import it with GnuPG and export the key with it
-      a.asc, line 18: is a private key; take it out of the secret and put the public one there
-      a.asc, line 22: is no public key of OpenPGP; export it with `gpg --armor --export KEY`
+      a.asc, line 18: is a private key; remove it from the secret and put the public one there
+      a.asc, line 22: is not an OpenPGP public key; export it with `gpg --armor --export KEY`
       allowed_signers, line 1: `cert-authority` is not supported; list the public keys of the signers
-      allowed_signers, line 2: has a time that is none; write `YYYYMMDD` or `YYYYMMDDHHMMSS`, in UTC
-      allowed_signers, line 3: `touch` is no option; there are `namespaces`, `valid-after` and `valid-before`
+      allowed_signers, line 2: has an invalid time; write `YYYYMMDD` or `YYYYMMDDHHMMSS`, in UTC
+      allowed_signers, line 3: `touch` is not an option; known: `namespaces`, `valid-after` and `valid-before`
       allowed_signers, line 4: has no key; write `PRINCIPAL ssh-ed25519 AAAA…`
       allowed_signers, line 5: has a quote that does not end
       allowed_signers, line 6: `valid-before` is not after `valid-after`
-      allowed_signers, line 7: is no public key: length invalid
+      allowed_signers, line 7: is not a public key: length invalid
       b.asc: is damaged, or no key; export it with `gpg --armor --export KEY` (IO error: unknown packet header version 1101110)
       c.asc: is damaged, or no key; export it with `gpg --armor --export KEY` (IO error: Fixed chunk was shorter than expected)
-      d.sshpub, line 1: is no public key; write `ssh-ed25519 AAAA… COMMENT`, and options into `allowed_signers`
+      d.sshpub, line 1: is not a public key; write `ssh-ed25519 AAAA… COMMENT`, and options into `allowed_signers`
       e.sshpub: is not text (not UTF-8)
     ");
 }

@@ -55,13 +55,13 @@ enum HostMatcher {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::source) enum HostKeyError {
     #[error(
-        "`known_hosts` has no key of it, and it shows {shown}; compare that with what its owner publishes, and only \
+        "`known_hosts` has no key of it, and it presents {shown}; compare that with what its owner publishes, and only \
          then add the line `{line}`"
     )]
     Unknown { shown: String, line: String },
     #[error(
-        "its key is another: `known_hosts` has {known}, and it shows {shown}; somebody may stand in between. If its \
-         owner says that the key was changed, and to this one, put `{line}` in the place of the old line"
+        "its key differs: `known_hosts` has {known}, but it presents {shown}; this may be an attack. If its owner \
+         confirms that the key was changed to this one, replace the old line with `{line}`"
     )]
     Changed { known: String, shown: String, line: String },
     #[error(
@@ -69,7 +69,7 @@ pub(in crate::source) enum HostKeyError {
     )]
     Revoked { shown: String, number: usize },
     #[error(
-        "`known_hosts` has no key of it that is judged here, only {only}; add its ed25519 or ecdsa key, or write the \
+        "`known_hosts` has no key of it of a supported kind, only {only}; add its ed25519 or ecdsa key, or write the \
          `https://` address"
     )]
     NoneUsable { only: String },
@@ -185,7 +185,7 @@ fn parse_known_hosts_line(number: usize, text: &str) -> Result<KnownHostsLine, S
             (Some(marker), hosts, rest)
         }
         other if other.starts_with('@') => {
-            return Err("begins with a marker that is none; there are `@revoked` and `@cert-authority`".to_owned());
+            return Err("begins with an unknown marker; known: `@revoked` and `@cert-authority`".to_owned());
         }
         _ => (None, first, after),
     };
@@ -263,10 +263,10 @@ mod tests {
 
     #[test]
     fn each_distrust_is_named_with_both_keys() {
-        insta::assert_snapshot!(judged("", "git.example.com", 2222), @"`known_hosts` has no key of it, and it shows ssh-ed25519 SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU; compare that with what its owner publishes, and only then add the line `[git.example.com]:2222 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl`");
-        insta::assert_snapshot!(judged(&format!("# old\ngit.example.com {OTHER}"), "git.example.com", 22), @"its key is another: `known_hosts` has ssh-ed25519 SHA256:eUXGGm1YGsMAS7vkcx6JOJdOGHPem5gQp4taiCfCLB8 in line 2, and it shows ssh-ed25519 SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU; somebody may stand in between. If its owner says that the key was changed, and to this one, put `git.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl` in the place of the old line");
+        insta::assert_snapshot!(judged("", "git.example.com", 2222), @"`known_hosts` has no key of it, and it presents ssh-ed25519 SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU; compare that with what its owner publishes, and only then add the line `[git.example.com]:2222 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl`");
+        insta::assert_snapshot!(judged(&format!("# old\ngit.example.com {OTHER}"), "git.example.com", 22), @"its key differs: `known_hosts` has ssh-ed25519 SHA256:eUXGGm1YGsMAS7vkcx6JOJdOGHPem5gQp4taiCfCLB8 in line 2, but it presents ssh-ed25519 SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU; this may be an attack. If its owner confirms that the key was changed to this one, replace the old line with `git.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl`");
         insta::assert_snapshot!(judged(&format!("git.example.com {ED}\n@revoked * {ED}"), "git.example.com", 22), @"its key ssh-ed25519 SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU is revoked in line 2 of `known_hosts`; do not use it, and ask its owner for the new one");
-        insta::assert_snapshot!(judged(&format!("@cert-authority *.example.com {OTHER}"), "git.example.com", 22), @"`known_hosts` has no key of it that is judged here, only `@cert-authority`; add its ed25519 or ecdsa key, or write the `https://` address");
+        insta::assert_snapshot!(judged(&format!("@cert-authority *.example.com {OTHER}"), "git.example.com", 22), @"`known_hosts` has no key of it of a supported kind, only `@cert-authority`; add its ed25519 or ecdsa key, or write the `https://` address");
         let rsa = String::from_utf8(
             fs_err::read(format!(
                 "{}/tests/data/signatures/ssh-rsa.sshpub",
@@ -275,7 +275,7 @@ mod tests {
             .unwrap(),
         )
         .unwrap();
-        insta::assert_snapshot!(judged(&format!("git.example.com {rsa}"), "git.example.com", 22), @"`known_hosts` has no key of it that is judged here, only ssh-rsa; add its ed25519 or ecdsa key, or write the `https://` address");
+        insta::assert_snapshot!(judged(&format!("git.example.com {rsa}"), "git.example.com", 22), @"`known_hosts` has no key of it of a supported kind, only ssh-rsa; add its ed25519 or ecdsa key, or write the `https://` address");
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         insta::assert_snapshot!(told.join("\n"), @r"
         1: has not host, kind and key; copy the whole line from `ssh-keyscan`
         2: has a key that cannot be read: length invalid
-        3: begins with a marker that is none; there are `@revoked` and `@cert-authority`
+        3: begins with an unknown marker; known: `@revoked` and `@cert-authority`
         4: has a hashed host that is cut off
         5: has a hashed host that is not base64
         6: has a key that cannot be read: length invalid

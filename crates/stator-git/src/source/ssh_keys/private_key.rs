@@ -35,15 +35,15 @@ pub(in crate::source) enum SshKeyError {
     NotPrivateKey,
     #[error("a private key but the public half")]
     PublicHalf,
-    #[error("whole, or it is no key at all")]
+    #[error("complete, or not a key at all")]
     Damaged,
     #[error("readable without the passphrase that it is encrypted with")]
     Encrypted,
     #[error("encrypted with the passphrase that `password` has")]
     WrongPassphrase,
-    #[error("in a form that is read")]
+    #[error("in a supported format")]
     UnsupportedFormat,
-    #[error("a key of a kind that is used here")]
+    #[error("a key of a supported kind")]
     UnsupportedKind,
 }
 
@@ -56,11 +56,9 @@ impl SshKeyError {
             }
             Self::PublicHalf => "take the file without `.pub`",
             Self::Damaged => "copy the whole file again, with all of its lines and the last line break",
-            Self::Encrypted => {
-                "put the passphrase into the key `password`, or take it off with `ssh-keygen -p -f FILE`"
-            }
+            Self::Encrypted => "put the passphrase into the key `password`, or remove it with `ssh-keygen -p -f FILE`",
             Self::WrongPassphrase => "correct `password`; `ssh-keygen -y -f FILE` says whether it fits",
-            Self::UnsupportedFormat => "write it anew in OpenSSH's form with `ssh-keygen -p -f FILE`",
+            Self::UnsupportedFormat => "convert it to OpenSSH's format with `ssh-keygen -p -f FILE`",
             Self::UnsupportedKind => {
                 "make one with `ssh-keygen -t ed25519`; RSA of 2048 to 8192 bits and ECDSA are used too"
             }

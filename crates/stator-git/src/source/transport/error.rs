@@ -39,7 +39,7 @@ pub enum TransportError {
         after: Option<Duration>,
     },
     /// The host is in trouble (5xx).
-    #[error("{host} is in trouble: it answered {status}")]
+    #[error("{host} reports a server error: {status}")]
     Unavailable {
         /// Who answered.
         host: String,
@@ -57,7 +57,7 @@ pub enum TransportError {
         what: String,
     },
     /// A redirect that is not followed.
-    #[error("{host} redirects to {to}, and redirects are followed to the same host alone, three times at most")]
+    #[error("{host} redirects to {to}, and redirects are followed only to the same host, at most three times")]
     Redirected {
         /// Who answered.
         host: String,
@@ -81,7 +81,7 @@ pub enum TransportError {
         reason: String,
     },
     /// The connection ended in the middle of an answer.
-    #[error("{host} ended the connection in the middle of an answer")]
+    #[error("{host} closed the connection in the middle of a response")]
     CutShort {
         /// Who answered.
         host: String,
@@ -194,41 +194,41 @@ impl TransportError {
     pub fn help(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Unauthorized { .. } => {
-                "put a login that holds into the secret that `spec.secretRef` names: `username` and `password`, \
+                "put a valid login into the secret that `spec.secretRef` names: `username` and `password`, \
                  `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`"
             }
             Self::Forbidden { .. } => "let the login read the repository",
             Self::NotFound { .. } => {
                 "compare `spec.url` with the repository's address, and let the login in `spec.secretRef` read it"
             }
-            Self::RateLimited { .. } => "nothing: stator waits; a longer `spec.interval` or a webhook asks less often",
-            Self::Unavailable { .. } => "nothing: stator asks again",
+            Self::RateLimited { .. } => {
+                "no action needed: stator waits; a longer `spec.interval` or a webhook asks less often"
+            }
+            Self::Unavailable { .. } => "no action needed: stator retries",
             Self::NotGit { .. } => {
-                "compare `spec.url` with the address that `git clone` takes; a login page in place of git means that \
+                "compare `spec.url` with the address that `git clone` takes; a login page instead of git means that \
                  the host wants a login in `spec.secretRef`"
             }
             Self::Redirected { .. } => "write the new address into `spec.url`",
-            Self::Unreachable { .. } => {
-                "compare `spec.url` with the host's address, and look at name service, firewall and proxy"
-            }
+            Self::Unreachable { .. } => "compare `spec.url` with the host's address, and check DNS, firewall and proxy",
             Self::Certificate { .. } => {
-                "put the certificates that the host's own is issued by into the secret that `spec.secretRef` names, \
+                "put the CA certificates of the host into the secret that `spec.secretRef` names, \
                  key `ca.crt`"
             }
             Self::CutShort { .. } | Self::TimedOut { .. } | Self::TooSlow { .. } => {
-                "nothing: stator asks again; when it stays so, look at the line and at the host's load"
+                "no action needed: stator retries; if it persists, check the network and the host's load"
             }
-            Self::TooMuch { .. } => "move the intents into a repository of their own, or delete refs that nobody uses",
-            Self::Protocol { .. } => "look at what stands between stator and the host: proxies change answers",
-            Self::Remote { .. } => "look at the repository on its host; `git fsck` there says what is damaged",
+            Self::TooMuch { .. } => "move the intents into a repository of their own, or delete unused refs",
+            Self::Protocol { .. } => "check what is between stator and the host: proxies may change responses",
+            Self::Remote { .. } => "check the repository on its host; `git fsck` there shows what is damaged",
             Self::Credentials { .. } => "correct the secret that `spec.secretRef` names",
-            Self::Token { .. } => "look at the GitHub App's keys in the secret that `spec.secretRef` names",
+            Self::Token { .. } => "check the GitHub App's keys in the secret that `spec.secretRef` names",
             Self::HostKey { .. } => {
-                "if the host's key did change, put its line from `ssh-keyscan` into the secret's `known_hosts` after \
+                "if the host's key was changed, put its line from `ssh-keyscan` into the secret's `known_hosts` after \
                  comparing the fingerprint with the one that the host publishes"
             }
             Self::Cancelled => "run it again",
-            Self::Local { .. } => "look at the limits of this process: files, threads, memory",
+            Self::Local { .. } => "check the limits of this process: files, threads, memory",
         })
     }
 }

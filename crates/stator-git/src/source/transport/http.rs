@@ -154,7 +154,7 @@ pub(super) fn request_error(host: &str, error: &reqwest::Error, limit: Duration)
     let lower = reason.to_ascii_lowercase();
     // What the server says of the certificate that it was shown, or was not.
     if lower.contains("alert") && lower.contains("certificate") {
-        let message = "it wants a client certificate that it knows".to_owned();
+        let message = "it requires a client certificate".to_owned();
         return TransportError::Unauthorized { host, message };
     }
     // rustls' words for a chain that it does not accept, below three libraries' own errors.

@@ -56,6 +56,6 @@ pub(in crate::source) fn open_stream(
     match session.url().scheme() {
         UrlScheme::Https | UrlScheme::Http => smart_http::open_exchange(session, step),
         UrlScheme::Ssh => ssh::open_channel(session),
-        UrlScheme::Local => Err(TransportError::Local { reason: "a path of this machine is read in place".to_owned() }),
+        UrlScheme::Local => Err(TransportError::Local { reason: "a local path is read in place".to_owned() }),
     }
 }

@@ -89,7 +89,7 @@ fn read_packets(stream: &mut dyn Read, session: &GitSession) -> Result<RefAdvert
         }
         let (oid, rest) = line.split_at_checked(40).ok_or_else(|| broken("a line of the list of refs is too short"))?;
         let oid = std::str::from_utf8(oid).ok().and_then(|oid| Oid::from_str(oid).ok());
-        let oid = oid.ok_or_else(|| broken("a ref leads to something that is no object's name"))?;
+        let oid = oid.ok_or_else(|| broken("a ref points to something that is not an object name"))?;
         let name = rest.strip_prefix(b" ").ok_or_else(|| broken("a ref has no name"))?;
         // How a host says what it can do when it has no refs.
         if name == b"capabilities^{}" {
@@ -170,15 +170,15 @@ mod tests {
             format!("{many}0000"),
         ];
         insta::assert_snapshot!(all.map(|text| told(&text)).join("\n"), @"
-        git.example.com ended the connection in the middle of an answer
-        git.example.com ended the connection in the middle of an answer
+        git.example.com closed the connection in the middle of a response
+        git.example.com closed the connection in the middle of a response
         git.example.com breaks git's protocol: a line has no length
         git.example.com breaks git's protocol: a line has no length
         git.example.com breaks git's protocol: a line has no length
-        git.example.com ended the connection in the middle of an answer
+        git.example.com closed the connection in the middle of a response
         git.example.com breaks git's protocol: a line of the list of refs is too short
         git.example.com breaks git's protocol: a ref has no name
-        git.example.com breaks git's protocol: a ref leads to something that is no object's name
+        git.example.com breaks git's protocol: a ref points to something that is not an object name
         git on git.example.com says: no such [31mrepository
         git.example.com sends more than 3 refs
         ");

@@ -176,7 +176,7 @@ impl GitSession {
                 let token = tokens.token().map_err(|reason| TransportError::Token { host: self.host(), reason })?;
                 basic("x-access-token", self.token.get_or_init(|| token).expose_secret())
             }
-            GitLogin::Ssh(_) => return Err(unusable("a key for SSH is no login for HTTP")),
+            GitLogin::Ssh(_) => return Err(unusable("an SSH key cannot be used for HTTP")),
         };
         let mut value = ::http::HeaderValue::try_from(text)
             .map_err(|_| unusable("there is a line break or another control character in it"))?;

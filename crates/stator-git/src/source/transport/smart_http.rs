@@ -162,14 +162,14 @@ fn send_request(session: &GitSession, request: RequestBuilder) -> Result<Respons
 fn base_url(session: &GitSession) -> Result<Url, TransportError> {
     Url::parse(&session.url().to_string()).map_err(|error| TransportError::Unreachable {
         host: session.host(),
-        reason: format!("its address is no URL: {error}"),
+        reason: format!("its address is not a valid URL: {error}"),
     })
 }
 
 fn join_url(base: &Url, path: &str, session: &GitSession) -> Result<Url, TransportError> {
     Url::parse(&format!("{}{path}", base.as_str().trim_end_matches('/'))).map_err(|error| TransportError::Unreachable {
         host: session.host(),
-        reason: format!("its address is no URL: {error}"),
+        reason: format!("its address is not a valid URL: {error}"),
     })
 }
 

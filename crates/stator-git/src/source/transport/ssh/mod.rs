@@ -181,7 +181,8 @@ fn connection_error(session: &GitSession, error: russh::Error) -> TransportError
         russh::Error::NoCommonAlgo { kind: AlgorithmKind::Key, ours, theirs } => {
             let theirs = sanitize_text(theirs.join(", ").as_bytes(), 200);
             let reason = format!(
-                "`known_hosts` has its key of the kind {}, and it shows {theirs} alone; add its ed25519 or ecdsa key, or \
+                "`known_hosts` has its key of the kind {}, but it presents only {theirs}; add its ed25519 or ecdsa \
+                 key, or \
                  write the `https://` address",
                 ours.join(", ")
             );

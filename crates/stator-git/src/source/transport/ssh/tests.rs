@@ -251,18 +251,18 @@ fn each_way_not_to_get_in_is_named() {
     let identity = data("ed25519-key");
     let told = |known: &str| host.told("team/models.git", &[("identity", &identity), ("known_hosts", known)]);
     let other = PrivateKey::random(&mut safe_rng(), Algorithm::Ed25519).unwrap();
-    insta::assert_snapshot!(told("elsewhere.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has no key of it, and it shows ssh-ed25519 SHA256:…; compare that with what its owner publishes, and only then add the line `[127.0.0.1]:PORT ssh-ed25519 AAAA…`");
-    insta::assert_snapshot!(told(&line(host.port, other.public_key())), @"the host key of 127.0.0.1:PORT is not trusted: its key is another: `known_hosts` has ssh-ed25519 SHA256:… in line 1, and it shows ssh-ed25519 SHA256:…; somebody may stand in between. If its owner says that the key was changed, and to this one, put `[127.0.0.1]:PORT ssh-ed25519 AAAA…` in the place of the old line");
+    insta::assert_snapshot!(told("elsewhere.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has no key of it, and it presents ssh-ed25519 SHA256:…; compare that with what its owner publishes, and only then add the line `[127.0.0.1]:PORT ssh-ed25519 AAAA…`");
+    insta::assert_snapshot!(told(&line(host.port, other.public_key())), @"the host key of 127.0.0.1:PORT is not trusted: its key differs: `known_hosts` has ssh-ed25519 SHA256:… in line 1, but it presents ssh-ed25519 SHA256:…; this may be an attack. If its owner confirms that the key was changed to this one, replace the old line with `[127.0.0.1]:PORT ssh-ed25519 AAAA…`");
     insta::assert_snapshot!(told(&format!("{}\n@revoked * {}", host.line(), host.key.public_key().to_openssh().unwrap())), @"the host key of 127.0.0.1:PORT is not trusted: its key ssh-ed25519 SHA256:… is revoked in line 2 of `known_hosts`; do not use it, and ask its owner for the new one");
     let ecdsa = PublicKey::from_openssh(&data("ecdsa-key.pub")).unwrap();
-    insta::assert_snapshot!(told(&line(host.port, &ecdsa)), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has its key of the kind ecdsa-sha2-nistp256, and it shows ssh-ed25519 alone; add its ed25519 or ecdsa key, or write the `https://` address");
-    insta::assert_snapshot!(told(&line(host.port, &PublicKey::from_openssh(&data("rsa-key.pub")).unwrap())), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has no key of it that is judged here, only ssh-rsa; add its ed25519 or ecdsa key, or write the `https://` address");
+    insta::assert_snapshot!(told(&line(host.port, &ecdsa)), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has its key of the kind ecdsa-sha2-nistp256, but it presents only ssh-ed25519; add its ed25519 or ecdsa key, or write the `https://` address");
+    insta::assert_snapshot!(told(&line(host.port, &PublicKey::from_openssh(&data("rsa-key.pub")).unwrap())), @"the host key of 127.0.0.1:PORT is not trusted: `known_hosts` has no key of it of a supported kind, only ssh-rsa; add its ed25519 or ecdsa key, or write the `https://` address");
     let known = host.line();
     insta::assert_snapshot!(host.told("team/models.git", &[("identity", &data("ecdsa-sec1-key")), ("known_hosts", &known)]), @"127.0.0.1:PORT does not accept the login: the key SHA256:… is not accepted for the user `git`");
     let at = |path: &str| host.told(path, &[("identity", &identity), ("known_hosts", &known)]);
     insta::assert_snapshot!(at("team/missing"), @"127.0.0.1:PORT has no repository `team/missing`, or the login may not see it");
     insta::assert_snapshot!(at("team/secret"), @"127.0.0.1:PORT forbids reading the repository: access denied");
-    insta::assert_snapshot!(at("team/silent"), @"127.0.0.1:PORT ended the connection in the middle of an answer");
+    insta::assert_snapshot!(at("team/silent"), @"127.0.0.1:PORT closed the connection in the middle of a response");
     insta::assert_snapshot!(at("team/nothing.git"), @"127.0.0.1:PORT has no repository `team/nothing.git`, or the login may not see it");
 }
 
@@ -295,7 +295,7 @@ fn a_host_that_says_nothing_or_nonsense_is_left() {
     let (port, nonsense) = odd_host(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
     });
-    insta::assert_snapshot!(asked(port, |_| ()), @"127.0.0.1:PORT ended the connection in the middle of an answer");
+    insta::assert_snapshot!(asked(port, |_| ()), @"127.0.0.1:PORT closed the connection in the middle of a response");
     nonsense.join().unwrap();
     let (port, endless) = odd_host(|mut stream| while stream.write_all(&[b'x'; 4096]).is_ok() {});
     let told = asked(port, |remote| remote.limits.connect_timeout = Duration::from_secs(2));
