@@ -25,7 +25,7 @@ fn main() -> ExitCode {
             exit.into()
         }
         Err(error) => {
-            let text = format!("error: the runtime does not start: {error}\n");
+            let text = format!("error: the runtime could not start: {error}\n");
             let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
             ExitCode::from(2)
         }

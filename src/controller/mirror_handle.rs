@@ -30,10 +30,10 @@ pub enum GitError {
         message: String,
     },
     /// A hostile repository brought the reader down; the mirror is opened anew.
-    #[error("reading the repository came to an unexpected end")]
+    #[error("reading the repository ended unexpectedly")]
     Panicked,
     /// The mirror is at work for too long: a conversation ends in minutes, but several may wait for each other.
-    #[error("the repository was not read in {} minutes", OPERATION_TIMEOUT.as_secs() / 60)]
+    #[error("reading the repository timed out after {} minutes", OPERATION_TIMEOUT.as_secs() / 60)]
     TimedOut,
 }
 
@@ -52,10 +52,8 @@ impl GitError {
         match self {
             Self::Mirror(error) => error.help().into_owned(),
             Self::Credentials { .. } => "correct the secret that `secretRef` names".to_owned(),
-            Self::Panicked => "report it, with the log; stator tries again".to_owned(),
-            Self::TimedOut => {
-                "it is tried again; see whether the git host is slow, or the disk of `--data` is".to_owned()
-            }
+            Self::Panicked => "report it, with the log; stator retries".to_owned(),
+            Self::TimedOut => "stator retries; check whether the git host or the disk of `--data` is slow".to_owned(),
         }
     }
 }

@@ -394,7 +394,7 @@ impl SourceTask {
                 Ok(ended) => return ended,
                 Err(error) if error.is_panic() => {
                     self.metrics.record_restart(&self.source.key);
-                    let message = "the source's task came to an unexpected end and is started anew";
+                    let message = "the source's task ended unexpectedly and is restarted";
                     let problem =
                         SourceProblem::transient(ProblemReason::InternalError, message, "report it, with the log");
                     tracing::error!(source = %self.source.key, "{problem}");
@@ -416,7 +416,7 @@ impl SourceTask {
         let live = match &access.service_account {
             None => self.caches.default_cluster(),
             Some(_) if matches!(self.options.cluster, AnyCluster::Embedded(_)) => {
-                tracing::info!(source = %self.source.key, "an embedded cluster has no service accounts to act as");
+                tracing::info!(source = %self.source.key, "an embedded cluster has no service accounts to impersonate");
                 self.caches.default_cluster()
             }
             Some(account) => self.connect_impersonated(account).await?,

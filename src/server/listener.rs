@@ -26,7 +26,7 @@ const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// Why there is nobody listening.
 #[derive(Debug, thiserror::Error)]
-#[error("nothing can listen on {address}: {reason}")]
+#[error("cannot listen on {address}: {reason}")]
 pub struct ListenError {
     /// Where.
     pub address: String,

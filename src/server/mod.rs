@@ -83,10 +83,10 @@ pub fn routes_with(
         routes = routes.route("/metrics", get(metrics_text));
     }
     let none = match (parts.webhooks, parts.metrics) {
-        (true, true) => "there is /webhooks/<host>, /webhooks/<host>/<source>, /livez, /readyz and /metrics",
-        (true, false) => "there is /webhooks/<host>, /webhooks/<host>/<source>, /livez and /readyz",
-        (false, true) => "there is /livez, /readyz and /metrics",
-        (false, false) => "there is /livez and /readyz",
+        (true, true) => "known paths: /webhooks/<host>, /webhooks/<host>/<source>, /livez, /readyz and /metrics",
+        (true, false) => "known paths: /webhooks/<host>, /webhooks/<host>/<source>, /livez and /readyz",
+        (false, true) => "known paths: /livez, /readyz and /metrics",
+        (false, false) => "known paths: /livez and /readyz",
     };
     with_method_fallback(routes)
         .fallback(move || async move { MessageResponse::new(StatusCode::NOT_FOUND, none) })
@@ -95,7 +95,7 @@ pub fn routes_with(
 
 fn with_method_fallback(routes: Router<ServerState>) -> Router<ServerState> {
     routes.method_not_allowed_fallback(|| async {
-        MessageResponse::new(StatusCode::METHOD_NOT_ALLOWED, "webhooks take POST, everything else takes GET")
+        MessageResponse::new(StatusCode::METHOD_NOT_ALLOWED, "use POST for webhooks and GET for everything else")
     })
 }
 
@@ -129,7 +129,7 @@ fn readiness_checks(shared: &ServerState) -> Vec<(String, Option<String>)> {
     let ending = shared.ending.is_cancelled().then(|| "the process is ending".to_owned());
     let lacks = shared.board.not_ready_reasons().into_iter().map(|lack| ("cluster".to_owned(), Some(lack)));
     let sources = shared.board.states().into_iter().map(|(name, standing)| {
-        let lack = (!standing.was_polled).then(|| format!("source {name} was not looked at yet"));
+        let lack = (!standing.was_polled).then(|| format!("source {name} has not been polled yet"));
         (format!("source {name}"), lack)
     });
     sources.chain(lacks).chain([("process".to_owned(), ending)]).collect()

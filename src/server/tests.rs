@@ -124,7 +124,7 @@ async fn a_delivery_is_taken_once() {
     assert!(scene.hinted(0).await.is_some());
     assert_eq!(
         scene.answer_text(signed("/webhooks/gitea", "hook", "1", PUSH)).await,
-        r#"202 {"status":"taken before"}"#
+        r#"202 {"status":"already received"}"#
     );
     assert_eq!(scene.hinted(0).await, None);
     // What was refused was not taken: the same delivery is welcome once the secret is right.
@@ -155,13 +155,13 @@ async fn what_is_no_delivery_is_turned_away_without_a_hint() {
         unsigned: 401 {"error":"not authorized"}
         forged: 401 {"error":"not authorized"}
         a form: 415 {"error":"set the webhook's content type to application/json"}
-        no JSON: 400 {"error":"the body is not what this host documents"}
-        another host: 404 {"error":"no such host: there is github, gitlab, gitea, bitbucket and azure"}
-        no secret: 404 {"error":"no source takes webhooks here"}
-        no source: 404 {"error":"no source takes webhooks here"}
-        GET: 405 {"error":"webhooks take POST, everything else takes GET"}
-        elsewhere: 404 {"error":"there is /webhooks/<host>, /webhooks/<host>/<source>, /livez, /readyz and /metrics"}
-        a ping: 400 {"error":"the body is not what this host documents"}
+        no JSON: 400 {"error":"the body does not have this host's format"}
+        another host: 404 {"error":"unknown host; known: github, gitlab, gitea, bitbucket and azure"}
+        no secret: 404 {"error":"no source receives webhooks here"}
+        no source: 404 {"error":"no source receives webhooks here"}
+        GET: 405 {"error":"use POST for webhooks and GET for everything else"}
+        elsewhere: 404 {"error":"known paths: /webhooks/<host>, /webhooks/<host>/<source>, /livez, /readyz and /metrics"}
+        a ping: 400 {"error":"the body does not have this host's format"}
         "#);
     assert_eq!(scene.hinted(0).await, None);
 }
@@ -203,7 +203,7 @@ async fn readiness_names_what_is_missing() {
     scene.standings[0].send_modify(|standing| standing.was_polled = true);
     assert_eq!(
         scene.get_text("/readyz").await,
-        r#"503 {"missing":["source default/others was not looked at yet"],"ready":false}"#
+        r#"503 {"missing":["source default/others has not been polled yet"],"ready":false}"#
     );
     // A source that fails is looked at all the same.
     scene.standings[1].send_modify(|standing| {

@@ -1,4 +1,4 @@
-//! Deliveries of webhooks: capped before they are read, verified over the raw bytes, taken as hints and nothing more.
+//! Webhook deliveries: capped before they are read, verified over the raw bytes, taken as hints and nothing more.
 //!
 //! The path says which host a delivery comes from, and sources say which hosts they have: headers, which whoever sends
 //! chooses, never choose how a delivery is checked.
@@ -74,7 +74,7 @@ async fn handle_delivery(
     request: Request<Body>,
 ) -> MessageResponse {
     let Some(host) = ForgeKind::from_name(host) else {
-        let known = "no such host: there is github, gitlab, gitea, bitbucket and azure";
+        let known = "unknown host; known: github, gitlab, gitea, bitbucket and azure";
         return MessageResponse::new(StatusCode::NOT_FOUND, known);
     };
     let started = Instant::now();
@@ -84,7 +84,7 @@ async fn handle_delivery(
             let message = match counted {
                 DeliveryOutcome::Accepted => "accepted",
                 DeliveryOutcome::Ignored => "nothing to do",
-                DeliveryOutcome::Duplicate => "taken before",
+                DeliveryOutcome::Duplicate => "already received",
                 DeliveryOutcome::Refused | DeliveryOutcome::Unreadable => "refused",
             };
             (MessageResponse::new(StatusCode::ACCEPTED, message), counted)
@@ -111,7 +111,7 @@ async fn accept_delivery(
 ) -> Result<DeliveryOutcome, RejectedDelivery> {
     let receivers = shared.board.webhook_inboxes(host, which);
     if receivers.is_empty() {
-        return Err(unreadable_delivery(StatusCode::NOT_FOUND, "no source takes webhooks here"));
+        return Err(unreadable_delivery(StatusCode::NOT_FOUND, "no source receives webhooks here"));
     }
     let groups = group_by_secret(receivers);
     let (parts, body) = request.into_parts();
@@ -191,8 +191,8 @@ async fn read_body(
             discard_body(&mut body).await;
             Err(too_large())
         }
-        Ok(Err(_)) => Err(unreadable_delivery(StatusCode::BAD_REQUEST, "the body ends before it is whole")),
-        Err(_) => Err(unreadable_delivery(StatusCode::REQUEST_TIMEOUT, "the body did not come in time")),
+        Ok(Err(_)) => Err(unreadable_delivery(StatusCode::BAD_REQUEST, "the body is incomplete")),
+        Err(_) => Err(unreadable_delivery(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
     }
 }
 
@@ -257,7 +257,7 @@ fn queue_hints(
             shared.replays.insert(&name, now);
         }
         counted = if delivery.hints.is_empty() { DeliveryOutcome::Ignored } else { DeliveryOutcome::Accepted };
-        tracing::debug!(source = %entry.key, hints = delivery.hints.len(), "a delivery was taken");
+        tracing::debug!(source = %entry.key, hints = delivery.hints.len(), "a delivery was accepted");
     }
     counted
 }
@@ -273,7 +273,7 @@ fn reject_delivery(host: ForgeKind, refusal: WebhookError) -> RejectedDelivery {
             unreadable_delivery(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large; the next poll finds the change")
         }
         WebhookError::Unreadable => {
-            unreadable_delivery(StatusCode::BAD_REQUEST, "the body is not what this host documents")
+            unreadable_delivery(StatusCode::BAD_REQUEST, "the body does not have this host's format")
         }
     }
 }

@@ -340,10 +340,7 @@ fn every_dependency_has_a_reason_on_its_page() {
 
 #[test]
 fn the_page_of_the_metrics_follows_the_registry() {
-    let mut page = "# Metrics\n\nGenerated from the table that the registry is made of. `/metrics` serves them in the form \
-                    of OpenMetrics to whoever asks for it, as Prometheus does, and in Prometheus' own to everybody else. \
-                    No label is chosen by a repository: there are never more series than sources, hosts and words of \
-                    stator's own make. What has the labels `namespace` and `source` goes when the source goes. A series \
+    let mut page = "# Metrics\n\nGenerated from the metric definitions. `/metrics` serves OpenMetrics to clients that ask for it, such as Prometheus, and Prometheus' text format to others. No label value comes from a repository: the number of series is bounded by sources, hosts and fixed values. Series with the labels `namespace` and `source` are removed with the source. A series \
                     appears when it is first counted.\n"
         .to_owned();
     for group in stator::controller::metrics::ALL {

@@ -63,7 +63,7 @@ impl DriftDetector {
         if self.feed.is_none() {
             match cluster.watch(kinds::MANAGED, Some(namespace)).await {
                 Ok(feed) => self.feed = Some(feed),
-                Err(error) => tracing::warn!(%error, "drift is not seen, as live objects cannot be watched"),
+                Err(error) => tracing::warn!(%error, "drift is not detected, because live objects cannot be watched"),
             }
         }
         self.feed.is_some()

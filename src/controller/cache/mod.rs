@@ -223,11 +223,11 @@ impl CachedCluster {
             wanted.as_deref().is_some_and(|wanted| Some(wanted) != found)
         };
         if differs(&meant.uid, live.uid()) {
-            let message = "it is another object of that name now: its uid is not the one that was meant".to_owned();
+            let message = "it is now another object of that name: its uid differs from the expected one".to_owned();
             return Err(ClusterError::Precondition { object: object.clone(), message });
         }
         if differs(&meant.resource_version, live.resource_version()) {
-            let message = "it was written since it was looked at".to_owned();
+            let message = "it was changed after it was read".to_owned();
             return Err(ClusterError::Precondition { object: object.clone(), message });
         }
         Ok(Some(()))

@@ -140,7 +140,7 @@ impl NamespaceCache {
                 }
                 CacheSyncState::Lagging(error) => (REWATCH_TIMEOUT, error),
                 CacheSyncState::Listing => {
-                    (FIRST_LIST_TIMEOUT, ClusterError::transient("the first list of the cluster goes on"))
+                    (FIRST_LIST_TIMEOUT, ClusterError::transient("the first list of the cluster is still running"))
                 }
             };
             if tokio::time::timeout_at(began + patience, turns.changed()).await.is_err() {

@@ -103,91 +103,93 @@ macro_rules! families {
 
 families! {
     SOURCES "Sources" {
-        STATES Gauge "stator_sources" "" [label("state", "`running`, `faulty` (cannot be worked by), `elsewhere` (another replica runs it, and this one takes its deliveries)")]
+        STATES Gauge "stator_sources" "" [label("state", "`running`, `faulty` (invalid, or in conflict), `elsewhere` (another replica runs it, and this one receives its deliveries)")]
             "Sources that this replica knows of"
         READY_SOURCE Gauge "stator_source_ready" "" [NAMESPACE, SOURCE]
-            "1 when the newest commit is synced and healthy, and nothing is in the way"
+            "1 when the newest commit is synced and healthy, and the source has no problem"
         SUSPENDED Gauge "stator_source_suspended" "" [NAMESPACE, SOURCE] "1 while the source is suspended"
-        HELD Gauge "stator_source_held" "" [NAMESPACE, SOURCE] "1 while a guard holds the newest commit back until somebody lets it go"
+        HELD Gauge "stator_source_held" "" [NAMESPACE, SOURCE] "1 while a guard holds the newest commit until it is approved"
         DRIFTED Gauge "stator_source_drifted" "" [NAMESPACE, SOURCE]
-            "1 while live objects are not as they were applied, and are not put back"
+            "1 while live objects differ from what was applied and are not healed"
         LOOK_DUE Gauge "stator_source_look_due_timestamp_seconds" "seconds" [NAMESPACE, SOURCE]
-            "When the next look at the repository is due; stays in the past while looks fail"
+            "When the next poll of the repository is due; stays in the past while polls fail"
         LAST_SUCCESS Gauge "stator_source_last_success_timestamp_seconds" "seconds" [NAMESPACE, SOURCE]
             "When the newest commit was last found synced and healthy; missing before the first time"
-        RESTARTS Counter "stator_source_restarts_total" "" [NAMESPACE, SOURCE] "Restarts of a source's task after a panic"
-        RELOADS Counter "stator_reloads_total" "" [result("`success`, `failure`")] "Readings of the file of sources"
+        RESTARTS Counter "stator_source_restarts_total" "" [NAMESPACE, SOURCE]
+            "Restarts of the task of a source after a panic"
+        RELOADS Counter "stator_reloads_total" "" [result("`success`, `failure`")] "Reloads of the file of sources"
     }
-    SYNCS_GROUP "Looks and syncs" {
+    SYNCS_GROUP "Polls and syncs" {
         LOOKS Counter "stator_looks_total" "" [NAMESPACE, SOURCE, result("`same`, `moved`, `failed`")]
-            "Looks at a source's repository"
-        SYNCS Counter "stator_syncs_total" "" [NAMESPACE, SOURCE, result("`success`, `failure` (the commit is at fault), `error` (stator, the cluster or the network is), `cancelled`")]
-            "Attempts at a commit that had something to do or to say"
-        SYNC_SECONDS Histogram "stator_sync_duration_seconds" "seconds" [result("as of `stator_syncs_total`")] LONG
-            "How long these took, the wait for health included"
+            "Polls of a source's repository"
+        SYNCS Counter "stator_syncs_total" "" [NAMESPACE, SOURCE, result("`success`, `failure` (caused by the commit), `error` (caused by stator, the cluster or the network), `cancelled`")]
+            "Reconciles that changed something or reported a result"
+        SYNC_SECONDS Histogram "stator_sync_duration_seconds" "seconds" [result("as in `stator_syncs_total`")] LONG
+            "Duration of these reconciles, including the wait for health"
         STAGE_SECONDS Histogram "stator_stage_duration_seconds" "seconds" [label("stage", "`read`, `render`, `look`, `plan`, `sync`")] SHORT
-            "How long the stages of an attempt took; `sync` is applying and waiting"
+            "Duration of the stages of a reconcile; `look` reads the cluster, `sync` applies and waits"
         APPLIED_SECONDS Histogram "stator_commit_to_applied_seconds" "seconds" [NAMESPACE, SOURCE] LONG
-            "From a commit to its last write: from the committer's date, or from when it was first seen where that date is more than an hour before or in the future"
+            "From a commit to its last write: from the committer's date, or from when it was first seen if that date is more than an hour earlier or in the future"
         HEALTHY_SECONDS Histogram "stator_commit_to_healthy_seconds" "seconds" [NAMESPACE, SOURCE] LONG
-            "From a commit, counted alike, to all of its models being healthy"
-        WRITES Counter "stator_writes_total" "" [NAMESPACE, SOURCE] "Writes to the cluster, those of records included"
+            "From a commit, measured in the same way, until all of its models are healthy"
+        WRITES Counter "stator_writes_total" "" [NAMESPACE, SOURCE] "Writes to the cluster, including those of records"
         APPLIES Counter "stator_applies_total" "" [label("kind", "kinds of objects that stator applies"), result("`applied`, `deleted`, `retried`")]
-            "Objects created or changed, objects deleted, and calls that were tried again (without a kind)"
-        DRIFT_SEEN Counter "stator_drift_seen_total" "" [NAMESPACE, SOURCE] "Times that live objects were found changed by somebody else"
-        DRIFT_REPAIRED Counter "stator_drift_repaired_total" "" [NAMESPACE, SOURCE] "Syncs that put such changes back"
+            "Objects created or changed, objects deleted, and calls that were retried (without a kind)"
+        DRIFT_SEEN Counter "stator_drift_seen_total" "" [NAMESPACE, SOURCE] "How often live objects were found changed by another client"
+        DRIFT_REPAIRED Counter "stator_drift_repaired_total" "" [NAMESPACE, SOURCE] "Syncs that healed drift"
     }
     MODELS_GROUP "Models" {
         MODELS Gauge "stator_models" "" [NAMESPACE, SOURCE, label("health", "`healthy`, `suspended`, `progressing`, `unknown`, `degraded`, `failed`")]
-            "Models by their health when it was last judged"
+            "Models by their last known health"
         GPUS Gauge "stator_model_gpus" "" [NAMESPACE, SOURCE, label("gpu", "the SKUs that Dynamo knows, `other`, `unknown`"), label("state", "`live`, `desired`, `peak`")]
-            "GPUs of the source's graphs as live objects ask for them, as the newest commit does, and at most while it rolls out"
+            "GPUs of the source's graphs: requested by live objects, requested by the newest commit, and the peak during the rollout"
     }
     PREVIEWS_GROUP "Pull requests and notifications" {
-        PREVIEWS Counter "stator_previews_total" "" [result("`planned`, `faulty` (the pull request is at fault), `failed`")]
-            "Pull requests that were planned or could not be"
+        PREVIEWS Counter "stator_previews_total" "" [result("`planned`, `faulty` (caused by the pull request), `failed`")]
+            "Pull requests that were planned, or could not be planned"
         PREVIEW_SECONDS Histogram "stator_preview_duration_seconds" "seconds" [] SHORT
-            "How long that took, fetching and commenting included"
-        NOTIFICATIONS Counter "stator_notifications_total" "" [label("type", "`slack`, `webhook`"), result("`sent`, `refused` (no try will help), `failed` (the last try did not either), `dropped` (the queue was full)")]
-            "Notifications by what became of them"
-        WEBHOOKS Counter "stator_webhook_deliveries_total" "" [FORGE, result("`accepted`, `ignored`, `duplicate`, `refused` (not genuine), `unreadable`")]
-            "Deliveries of webhooks"
+            "Duration of a preview, including fetching and commenting"
+        NOTIFICATIONS Counter "stator_notifications_total" "" [label("type", "`slack`, `webhook`"), result("`sent`, `refused` (not retried), `failed` (all retries failed), `dropped` (the queue was full)")]
+            "Notifications by result"
+        WEBHOOKS Counter "stator_webhook_deliveries_total" "" [FORGE, result("`accepted`, `ignored`, `duplicate`, `refused` (no valid signature), `unreadable`")]
+            "Webhook deliveries"
         WEBHOOK_SECONDS Histogram "stator_webhook_duration_seconds" "seconds" [FORGE] SHORT
-            "How long deliveries took to answer, reading the body included"
+            "Duration of answering a delivery, including reading the body"
     }
-    OUTSIDE_GROUP "What is asked of others" {
+    OUTSIDE_GROUP "Calls to git hosts and the API server" {
         GIT Counter "stator_git_operations_total" "" [NAMESPACE, SOURCE, label("operation", "`list`, `fetch`, `read`, `preview`"), result("`success`, `failure`")]
-            "Work on a source's mirror: listing refs, fetching, reading a commit's files, reading a pull request"
-        GIT_SECONDS Histogram "stator_git_operation_duration_seconds" "seconds" [label("operation", "as of `stator_git_operations_total`")] SHORT
-            "How long that took, waiting for the mirror included"
-        GIT_BYTES Counter "stator_git_received_bytes_total" "bytes" [NAMESPACE, SOURCE] "Bytes received from git hosts, headers not counted"
-        KUBE Counter "stator_kube_requests_total" "" [label("verb", "`get`, `list`, `watch`, `create`, `update`, `apply`, `patch`, `delete`, `other`"), label("code", "the status, or `none` where no answer came")]
+            "Operations on a source's mirror: listing refs, fetching, reading a commit's files, reading a pull request"
+        GIT_SECONDS Histogram "stator_git_operation_duration_seconds" "seconds" [label("operation", "as in `stator_git_operations_total`")] SHORT
+            "Duration of an operation, including the wait for the mirror"
+        GIT_BYTES Counter "stator_git_received_bytes_total" "bytes" [NAMESPACE, SOURCE] "Bytes received from git hosts, without headers"
+        KUBE Counter "stator_kube_requests_total" "" [label("verb", "`get`, `list`, `watch`, `create`, `update`, `apply`, `patch`, `delete`, `other`"), label("code", "the HTTP status, or `none` without a response")]
             "Requests to the API server"
-        KUBE_SECONDS Histogram "stator_kube_request_duration_seconds" "seconds" [label("verb", "as of `stator_kube_requests_total`")] SHORT
-            "Until the answer began"
-        FORGE_REQUESTS Counter "stator_forge_requests_total" "" [HOST, label("code", "the status, or `none` where no answer came")]
+        KUBE_SECONDS Histogram "stator_kube_request_duration_seconds" "seconds" [label("verb", "as in `stator_kube_requests_total`")] SHORT
+            "Time until the response began"
+        FORGE_REQUESTS Counter "stator_forge_requests_total" "" [HOST, label("code", "the HTTP status, or `none` without a response")]
             "Requests to the APIs of git hosts"
-        FORGE_SECONDS Histogram "stator_forge_request_duration_seconds" "seconds" [HOST] SHORT "Until the answer began"
-        FORGE_LEFT Gauge "stator_forge_rate_limit_remaining" "" [HOST] "Requests that the host still takes in its current window, where it says so"
+        FORGE_SECONDS Histogram "stator_forge_request_duration_seconds" "seconds" [HOST] SHORT "Time until the \
+                                                                                                response began"
+        FORGE_LEFT Gauge "stator_forge_rate_limit_remaining" "" [HOST] "Requests left in the current rate limit window, if the host reports it"
     }
     SHARDS_GROUP "Replicas and shards" {
-        SHARDS Gauge "stator_shards" "" [] "Shards that sources are spread over; missing without leases"
-        SHARDS_HELD Gauge "stator_shards_held" "" [] "Shards that this replica holds; missing without leases"
+        SHARDS Gauge "stator_shards" "" [] "Shards that sources are divided into; missing without leases"
+        SHARDS_HELD Gauge "stator_shards_held" "" [] "Shards that this replica owns; missing without leases"
         REPLICAS Gauge "stator_replicas" "" [] "Live replicas that this one sees, itself included; missing without leases"
         RENEWALS Counter "stator_lease_renewals_total" "" [result("`success`, `failure`")] "Renewals of leases"
-        FENCED Counter "stator_fenced_writes_total" "" [] "Writes that were not sent, as the shard was no longer certain to be held"
+        FENCED Counter "stator_fenced_writes_total" "" [] "Writes that were not sent, because ownership of the shard was no longer certain"
     }
     PROCESS_GROUP "The process" {
         BUILD Gauge "stator_build_info" "" [label("version", "the version that runs")] "Always 1"
-        READY Gauge "stator_ready" "" [] "1 when /readyz says so"
-        PANICS Counter "stator_panics_total" "" [] "Panics, each of which took down one unit of work"
-        QUEUE Gauge "stator_queue_length" "" [label("queue", "`statuses`, `notifications`")] "What waits to be sent"
-        TRACES Counter "stator_trace_exports_total" "" [result("`success`, `failure`")] "Batches of spans for the collector; missing where none is set"
+        READY Gauge "stator_ready" "" [] "1 when /readyz succeeds"
+        PANICS Counter "stator_panics_total" "" [] "Panics, each of which ended one task"
+        QUEUE Gauge "stator_queue_length" "" [label("queue", "`statuses`, `notifications`")] "Items that wait to be sent"
+        TRACES Counter "stator_trace_exports_total" "" [result("`success`, `failure`")] "Batches of spans sent to the collector; missing without a collector"
         CPU Counter "process_cpu_seconds_total" "seconds" [] "Processor time of the process, user and system"
         MEMORY Gauge "process_resident_memory_bytes" "bytes" [] "Resident memory of the process"
         VIRTUAL Gauge "process_virtual_memory_bytes" "bytes" [] "Virtual memory of the process"
         FDS Gauge "process_open_fds" "" [] "Open file descriptors of the process"
-        MOST_FDS Gauge "process_max_fds" "" [] "Most file descriptors that it may open"
+        MOST_FDS Gauge "process_max_fds" "" [] "Limit of open file descriptors"
         START Gauge "process_start_time_seconds" "seconds" [] "When the process started"
     }
 }

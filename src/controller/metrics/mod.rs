@@ -339,7 +339,7 @@ impl Metrics {
     }
 }
 
-/// What is asked of others, and told them.
+/// Calls to git hosts and the API server, and told them.
 impl Metrics {
     /// Counts the requests of a connection to an API server.
     pub fn kube_observer(self: &Arc<Self>) -> kube::RequestObserver {

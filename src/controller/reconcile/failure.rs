@@ -43,12 +43,12 @@ impl AttemptFailure {
     /// Something took longer than it may.
     pub(super) fn timeout(what: &str, limit: Duration) -> Self {
         let message = format!("{what} in {} minutes", limit.as_secs() / 60);
-        Self::error(message, "it is tried again; see whether the API server is slow", RetryPolicy::Soon)
+        Self::error(message, "stator retries; check whether the API server is slow", RetryPolicy::Soon)
     }
 
     /// A thread panicked.
     pub(super) fn panicked(what: &str) -> Self {
-        Self::error(format!("{what} came to an unexpected end"), "report it, with the log", RetryPolicy::Soon)
+        Self::error(format!("{what} ended unexpectedly"), "report it, with the log", RetryPolicy::Soon)
     }
 
     /// The repository has no such environment, or says nothing valid of any.
@@ -59,7 +59,7 @@ impl AttemptFailure {
         };
         let help = match error {
             EnvironmentError::Unknown { .. } | EnvironmentError::Ambiguous { .. } => {
-                "set `spec.environment` of the source to one that the root stator.yaml has"
+                "set `spec.environment` of the source to an environment of the root stator.yaml"
             }
             EnvironmentError::Unreadable { .. } => "fix the root stator.yaml",
         };

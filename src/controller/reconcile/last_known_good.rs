@@ -33,7 +33,8 @@ impl ReconcileContext {
             Err(failure) => {
                 let why = failure.verdict.sentence();
                 let revision = commit_label(good);
-                tracing::warn!(source = %self.source.key, revision, "what runs cannot be kept as it was: {why}");
+                tracing::warn!(source = %self.source.key, revision, "the last-known-good revision cannot be kept: \
+                                                                     {why}");
                 RestoreOutcome::Failed
             }
         }
@@ -90,7 +91,7 @@ impl ReconcileContext {
             let models = pluralize(all.len(), "model", "models");
             tracing::info!(
                 source = %self.source.key, revision = commit_label(good), writes = report.writes,
-                "live objects of {models} are put back as the last good commit says"
+                "live objects of {models} are reverted to the last-known-good revision"
             );
             self.update_state(|state| state.counts.drifted = memory.drifted_uncovered);
         }

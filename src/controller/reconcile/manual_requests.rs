@@ -10,18 +10,18 @@ impl fmt::Display for RejectedRequest {
         match self {
             Self::StaleApproval { approval, newest } => {
                 let newest = commit_label(newest);
-                write!(f, "the approval `{approval}` is of another commit, and lets nothing of {newest} go")
+                write!(f, "the approval `{approval}` is for another commit and approves nothing of {newest}")
             }
             Self::StaleWindowOverride { revision, newest } => {
                 let (revision, newest) = (commit_label(revision), commit_label(newest));
-                write!(f, "a sync outside the windows was asked for of {revision}, and the newest commit is {newest}")
+                write!(f, "a sync outside the windows was requested for {revision}, but the newest commit is {newest}")
             }
             Self::SyncWhileSuspended => {
-                f.write_str("a sync was asked for, and the source is suspended: set `spec.suspend` to false")
+                f.write_str("a sync was requested, but the source is suspended: set `spec.suspend` to false")
             }
             Self::SyncWithoutWindow => write!(
                 f,
-                "a sync was asked for, and no sync window is open: annotate the source with {OUTSIDE_WINDOWS_ANNOTATION}=<commit> to sync that commit all the same"
+                "a sync was requested, but no sync window is open: annotate the source with {OUTSIDE_WINDOWS_ANNOTATION}=<commit> to sync that commit anyway"
             ),
         }
     }

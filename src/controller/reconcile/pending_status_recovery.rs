@@ -49,7 +49,7 @@ impl ReconcileContext {
                 Err(RecoveryError::Git(error)) => error.to_string(),
                 Err(RecoveryError::Forge(error)) => error,
             };
-            tracing::debug!(source = %self.source.key, error, "older commits are asked for again");
+            tracing::debug!(source = %self.source.key, error, "the statuses of older commits are requested again");
             tokio::time::sleep(backoff.next_delay()).await;
         }
     }

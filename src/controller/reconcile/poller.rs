@@ -158,7 +158,7 @@ impl ReconcileContext {
         span.set_attribute("revision", &fetched.commit);
         if fetched.forced {
             let before = fetched.previous.as_deref().unwrap_or_default();
-            tracing::warn!(source = %self.source.key, before, now = fetched.commit, "history was written anew");
+            tracing::warn!(source = %self.source.key, before, now = fetched.commit, "history was rewritten");
         }
         let refusal = self.verify(&tip).await?;
         let found = PolledCommit {

@@ -74,7 +74,7 @@ impl ReconcileContext {
             rendered.desired.gather_live_with_orphans(&cluster, orphaned).boxed().await
         };
         let read = self.measure_stage(SyncStage::Look, tokio::time::timeout(READ_TIMEOUT, read));
-        let live = read.await.map_err(|_| AttemptFailure::timeout("the cluster was not read", READ_TIMEOUT))??;
+        let live = read.await.map_err(|_| AttemptFailure::timeout("the cluster could not be read", READ_TIMEOUT))??;
         match rendered.delta.listed_objects {
             None => memory.detector.set_baseline(&live.live),
             Some(_) => memory.detector.extend_baseline(&live.live),
@@ -135,9 +135,9 @@ impl ReconcileContext {
             }
             self.apply_source_spec(&mut resolved)?;
             let discovery = sync::desired::detect_platform(&self.cluster, &mut resolved);
-            tokio::time::timeout(DISCOVERY_TIMEOUT, discovery)
-                .await
-                .map_err(|_| AttemptFailure::timeout("the cluster did not say what it has", DISCOVERY_TIMEOUT))?;
+            tokio::time::timeout(DISCOVERY_TIMEOUT, discovery).await.map_err(|_| {
+                AttemptFailure::timeout("the capabilities of the cluster could not be read", DISCOVERY_TIMEOUT)
+            })?;
             let shared = planner.clone();
             let rendered = tokio::task::spawn_blocking(move || {
                 let desired = DesiredState::render(resolved);
@@ -181,8 +181,8 @@ impl ReconcileContext {
         let spec = &self.source.spec;
         if let (Some(asked), Some(implied)) = (&resolved.environment.context, &self.implied_cluster) {
             return Err(AttemptFailure::error(
-                format!("the environment is for the context `{asked}`, and this controller works on {implied}"),
-                "start the controller with --context, or with --cluster to say that it is meant",
+                format!("the environment is for the context `{asked}`, but this controller uses {implied}"),
+                "start the controller with --context, or with --cluster to confirm the cluster",
                 RetryPolicy::OnChange,
             ));
         }

@@ -35,7 +35,7 @@ impl PreviewTasks {
     pub(super) async fn wait_until_ended(mut self, deadline: Duration) {
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(deadline, all).await.is_err() {
-            tracing::warn!("a preview was not finished in time; the next start goes on with it");
+            tracing::warn!("a preview was not finished in time; the next start continues it");
         }
     }
 }
@@ -135,7 +135,7 @@ async fn run_previews(kit: PreviewKit, tip: watch::Receiver<Option<String>>) {
         task.spawn(previews.run(Arc::clone(&kit.hints), tip.clone(), kit.shutdown.clone()).in_current_span());
         match task.join_next().await {
             Some(Err(error)) if error.is_panic() => {
-                tracing::error!(source = %kit.source, "previews came to an unexpected end and are started anew");
+                tracing::error!(source = %kit.source, "previews ended unexpectedly and are restarted");
             }
             Some(Ok(()) | Err(_)) | None => return,
         }

@@ -47,7 +47,7 @@ pub(super) fn log_progress(source: &SourceKey, commit: &PolledCommit, event: &Sy
         SyncProgress::Applied { model, object } => tracing::info!(%source, revision, model, "applied {object}"),
         SyncProgress::Deleted { model, object } => tracing::info!(%source, revision, model, "deleted {object}"),
         SyncProgress::Retrying { model, message } => {
-            tracing::warn!(%source, revision, model, "trying again: {message}")
+            tracing::warn!(%source, revision, model, "retrying: {message}")
         }
         SyncProgress::Waiting { model, reason } => tracing::debug!(%source, revision, model, "{reason}"),
         SyncProgress::Finished(outcome) if outcome.result.is_success() => {

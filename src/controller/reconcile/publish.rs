@@ -67,7 +67,7 @@ impl ReconcileContext {
         let known = |known: &RevisionVerdict| known.revision == commit.commit && known.verdict == verdict;
         let is_known = self.state.borrow().verdict.as_ref().is_some_and(known);
         if !is_known {
-            let kept = good.map(|good| format!("; what runs is kept as {} says", commit_label(good)));
+            let kept = good.map(|good| format!("; live objects stay at {}", commit_label(good)));
             let help = format!("{}{}", error.help(), kept.unwrap_or_default());
             let problem = SourceProblem::permanent(ProblemReason::VerificationFailed, verdict.sentence(), help);
             tracing::warn!(source = %self.source.key, revision = commit.short(), "{problem}");
@@ -88,7 +88,7 @@ impl ReconcileContext {
             ReportedWindow::Overridden { opens } => {
                 if self.state.borrow().outside_windows.as_deref() != Some(commit) {
                     let revision = commit_label(commit);
-                    tracing::warn!(%source, revision, "synced outside the sync windows, as somebody asked for");
+                    tracing::warn!(%source, revision, "synced outside the sync windows, as requested");
                 }
                 reporter.report_outside_windows(commit);
                 self.update_state(|state| {
@@ -97,7 +97,7 @@ impl ReconcileContext {
             }
             ReportedWindow::Closed { opens } => {
                 if self.state.borrow().phase != SourcePhase::WindowClosed {
-                    tracing::info!(%source, opens = ?opens.map(|at| at.to_string()), "no window is open");
+                    tracing::info!(%source, opens = ?opens.map(|at| at.to_string()), "no sync window is open");
                 }
                 reporter.report_progress(commit, CommitStage::WindowClosed { opens: opens.map(|at| at.to_string()) });
                 self.update_state(|state| {
@@ -258,7 +258,7 @@ fn drift_note(hold: Option<&RevisionHold>, counts: Option<ModelHealthCounts>) ->
     match (hold, counts) {
         (Some(_), Some(counts)) if counts.drifted > 0 => {
             let models = pluralize(counts.drifted, "model", "models");
-            format!("; live objects of {models} were changed by somebody else and are not put back")
+            format!("; live objects of {models} drifted and are not healed")
         }
         (Some(_) | None, Some(_) | None) => String::new(),
     }

@@ -50,7 +50,8 @@ impl ReconcileContext {
         let recovery = self.recover_pending_statuses(commits.subscribe(), &desired);
         if is_open && tokio::time::timeout(STATUS_FLUSH_TIMEOUT, recovery).await.is_err() {
             let source = &self.source.key;
-            tracing::warn!(%source, "not all older commits were asked for in time; the next start does");
+            tracing::warn!(%source, "not all statuses of older commits were requested in time; the next start \
+                                     continues");
         }
         if let Some(reporter) = reporter {
             reporter.wait_until_posted(STATUS_FLUSH_TIMEOUT).await;

@@ -260,7 +260,7 @@ impl ReconcileContext {
             // Between two writes as between any: the next attempt finds what is left.
             Either::Right((object, work)) => {
                 let (source, revision) = (&self.source.key, commit.short());
-                tracing::info!(%source, revision, "{object} was deleted meanwhile");
+                tracing::info!(%source, revision, "{object} was deleted in the meantime");
                 drop(work);
                 None
             }

@@ -191,7 +191,7 @@ impl LeaseDriver {
                     }));
                 }
                 LeaseEffect::OpenFence(shard) => {
-                    tracing::info!(shard, "this replica holds the shard now");
+                    tracing::info!(shard, "this replica now owns the shard");
                     self.fences.insert(shard, Fence::open(asked, self.terms.renew_deadline));
                     moved = true;
                 }
@@ -210,7 +210,7 @@ impl LeaseDriver {
                         fence.close();
                     }
                     if self.ending.remove(&shard).is_none() {
-                        tracing::warn!(shard, "this replica does not hold the shard any more");
+                        tracing::warn!(shard, "this replica no longer owns the shard");
                     }
                     moved = true;
                 }
@@ -271,7 +271,7 @@ impl LeaseDriver {
         self.facts.send_if_modified(|facts| {
             let news = facts.problem != problem;
             if let (true, Some(problem)) = (news, &problem) {
-                tracing::warn!("leases cannot be kept: {problem}");
+                tracing::warn!("leases cannot be renewed: {problem}");
             }
             facts.problem = problem;
             news

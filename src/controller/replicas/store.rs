@@ -55,7 +55,7 @@ impl LeaseStore {
         let late = || {
             (
                 LeaseWriteError::Other,
-                format!("no answer about {} in {} s", write.name, self.request_timeout.as_secs_f32()),
+                format!("no response for {} within {} s", write.name, self.request_timeout.as_secs_f32()),
             )
         };
         match tokio::time::timeout(self.request_timeout, self.send_write(write)).await {
@@ -70,7 +70,7 @@ impl LeaseStore {
         match tokio::time::timeout(self.request_timeout, self.api.get_opt(name)).await {
             Ok(Ok(lease)) => Ok(lease.as_ref().and_then(parse_lease)),
             Ok(Err(error)) => Err(describe_kube_error(&error)),
-            Err(_) => Err(format!("no answer about {name} in {} s", self.request_timeout.as_secs_f32())),
+            Err(_) => Err(format!("no response for {name} within {} s", self.request_timeout.as_secs_f32())),
         }
     }
 

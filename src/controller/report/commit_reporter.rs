@@ -225,7 +225,7 @@ impl CommitReporter {
                 Ok(ended) if ended && commit == newest => start = InitialStatus::Concluded,
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(error, commit, "what the git host shows of the commit is not known yet");
+                    tracing::warn!(error, commit, "the commit's statuses on the git host are not known yet");
                     start = InitialStatus::Unconcluded;
                 }
             }
@@ -238,7 +238,7 @@ impl CommitReporter {
         self.update_ledger(|ledger| ledger.record_progress(commit, stage));
     }
 
-    /// The newest commit is synced although no window is open, as somebody asked for it.
+    /// The newest commit is synced outside the sync windows, as requested.
     pub(in crate::controller) fn report_outside_windows(&mut self, commit: &str) {
         self.update_ledger(|ledger| ledger.mark_outside_windows(commit));
     }

@@ -86,7 +86,7 @@ pub async fn run_event_writer(
             }
             Err(RecvError::Lagged(missed)) => {
                 writer.tally.dropped.fetch_add(missed, Ordering::Relaxed);
-                tracing::warn!(missed, "events came faster than the API server takes them");
+                tracing::warn!(missed, "events are created faster than the API server accepts them");
             }
             Err(RecvError::Closed) => return,
         }
@@ -157,7 +157,8 @@ impl KubeEventWriter {
             }
             Err(problem) => {
                 self.tally.dropped.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(source = %news.source, reason = news.kind.as_str(), "an event was not written: {problem}");
+                tracing::warn!(source = %news.source, reason = news.kind.as_str(), "an event could not be written: \
+                                                                                    {problem}");
             }
         }
     }

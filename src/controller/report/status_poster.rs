@@ -153,7 +153,7 @@ async fn run_poster<F: ForgeApi>(
             NextPost::Post(key, _) if fence.as_ref().is_some_and(|fence| !fence.is_valid()) => {
                 shared.update(|book| {
                     book.return_post(&key);
-                    book.stop("another replica took over what this one posted for");
+                    book.stop("another replica took over this source");
                 });
                 return;
             }
@@ -179,7 +179,7 @@ async fn run_poster<F: ForgeApi>(
             }
             () = shared.wakeup.notified() => {}
             () = &mut closed => {
-                shared.update(|book| book.stop("another replica took over what this one posted for"));
+                shared.update(|book| book.stop("another replica took over this source"));
                 return;
             }
             () = sleep_until_some(wake) => {}

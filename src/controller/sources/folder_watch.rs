@@ -45,7 +45,7 @@ impl FolderWatch {
             Ok(watcher)
         });
         if let Err(error) = &watcher {
-            tracing::warn!(folder = %folder.display(), %error, "the folder is looked at every {POLL_INTERVAL:?}, as it cannot be watched");
+            tracing::warn!(folder = %folder.display(), %error, "the folder is polled every {POLL_INTERVAL:?}, because it cannot be watched");
         }
         Self { wakeup, _watcher: watcher.ok() }
     }

@@ -45,9 +45,7 @@ pub struct HoldApproval {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManualRequestError {
     /// No revision, or too little of one.
-    #[error(
-        "the annotation `{annotation}` names no commit: write {form}, with at least {SHORTEST} digits of the commit"
-    )]
+    #[error("the annotation `{annotation}` has no commit: write {form}, with at least {SHORTEST} digits of the commit")]
     NoRevision {
         /// Which.
         annotation: &'static str,
@@ -55,7 +53,7 @@ pub enum ManualRequestError {
         form: &'static str,
     },
     /// A word that is no guard's.
-    #[error("the annotation `{ALLOW}` names `{word}`; it knows replace, delete, adopt, mass-delete and max-gpus")]
+    #[error("the annotation `{ALLOW}` names `{word}`; known: replace, delete, adopt, mass-delete and max-gpus")]
     UnknownGuard {
         /// The word, cut and without control characters.
         word: String,
@@ -159,9 +157,9 @@ mod tests {
         let (requests, faults) = read(&[(ALLOW, "everything,replace"), (OUTSIDE_WINDOWS_ANNOTATION, "main")]);
         assert_eq!(requests, ManualRequests::default());
         insta::assert_snapshot!(faults, @r"
-        the annotation `stator.dev/allow` names `everything`; it knows replace, delete, adopt, mass-delete and max-gpus
-        the annotation `stator.dev/allow` names no commit: write `mass-delete,replace@<commit>`, with at least 7 digits of the commit
-        the annotation `stator.dev/outside-windows` names no commit: write `<commit>`, with at least 7 digits of the commit
+        the annotation `stator.dev/allow` names `everything`; known: replace, delete, adopt, mass-delete and max-gpus
+        the annotation `stator.dev/allow` has no commit: write `mass-delete,replace@<commit>`, with at least 7 digits of the commit
+        the annotation `stator.dev/outside-windows` has no commit: write `<commit>`, with at least 7 digits of the commit
         ");
     }
 

@@ -40,10 +40,10 @@ pub enum NotificationTargetError {
     #[error("has no `url`, or an empty one")]
     Missing,
     /// It is no address.
-    #[error("has no address of the web under `url`")]
+    #[error("has no web address under `url`")]
     Address,
     /// It is sent in the clear.
-    #[error("has an `http://` address under `url`, and what is sent there can be read and changed on the way")]
+    #[error("has an `http://` address under `url`, which is not encrypted")]
     Insecure,
 }
 
@@ -51,7 +51,7 @@ impl NotificationTargetError {
     /// What to do about it.
     pub fn help(self) -> &'static str {
         match self {
-            Self::Missing | Self::Address => "Put the whole address there, as whoever is to be told shows it.",
+            Self::Missing | Self::Address => "Put the whole address there, as the receiver shows it.",
             Self::Insecure => "Write an `https://` address; `http://` needs `allowInsecure: true`.",
         }
     }

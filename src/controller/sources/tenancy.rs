@@ -23,7 +23,7 @@ pub struct TenancyPolicy {
 
 /// A namespace that a source may not touch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is for namespace `{namespace}`, and this source may touch only its own, `{only_namespace}`")]
+#[error("it is for namespace `{namespace}`, but this source may use only its own, `{only_namespace}`")]
 pub struct ForeignNamespaceError {
     /// The one that was asked for.
     pub namespace: String,
@@ -74,7 +74,7 @@ mod tests {
         let confined = strict.access_for("a", None);
         assert_eq!(confined, TenantAccess { service_account: Some("stator".into()), only_namespace: Some("a".into()) });
         assert_eq!(confined.check_namespace("a"), Ok(()));
-        insta::assert_snapshot!(confined.check_namespace("b").unwrap_err(), @"it is for namespace `b`, and this source may touch only its own, `a`");
+        insta::assert_snapshot!(confined.check_namespace("b").unwrap_err(), @"it is for namespace `b`, but this source may use only its own, `a`");
         // With an account of its own, what that account may do decides; and it is always one of its own namespace.
         let own = strict.access_for("a", Some("deployer"));
         assert_eq!(own, TenantAccess { service_account: Some("deployer".into()), only_namespace: None });

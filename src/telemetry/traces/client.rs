@@ -35,7 +35,7 @@ impl OtlpHttpClient {
 
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, SpanExportError> {
         let request =
-            reqwest::Request::try_from(request).map_err(|_| SpanExportError("its address is none".to_owned()))?;
+            reqwest::Request::try_from(request).map_err(|_| SpanExportError("its address is invalid".to_owned()))?;
         let http = self.http.clone();
         let sent = self.runtime.spawn(async move { http.send(request).await });
         let ended = |_| SpanExportError("the process ends".to_owned());
@@ -50,7 +50,7 @@ impl OtlpHttpClient {
         let mut said = self.last_warning.lock().unwrap_or_else(PoisonError::into_inner);
         if said.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL) {
             *said = Some(Instant::now());
-            tracing::warn!("traces are lost: the collector takes none: {why}");
+            tracing::warn!("traces are lost: the collector does not accept them: {why}");
         }
     }
 }
@@ -65,7 +65,7 @@ impl opentelemetry_http::HttpClient for OtlpHttpClient {
             }
             Ok(response) => {
                 FAILED_BATCHES.fetch_add(1, Ordering::Relaxed);
-                self.warn(&format!("it answers with status {}", response.status().as_u16()));
+                self.warn(&format!("it responded with status {}", response.status().as_u16()));
             }
             Err(error) => {
                 FAILED_BATCHES.fetch_add(1, Ordering::Relaxed);

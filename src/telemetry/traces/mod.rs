@@ -59,7 +59,7 @@ impl TracePipeline {
             let known = matches!(protocol.as_str(), "grpc" | "http/json");
             let named = if known { protocol } else { "something else".to_owned() };
             return Err(format!(
-                "OTEL_EXPORTER_OTLP_PROTOCOL asks for {named}, and stator speaks http/protobuf: set it so, with the collector's port for HTTP (4318)"
+                "OTEL_EXPORTER_OTLP_PROTOCOL is {named}, but stator supports only http/protobuf: set that, with the collector's HTTP port (4318)"
             ));
         }
         let roots = match of_traces("CERTIFICATE") {

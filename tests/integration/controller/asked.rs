@@ -172,7 +172,7 @@ async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
     assert_eq!(
         unheard,
         [format!(
-            "the approval `mass-delete@{}` is of another commit, and lets nothing of {} go",
+            "the approval `mass-delete@{}` is for another commit and approves nothing of {}",
             &first[..7],
             &second[..7]
         )]
@@ -205,7 +205,7 @@ async fn a_mass_removal_waits_for_an_approval_of_its_commit() {
 async fn a_closed_window_opens_for_one_commit_and_says_so() {
     let room = Room::of(fleet(1), "  windows: [{kind: allow, schedule: '0 0 29 2 *', duration: 1m}]\n").await;
     let first = head(&room.bench);
-    room.stands("no window is open", |standing| standing.phase == SourcePhase::WindowClosed).await;
+    room.stands("no sync window is open", |standing| standing.phase == SourcePhase::WindowClosed).await;
     room.ask(&[(OUTSIDE_WINDOWS_ANNOTATION, "0123456789")]);
     room.stands("another commit was meant", |standing| standing.rejected_requests.len() == 1).await;
     assert_eq!(room.graphs(), 0);

@@ -165,7 +165,7 @@ fn a_newer_commit_and_a_force_push_overtake_a_sync() {
     scene.bench.reset(&first);
     scale(&scene.bench, 0, 6);
     scene.until("the third is applied", || scene.graph("models", "mock-0").contains("replicas: 6"));
-    scene.hears("history was written anew");
+    scene.hears("history was rewritten");
     assert_eq!(scene.end().code(), Some(0));
     scene.is_settled();
 }
@@ -229,7 +229,7 @@ fn a_webhook_makes_it_at_once_and_a_forged_one_does_not() {
     assert_eq!(deliver(&scene, "2", "canary-hook"), (202, r#"{"status":"accepted"}"#.to_owned()));
     scene.synced("models", &second);
     let after = looks(&scene);
-    assert_eq!(deliver(&scene, "2", "canary-hook"), (202, r#"{"status":"taken before"}"#.to_owned()));
+    assert_eq!(deliver(&scene, "2", "canary-hook"), (202, r#"{"status":"already received"}"#.to_owned()));
     assert_eq!(looks(&scene), after);
     let third = scale(&scene.bench, 0, 4);
     assert_eq!(deliver(&scene, "3", "canary-hook").0, 202);
@@ -294,7 +294,7 @@ fn a_suspended_source_and_a_closed_window_wait() {
     let suspended = scene.source("suspended", "  suspend: true\n  targetNamespace: other\n");
     scene.declare(&(closed + &suspended));
     scene.start();
-    scene.hears("no window is open");
+    scene.hears("no sync window is open");
     scene.until("it is suspended", || scene.metric("stator_source_suspended{source=\"suspended\"}") == 1.0);
     assert!(scene.graphs("models").is_empty() && scene.graphs("other").is_empty());
     scene.declare(&scene.source("closed", ""));
@@ -329,13 +329,13 @@ fn a_faulty_file_is_told_with_its_places_and_without_its_secrets() {
     );
     let told = scene.bench.finish(scene.command().arg("--once")).exits(2);
     insta::assert_snapshot!(told.notes().replace(&scene.folder.path().display().to_string(), "[PLACE]"), @r#"
-        error[source/schedule]: `0 0 30 2 *` never comes: no year has such a day
+        error[source/schedule]: `0 0 30 2 *` never matches: no year has such a day
          --> [PLACE]/sources.yaml:9:13
           |
         9 |   schedule: '0 0 30 2 *'
           |             ^^^^^^^^^^^^
           |
-          = help: Correct it: `*/5 * * * *` is every five minutes.
+          = help: Correct it: `*/5 * * * *` means every five minutes.
 
         error[source/secret]: secret `git`: `password` has no effect for a local path; it is read with the rights of this process: remove `secretRef` from the source
           --> [PLACE]/sources.yaml:10:3
@@ -345,7 +345,7 @@ fn a_faulty_file_is_told_with_its_places_and_without_its_secrets() {
            |
            = help: Correct the secret, or the address.
 
-        error[yaml/anchor]: A file has no anchors, aliases or merge keys. What stands here may be a secret and is not shown.
+        error[yaml/anchor]: A file has no anchors, aliases or merge keys. The value may be a secret and is not shown.
           --> [PLACE]/sources.yaml:15:24
            |
         15 | stringData: ********** ******* *******

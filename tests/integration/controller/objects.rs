@@ -333,7 +333,7 @@ fn tenants_are_kept_apart_and_namespaces_change_hands() {
         "controller",
         &["--watch-namespace", "canary", "--lease-namespace", "canary", "--identity", "canary-0"],
     );
-    whole.hears(&["left to controllers of their own", "canary"]);
+    whole.hears(&["left to their own controllers", "canary"]);
     whole.hears(&["ended", "canary/models"]);
     scoped.hears(&["started", "canary/models"]);
     let leases: Api<Lease> = Api::namespaced(stage.client.clone(), "canary");

@@ -77,7 +77,7 @@ fn metrics_may_have_a_listener_of_their_own() {
     assert_eq!(scene.gets("/metrics").0, 404, "and nowhere else");
     // Whoever may scrape may not tell of pushes.
     let refused = asked("POST /webhooks/gitea/models HTTP/1.1");
-    assert_eq!(refused, (404, r#"{"error":"there is /livez, /readyz and /metrics"}"#.to_owned()));
+    assert_eq!(refused, (404, r#"{"error":"known paths: /livez, /readyz and /metrics"}"#.to_owned()));
     let (_, refused) = scene.asks("POST /webhooks/gitea/models HTTP/1.1", b"");
     assert!(!refused.contains("there is"), "{refused}");
     assert_eq!([scene.gets("/livez").0, asked("GET /livez HTTP/1.1").0], [200, 200]);

@@ -288,7 +288,7 @@ fn a_cluster_goes_on_as_it_was() {
     command.args(["--lease-namespace", "formats", "--identity", "two", "--webhooks=false"]);
     let controller = Process::start("controller", &mut command);
     // Whoever held the shard is gone, and its lease runs out.
-    controller.hears(&["this replica holds the shard now"]);
+    controller.hears(&["this replica now owns the shard"]);
     let lease = api.get("formats", "Lease", "stator-shard-0");
     assert!(text(&lease, "/spec/holderIdentity").starts_with("two-"), "{lease}");
     assert_eq!(lease["spec"]["leaseTransitions"], 1);

@@ -118,7 +118,7 @@ fn a_pull_request_with_a_fault_fails_by_the_rules_of_its_base_and_is_closed_out(
     | `!` | chat | blocked `DynamoGraphDeployment chat`<br>the model has errors, so its changes are unknown | – | – | none |
 
     > [!NOTE]
-    > This changes the repository's \`stator.yaml\`. Its policy, guards and prices are not in force before it is merged: what is shown was judged by those of the base branch.
+    > This changes the repository's \`stator.yaml\`. Its policy, guards and prices apply only after the merge; this preview uses those of the base branch.
 
     <sub>`[COMMIT]` · `against [COMMIT]` · `stator plan -e staging --from [COMMIT] --to [COMMIT]`</sub>
     ");

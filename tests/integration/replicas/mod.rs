@@ -48,7 +48,7 @@ async fn another_replica_takes_over_from_one_that_is_killed_and_from_one_that_en
     tell("handover at an orderly end, until the lease is taken", took);
     assert!(pair[1 - leader].ended().await);
     scene.until("it syncs the next push", async || scene.are(3, 3).await).await;
-    assert!(third.said().contains("this replica holds the shard now"), "{}", third.said());
+    assert!(third.said().contains("this replica now owns the shard"), "{}", third.said());
 }
 
 /// A leader that is frozen in the middle of a sync, overtaken, and let go on, changes nothing any more: not in the
@@ -183,7 +183,7 @@ async fn one_that_is_cut_off_stops_by_itself() {
     scene.push(2, 2);
     plane.freeze(false);
     scene.until("it goes on with the newest commit", async || scene.are(2, 2).await).await;
-    assert_eq!(only.said().matches("this replica holds the shard now").count(), 2, "{}", only.said());
+    assert_eq!(only.said().matches("this replica now owns the shard").count(), 2, "{}", only.said());
 }
 
 /// Which replica works on each source, as its log says.

@@ -197,7 +197,8 @@ pub(super) async fn write_record<C: Cluster>(
     if !object {
         match cluster.apply(&ApplyRequest { status: true, ..forced(record_objects(&record)?.1) }).await {
             Ok(applied) => return Ok(RecordWriteResult { writes: wrote(&applied), generation: record.generation }),
-            // The record carries no precondition, so this says that it was deleted meanwhile: a status alone makes no
+            // The record carries no precondition, so this says that it was deleted in the meantime: a status alone
+            // makes no
             // object.
             Err(ClusterError::Precondition { .. }) => {}
             Err(error) => return Err(error),

@@ -84,7 +84,7 @@ pub(in crate::controller::reconcile) enum ReconcilePhase {
         /// The pause's end.
         until: Duration,
     },
-    /// The commit is tried again after a pause.
+    /// The commit is waiting to retry.
     BackingOff {
         /// The pause's end.
         until: Duration,

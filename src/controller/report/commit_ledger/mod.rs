@@ -69,7 +69,7 @@ struct CommitEntry {
     recalled_models: BTreeMap<String, CommitStatus>,
     /// The models beyond those that have statuses.
     beyond: BTreeSet<String>,
-    /// Whether it is synced although no window is open, as somebody asked for it.
+    /// Whether it is synced outside the sync windows, as requested.
     is_outside_windows: bool,
 }
 
@@ -173,7 +173,7 @@ impl CommitLedger {
         }
     }
 
-    /// The newest commit is synced although no window is open, as somebody asked for it. What is said of it from here on
+    /// The newest commit is synced outside the sync windows, as requested. What is said of it from here on
     /// says so; a verdict that it has already stays as it is.
     pub fn mark_outside_windows(&mut self, commit: &str) {
         if let Some(entry) = self.newest_mut(commit).filter(|entry| !entry.has_succeeded()) {
@@ -297,7 +297,7 @@ fn describe_omitted_models(sentence: &str, entry: &CommitEntry) -> String {
         return sentence.to_owned();
     }
     let shown = entry.models.len();
-    let note = format!("; only {shown} models have a status of their own");
+    let note = format!("; only {shown} models have their own status");
     let room = MAX_DESCRIPTION_CHARS.saturating_sub(note.chars().count());
     match sentence.char_indices().nth(room) {
         Some(_) => {

@@ -110,9 +110,9 @@ fn whoever_is_at_fault_is_told_apart() {
     failure: held back (replace): Dynamo forbids the change in place
     failure: signature refused: the commit is not signed
     error: not synced: the cluster cannot be reached: connection refused
-    pending: waits for the sync window at 2026-11-21 20:00 UTC; what runs is the commit before
-    pending: waits: no sync window opens again
-    pending: waits: the source is suspended
+    pending: waiting for the sync window at 2026-11-21 20:00 UTC; the previous commit keeps running
+    pending: waiting: no sync window opens again
+    pending: waiting: the source is suspended
     "#);
 }
 
@@ -191,7 +191,7 @@ fn models_have_statuses_of_their_own_and_beyond_the_cap_a_sentence() {
     ledger.record_model(&a, "llama", Some(ModelVerdict::Unhealthy { why: "Failed: no GPUs".into() }));
     ledger.record_verdict(&a, CommitVerdict::Unhealthy { model: "llama".into(), why: "x".repeat(400), more: 0 });
     insta::assert_snapshot!(shown(&ledger), @r#"
-    aaaaaaa stator/prod failure: llama: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…; only 3 models have a status of their own
+    aaaaaaa stator/prod failure: llama: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…; only 3 models have their own status
     aaaaaaa stator/prod/llama failure: Failed: no GPUs
     aaaaaaa stator/prod/old success: removed
     aaaaaaa stator/prod/qwen success: healthy

@@ -98,7 +98,7 @@ fn event_title(event: NotificationEvent) -> &'static str {
     match event {
         NotificationEvent::Synced => "Synced:",
         NotificationEvent::Failed => "Failed:",
-        NotificationEvent::Recovered => "Well again:",
+        NotificationEvent::Recovered => "Recovered:",
         NotificationEvent::Held => "Held back:",
         NotificationEvent::Drifted => "Drifted:",
     }

@@ -74,7 +74,7 @@ impl Notifier {
                 Ok(target) => lines.push(self.open_queue(&source.key, target)),
                 Err(fault) => tracing::warn!(
                     source = %source.key,
-                    "nobody is told by the secret `{}`: it {fault}; {}", secret.name(), fault.help()
+                    "no notifications are sent with the secret `{}`: it {fault}; {}", secret.name(), fault.help()
                 ),
             }
         }
@@ -142,7 +142,7 @@ async fn run_listener(
             heard = news.recv() => match heard {
                 Ok(news) => decide_event(&mut memories, &board, news).into_iter().collect(),
                 Err(RecvError::Lagged(missed)) => {
-                    tracing::warn!(missed, "more happened than could be told");
+                    tracing::warn!(missed, "some events were not reported, because there were too many");
                     Vec::new()
                 }
                 Err(RecvError::Closed) => return,
@@ -207,5 +207,5 @@ fn enqueue_notifications(
 
 fn count_dropped(metrics: &Metrics, kind: NotificationKind, source: &SourceKey, receiver: &str) {
     metrics.record_notification(kind, NotificationResult::Dropped);
-    tracing::warn!(%source, receiver, "a notification is dropped: too many wait for this receiver");
+    tracing::warn!(%source, receiver, "a notification was dropped: too many are waiting for this receiver");
 }

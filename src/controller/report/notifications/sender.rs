@@ -56,7 +56,7 @@ pub(super) async fn run_sender(
     let http = match HttpClient::new("the receiver", &settings) {
         Ok(http) => http,
         Err(error) => {
-            tracing::warn!(%source, receiver = target.name, "nobody can be told: {error}");
+            tracing::warn!(%source, receiver = target.name, "no notifications can be sent: {error}");
             return;
         }
     };
@@ -69,7 +69,7 @@ pub(super) async fn run_sender(
                 NotificationResult::Refused
             }
             NotificationOutcome::Failed(why, _) => {
-                tracing::warn!(%source, receiver = target.name, event = event_name(message.event), "a notification is given up: {why}");
+                tracing::warn!(%source, receiver = target.name, event = event_name(message.event), "a notification failed after all retries: {why}");
                 NotificationResult::Failed
             }
         };
@@ -96,7 +96,7 @@ async fn deliver_message(
                 return done;
             }
         };
-        tracing::debug!(receiver = target.name, "a notification is tried again: {why}");
+        tracing::debug!(receiver = target.name, "a notification is retried: {why}");
         let pause = backoff.next_delay().max(asked.unwrap_or_default());
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -134,9 +134,7 @@ async fn post_message(
     let after = retry_after(answer.headers(), jiff::Timestamp::now());
     let code = status.as_u16();
     if status.is_redirection() {
-        return NotificationOutcome::Refused(format!(
-            "the receiver leads elsewhere (status {code}), and no secret address is followed there"
-        ));
+        return NotificationOutcome::Refused(format!("the receiver redirects (status {code}), which is not followed"));
     }
     if status.is_server_error() || [408, 425, 429].contains(&code) {
         return NotificationOutcome::Failed(format!("the receiver answered with status {code}"), after);
@@ -157,11 +155,11 @@ async fn read_refusal_reason(target: &NotificationTarget, mut answer: reqwest::R
 /// Why there is no answer, without a word of the address.
 fn describe_transport_error(error: &reqwest::Error) -> String {
     let why = if error.is_timeout() {
-        "it does not answer in time"
+        "it does not respond in time"
     } else if error.is_connect() {
-        "it cannot be connected to"
+        "the connection failed"
     } else {
-        "the connection broke off"
+        "the connection was closed"
     };
     format!("the receiver cannot be reached: {why}")
 }

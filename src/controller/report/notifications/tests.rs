@@ -316,10 +316,10 @@ fn an_address_is_judged_and_never_shown() {
     assert!(!lines.join("\n").contains("canary"), "{lines:?}");
     insta::assert_snapshot!(lines.join("\n"), @r#"
     Target { kind: Slack, name: "slack", .. }
-    has an `http://` address under `url`, and what is sent there can be read and changed on the way
+    has an `http://` address under `url`, which is not encrypted
     Target { kind: Slack, name: "slack", .. }
-    has no address of the web under `url`
-    has no address of the web under `url`
+    has no web address under `url`
+    has no web address under `url`
     has no `url`, or an empty one
     "#);
 }

@@ -243,8 +243,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         }
         let Some(wanted) = PullRequestRefs::from_pull_request(&pull, tip.clone(), &self.settings.folder) else {
             let unplanned = PullRequestPlanError {
-                reason: "its commits are in another repository, and this host offers no ref to fetch them by"
-                    .to_owned(),
+                reason: "its commits are in another repository, and this host has no ref to fetch them".to_owned(),
                 help: "push the branch to this repository".to_owned(),
                 is_head_at_fault: true,
             };
@@ -268,7 +267,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
             tokio::task::spawn_blocking(move || planner.lock().unwrap_or_else(PoisonError::into_inner).plan(&sides));
         let planned = planned.await.unwrap_or_else(|_| {
             Err(PullRequestPlanError {
-                reason: "stator failed over these files".to_owned(),
+                reason: "stator failed on these files".to_owned(),
                 help: "report it, with the files".to_owned(),
                 is_head_at_fault: true,
             })

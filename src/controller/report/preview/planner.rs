@@ -338,8 +338,8 @@ fn changed_files<'a>(base: &'a SourceTree, head: &'a SourceTree) -> BTreeSet<&'a
 fn settings_notes(changed: &BTreeSet<&str>) -> Vec<String> {
     if changed.contains(SETTINGS_FILE) {
         return vec![
-            "This changes the repository's `stator.yaml`. Its policy, guards and prices are not in force before it is \
-             merged: what is shown was judged by those of the base branch."
+            "This changes the repository's `stator.yaml`. Its policy, guards and prices apply only after the merge; \
+             this preview uses those of the base branch."
                 .to_owned(),
         ];
     }
@@ -354,7 +354,7 @@ fn plan_error(error: &EnvironmentError, by_head: bool) -> PullRequestPlanError {
         }
         EnvironmentError::Ambiguous { .. } => "name one in the source's `spec.environment`".to_owned(),
         EnvironmentError::Unreadable { .. } => {
-            format!("fix the root stator.yaml {whose}; `stator validate` says what is wrong")
+            format!("fix the root stator.yaml {whose}; `stator validate` shows the errors")
         }
     };
     let reason = match error {

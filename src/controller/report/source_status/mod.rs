@@ -210,8 +210,10 @@ fn summarize_state(standing: &SourceState, is_current: bool, about: &SourceStatu
         || recalled.as_ref().is_some_and(|recalled| recalled.ready == ConditionStatus::True);
     let ready = if well { ConditionStatus::True } else { ConditionStatus::False };
     if standing.phase == SourcePhase::Suspended {
-        let message =
-            format!("syncing is suspended; `stator resume {} -n {}` goes on", about.key.name, about.key.namespace);
+        let message = format!(
+            "syncing is suspended; resume it with `stator resume {} -n {}`",
+            about.key.name, about.key.namespace
+        );
         return ConditionSummary::new(
             ready_while_suspended(ready, standing),
             "Suspended",
@@ -228,7 +230,7 @@ fn summarize_state(standing: &SourceState, is_current: bool, about: &SourceStatu
                 format!("no sync window is open; the next one opens at {}", format_time(opens)),
                 ConditionProgress::Waiting,
             ),
-            None => ("no sync window ever opens; correct `spec.windows`".to_owned(), ConditionProgress::Stalled),
+            None => ("no sync window will open; correct `spec.windows`".to_owned(), ConditionProgress::Stalled),
         };
         return ConditionSummary::new(ConditionStatus::False, "WindowClosed", message, moves);
     }
@@ -245,8 +247,7 @@ fn summarize_state(standing: &SourceState, is_current: bool, about: &SourceStatu
             let drifted = standing.counts.drifted;
             if drifted > 0 {
                 let message = format!(
-                    "live objects of {drifted} of {} models were changed by somebody else; `stator sync --source {} -n {}` \
-                     puts them back",
+                    "live objects of {drifted} of {} models drifted; `stator sync --source {} -n {}` heals them",
                     standing.counts.models, about.key.name, about.key.namespace
                 );
                 return ConditionSummary::new(ConditionStatus::False, "Drifted", message, moves);
@@ -260,7 +261,7 @@ fn summarize_state(standing: &SourceState, is_current: bool, about: &SourceStatu
             ConditionSummary::new(ConditionStatus::Unknown, "Progressing", message, ConditionProgress::Reconciling)
         }
         (_, None) => {
-            let message = "the repository is looked at for the first time".to_owned();
+            let message = "the repository is polled for the first time".to_owned();
             ConditionSummary::new(ConditionStatus::Unknown, "Progressing", message, ConditionProgress::Reconciling)
         }
     }
@@ -381,10 +382,10 @@ fn phase_name(phase: SourcePhase) -> &'static str {
 
 fn phase_description(phase: SourcePhase) -> &'static str {
     match phase {
-        SourcePhase::Idle | SourcePhase::WindowClosed | SourcePhase::Suspended => "seen, and not synced yet",
+        SourcePhase::Idle | SourcePhase::WindowClosed | SourcePhase::Suspended => "seen, not synced yet",
         SourcePhase::Reading => "reading and rendering",
         SourcePhase::Syncing => "syncing",
-        SourcePhase::Retrying => "tried again after a pause",
+        SourcePhase::Retrying => "waiting to retry",
     }
 }
 

@@ -75,7 +75,7 @@ pub async fn run_status_writer(
             Ok(()) = objects.changed() => {}
             Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                 if let Err(error) = ended && error.is_panic() {
-                    tracing::error!("a status could not be made and is tried again: {error}");
+                    tracing::error!("a status could not be built and is retried: {error}");
                     tokio::time::sleep(INITIAL_BACKOFF).await;
                 }
             }

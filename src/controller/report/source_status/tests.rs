@@ -81,8 +81,8 @@ fn a_commit_comes_is_synced_and_is_ready() {
     let again = tell(&SourceState { attempted: Some(revision('a', 70)), ..well('a') }, &done, 80);
     assert_eq!(again, done);
     insta::assert_snapshot!(all, @"
-    Ready Unknown Progressing since 2026-09-21T14:13:20Z: the repository is looked at for the first time
-    Reconciling True Progressing since 2026-09-21T14:13:20Z: the repository is looked at for the first time
+    Ready Unknown Progressing since 2026-09-21T14:13:20Z: the repository is polled for the first time
+    Reconciling True Progressing since 2026-09-21T14:13:20Z: the repository is polled for the first time
     Stalled False Progressing since 2026-09-21T14:13:20Z
 
     Ready Unknown Progressing since 2026-09-21T14:13:20Z: aaaaaaa: syncing
@@ -145,7 +145,7 @@ fn what_holds_a_source_up_is_told_with_what_to_do() {
     );
     tell("a model is not healthy", &sick);
     tell(
-        "no window is open",
+        "no sync window is open",
         &SourceState { phase: SourcePhase::WindowClosed, next_window: Some(at(3600)), verdict: None, ..newer() },
     );
     tell("no window ever opens", &SourceState { phase: SourcePhase::WindowClosed, verdict: None, ..newer() });
@@ -181,22 +181,22 @@ fn what_holds_a_source_up_is_told_with_what_to_do() {
     Stalled False WindowClosed since 2026-09-21T14:13:30Z
 
     no window ever opens:
-    Ready False WindowClosed since 2026-09-21T14:13:40Z: no sync window ever opens; correct `spec.windows`
+    Ready False WindowClosed since 2026-09-21T14:13:40Z: no sync window will open; correct `spec.windows`
     Reconciling False WindowClosed since 2026-09-21T14:13:30Z
-    Stalled True WindowClosed since 2026-09-21T14:13:40Z: no sync window ever opens; correct `spec.windows`
+    Stalled True WindowClosed since 2026-09-21T14:13:40Z: no sync window will open; correct `spec.windows`
 
     suspended, and as git says:
-    Ready True Suspended since 2026-09-21T14:13:30Z: syncing is suspended; `stator resume models -n team-a` goes on
+    Ready True Suspended since 2026-09-21T14:13:30Z: syncing is suspended; resume it with `stator resume models -n team-a`
     Reconciling False Suspended since 2026-09-21T14:13:30Z
     Stalled False Suspended since 2026-09-21T14:13:30Z
 
     suspended, and a commit is new:
-    Ready False Suspended since 2026-09-21T14:13:40Z: syncing is suspended; `stator resume models -n team-a` goes on
+    Ready False Suspended since 2026-09-21T14:13:40Z: syncing is suspended; resume it with `stator resume models -n team-a`
     Reconciling False Suspended since 2026-09-21T14:13:30Z
     Stalled False Suspended since 2026-09-21T14:13:30Z
 
     drifted, and nobody puts it back:
-    Ready False Drifted since 2026-09-21T14:13:40Z: live objects of 1 of 4 models were changed by somebody else; `stator sync --source models -n team-a` puts them back
+    Ready False Drifted since 2026-09-21T14:13:40Z: live objects of 1 of 4 models drifted; `stator sync --source models -n team-a` heals them
     Reconciling False Drifted since 2026-09-21T14:13:30Z
     Stalled False Drifted since 2026-09-21T14:13:30Z
 

@@ -210,7 +210,7 @@ impl PostQueue {
                 if self.stopped.is_some() {
                     return None;
                 }
-                self.stopped = said(&format!("{}: no statuses are posted any more", refusal_reason(&error)));
+                self.stopped = said(&format!("{}: statuses are no longer posted", refusal_reason(&error)));
                 self.pending.clear();
                 self.stopped.clone()
             }
@@ -279,7 +279,7 @@ impl PostQueue {
 /// A refusal in stator's own words.
 fn refusal_reason(error: &ForgeError) -> &'static str {
     match error {
-        ForgeError::Misconfigured { .. } => "the source leads to no API of a git host",
+        ForgeError::Misconfigured { .. } => "the source has no API of a git host",
         ForgeError::Unauthorized { .. } => "the git host does not accept the token",
         ForgeError::Forbidden { .. } => "the git host forbids commit statuses to the token",
         ForgeError::NotFound { .. } => "the git host does not have the commit or the repository",

@@ -111,7 +111,7 @@ fn shift_lines(node: &mut YamlNode, lines: u32) {
 
 /// A finding about a document that may hold a secret: the rule in its place, as the message quotes what stands there.
 pub(super) fn redact_finding(finding: Finding) -> Finding {
-    let message = format!("{} What stands here may be a secret and is not shown.", finding.rule.summary);
+    let message = format!("{} The value may be a secret and is not shown.", finding.rule.summary);
     Finding { message, help: "Correct the document.".to_owned(), ..finding }
 }
 

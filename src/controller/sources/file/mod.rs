@@ -86,7 +86,12 @@ pub fn parse_file(path: &str, bytes: &[u8]) -> ParsedSourceFile {
     }
     if described > MAX_SOURCES {
         let message = format!("there are {described} sources in the file; at most {MAX_SOURCES} are allowed");
-        findings.push(Finding::error(rules::DOCUMENT, Location::file(path), message, "Divide them among controllers."));
+        findings.push(Finding::error(
+            rules::DOCUMENT,
+            Location::file(path),
+            message,
+            "Divide them among several controllers.",
+        ));
     }
     sources.sort_by(|a, b| (&a.source.key, a.location.line).cmp(&(&b.source.key, b.location.line)));
     find_duplicates(&sources, &mut findings);
@@ -107,7 +112,7 @@ fn unknown_kind_finding(document: &SourceFileDocument, kind: Option<&str>) -> Fi
         Some(_) => "the document is neither a `ModelSource` nor a `Secret`",
         None => "the document has no `kind`",
     };
-    let help = "Write `kind: ModelSource` or `kind: Secret`; other objects go to another file.";
+    let help = "Write `kind: ModelSource` or `kind: Secret`; put other objects into another file.";
     Finding::error(rules::DOCUMENT, document.location.clone(), message, help)
 }
 
@@ -182,7 +187,7 @@ fn find_duplicates(sources: &[PlacedSource], findings: &mut Vec<Finding>) {
         if let Some(first) = targets.insert(source.sync_target(""), source) {
             let message =
                 format!("`{}` and `{}` sync the same environment of one repository", first.key.name, source.key.name);
-            let help = "Keep one of them: each would undo what the other does.";
+            let help = "Keep one of them: each would undo the changes of the other.";
             findings.push(Finding::error(rules::DUPLICATE, location.clone(), message, help));
         }
     }

@@ -142,7 +142,7 @@ kind: ConfigMap
 ";
     insta::assert_snapshot!(told(text), @r#"
         sources.yaml:6:8: error[source/url] credentials do not belong in the address; put them into the secret that `secretRef` names
-        sources.yaml:7:3: error[source/ref] `ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; here is `branch` and `tag`
+        sources.yaml:7:3: error[source/ref] `ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; found `branch` and `tag`
         sources.yaml:8:9: error[source/path] `path` leaves the repository, or points into `.git`
         sources.yaml:9:3: error[schema/unknown-field] unknown field `intervall` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`
         sources.yaml:10:13: error[source/duration] `interval` is `soon`; expected a duration from one second to a year
@@ -150,7 +150,7 @@ kind: ConfigMap
         sources.yaml:13:21: error[source/secret] there is no secret `git` in the file
         sources.yaml:14:3: error[source/forge] `webhook` without `forge.type`: the host that signs the calls is unknown
         sources.yaml:14:31: error[source/secret] there is no secret `hook` in the file
-        sources.yaml:15:13: error[source/forge] `previews` without `forge`: there is nobody to comment to
+        sources.yaml:15:13: error[source/forge] `previews` without `forge`: there is no git host to comment on
         sources.yaml:16:36: error[schema/length] `spec.windows[0].schedule` has 3 characters; at least 6 are allowed
         sources.yaml:16:36: error[source/schedule] `* *` has 2 fields; a schedule has five: minute, hour, day of the month, month, day of the week
         sources.yaml:22:8: error[source/secret] an SSH address needs `secretRef` with a secret that has `identity` and `known_hosts`; for a public repository write the `https://` address
@@ -239,8 +239,8 @@ fn what_may_be_a_secret_is_never_quoted() {
     }
     insta::assert_snapshot!(told("kind: Secret\nstringData: {token: &canary 1, b: 012345}\n"), @r#"
         sources.yaml:1:1: error[source/secret] a `Secret` has `apiVersion: v1`
-        sources.yaml:2:21: error[yaml/anchor] A file has no anchors, aliases or merge keys. What stands here may be a secret and is not shown.
-        sources.yaml:2:35: warning[yaml/leading-zero] A number has no leading zero, which some readers take for octal. What stands here may be a secret and is not shown.
+        sources.yaml:2:21: error[yaml/anchor] A file has no anchors, aliases or merge keys. The value may be a secret and is not shown.
+        sources.yaml:2:35: warning[yaml/leading-zero] A number has no leading zero, which some readers take for octal. The value may be a secret and is not shown.
         "#);
 }
 

@@ -124,7 +124,7 @@ impl SourceFeed {
                 let lacks = "markers";
                 board.set_not_ready(
                     lacks,
-                    Some(format!("the leases {} were not listed yet", namespace_claims::CLAIM_LEASE_NAME)),
+                    Some(format!("the leases {} have not been listed yet", namespace_claims::CLAIM_LEASE_NAME)),
                 );
                 let trouble = move |sentence| told_board.set_not_ready(lacks, sentence);
                 tasks.spawn(namespace_claims::watch_claims(kube.clone(), told, trouble));
@@ -269,10 +269,10 @@ impl SourceFeed {
             let (left, taken) =
                 (names(&shut, &self.scope.claimed_by_others), names(&self.scope.claimed_by_others, &shut));
             if !left.is_empty() {
-                tracing::info!(namespaces = left, "left to controllers of their own");
+                tracing::info!(namespaces = left, "left to their own controllers");
             }
             if !taken.is_empty() {
-                tracing::info!(namespaces = taken, "taken back, as their own controllers are gone");
+                tracing::info!(namespaces = taken, "taken back, because their own controllers are gone");
             }
             self.scope.claimed_by_others = shut;
         }
@@ -333,8 +333,8 @@ fn not_listed_key(namespace: Option<&str>) -> String {
 
 fn not_listed_reason(namespace: Option<&str>) -> String {
     match namespace {
-        Some(namespace) => format!("the ModelSource objects of namespace {namespace} were not listed yet"),
-        None => "the ModelSource objects were not listed yet".to_owned(),
+        Some(namespace) => format!("the ModelSource objects of namespace {namespace} have not been listed yet"),
+        None => "the ModelSource objects have not been listed yet".to_owned(),
     }
 }
 

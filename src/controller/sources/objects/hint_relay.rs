@@ -76,9 +76,7 @@ impl HintRelay {
             }
         };
         if tokio::time::timeout(deadline, done).await.is_err() {
-            tracing::warn!(
-                "a webhook's hint was not handed on in time; the next look at its source finds what it was about"
-            );
+            tracing::warn!("a webhook hint was not forwarded in time; the next poll of its source finds the change");
         }
     }
 }
@@ -119,12 +117,12 @@ async fn relay_hints(kube: KubeCluster, key: SourceKey, hints: Arc<SourceHints>,
                 Ok(Err(::kube::Error::Api(status))) if status.code == 404 => break,
                 // Somebody wrote to the object meanwhile: its annotation is read again.
                 Ok(Err(::kube::Error::Api(status))) if status.code == 409 => {}
-                Ok(Err(error)) => tracing::warn!(source = %key, "a webhook's hint is not handed on yet: {error}"),
-                Err(_) => tracing::warn!(source = %key, "a webhook's hint is not handed on yet: no answer in time"),
+                Ok(Err(error)) => tracing::warn!(source = %key, "a webhook hint is not forwarded yet: {error}"),
+                Err(_) => tracing::warn!(source = %key, "a webhook hint is not forwarded yet: no answer in time"),
             }
             tokio::time::sleep(backoff.next_delay()).await;
         }
-        tracing::debug!(source = %key, "a webhook's hint was handed on");
+        tracing::debug!(source = %key, "a webhook hint was forwarded");
         drop(at_it);
         tokio::time::sleep(jittered(MIN_PATCH_INTERVAL) + MIN_PATCH_INTERVAL / 10).await;
     }

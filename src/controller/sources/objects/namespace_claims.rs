@@ -123,7 +123,7 @@ pub(super) async fn watch_claims(
                     publish_claims(&told, &markers);
                 }
                 Ok(Some(Err(error))) => {
-                    tracing::warn!("markers of namespaces are not watched: {error}");
+                    tracing::warn!("namespace claims are not watched: {error}");
                     if told.borrow().is_none() {
                         let allow = "let the controller's service account list and watch leases.coordination.k8s.io";
                         trouble(Some(format!("the leases {CLAIM_LEASE_NAME} cannot be watched: {error}; {allow}")));
@@ -188,7 +188,7 @@ pub(super) async fn hold_claim(
                 jittered(RENEW_INTERVAL)
             }
             Err(error) => {
-                tracing::warn!(namespace, "the marker of the namespace is not renewed: {error}");
+                tracing::warn!(namespace, "the namespace claim is not renewed: {error}");
                 let allow =
                     "let the controller's service account get, create and patch leases.coordination.k8s.io there";
                 trouble(Some(format!("the lease {namespace}/{CLAIM_LEASE_NAME} cannot be written: {error}; {allow}")));

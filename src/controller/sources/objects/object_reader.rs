@@ -37,7 +37,7 @@ pub(super) fn read_without_secrets(
 ) -> Result<ResolvedSource, SourceReadError> {
     let mut source = read_guarded(object, SourceSecretLookup::Unread).map_err(SourceReadError::Spec)?;
     if source.spec.allow_local || source.url.scheme() == UrlScheme::Local {
-        let message = "spec.allowLocal: a path of the machine that the controller runs on is nothing that a source of a cluster may read. Write the https:// or ssh:// address of a repository.";
+        let message = "spec.allowLocal: a source in a cluster must not read a path of the controller's machine. Write the https:// or ssh:// address of a repository.";
         return Err(SourceReadError::Spec(message.to_owned()));
     }
     let account = source.spec.service_account_name.as_ref().map(|name| name.as_str());
@@ -87,7 +87,7 @@ fn read_guarded(object: &Object, secrets: SourceSecretLookup<'_>) -> Result<Reso
         spec::read_source(&node, secrets).map_err(|findings| format_findings(findings, &fields))
     });
     catch_unwind(reading)
-        .unwrap_or_else(|_| Err("spec: reading it came to an unexpected end. Report it, with the object.".to_owned()))
+        .unwrap_or_else(|_| Err("spec: reading it ended unexpectedly. Report it, with the object.".to_owned()))
 }
 
 /// `spec.url: what is wrong. What to do.`, each fault once, in the order of the fields.
@@ -265,8 +265,8 @@ mod tests {
         Correct the name.
         spec.url: credentials do not belong in the address; put them into the secret that `secretRef` names.
         Name a secret with `username` and `password` under `secretRef`.
-        spec.windows[0].schedule: `0 0 30 2 *` never comes: no year has such a day.
-        Correct it: `*/5 * * * *` is every five minutes.
+        spec.windows[0].schedule: `0 0 30 2 *` never matches: no year has such a day.
+        Correct it: `*/5 * * * *` means every five minutes.
         "#);
     }
 
@@ -283,14 +283,14 @@ mod tests {
 
     #[test]
     fn the_files_of_the_controller_are_nobody_s_repository() {
-        insta::assert_snapshot!(told_of(json!({"url": "/etc", "allowLocal": true, "ref": {"branch": "main"}})), @"spec.allowLocal: a path of the machine that the controller runs on is nothing that a source of a cluster may read. Write the https:// or ssh:// address of a repository.");
+        insta::assert_snapshot!(told_of(json!({"url": "/etc", "allowLocal": true, "ref": {"branch": "main"}})), @"spec.allowLocal: a source in a cluster must not read a path of the controller's machine. Write the https:// or ssh:// address of a repository.");
         assert!(told_of(json!({"url": "file:///etc", "ref": {"branch": "main"}})).starts_with("spec.url: "));
     }
 
     #[test]
     fn another_namespace_needs_an_account_of_the_source() {
         let spec = |account: Option<&str>| json!({"url": "https://h/a/b.git", "ref": {"branch": "main"}, "targetNamespace": "team-b", "serviceAccountName": account});
-        insta::assert_snapshot!(told_of(spec(None)), @"it is for namespace `team-b`, and this source may touch only its own, `team-a`; set `spec.serviceAccountName` to an account that has rights there, or `spec.targetNamespace` to the source's own namespace");
+        insta::assert_snapshot!(told_of(spec(None)), @"it is for namespace `team-b`, but this source may use only its own, `team-a`; set `spec.serviceAccountName` to an account that has rights there, or `spec.targetNamespace` to the source's own namespace");
         assert_eq!(told_of(spec(Some("deployer"))), "fine: https://h/a/b.git");
     }
 

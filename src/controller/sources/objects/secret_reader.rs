@@ -24,7 +24,7 @@ pub(super) async fn read_secrets(kube: &KubeCluster, need: &SecretReadRequest) -
         let read = tokio::time::timeout(READ_TIMEOUT, read_secret(kube, namespace, name)).await;
         let late = |_| {
             SecretReadResult::Unanswered(format!(
-                "the API server did not give secret `{name}` in time; it is asked again"
+                "the API server did not return secret `{name}` in time; stator retries"
             ))
         };
         found.insert(name.clone(), read.unwrap_or_else(late));
@@ -34,7 +34,7 @@ pub(super) async fn read_secrets(kube: &KubeCluster, need: &SecretReadRequest) -
 
 async fn read_secret(kube: &KubeCluster, namespace: &str, name: &str) -> SecretReadResult {
     let unanswered = |why: &dyn std::fmt::Display| {
-        SecretReadResult::Unanswered(format!("secret `{name}` could not be read: {why}; the API server is asked again"))
+        SecretReadResult::Unanswered(format!("secret `{name}` could not be read: {why}; stator retries"))
     };
     // Both names were checked to be names of Kubernetes, so there is nothing in them to escape.
     let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
@@ -55,7 +55,7 @@ async fn read_secret(kube: &KubeCluster, namespace: &str, name: &str) -> SecretR
         StatusCode::OK => parse_secret(name, &bytes),
         StatusCode::NOT_FOUND => SecretReadResult::Missing,
         StatusCode::FORBIDDEN => SecretReadResult::Refused(format!(
-            "secret `{name}` may not be read; let the controller's service account `get` secrets in namespace `{namespace}`"
+            "secret `{name}` cannot be read; let the controller's service account `get` secrets in namespace `{namespace}`"
         )),
         other => unanswered(&format!("the API server says {other}")),
     };
@@ -66,7 +66,7 @@ async fn read_secret(kube: &KubeCluster, namespace: &str, name: &str) -> SecretR
 fn parse_secret(name: &str, bytes: &[u8]) -> SecretReadResult {
     // What the parser would quote is in a secret.
     let Ok(document) = serde_json::from_slice::<Value>(bytes) else {
-        return SecretReadResult::Unusable(format!("secret `{name}` is not what the API says it is"));
+        return SecretReadResult::Unusable(format!("secret `{name}` is not a valid Secret object"));
     };
     match SecretValues::read(&document) {
         Ok(values) => SecretReadResult::Values(values),

@@ -36,18 +36,18 @@ pub(super) fn find_target_conflicts<'a>(
             let message = if loser.key.namespace == first.key.namespace {
                 losers.push(format!("`{}`", loser.key.name));
                 format!(
-                    "`{}` syncs the same environment of the same repository into the same namespace, and is older; keep one of them, as each would undo what the other does",
+                    "`{}` syncs the same environment of the same repository into the same namespace, and is older; keep one of them, because each would undo the changes of the other",
                     first.key.name
                 )
             } else {
                 format!(
-                    "another source syncs the same environment of the same repository into namespace `{namespace}`; each would undo what the other does"
+                    "another source syncs the same environment of the same repository into namespace `{namespace}`; each would undo the changes of the other"
                 )
             };
             rivals.insert(loser.key.clone(), TargetConflict::Loses(message));
         }
         if !losers.is_empty() {
-            let message = format!("{} of the same target is held back, as this one is older", losers.join(", "));
+            let message = format!("{} of the same target is rejected, because this one is older", losers.join(", "));
             rivals.insert(first.key.clone(), TargetConflict::Wins(message));
         }
     }

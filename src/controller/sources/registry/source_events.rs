@@ -59,7 +59,7 @@ pub enum SourceEventKind {
     Drifted,
     /// They are as they should be again.
     Healed,
-    /// A commit is synced although no window is open, as somebody asked for it.
+    /// A commit is synced outside the sync windows, as requested.
     OutsideWindows,
     /// No window is open, and a commit waits for one.
     WindowClosed,
@@ -127,33 +127,34 @@ pub fn diff_states(source: &SourceKey, before: &SourceState, now: &SourceState) 
         {
             all.push((SourceEventKind::Suspended, None, "nothing is synced until the source is resumed".to_owned()));
         }
-        (true, false) => all.push((SourceEventKind::Resumed, None, "syncs go on with the newest commit".to_owned())),
+        (true, false) => all.push((SourceEventKind::Resumed, None, "syncs resume with the newest commit".to_owned())),
         (false | true, true) | (false, false) => {}
     }
     if now.outside_windows.is_some() && before.outside_windows != now.outside_windows {
         let of = now.outside_windows.clone().unwrap_or_default();
-        let message = format!("{} is synced although no window is open, as somebody asked for it", commit_label(&of));
+        let message = format!("{} is synced outside the sync windows, as requested", commit_label(&of));
         all.push((SourceEventKind::OutsideWindows, Some(of), message));
     }
     let closed = before.phase != SourcePhase::WindowClosed || before.seen != now.seen;
     if now.phase == SourcePhase::WindowClosed && closed && !is_newest_applied(now) {
-        let opens =
-            now.next_window.map_or_else(|| "none opens again".to_owned(), |at| format!("the next one opens at {at}"));
+        let opens = now
+            .next_window
+            .map_or_else(|| "no further window opens".to_owned(), |at| format!("the next one opens at {at}"));
         let what = newest.as_deref().map_or_else(|| "the newest commit".to_owned(), commit_label);
-        all.push((SourceEventKind::WindowClosed, newest.clone(), format!("{what} waits for a sync window: {opens}")));
+        all.push((
+            SourceEventKind::WindowClosed,
+            newest.clone(),
+            format!("{what} is waiting for a sync window: {opens}"),
+        ));
     }
     if now.counts.drifted > before.counts.drifted {
         let models = pluralize(now.counts.drifted, "model", "models");
-        all.push((
-            SourceEventKind::Drifted,
-            newest.clone(),
-            format!("live objects of {models} were changed by somebody else"),
-        ));
+        all.push((SourceEventKind::Drifted, newest.clone(), format!("live objects of {models} drifted")));
     }
     all.extend(verdict_events(before, now));
     all.extend(problem_events(before, now));
     if before.counts.drifted > 0 && now.counts.drifted == 0 && before.seen == now.seen && now.problems.is_empty() {
-        all.push((SourceEventKind::Healed, newest.clone(), "live objects are as the commit says again".to_owned()));
+        all.push((SourceEventKind::Healed, newest.clone(), "live objects match the commit again".to_owned()));
     }
     for sentence in now.rejected_requests.difference(&before.rejected_requests) {
         all.push((SourceEventKind::RequestRejected, newest.clone(), sentence.clone()));
@@ -285,7 +286,7 @@ fn problem_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKi
                 all.push((SourceEventKind::Failed(problem.reason), None, problem.to_string()));
             }
             (Some(_), None) if part == ProblemScope::Repository => {
-                all.push((SourceEventKind::Recovered, None, "the repository can be looked at again".to_owned()));
+                all.push((SourceEventKind::Recovered, None, "the repository can be polled again".to_owned()));
             }
             (Some(_), None) => all.push((SourceEventKind::Recovered, None, "the source works again".to_owned())),
             (Some(_), Some(_)) | (None, None) => {}

@@ -46,7 +46,7 @@ pub struct SourceState {
     pub statuses: StatusPostingState,
     /// When the next sync window opens, while none is open.
     pub next_window: Option<Timestamp>,
-    /// The commit that is synced although no window is open, as somebody asked for it.
+    /// The commit that is synced outside the sync windows, as requested.
     pub outside_windows: Option<String>,
     /// The last request for a look and a sync that was answered: [`ManualRequests::requested_at`](crate::controller::sources::manual_requests::ManualRequests::requested_at).
     pub handled_request: Option<String>,
@@ -173,7 +173,7 @@ pub enum ProblemReason {
     SecretInvalid,
     /// The cluster cannot be reached as the account that it acts as.
     ClusterUnreachable,
-    /// Its own task came to an unexpected end.
+    /// Its own task ended unexpectedly.
     InternalError,
     /// The git host refuses the login.
     AuthenticationFailed,

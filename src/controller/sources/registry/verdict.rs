@@ -160,10 +160,10 @@ impl CommitStage {
                 format!("{healthy} of {} healthy{}", pluralize(*models, "model", "models"), waits.unwrap_or_default())
             }
             Self::WindowClosed { opens: Some(opens) } => {
-                format!("waits for the sync window at {}; what runs is the commit before", escape::line(opens))
+                format!("waiting for the sync window at {}; the previous commit keeps running", escape::line(opens))
             }
-            Self::WindowClosed { opens: None } => "waits: no sync window opens again".to_owned(),
-            Self::Suspended => "waits: the source is suspended".to_owned(),
+            Self::WindowClosed { opens: None } => "waiting: no sync window opens again".to_owned(),
+            Self::Suspended => "waiting: the source is suspended".to_owned(),
         }
     }
 }

@@ -54,7 +54,7 @@ pub enum ScheduleError {
         allowed: &'static str,
     },
     /// A date that no year has.
-    #[error("`{text}` never comes: no year has such a day")]
+    #[error("`{text}` never matches: no year has such a day")]
     Never {
         /// As given.
         text: String,

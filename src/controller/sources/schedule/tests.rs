@@ -122,8 +122,8 @@ fn what_is_no_schedule_is_said_to_be_none() {
         `20-10` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
         `?` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
         `L` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
-        `0 0 30 2 *` never comes: no year has such a day
-        `0 0 31 4,6,9,11 *` never comes: no year has such a day
+        `0 0 30 2 *` never matches: no year has such a day
+        `0 0 31 4,6,9,11 *` never matches: no year has such a day
         `Europe/Zürich` is not a time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
         `99999999999999999999` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
         "#);

@@ -157,12 +157,12 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
         if entries.len() != 1 && matches!(entry.value.value, YamlValue::Map(_)) {
             let names: Vec<String> = entries.iter().map(|entry| format!("`{}`", entry.key)).collect();
             let found = if names.is_empty() { "none".to_owned() } else { names.join(" and ") };
-            let message = format!("`ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; here is {found}");
+            let message = format!("`ref` takes exactly one of `branch`, `tag`, `commit` and `semver`; found {found}");
             // The second of two is no unknown field: it is one too many, as is said here.
             let known = entries.iter().filter(|entry| matches!(&*entry.key, "branch" | "tag" | "commit" | "semver"));
             let places: Vec<P> = known.map(|entry| entry.key_span).collect();
             self.findings.retain(|one| one.rule != SCHEMA_UNKNOWN_FIELD || !places.contains(&one.location));
-            self.push_error(rules::REF, place, message, "Keep the one that the source is to follow.");
+            self.push_error(rules::REF, place, message, "Keep the one that the source should follow.");
         }
         for entry in entries {
             let Some(text) = entry.value.as_str() else { continue };
@@ -245,7 +245,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
                     rules::SCHEDULE,
                     place,
                     error.to_string(),
-                    "Correct it: `*/5 * * * *` is every five minutes.",
+                    "Correct it: `*/5 * * * *` means every five minutes.",
                 );
                 None
             }
@@ -379,7 +379,8 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
                 SourceSecretLookup::File(known) => {
                     let help = match known.keys().find(|(_, known)| known == text) {
                         Some((namespace, _)) => format!(
-                            "There is one in namespace `{namespace}`, and a source reads those of its own: `{}`.",
+                            "There is one in namespace `{namespace}`, but a source reads only secrets of its own \
+                             namespace: `{}`.",
                             self.namespace
                         ),
                         None => "Add the `Secret` document to this file, or correct the name.".to_owned(),
@@ -411,7 +412,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
         }
         let Some(forge) = spec.entry("forge") else {
             if let Some(previews) = spec.entry("previews").filter(|entry| entry.value.value == YamlValue::Bool(true)) {
-                let message = "`previews` without `forge`: there is nobody to comment to";
+                let message = "`previews` without `forge`: there is no git host to comment on";
                 self.push_error(rules::FORGE, previews.place(), message, "Add `forge`, or remove `previews`.");
             }
             return;

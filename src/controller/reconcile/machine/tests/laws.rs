@@ -1,4 +1,4 @@
-//! What holds over random histories. [`World`] checks every step; here is what holds at the end of each.
+//! What holds over random histories. [`World`] checks every step; found what holds at the end of each.
 
 use super::super::*;
 use super::world::{Work, World, commit, judged_as, refused_commit, summary};

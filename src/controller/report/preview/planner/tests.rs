@@ -89,7 +89,7 @@ fn policy_guards_and_prices_are_those_of_the_base_branch() {
     1 of 1 model changes: 2 h200_sxm
     blocked DynamoGraphDeployment prod/a none
     a/model.yaml:3 policy `small`: too large
-    note: This changes the repository's `stator.yaml`. Its policy, guards and prices are not in force before it is merged: what is shown was judged by those of the base branch.
+    note: This changes the repository's `stator.yaml`. Its policy, guards and prices apply only after the merge; this preview uses those of the base branch.
     "#);
 }
 

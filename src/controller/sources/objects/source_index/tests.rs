@@ -120,7 +120,7 @@ fn one_that_cannot_be_read_stops_nothing_else() {
         a/fine runs
         a/hostile is held, InvalidSpec: spec.ref: `spec.ref` is a list; expected `{branch}`, or `{tag}`, or `{commit}`, or `{semver}`. Use one of these formats. spec.url: `spec.url` is a map; expected text. Correct the value.
         a/later is held, InvalidSpec: spec.fromAFutureVersion: unknown field `fromAFutureVersion` in `spec`; allowed: `allowInsecure`, `allowLocal`, `environment`, `forge`, `guards`, `interval`, `notifications`, `path`, `previews`, `prune`, `ref`, `schedule`, `secretRef`, `selfHeal`, `serviceAccountName`, `statusPerModel`, `suspend`, `targetNamespace`, `timeZone`, `timeout`, `url`, `verify`, `webhook`, `windows`. Remove it, or move it to where it belongs: check the indentation.
-        b/grasping is held, AccessDenied: it is for namespace `a`, and this source may touch only its own, `b`; set `spec.serviceAccountName` to an account that has rights there, or `spec.targetNamespace` to the source's own namespace
+        b/grasping is held, AccessDenied: it is for namespace `a`, but this source may use only its own, `b`; set `spec.serviceAccountName` to an account that has rights there, or `spec.targetNamespace` to the source's own namespace
         "#);
     // Mended, it runs; broken again, it ends.
     scene.set("a/later", json!({}));
@@ -216,9 +216,9 @@ fn of_two_that_sync_the_same_the_older_works() {
     // Another tenant's source goes to another namespace, so nobody is in anybody's way.
     scene.set("b/other", same);
     insta::assert_snapshot!(scene.settled(), @r#"
-        a/old is told: `young` of the same target is held back, as this one is older
+        a/old is told: `young` of the same target is rejected, because this one is older
         a/old runs
-        a/young is held, Duplicate: `old` syncs the same environment of the same repository into the same namespace, and is older; keep one of them, as each would undo what the other does
+        a/young is held, Duplicate: `old` syncs the same environment of the same repository into the same namespace, and is older; keep one of them, because each would undo the changes of the other
         b/other runs
         "#);
     scene.book.remove_object(&SourceKey::new("a", "old"), "another one of that name");
@@ -234,7 +234,7 @@ fn whoever_lives_in_a_namespace_is_not_kept_from_it_by_a_neighbour() {
     scene.set("squatter/first", into.clone());
     scene.set("victim/models", into);
     insta::assert_snapshot!(scene.settled(), @r#"
-        squatter/first is held, Duplicate: another source syncs the same environment of the same repository into namespace `victim`; each would undo what the other does
+        squatter/first is held, Duplicate: another source syncs the same environment of the same repository into namespace `victim`; each would undo the changes of the other
         victim/models runs
         "#);
     // Where the repository says which namespace, nothing is known of the other's, and nothing is said.
@@ -305,7 +305,7 @@ fn what_people_ask_wrongly_is_told() {
     scene.set("a/one", json!({}));
     scene.annotate("a/one", manual_requests::ALLOW, "everything");
     insta::assert_snapshot!(scene.settled(), @r#"
-        a/one is told: the annotation `stator.dev/allow` names `everything`; it knows replace, delete, adopt, mass-delete and max-gpus | the annotation `stator.dev/allow` names no commit: write `mass-delete,replace@<commit>`, with at least 7 digits of the commit
+        a/one is told: the annotation `stator.dev/allow` names `everything`; known: replace, delete, adopt, mass-delete and max-gpus | the annotation `stator.dev/allow` has no commit: write `mass-delete,replace@<commit>`, with at least 7 digits of the commit
         a/one runs
         "#);
 }
