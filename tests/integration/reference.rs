@@ -80,8 +80,7 @@ fn meaning(field: &ChildField, below: &FieldExplanation) -> String {
 #[test]
 fn the_page_of_the_documents_follows_the_types() {
     let mut page = "# Fields of models, repositories and defaults\n\nGenerated from the types. `stator explain PATH` \
-                    shows the same in a terminal. An overlay has the fields of a model, none of them required; what \
-                    `metadata.name` an overlay gives must be its model's.\n"
+                    shows the same in a terminal. An overlay has the fields of a model, none of them required; if an overlay sets `metadata.name`, it must be its model's.\n"
         .to_owned();
     let mut seen = BTreeMap::new();
     for document in ["model", "repository", "defaults"] {
@@ -129,12 +128,11 @@ fn the_page_of_the_rules_follows_the_rooms() {
         ("Importing", stator_model::import::rules::ALL),
         ("Sources", stator::controller::sources::spec::rules::ALL),
     ];
-    let mut page = "# Rules\n\nGenerated from the sources. Every finding carries the id of the rule that it breaks; \
-                    what the rule asks for stands here.\n"
+    let mut page = "# Rules\n\nGenerated from the sources. Every finding names the rule that it violates; this page lists the rules.\n"
         .to_owned();
     let mut ids = Vec::new();
     for (room, rules) in rooms {
-        writeln!(page, "\n## {room}\n\n| Rule | What it asks for |\n|-|-|").unwrap();
+        writeln!(page, "\n## {room}\n\n| Rule | Requirement |\n|-|-|").unwrap();
         for rule in *rules {
             writeln!(page, "| `{}` | {} |", rule.id, cell(rule.summary)).unwrap();
             ids.push(rule.id);
@@ -259,7 +257,7 @@ fn described(schema: &serde_json::Value, path: &str, page: &mut String) {
     }
     let own = rules(schema);
     if !own.is_empty() {
-        page.push_str("\nThe API server refuses, with these words:\n\n");
+        page.push_str("\nThe API server refuses with these messages:\n\n");
         own.iter().for_each(|rule| writeln!(page, "- {rule}").unwrap());
     }
     for (name, field) in fields {
@@ -278,10 +276,8 @@ fn the_page_of_sources_follows_the_definition() {
     use stator::controller::sources::manual_requests;
     let definition = stator_git::source::model_source::crd::custom_resource_definition();
     let version = &definition["spec"]["versions"][0];
-    let mut page = "# Sources in a cluster\n\nGenerated from the types, like the definition that the API server checks them \
-                    by: `crds/stator.dev_modelsources.yaml`. A file for `stator controller --source` holds the same, and is \
-                    refused for the same reasons, but for `allowLocal`, which is for files alone. [How to trigger, suspend \
-                    and approve](../how-to/ask-for-a-sync.md) is on a page of its own.\n\n`kubectl get modelsources` (short: \
+    let mut page = "# Sources in a cluster\n\nGenerated from the types, like the definition that the API server validates them with: `crds/stator.dev_modelsources.yaml`. A file for `stator controller --source` holds the same, and is refused for the same reasons, except `allowLocal`, which is only for files. [How to trigger, suspend \
+                    and approve](../how-to/ask-for-a-sync.md) is on a separate page.\n\n`kubectl get modelsources` (short: \
                     `msrc`, category `stator`) shows these columns, those in brackets with `-o wide`: "
         .to_owned();
     let columns = version["additionalPrinterColumns"].as_array().unwrap().iter().map(|column| {
@@ -291,19 +287,18 @@ fn the_page_of_sources_follows_the_definition() {
     page.push_str(&columns.collect::<Vec<_>>().join(", "));
     page.push_str(
         ". The conditions are those of kstatus: `kubectl wait --for=condition=Ready msrc/models` ends once the newest commit \
-         is applied and healthy; `Reconciling` is true while stator is at work or will try again, `Stalled` when nothing \
-         moves until somebody does something. A source at rest is never written.\n",
+         is applied and healthy; `Reconciling` is true while stator is working or will retry, `Stalled` when it waits for a manual change. A source at rest is never written.\n",
     );
     page.push_str("\n## Annotations\n\n| Annotation | Asks for |\n|-|-|\n");
     for (name, meaning) in [
         (
             manual_requests::REQUESTED_AT_ANNOTATION,
-            "a look and a sync now. Any value that is another one than before, by convention the time; `status.lastHandledRequest` repeats it when it is answered",
+            "a poll and a sync now. Any new value, by convention the time; `status.lastHandledRequest` repeats it when it was handled",
         ),
-        (manual_requests::FLUX_REQUESTED_AT_ANNOTATION, "the same, by the name that Flux has for it"),
-        (manual_requests::ALLOW, "letting go what guards hold back of one commit: `mass-delete,replace@<commit>`"),
+        (manual_requests::FLUX_REQUESTED_AT_ANNOTATION, "the same, with Flux's annotation"),
+        (manual_requests::ALLOW, "approval of what guards hold back of one commit: `mass-delete,replace@<commit>`"),
         (manual_requests::OUTSIDE_WINDOWS_ANNOTATION, "syncing one commit although no window is open: `<commit>`"),
-        (manual_requests::HINTS_ANNOTATION, "nothing: `stator server` writes here what webhooks told"),
+        (manual_requests::HINTS_ANNOTATION, "nothing: `stator server` writes webhook hints here"),
     ] {
         writeln!(page, "| `{name}` | {meaning} |").unwrap();
     }

@@ -265,7 +265,7 @@ impl Metrics {
         increment_counter(&self.applies, &[kind, apply.as_str()]);
     }
 
-    /// Live objects were changed by somebody else.
+    /// Live objects were changed by another client.
     pub fn record_drift(&self, source: &SourceKey) {
         increment_counter(&self.drift_seen, &source_labels(source));
     }

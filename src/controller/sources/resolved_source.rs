@@ -73,7 +73,7 @@ pub(in crate::controller) enum TargetNamespace<'a> {
     FromRepository(&'a str),
 }
 
-/// A time in which syncs may, or may not, run.
+/// A time span in which syncs may, or may not, run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SyncWindow {
     /// Which of both.

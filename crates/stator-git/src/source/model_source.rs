@@ -55,10 +55,11 @@ pub struct ModelSourceSpec {
     /// Where the repository is: an `https://` or `ssh://` URL.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
-    /// Lets `url` be `http://`. Credentials would travel in the clear.
+    /// Allows `http://` in `url`. Credentials are then sent unencrypted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_insecure: bool,
-    /// Lets `url` be a path on this machine. For a file of sources only: in a cluster the machine is the controller's.
+    /// Allows a local path in `url`. Only in a file of sources, because in a cluster it would be a path of the
+    /// controller's machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_local: bool,
     /// Which revision to follow.
@@ -68,14 +69,14 @@ pub struct ModelSourceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub path: Option<String>,
-    /// The environment to sync. May be left out where the repository has one.
+    /// The environment to sync. Optional if the repository has only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<ModelName>,
-    /// How often to look for a new revision: `1m`. Webhooks come on top.
+    /// How often to poll for a new revision: `1m`. Webhooks trigger further polls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 64))]
     pub interval: Option<String>,
-    /// When to look, as a cron expression of five fields.
+    /// When to poll, as a cron expression of five fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 6, max = 512))]
     pub schedule: Option<String>,
@@ -96,13 +97,13 @@ pub struct ModelSourceSpec {
     /// Whether pull requests are planned and commented on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub previews: bool,
-    /// Whether every model has a commit status of its own beside the environment's.
+    /// Whether every model has its own commit status beside the environment's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub status_per_model: bool,
     /// Which signatures a revision must carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
-    /// A namespace in place of the environment's own.
+    /// A namespace to use instead of the environment's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_namespace: Option<DnsName>,
     /// A service account to act as.
@@ -111,57 +112,57 @@ pub struct ModelSourceSpec {
     /// Whether objects that are no longer in git are deleted. Defaults to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prune: Option<bool>,
-    /// Whether live objects that somebody changed are put back at once. Where it is false, drift is told and stays until
-    /// the next commit or request. Defaults to true.
+    /// Whether drift is healed at once. If false, drift is reported and stays until the next commit or manual request.
+    /// Defaults to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_heal: Option<bool>,
-    /// What holds a sync back; comes over the environment's own guards.
+    /// Guards that limit a sync; they take precedence over the environment's guards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<stator_model::intent::repository::Guards>,
     /// When syncs may run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub windows: Vec<Window>,
-    /// Stops syncing while true.
+    /// Suspends syncing while true.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// How long one sync may take, health included: `10m`.
+    /// How long one sync may take, including the wait for health: `10m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 64))]
     pub timeout: Option<String>,
-    /// Who is told of what, beside the git host.
+    /// Notifications, in addition to the git host's statuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub notifications: Vec<Notification>,
 }
 
-/// Who is told of what.
+/// One receiver of notifications.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Notification {
-    /// What is sent.
+    /// The format of the messages.
     #[serde(rename = "type")]
     pub kind: NotificationKind,
     /// The secret with the key `url`: the address of a Slack webhook, or one that takes a JSON document. With the key
     /// `token`, generic deliveries are signed as GitHub signs its own.
     pub secret_ref: SecretRef,
-    /// What is told. Defaults to failures, recoveries and plans that are held back.
+    /// The events to report. Defaults to failures, recoveries and plans that are held back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub events: Vec<NotificationEvent>,
 }
 
-/// What is sent.
+/// The format of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NotificationKind {
     /// A message as Slack's incoming webhooks take it; Mattermost and Rocket.Chat take it too.
     Slack,
-    /// A JSON document of stator's own.
+    /// A JSON document in stator's own format.
     Webhook,
 }
 
-/// What may be told.
+/// An event that can be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NotificationEvent {
@@ -169,11 +170,11 @@ pub enum NotificationEvent {
     Synced,
     /// A commit, or a model of it, failed.
     Failed,
-    /// What had failed is well again.
+    /// A failure has ended.
     Recovered,
-    /// A guard holds a plan back until somebody lets it go.
+    /// A guard holds a plan back until it is approved.
     Held,
-    /// Live objects were changed by somebody else.
+    /// Live objects were changed by another client.
     Drifted,
 }
 
@@ -185,7 +186,7 @@ pub enum Reference {
     Branch(#[schemars(length(min = 1, max = 255))] String),
     /// A tag.
     Tag(#[schemars(length(min = 1, max = 255))] String),
-    /// One commit, for good.
+    /// One fixed commit.
     Commit(#[schemars(length(min = 1, max = 255))] String),
     /// The highest tag in a range of versions: `>=1.0.0 <2.0.0`.
     Semver(#[schemars(length(min = 1, max = 255))] String),
@@ -213,11 +214,11 @@ pub struct Forge {
     /// The secret with the key `token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
-    /// What commit status contexts begin with. Defaults to `stator`.
+    /// The prefix of commit status contexts. Defaults to `stator`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 100))]
     pub context: Option<String>,
-    /// Where commit statuses lead whoever follows them: the `https://` address of a dashboard or a page of the team.
+    /// The page that commit statuses link to: the `https://` address of a dashboard or a page of the team.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub target_url: Option<String>,
@@ -300,11 +301,11 @@ fn with_spellings_of_flux(schema: &mut schemars::Schema) {
     }
 }
 
-/// A time in which syncs may, or may not, run.
+/// A time span in which syncs may, or may not, run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Window {
-    /// Whether the window lets syncs run or keeps them from it.
+    /// Whether the window allows or denies syncs.
     pub kind: WindowKind,
     /// When it opens, as a cron expression of five fields.
     #[schemars(length(min = 6, max = 512))]
@@ -318,7 +319,7 @@ pub struct Window {
     pub time_zone: Option<String>,
 }
 
-/// Whether a window lets syncs run or keeps them from it.
+/// Whether a window allows or denies syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use stator_core::dynamo::admission::Platform;
 use std::collections::BTreeMap;
 
-/// The root `stator.yaml`: what holds for the whole repository.
+/// The root `stator.yaml`: settings of the whole repository.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Repository {
@@ -16,7 +16,7 @@ pub struct Repository {
     pub api_version: ApiVersion,
     /// Always `Repository`.
     pub kind: RepositoryKind,
-    /// The repository's name: part of what marks live objects as its own.
+    /// The repository's name, which is part of the labels of its live objects.
     pub metadata: RepositoryMetadata,
     /// Environments, defaults, policy, prices.
     #[serde(default)]
@@ -50,7 +50,7 @@ pub struct RepositorySpec {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(with = "Map<String, Value>", extend("x-stator-defaults" = true))]
     pub defaults: Map<String, Value>,
-    /// Rules that every model must keep, in every environment.
+    /// Rules that every model must comply with, in every environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy: Vec<PolicyRule>,
     /// What a GPU costs; no prices are built in.
@@ -78,13 +78,14 @@ pub struct Environment {
     /// Models in these folders or files do not belong to the environment, as globs from the root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
-    /// Further rules that its models must keep.
+    /// Further rules that its models must comply with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy: Vec<PolicyRule>,
-    /// What holds a sync back.
+    /// Guards that limit a sync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<Guards>,
-    /// What its cluster has beside Dynamo's operator. What is left out is unknown, and models that need it get a warning.
+    /// What its cluster has besides Dynamo's operator. Omitted fields are unknown, and models that need them get a
+    /// warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
 }
@@ -93,15 +94,15 @@ pub struct Environment {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyRule {
-    /// A short name; findings carry it in their message.
+    /// A short name, shown in findings.
     pub name: DnsName,
     /// A CEL expression over `model` (the merged intent), `environment` (its name) and `gpus` (an int) that must be true.
     #[schemars(length(min = 1, max = 4096))]
     pub expression: String,
-    /// What to tell whoever breaks it.
+    /// The message for a model that violates it.
     #[schemars(length(min = 1))]
     pub message: String,
-    /// Whether breaking it stops the model. Defaults to `error`.
+    /// Whether a violation stops the model. Defaults to `error`.
     #[serde(default)]
     pub severity: PolicySeverity,
 }
@@ -129,11 +130,11 @@ pub struct Prices {
     pub gpu_hour: BTreeMap<super::model::GpuSku, f64>,
 }
 
-/// What holds a sync back until somebody allows it.
+/// Guards that limit a sync until it is approved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Guards {
-    /// Deletions in one revision that need no release. Defaults to the larger of 5 objects and 20 % of them.
+    /// Deletions in one revision that need no approval. Defaults to the larger of 5 objects and 20 % of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1_000_000))]
     pub max_deletions: Option<u32>,

@@ -21,7 +21,7 @@ pub(super) type SeedReplicas = BTreeMap<String, u64>;
 pub(super) struct MergedObject {
     /// The live object as it becomes.
     pub(super) object: Object,
-    /// What is sent.
+    /// The format of the messages.
     pub(super) applied: Object,
     /// What differs, without what stator never looks at.
     pub(super) fields: Vec<FieldChange>,

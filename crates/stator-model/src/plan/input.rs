@@ -65,7 +65,7 @@ pub struct PlanInput {
     pub orphaned_records: Vec<Record>,
     /// Live objects and records that cannot be read.
     pub unreadable: Vec<UnreadableObject>,
-    /// What holds a sync back.
+    /// Guards that limit a sync.
     pub guards: Guards,
     /// What GPUs cost.
     pub prices: Option<Prices>,

@@ -103,7 +103,7 @@ pub struct Summary {
     pub adopt: usize,
     /// Objects that stay as they are.
     pub keep: usize,
-    /// Objects that cannot be touched.
+    /// Objects that cannot be changed.
     pub blocked: usize,
     /// GPUs of all models, the unchanged ones included.
     pub gpus: GpuTotals,
@@ -265,7 +265,7 @@ pub struct FieldChange {
     pub owner: String,
 }
 
-/// What holds a sync back.
+/// Guards that limit a sync.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {

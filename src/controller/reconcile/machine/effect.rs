@@ -50,7 +50,7 @@ pub(in crate::controller::reconcile) enum ReconcileEffect {
     /// Put back what drifted of models that the newest commit has nothing valid to say of; answered with
     /// [`RestoreFinished`](super::ReconcileEvent::RestoreFinished).
     RestoreLastGood {
-        /// The commit that was last synced well.
+        /// The commit that was last synced successfully.
         commit: String,
         /// Of which models.
         uncovered: UncoveredModels,

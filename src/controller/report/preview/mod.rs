@@ -48,7 +48,7 @@ pub struct PreviewSettings {
     pub folder: String,
     /// The environment, where the source names one.
     pub environment: Option<String>,
-    /// A namespace in place of the environment's own.
+    /// A namespace to use instead of the environment's.
     pub namespace: Option<DnsName>,
     /// What statuses begin with: `stator`.
     pub prefix: String,

@@ -51,11 +51,11 @@ pub enum SourceEventKind {
     Synced,
     /// A look, a commit, or a model of it failed.
     Failed(ProblemReason),
-    /// What had failed is well again.
+    /// A failure has ended.
     Recovered,
-    /// A guard holds a plan back until somebody lets it go.
+    /// A guard holds a plan back until it is approved.
     Held,
-    /// Live objects were changed by somebody else.
+    /// Live objects were changed by another client.
     Drifted,
     /// They are as they should be again.
     Healed,

@@ -75,7 +75,7 @@ impl TimestampedRevision {
 /// What is known of the time before this process: by the source's own status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreviousState {
-    /// The commit that was last synced well.
+    /// The commit that was last synced successfully.
     pub applied: Option<String>,
     /// Whether all was well.
     pub ready: bool,
@@ -183,7 +183,7 @@ pub enum ProblemReason {
     VerificationFailed,
     /// The files of the commit have errors.
     BuildFailed,
-    /// A guard holds the plan back until somebody lets it go.
+    /// A guard holds the plan back until it is approved.
     Held,
     /// An object cannot be changed.
     Blocked,
@@ -282,7 +282,7 @@ impl RevisionVerdict {
     }
 }
 
-/// What guards hold back until somebody lets it go.
+/// What guards hold back until it is approved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevisionHold {
     /// The guards, and what each says, with the numbers; all of them have to be let go at once. Sorted, and never empty.
@@ -338,7 +338,7 @@ pub struct PlanSummary {
     pub adopt: usize,
     /// Objects that stay as they are.
     pub keep: usize,
-    /// Objects that cannot be touched.
+    /// Objects that cannot be changed.
     pub blocked: usize,
     /// GPUs of all models, the unchanged ones included.
     pub gpus: GpuTotals,

@@ -12,8 +12,8 @@ use super::rules;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Platform {
-    /// Whether the operator runs graphs on Grove (`global.grove.enabled` of its chart). A cluster that serves Grove is
-    /// taken for one where it does; say `false` where the chart has it off all the same.
+    /// Whether the operator runs graphs on Grove (`global.grove.enabled` of its chart). Assumed true if the cluster
+    /// serves Grove; set `false` if the chart disables it anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grove: Option<bool>,
     /// Whether LeaderWorkerSet is installed, which runs components of several nodes where Grove does not.
@@ -23,7 +23,7 @@ pub struct Platform {
     /// need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inference_gateway: Option<bool>,
-    /// Whether the operator finds out by itself which GPUs there are. One that is bound to its namespace may not.
+    /// Whether the operator discovers GPUs. An operator that is restricted to its namespace may not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_discovery: Option<bool>,
     /// Grove's cluster topologies: name → its domains, the broadest first (`[zone, rack, host]`).

@@ -24,22 +24,22 @@ pub const RECONCILING: &str = "Reconciling";
 /// The condition that tells whether nothing moves any more until somebody does something.
 pub const STALLED: &str = "Stalled";
 
-/// How a source stands. Written by stator; an edit here changes nothing that runs.
+/// The state of a source. Written by stator; editing it does not change live objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ModelSourceStatus {
     /// `metadata.generation` of the spec that this is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`, `Reconciling` and `Stalled`. Never are the last two true at once.
+    /// `Ready`, `Reconciling` and `Stalled`. The last two are never true at once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub conditions: Vec<SourceCondition>,
-    /// The value of the annotation `stator.dev/requestedAt` (or Flux's) that was last carried out, well or not.
+    /// The value of the annotation `stator.dev/requestedAt` (or Flux's) that was last handled, successfully or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub last_handled_request: Option<String>,
-    /// What is done now: `Idle`, `Reading`, `Syncing`, `Retrying`, `Window` or `Suspended`.
+    /// The current phase: `Idle`, `Reading`, `Syncing`, `Retrying`, `Window` or `Suspended`.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub phase: String,
@@ -54,26 +54,26 @@ pub struct ModelSourceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub commit: Option<String>,
-    /// How many models there are, and how they are.
+    /// The number of models, by state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub models: Option<ModelCounts>,
-    /// What the last plan that changed anything came to.
+    /// The numbers of the last plan that changed anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanCounts>,
-    /// What a guard holds back, until somebody lets it go.
+    /// What a guard holds back until it is approved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldRevision>,
-    /// What the git host shows of the newest commit, models left out.
+    /// The newest commit's statuses on the git host, without those of models.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub statuses: Vec<PostedStatus>,
-    /// When the next window lets a sync in, where none is open: RFC 3339 in UTC.
+    /// When the next sync window opens, if none is open: RFC 3339 in UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub next_window: Option<String>,
 }
 
-/// One condition, as Kubernetes has them.
+/// A condition in Kubernetes' format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceCondition {
@@ -81,12 +81,12 @@ pub struct SourceCondition {
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 64))]
     pub kind: String,
-    /// Whether it is so.
+    /// The status of the condition.
     pub status: ConditionStatus,
     /// One word in CamelCase.
     #[schemars(length(min = 1, max = 128))]
     pub reason: String,
-    /// What is the matter, with what to do about it.
+    /// What is wrong, and how to fix it.
     #[serde(default)]
     #[schemars(length(max = 1024))]
     pub message: String,
@@ -121,7 +121,7 @@ pub struct Revisions {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub seen_at: Option<String>,
-    /// The commit that was last synced, well or not.
+    /// The commit that was last synced, successfully or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub attempted: Option<String>,
@@ -129,7 +129,7 @@ pub struct Revisions {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub attempted_at: Option<String>,
-    /// The commit that was last synced well.
+    /// The commit that was last synced successfully.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub applied: Option<String>,
@@ -139,24 +139,24 @@ pub struct Revisions {
     pub applied_at: Option<String>,
 }
 
-/// How many models there are, and how they are.
+/// The number of models, by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ModelCounts {
-    /// Healthy of all, as `3/4`.
+    /// Healthy models of all models, such as `3/4`.
     #[schemars(length(max = 64))]
     pub ready: String,
-    /// All that the environment has.
+    /// All models of the environment.
     pub total: u64,
-    /// As git says, and healthy.
+    /// In sync with git, and healthy.
     pub healthy: u64,
     /// Failed, blocked, not healthy, or with errors in their intent.
     pub not_healthy: u64,
-    /// Changed in the cluster by somebody else, and not put back.
+    /// Drifted, and not healed.
     pub drifted: u64,
 }
 
-/// What a plan came to.
+/// The numbers of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlanCounts {
@@ -175,7 +175,7 @@ pub struct PlanCounts {
     pub adopt: u64,
     /// Objects that stay as they are.
     pub keep: u64,
-    /// Objects that cannot be touched.
+    /// Objects that cannot be changed.
     pub blocked: u64,
     /// GPUs of the environment.
     pub gpus: GpuCounts,
@@ -189,21 +189,21 @@ pub struct GpuCounts {
     pub before: u64,
     /// After it.
     pub after: u64,
-    /// The most at once on the way.
+    /// The peak during the sync.
     pub peak: u64,
 }
 
-/// What guards hold back, until somebody lets it go.
+/// What guards hold back until it is approved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeldRevision {
-    /// The commit that it is about: what is let go is let go for that one.
+    /// The commit that is held: an approval is for this commit only.
     #[schemars(length(max = 64))]
     pub revision: String,
     /// Which guards, and why.
     #[schemars(length(max = 8))]
     pub guards: Vec<HeldGuard>,
-    /// What lets it go.
+    /// The command that approves it.
     #[schemars(length(max = 1024))]
     pub command: String,
 }
@@ -212,7 +212,7 @@ pub struct HeldRevision {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeldGuard {
-    /// `mass-delete`, `replace`, `adopt` or `max-gpus`, as `stator sync --allow` takes it; `blocked` where none is to be let go.
+    /// `mass-delete`, `replace`, `adopt` or `max-gpus`, as `stator sync --allow` takes it; `blocked` if no approval helps.
     #[schemars(length(max = 64))]
     pub guard: String,
     /// Why, in a sentence, with the numbers.
@@ -220,11 +220,11 @@ pub struct HeldGuard {
     pub message: String,
 }
 
-/// What the git host shows of a commit.
+/// A commit status on the git host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PostedStatus {
-    /// What it is called there: `stator/prod`.
+    /// Its context: `stator/prod`.
     #[schemars(length(max = 255))]
     pub context: String,
     /// The commit.
@@ -233,7 +233,7 @@ pub struct PostedStatus {
     /// `pending`, `success`, `failure` or `error`.
     #[schemars(length(max = 64))]
     pub state: String,
-    /// The sentence beside it.
+    /// Its description.
     #[schemars(length(max = 1024))]
     pub description: String,
 }

@@ -34,7 +34,7 @@ fn an_enumeration_shows_its_values() {
     value sglang: SGLang.
     value trtllm: TensorRT-LLM.
     value mocker: Dynamo's mocker: answers like an engine, on CPU.
-    value custom: A program of your own: each worker brings its `command` and `image`.
+    value custom: Your own program: each worker sets its `command` and `image`.
     value auto: Let the profiler choose; only with `sla`.
     "#);
 }
@@ -52,7 +52,7 @@ fn an_object_shows_its_fields_in_canonical_order() {
     "#);
     assert_snapshot!(shown("repository"), @r"
     Repository  <object> required: true
-    The root `stator.yaml`: what holds for the whole repository.
+    The root `stator.yaml`: settings of the whole repository.
     field apiVersion <string> required: true
     field kind <string> required: true
     field metadata <object> required: true

@@ -33,7 +33,7 @@ pub struct Hardware {
     /// Node labels to select, in place of the one that `gpu` implies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// Taints of nodes that workers, and components with GPUs, may run on all the same, as Kubernetes writes tolerations.
+    /// Tolerations of workers and of components with GPUs, in Kubernetes' format.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Map<String, Value>>,
 }

@@ -101,7 +101,7 @@ pub struct ModelSpec {
     /// How the model runs, component by component: becomes a DynamoGraphDeployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serving: Option<Serving>,
-    /// What to reach rather than how: becomes a DynamoGraphDeploymentRequest, whose profiler picks the shape.
+    /// Targets to reach: becomes a DynamoGraphDeploymentRequest, whose profiler chooses the deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
     /// LoRA adapters; each becomes a DynamoModel, applied once the graph is Ready.
@@ -123,7 +123,7 @@ pub struct ModelSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub restart: Option<String>,
-    /// Further components of the graph by name: a planner, an endpoint picker, a router of its own.
+    /// Further components of the graph by name: a planner, an endpoint picker, your own router.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub components: BTreeMap<ComponentName, Component>,
     /// Field managers whose changes stator may take back by force when they conflict (`kubectl-edit`).
@@ -146,7 +146,7 @@ pub enum Engine {
     Trtllm,
     /// Dynamo's mocker: answers like an engine, on CPU.
     Mocker,
-    /// A program of your own: each worker brings its `command` and `image`.
+    /// Your own program: each worker sets its `command` and `image`.
     Custom,
     /// Let the profiler choose; only with `sla`.
     Auto,

@@ -16,7 +16,7 @@ pub struct Override {
     /// What to merge over it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub merge: Map<String, Value>,
-    /// Fields that it shall not have, as paths: `spec.components[name=worker].podTemplate.spec.nodeSelector`. They are
+    /// Fields to remove, as paths: `spec.components[name=worker].podTemplate.spec.nodeSelector`. They are
     /// removed before `merge`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<RemovedPath>,
@@ -28,7 +28,7 @@ pub struct Override {
 pub struct OverrideTarget {
     /// Its kind.
     pub kind: OverrideKind,
-    /// Its name; all objects of the kind when left out.
+    /// Its name; by default all objects of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

@@ -58,7 +58,7 @@ pub struct Frontend {
     /// How requests are spread over workers. Defaults to Dynamo's own default, round-robin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterMode>,
-    /// An image of its own.
+    /// Its own image, instead of the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageReference>,
     /// CPU, memory and other resources.
@@ -80,7 +80,7 @@ pub struct Frontend {
     /// Secrets by name, in place of the model's, of which a frontend takes those that images are pulled with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<Secrets>,
-    /// How Kubernetes finds out whether it runs and is ready, in place of the operator's own probes.
+    /// Probes in Kubernetes' format, instead of the operator's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<Probes>,
     /// A partial pod template, merged last.
@@ -94,13 +94,13 @@ pub struct Frontend {
 pub enum RouterMode {
     /// One after the other.
     RoundRobin,
-    /// By chance.
+    /// To a random worker.
     Random,
     /// The less busy of two picked by chance.
     PowerOfTwo,
     /// To the worker that already holds the prompt's KV blocks.
     Kv,
-    /// As the caller says; for an endpoint picker.
+    /// To the worker that the caller names; for an endpoint picker.
     Direct,
     /// To the worker with the fewest requests.
     LeastLoaded,
@@ -116,7 +116,7 @@ pub struct Worker {
     /// under another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<ComponentName>,
-    /// What Dynamo knows these workers as. Defaults to what their role says; for a graph that exists with another type.
+    /// The component type in Dynamo. Defaults to that of their role; set it for a graph that exists with another type.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub component_type: Option<ComponentType>,
     /// How many. Defaults to 1; with `scaling`, how many to start with.
@@ -164,21 +164,22 @@ pub struct Worker {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.01, max = 1.0))]
     pub memory_fraction: Option<f64>,
-    /// Tokens in one KV block. With router `kv` the frontend is told the same.
+    /// Tokens in one KV block. With router `kv` the frontend gets the same value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub block_size: Option<u32>,
     /// Size of /dev/shm; `"0"` for none. Defaults to the operator's 8Gi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_memory: Option<Quantity>,
-    /// An image of its own.
+    /// Its own image, instead of the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageReference>,
     /// CPU, memory and other resources besides the GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// The program, in place of the engine's whole command line, of which `args` is then the rest; `[]` leaves it to the
-    /// image. In both, `<model>`, `<servedName>` and a field's name such as `<tensorParallel>` stand for its value.
+    /// image. In both, `<model>`, `<servedName>` and a field's name such as `<tensorParallel>` are replaced by their
+    /// values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
     /// Arguments appended to the engine's command line; with `command`, all of them.
@@ -203,7 +204,7 @@ pub struct Worker {
     /// How these workers are replaced when they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
-    /// How Kubernetes finds out whether it runs and is ready, in place of the operator's own probes.
+    /// Probes in Kubernetes' format, instead of the operator's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<Probes>,
     /// A partial pod template, merged last.
@@ -215,7 +216,7 @@ pub struct Worker {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Component {
-    /// What Dynamo knows it as. Left out for a component that Dynamo gives no defaults, such as a router of its own.
+    /// The component type in Dynamo. Omit it for a component without Dynamo's defaults, such as your own router.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub component_type: Option<ComponentType>,
     /// How many. Defaults to 1.
@@ -236,7 +237,7 @@ pub struct Component {
     /// Size of /dev/shm; `"0"` for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_memory: Option<Quantity>,
-    /// An image of its own.
+    /// Its own image, instead of the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageReference>,
     /// CPU, memory and other resources besides the GPUs.
@@ -264,7 +265,7 @@ pub struct Component {
     /// How it is replaced when it changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
-    /// How Kubernetes finds out whether it runs and is ready, in place of the operator's own probes.
+    /// Probes in Kubernetes' format, instead of the operator's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<Probes>,
     /// A partial pod template, merged last.

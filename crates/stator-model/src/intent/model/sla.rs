@@ -19,7 +19,7 @@ pub struct Sla {
     /// The longest time for a whole answer (`10s`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub e2e: Option<Millis>,
-    /// What to favour when there is a choice.
+    /// What to prefer when there is a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimize: Option<Optimize>,
     /// The traffic to expect.
@@ -31,17 +31,17 @@ pub struct Sla {
     /// Whether Dynamo deploys what it found by itself. Defaults to false: the result is a recommendation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_apply: Option<bool>,
-    /// Settings for a planner in the graph that Dynamo makes; present means on.
+    /// Settings for a planner in the graph that Dynamo creates; present means on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planner: Option<Map<String, Value>>,
-    /// How the graph that Dynamo makes spreads requests over its workers. Defaults to what the profiler chooses.
+    /// How the graph that Dynamo creates spreads requests over its workers. Defaults to what the profiler chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterMode>,
-    /// What every worker of the graph that Dynamo makes is held to, whatever the profiler finds. Needs a named engine.
+    /// Settings for every worker of the graph that Dynamo creates, whatever the profiler finds. Needs a named engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<SlaWorker>,
-    /// Which attempt this is. Dynamo never tries a request again: raise the number, and a new request takes the place of
-    /// one that failed. Defaults to 1.
+    /// The number of the attempt. Dynamo never retries a request: increase the number to replace a failed request by a
+    /// new one. Defaults to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub attempt: Option<u32>,
@@ -92,7 +92,7 @@ pub enum Search {
     Thorough,
 }
 
-/// What every worker of the graph that Dynamo makes is held to.
+/// Settings for every worker of the graph that Dynamo creates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SlaWorker {

@@ -44,10 +44,10 @@ pub struct Cache {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^/"))]
     pub mount_path: Option<String>,
-    /// What its volume is called in pods. Defaults to `model-cache`.
+    /// The volume's name in pods. Defaults to `model-cache`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<VolumeName>,
-    /// Whether the Hugging Face cache is put there (`HF_HOME`). Defaults to true.
+    /// Whether the Hugging Face cache is stored there (`HF_HOME`). Defaults to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hf_home: Option<bool>,
     /// The model's folder inside the volume; only with `sla`.

@@ -104,8 +104,7 @@ pub fn custom_resource_definition() -> Value {
                 ],
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
-                    "description": "The record of one synced model: what git asks for, what stator applied for it, and how \
-                                    the last syncs ended. Written by stator; an edit here changes nothing that runs.",
+                    "description": "The record of one synced model: its intent, the applied objects, and the results of the last syncs. Written by stator; editing it does not change live objects.",
                     "properties": {
                         "apiVersion": {"type": "string"},
                         "kind": {"type": "string"},

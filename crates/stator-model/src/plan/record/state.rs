@@ -21,7 +21,7 @@ pub struct RecordState {
     pub conditions: Vec<RecordCondition>,
 }
 
-/// One condition, as Kubernetes has them.
+/// A condition in Kubernetes' format.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordCondition {
