@@ -271,7 +271,7 @@ fn report_outcome(import: &ImportResult, output: &Output) {
     let back = import.models.iter().filter(|model| model.round_trips).count();
     let lost = import.findings.iter().filter(|finding| finding.is_error()).count();
     output.note(&format!(
-        "{} imported, {back} of them rendering back to their manifests; {} not carried.",
+        "{} imported, {back} of them rendering back to their manifests; {} not imported.",
         pluralize(import.models.len(), "model", "models"),
         pluralize(lost, "thing", "things"),
     ));

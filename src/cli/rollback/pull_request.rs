@@ -130,7 +130,7 @@ fn forge_of_file(path: &Path, here: Option<&RepositoryUrl>, output: &Output) -> 
     };
     let source = all.swap_remove(at);
     let Some(spec) = source.spec.forge else {
-        output.note(&format!("{} names no git host (`spec.forge`), so no pull request is opened.", source.key.name));
+        output.note(&format!("{} has no git host (`spec.forge`), so no pull request is opened.", source.key.name));
         return Ok(None);
     };
     let Some(secret) = source.secrets.forge else {

@@ -67,7 +67,7 @@ fn a_graph_and_its_claim_become_the_model_that_a_person_would_have_written() {
     new/stator.yaml
     new/chat/model.yaml
     ----- stderr -----
-    1 model imported, 1 of them rendering back to their manifests; 0 things not carried.
+    1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
     "#);
     assert_snapshot!(bench.read("new/chat/model.yaml"), @r#"
     # Imported by stator from old/graph.yaml, document 1.
@@ -139,7 +139,7 @@ fn what_is_written_already_is_left_alone() {
     ----- stderr -----
     error: new/chat/model.yaml exists and has other content
     hint: pass --force to overwrite it, or choose another folder with --out
-    1 model imported, 1 of them rendering back to their manifests; 0 things not carried.
+    1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
     "#);
     assert!(bench.read("new/chat/model.yaml").contains("replicas: 3"));
     bench.run(["import", "graph.yaml", "--out", "new", "--force"]).success();
@@ -169,7 +169,7 @@ fn each_kind_of_bad_input_is_told_apart_and_the_rest_is_imported() {
     all.yaml:58:1: error[import/twice] document 6: DynamoGraphDeployment `chat` is defined twice with different content; the one in all.yaml:18 is imported
     all.yaml:98:1: error[import/not-an-object] document 7 is not a Kubernetes object: it is a string, not a map
     all.yaml:101:7: error[import/unreadable] document 8 cannot be read: unclosed quote at line 3, column 7
-    1 model imported, 1 of them rendering back to their manifests; 7 things not carried.
+    1 model imported, 1 of them rendering back to their manifests; 7 things not imported.
     error: failed to open file `missing.yaml`: No such file or directory (os error 2)
     "#);
     bench.run(["validate", "new"]).success();
@@ -184,7 +184,7 @@ fn files_that_nothing_can_be_read_of_are_an_error() {
     ----- stderr -----
     chart.yaml:1:1: error[import/template] document 1 is a template, with `{{ … }}` that Helm fills in
     half.yaml:1:13: error[import/unreadable] document 1 cannot be read: unclosed quote at line 1, column 13
-    0 models imported, 0 of them rendering back to their manifests; 2 things not carried.
+    0 models imported, 0 of them rendering back to their manifests; 2 things not imported.
     "#);
     assert_snapshot!(bench.run(["import"]), @r#"
     exit 2
@@ -227,7 +227,7 @@ fn standard_input_is_read_like_a_file() {
     assert_eq!(output.status.code(), Some(1));
     assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r#"
     stdin:41:7: error[import/unreadable] document 2 cannot be read: unclosed bracket '[' at line 2, column 7
-    1 model imported, 1 of them rendering back to their manifests; 1 thing not carried.
+    1 model imported, 1 of them rendering back to their manifests; 1 thing not imported.
     "#);
     let model = bench.read("new/chat/model.yaml");
     assert!(model.starts_with("# Imported by stator from stdin, document 1.\n"), "{model}");
@@ -249,7 +249,7 @@ fn a_file_of_ten_megabytes_is_imported_but_for_what_is_broken_in_it() {
     binary.yaml:1:1: error[import/unreadable] the file is not UTF-8 text
     large.yaml:822:1: error[import/template] document 21 is a template, with `{{ … }}` that Helm fills in
     large.yaml:825:7: error[import/unreadable] document 22 cannot be read: unclosed quote at line 3, column 7
-    20 models imported, 20 of them rendering back to their manifests; 3 things not carried.
+    20 models imported, 20 of them rendering back to their manifests; 3 things not imported.
     "#);
 }
 
@@ -265,7 +265,7 @@ fn models_of_one_name_in_two_namespaces_are_never_written_over_each_other() {
     The manifests are in several namespaces (models, other), but an environment has only one: import each namespace into its own folder with -n NAMESPACE.
     error: new/chat/model.yaml is already the model of another namespace
     hint: import one namespace at a time with -n NAMESPACE, each into its own folder
-    2 models imported, 2 of them rendering back to their manifests; 0 things not carried.
+    2 models imported, 2 of them rendering back to their manifests; 0 things not imported.
     "#);
     assert!(bench.read("new/chat/model.yaml").contains("replicas: 2"));
     bench.run(["import", "both.yaml", "-n", "other", "--out", "second"]).success();
@@ -309,7 +309,7 @@ fn replicas_that_an_adapter_decides_are_left_to_it_and_those_of_another_manager_
     ----- stderr -----
     Using the embedded cluster in live.
     The replicas of `Frontend` of chat are set by night-shift, not by the writer of its other fields: the model keeps the current number, and git decides once the graph is adopted.
-    1 model imported, 1 of them rendering back to their manifests; 0 things not carried.
+    1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
     "#);
     let model = bench.read("second/chat/model.yaml");
     assert!(model.contains("scaling: external") && !model.contains("replicas: 6"), "{model}");
@@ -353,7 +353,7 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
     second/chat/model.yaml
     ----- stderr -----
     Using the embedded cluster in live.
-    1 model imported, 1 of them rendering back to their manifests; 0 things not carried.
+    1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
     "#
     );
     // What needs an approval is shown as what it would be, with what approves it.
@@ -454,9 +454,9 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
     old.yaml:13:1: warning[import/note] document 2: no model was found in the manifest; nothing is rendered from this
     old.yaml:17:3: warning[import/note] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNamespace` is not imported: the Dynamo namespace follows from the graph's namespace and name today
     old.yaml:18:3: error[import/not-carried] document 2: DynamoNimDeployment `search-41fa991-vllmworker`: `spec.dynamoNim` is not imported: a bundle of the build service, which no longer exists: the image and the command of each component must be given
-    old.yaml:23:1: error[import/not-carried] document 3: DynamoNimRequest `frontend--jh2o6dqzpsgfued4` is not imported: it asked for an image to be built, which no operator does any more: build the image in CI and name it
+    old.yaml:23:1: error[import/not-carried] document 3: DynamoNimRequest `frontend--jh2o6dqzpsgfued4` is not imported: it asked for an image to be built, which no operator supports any more: build the image in CI and set its name
     old.yaml:31:8: error[import/not-an-object] document 4: DynamoDeployment `broken`: `spec.services`: expected map, found a number
-    3 models imported, 1 of them rendering back to their manifests; 7 things not carried.
+    3 models imported, 1 of them rendering back to their manifests; 7 things not imported.
     "#);
     assert_snapshot!(bench.read("new/disagg/model.yaml"), @r#"
     # Imported by stator from old.yaml, document 1.
@@ -537,9 +537,9 @@ spec:
     ----- stdout -----
     new/profile/model.yaml
     ----- stderr -----
-    request.yaml:12:7: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.profilingConfig.config.hardware` is not imported: the profiler's settings have fields of their own at v1beta1, and this one has none
+    request.yaml:12:7: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.profilingConfig.config.hardware` is not imported: v1beta1 has separate fields for the profiler's settings, but none for this one
     request.yaml:13:3: error[import/not-carried] document 1: DynamoGraphDeploymentRequest `profile`: `spec.enableGpuDiscovery` is not imported: deprecated; the operator discovers GPUs where it may, set `hardware` where it may not
-    1 model imported, 1 of them rendering back to their manifests; 2 things not carried.
+    1 model imported, 1 of them rendering back to their manifests; 2 things not imported.
     "#);
     assert_snapshot!(bench.read("new/profile/model.yaml"), @r#"
     # Imported by stator from request.yaml, document 1.

@@ -190,7 +190,7 @@ async fn what_runs_is_imported_and_adopted_without_a_change_of_the_workload() {
         hfHome: false
       secrets:
         huggingFace: hf-token-secret
-      # From the manifest as it is: stator has no field for this.
+      # Copied from the manifest: stator has no field for this.
       overrides:
         - target:
             kind: DynamoGraphDeployment

@@ -144,7 +144,7 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
     bench.write("model.yaml", intent);
     assert_snapshot!(sync(&bench, &[]).exits(1).result(), @r#"
     MODEL  RESULT  APPLIED  PRUNED  MESSAGE
-    llama  Failed  1        0       DynamoGraphDeploymentRequest default/llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
+    llama  Failed  1        0       DynamoGraphDeploymentRequest default/llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
     0 of 1 model synced, 4 writes.
     "#);
     assert_snapshot!(bench.run(["lock"]), @r#"
@@ -152,7 +152,7 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
     ----- stdout -----
     ----- stderr -----
     Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
-    llama is not locked: request llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
+    llama is not locked: request llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
     "#);
     assert!(sync(&bench, &[]).exits(1).stdout.contains("0 writes"), "nothing tries again by itself");
     bench.replace("model.yaml", "itl: 20ms", "itl: 20ms, attempt: 2");

@@ -67,7 +67,7 @@ async fn a_damaged_file_is_named_and_never_taken_for_a_missing_object() {
     let damages = [
         ("kind: DynamoGraphDeployment", "kind: [", "not readable as YAML"),
         ("kind: DynamoGraphDeployment", "kind: Model", "`kind` is `Model`"),
-        ("name: a", "name: z", "`metadata.name` is `z`, but the file's place says `a`"),
+        ("name: a", "name: z", "`metadata.name` is `z`, but the file's path requires `a`"),
         ("uid:", "uuid:", "`metadata.uid` is missing"),
         ("manager: stator", "manger: stator", "`metadata.managedFields`"),
         ("generation: 1", "generation: many", "`metadata.generation` must be a whole number above 0"),

@@ -48,7 +48,7 @@ async fn refusals_are_told_apart() {
     HOST forbids it: Resource not accessible by integration [Never]
     HOST accepts no writes: Repository was archived so is read-only. [Never]
     HOST has no commit 111111111111, or the token may not see it [Soon]
-    HOST was changed meanwhile: Conflict [Soon]
+    HOST reports a conflicting change: Conflict [Soon]
     HOST accepts no writes: Issues are disabled for this repo [Never]
     HOST refuses the request: Validation Failed; is too long [Never]
     HOST accepts no more statuses of this context on this commit [Never]
@@ -100,17 +100,17 @@ async fn a_limit_is_no_matter_of_rights_and_says_how_long_to_wait() {
         all.push(meaning(&fake, reply).await);
     }
     assert_snapshot!(all.join("\n"), @"
-    HOST asks to wait: too many calls [After(7s)]
-    HOST asks to wait: too many calls [After(7s)]
-    HOST asks to wait: too many calls [After(60s)]
-    HOST asks to wait: too many calls [After(90s)]
-    HOST asks to wait: too many calls [After(60s)]
-    HOST asks to wait: too many calls [After(3600s)]
-    HOST asks to wait: too many calls [After(60s)]
-    HOST asks to wait: too many calls [After(3600s)]
-    HOST asks to wait: too many calls [After(1s)]
-    HOST asks to wait: too many calls [After(60s)]
-    HOST asks to wait: too many calls [After(60s)]
+    HOST limits the rate of calls [After(7s)]
+    HOST limits the rate of calls [After(7s)]
+    HOST limits the rate of calls [After(60s)]
+    HOST limits the rate of calls [After(90s)]
+    HOST limits the rate of calls [After(60s)]
+    HOST limits the rate of calls [After(3600s)]
+    HOST limits the rate of calls [After(60s)]
+    HOST limits the rate of calls [After(3600s)]
+    HOST limits the rate of calls [After(1s)]
+    HOST limits the rate of calls [After(60s)]
+    HOST limits the rate of calls [After(60s)]
     ");
 }
 

@@ -52,5 +52,5 @@ async fn a_lock_is_waited_for() {
     let wanted = status("stator/prod", StatusState::Success, "fine");
     let refused = fake.client().set_status(&sha(1), &wanted).await.unwrap_err();
     assert_eq!(refused.retry_advice(), RetryAdvice::Soon);
-    insta::assert_snapshot!(refused.to_string().replace(&fake.root().replace("http://", ""), "HOST"), @"HOST was changed meanwhile: Another update to this commit status is in progress");
+    insta::assert_snapshot!(refused.to_string().replace(&fake.root().replace("http://", ""), "HOST"), @"HOST reports a conflicting change: Another update to this commit status is in progress");
 }

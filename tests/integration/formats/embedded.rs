@@ -39,12 +39,12 @@ fn a_cluster_has_nothing_to_change() {
     trial  models/trial/model.yaml
       = keep DynamoGraphDeploymentRequest models/trial-db25c9ca
 
-    No changes: 7 objects of 5 models are as declared; 1 is left alone, --verbose shows why.
+    No changes: 7 objects of 5 models are as declared; 1 is not changed, --verbose shows why.
     ");
     assert_snapshot!(place.on(&cluster, &["plan", "-e", "staging", "--prune=false", "--exit-code"]).success().result(), @"
     fleet / staging at 6ef0783 against live
 
-    No changes: 2 objects of 2 models are as declared; 2 are left alone, --verbose shows why.
+    No changes: 2 objects of 2 models are as declared; 2 are not changed, --verbose shows why.
     ");
     for environment in [&["-e", "prod"][..], &["-e", "staging", "--prune=false"]] {
         place.on(&cluster, &[&["diff"], environment].concat()).success();

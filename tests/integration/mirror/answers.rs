@@ -53,10 +53,10 @@ fn refusals_are_told_apart_and_show_no_credential() {
         401 (again: no): HOST does not accept the login: your token [hidden] is wrong, [31m sorry; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
         401 with the header (again: no): HOST does not accept the login: [hidden]; put a valid login into the secret that `spec.secretRef` names: `username` and `password`, `bearerToken`, the keys of a GitHub App, or `tls.crt` and `tls.key`
         403 (again: no): HOST forbids reading the repository: no; let the login read the repository
-        403, later (again: 30s): HOST asks to wait: too many requests; no action needed: stator waits; a longer `spec.interval` or a webhook asks less often
+        403, later (again: 30s): HOST limits the rate of requests; no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests
         404 (again: 0ns): HOST has no repository `models.git`, or the login may not see it; compare `spec.url` with the repository's address, and let the login in `spec.secretRef` read it
-        429 (again: 17s): HOST asks to wait: too many requests; no action needed: stator waits; a longer `spec.interval` or a webhook asks less often
-        429 without a time (again: 60s): HOST asks to wait: too many requests; no action needed: stator waits; a longer `spec.interval` or a webhook asks less often
+        429 (again: 17s): HOST limits the rate of requests; no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests
+        429 without a time (again: 60s): HOST limits the rate of requests; no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests
         500 (again: 0ns): HOST reports a server error: 500; no action needed: stator retries
         503 (again: 5s): HOST reports a server error: 503; no action needed: stator retries
         418 (again: 0ns): HOST does not answer as a git server: status 418; compare `spec.url` with the address that `git clone` takes; a login page instead of git means that the host wants a login in `spec.secretRef`

@@ -110,7 +110,7 @@ fn pruning_can_be_left_out_and_made_up_for() {
     bench.remove("models/b");
     let kept = bench.sync(&["--prune=false"]).success();
     assert!(bench.has("dynamographdeployments", "b"), "{kept}");
-    assert!(kept.stderr.contains("1 is left alone, --verbose shows why"), "{kept}");
+    assert!(kept.stderr.contains("1 is not changed, --verbose shows why"), "{kept}");
     bench.settled_with(&["--prune=false"]);
     bench.sync(&[]).success();
     assert!(!bench.has("dynamographdeployments", "b"));

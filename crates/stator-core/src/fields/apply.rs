@@ -57,7 +57,7 @@ pub enum ApplyError {
     #[error(transparent)]
     MalformedManagedFields(#[from] ManagedFieldsError),
     /// There is no object whose status could be written. Create it first.
-    #[error("there is no object to write the status of")]
+    #[error("the object does not exist, so its status cannot be written")]
     ObjectNotFound,
 }
 

@@ -208,7 +208,7 @@ pub enum ForgeError {
         host: String,
     },
     /// Too many calls.
-    #[error("{host} asks to wait: too many calls")]
+    #[error("{host} limits the rate of calls")]
     RateLimited {
         /// Who answered.
         host: String,
@@ -216,7 +216,7 @@ pub enum ForgeError {
         after: Option<Duration>,
     },
     /// Something else was written meanwhile.
-    #[error("{host} was changed meanwhile: {message}")]
+    #[error("{host} reports a conflicting change: {message}")]
     Conflict {
         /// Who answered.
         host: String,

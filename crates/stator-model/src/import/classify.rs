@@ -260,7 +260,7 @@ fn unsupported_kind_finding(document: &ManifestDocument, group: &str, api_versio
         return error(
             rules::UNKNOWN_KIND,
             format!("document {number}: {kind} `{name}` is already managed by stator"),
-            "copy the file into the repository as it is",
+            "copy the file into the repository unchanged",
         );
     }
     if group == "nvidia.com" {

@@ -166,7 +166,7 @@ impl ImportDraft {
         let mut root = root.clone();
         for (component, word) in unknown_component_types(&root.value) {
             let message = format!(
-                "document {}: type `{word}` of component `{component}` is left out: v1beta1 has no such type, and Dynamo's \
+                "document {}: type `{word}` of component `{component}` is omitted: v1beta1 has no such type, and Dynamo's \
                  operator treats the component as one without a type",
                 root.number
             );

@@ -6,7 +6,7 @@ use crate::intent::yaml::{self, YamlNode, YamlValue};
 use std::collections::BTreeMap;
 
 /// What a comment says above everything that has no field of its own.
-const UNMAPPED_COMMENT: &str = "From the manifest as it is: stator has no field for this.";
+const UNMAPPED_COMMENT: &str = "Copied from the manifest: stator has no field for this.";
 
 /// Why a model cannot be written.
 #[derive(Debug, thiserror::Error)]

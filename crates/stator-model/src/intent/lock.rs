@@ -247,7 +247,7 @@ fn collect_changes(above: &str, was: &Map<String, Value>, is: &Map<String, Value
                 found.push((path, words));
             }
             (Some(was), None) => {
-                let words = format!("`{path}` was {} and is gone", truncate_value(was));
+                let words = format!("`{path}` was {} and was removed", truncate_value(was));
                 found.push((path, words));
             }
             (None, Some(is)) => {

@@ -41,7 +41,7 @@ rules! {
     SCHEMA_WORD = "schema/unknown-word", "A field with a fixed set of values has one of them.";
 
     LAYOUT_DUPLICATE_NAME = "layout/duplicate-name", "A model's name is unique in its environment.";
-    LAYOUT_ENVIRONMENT_NAME = "layout/environment-name", "No environment is named `lock`: its overlays would be taken for locks.";
+    LAYOUT_ENVIRONMENT_NAME = "layout/environment-name", "No environment is named `lock`: its overlays would be confused with locks.";
     LAYOUT_GLOB = "layout/glob", "`include` and `exclude` are valid globs.";
     LAYOUT_OVERLAY_ENVIRONMENT = "layout/overlay-environment", "An overlay is named after an environment of the repository.";
     LAYOUT_OVERLAY_NAME = "layout/overlay-name", "An overlay has no name, or the name of its intent.";

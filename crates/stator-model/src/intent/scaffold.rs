@@ -47,7 +47,7 @@ spec:
     # One environment needs no `-e`. Add `prod` beside it when there is one, with its own namespace.
     staging:
       namespace: models-staging
-  # Under every model, unless it says otherwise.
+  # Defaults for every model.
   defaults:
     runtime: 1.2.0
     secrets:

@@ -168,7 +168,8 @@ fn moved_namespace_findings(input: &PlanInput) -> impl Iterator<Item = Finding> 
             models.join(", ")
         );
         let help = format!(
-            "once the new ones serve, delete what is labelled stator.dev/environment={} in {namespace}, records last",
+            "once the new ones serve, delete the objects labelled stator.dev/environment={} in {namespace}, records \
+             last",
             input.environment
         );
         Finding::warning(rules::MOVED_NAMESPACE, Location::default(), what, help)

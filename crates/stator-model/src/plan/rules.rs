@@ -10,7 +10,7 @@ pub const DUPLICATE_OBJECT: Rule = Rule {
 /// A change while a rollout is under way.
 pub const MID_ROLLOUT: Rule = Rule {
     id: "plan/mid-rollout",
-    summary: "Workers should not change again while they roll: going back half-way makes Dynamo delete the new pods at once.",
+    summary: "Workers should not change again while they roll: going back half-way makes Dynamo delete the new pods immediately.",
 };
 /// A record or live object that cannot be read.
 pub const UNREADABLE_OBJECT: Rule = Rule {
@@ -21,7 +21,7 @@ pub const UNREADABLE_OBJECT: Rule = Rule {
 /// Models of the environment where its namespace was before.
 pub const MOVED_NAMESPACE: Rule = Rule {
     id: "plan/other-namespace",
-    summary: "An environment that moves to another namespace leaves nothing behind: what runs in the old one holds its GPUs.",
+    summary: "An environment that moves to another namespace leaves nothing behind: objects in the old namespace keep their GPUs.",
 };
 
 /// Every rule of this room.

@@ -255,7 +255,7 @@ fn object_statuses(
     }];
     if let Some(graph) = world.live(&change.object).and_then(|live| world.graph_made_by(live)) {
         let HealthVerdict { health, message, terminal: _ } = evaluate_graph_health(graph, sight);
-        let message = format!("{message}; made by request {}", change.object.name);
+        let message = format!("{message}; created by request {}", change.object.name);
         list.push(ObjectStatus { object: graph.reference(), action: Action::Keep, health, message });
     }
     list
@@ -364,7 +364,7 @@ fn status_message(
         return format!("{}: {}", change.object.name, super::join_reasons(&change.reasons));
     }
     if judged.is_empty() {
-        return "none of its objects is in the cluster".to_owned();
+        return "none of its objects exist in the cluster".to_owned();
     }
     let worst = judged.iter().filter(|(_, verdict)| verdict.health == health);
     // Among equals the graph says more than its volume: a claim is only ever the word where it is the worst.

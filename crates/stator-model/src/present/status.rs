@@ -110,7 +110,7 @@ fn drift_line(drift: &FieldDrift) -> String {
     let owner =
         if drift.owner.is_empty() { String::new() } else { format!(" (owned by {})", escape::line(&drift.owner)) };
     let path = escape::line(&drift.path);
-    format!("{object} {path}: git says {}, the cluster has {}{owner}", say(&drift.want), say(&drift.have))
+    format!("{object} {path}: git has {}, the cluster has {}{owner}", say(&drift.want), say(&drift.have))
 }
 
 /// `Succeeded 3d ago`.
@@ -202,12 +202,12 @@ mod tests {
         insta::assert_snapshot!(status_table(&[llama()], false, now(), &TerminalOptions::default()), @r"
         NAME         SYNC       HEALTH       GPUS         REVISION  AGE  MESSAGE
         llama-3-70b  OutOfSync  Progressing  12 h200_sxm  3f2a91c   3d   decode has 2 of 3 replicas\u{1b}[2J
-        drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git says 3, the cluster has 2 (owned by kubectl-edit)
+        drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git has 3, the cluster has 2 (owned by kubectl-edit)
         ");
         insta::assert_snapshot!(status_table(&[llama()], true, now(), &TerminalOptions::default()), @r"
         NAME         SYNC       HEALTH       GPUS         REVISION  AGE  NAMESPACE  KIND                   SOURCE                         LAST SYNC          MESSAGE
         llama-3-70b  OutOfSync  Progressing  12 h200_sxm  3f2a91c   3d   prod       DynamoGraphDeployment  models/llama-3-70b/model.yaml  Succeeded 10m ago  decode has 2 of 3 replicas\u{1b}[2J
-        drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git says 3, the cluster has 2 (owned by kubectl-edit)
+        drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git has 3, the cluster has 2 (owned by kubectl-edit)
         ");
         insta::assert_snapshot!(names(&[llama()]), @"model/prod/llama-3-70b");
         insta::assert_snapshot!(status_details(&llama(), now(), &TerminalOptions::default()), @r"
@@ -221,7 +221,7 @@ mod tests {
         Created:   3d ago (2026-01-01T00:00:00Z)
         Last sync: Succeeded 10m ago
         Message:   decode has 2 of 3 replicas\u{1b}[2J
-        drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git says 3, the cluster has 2 (owned by kubectl-edit)
+        drift: DynamoGraphDeployment prod/llama-3-70b spec.components[name=decode].replicas: git has 3, the cluster has 2 (owned by kubectl-edit)
         ");
     }
 

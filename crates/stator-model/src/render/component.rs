@@ -252,7 +252,7 @@ pub(super) fn render_further_component(
                 context.warning(
                     rules::SETTING_IGNORED,
                     &format!("{path}.config"),
-                    "`config` has no effect here: only a planner and an endpoint picker take one",
+                    "`config` has no effect here: only a planner and an endpoint picker have one",
                     "remove it, or pass settings under `args`",
                 );
             }

@@ -108,7 +108,7 @@ fn report_unnamed_engine(context: &mut RenderContext<'_>, model: &ModelSpec, sla
             context.error(
                 rules::NOT_WITH_SLA,
                 path,
-                format!("`{field}` needs an engine's flags, and `engine: auto` leaves the engine open"),
+                format!("`{field}` needs an engine's flags, but `engine: auto` names no engine"),
                 format!("name the engine, or remove `{field}`"),
             );
         }

@@ -264,7 +264,9 @@ impl CommitLedger {
         };
         let told = match entry.verdict {
             Some(CommitVerdict::Superseded { .. }) => whole.1.clone(),
-            Some(_) | None if entry.is_outside_windows => format!("outside the sync windows, as asked: {}", whole.1),
+            Some(_) | None if entry.is_outside_windows => {
+                format!("outside the sync windows, as requested: {}", whole.1)
+            }
             Some(_) | None => whole.1.clone(),
         };
         let mut statuses = vec![match &entry.recalled {

@@ -44,7 +44,7 @@ pub enum ScheduleError {
         found: usize,
     },
     /// One of the five.
-    #[error("`{text}` is no {field}: write {allowed}")]
+    #[error("`{text}` is not a valid {field}: write {allowed}")]
     Field {
         /// Which, in words.
         field: &'static str,

@@ -111,21 +111,21 @@ fn what_is_no_schedule_is_said_to_be_none() {
         `* * * * * *` has 6 fields; a schedule has five: minute, hour, day of the month, month, day of the week
         `` has 0 fields; a schedule has five: minute, hour, day of the month, month, day of the week
         `@reboot` has 1 fields; a schedule has five: minute, hour, day of the month, month, day of the week
-        `60` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
-        `24` is no hour: write 0 to 23, `*`, `*/2`, `8-18` or a list of these
-        `0` is no day of the month: write 1 to 31, `*`, `*/2`, `1-7` or a list of these
-        `32` is no day of the month: write 1 to 31, `*`, `*/2`, `1-7` or a list of these
-        `13` is no month: write 1 to 12, `jan` to `dec`, `*`, `1-6` or a list of these
-        `8` is no day of the week: write 0 to 7 (0 and 7 are Sunday), `sun` to `sat`, `*`, `mon-fri` or a list of these
-        `5-2` is no day of the week: write 0 to 7 (0 and 7 are Sunday), `sun` to `sat`, `*`, `mon-fri` or a list of these
-        `*/0` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
-        `20-10` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
-        `?` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
-        `L` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
+        `60` is not a valid minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
+        `24` is not a valid hour: write 0 to 23, `*`, `*/2`, `8-18` or a list of these
+        `0` is not a valid day of the month: write 1 to 31, `*`, `*/2`, `1-7` or a list of these
+        `32` is not a valid day of the month: write 1 to 31, `*`, `*/2`, `1-7` or a list of these
+        `13` is not a valid month: write 1 to 12, `jan` to `dec`, `*`, `1-6` or a list of these
+        `8` is not a valid day of the week: write 0 to 7 (0 and 7 are Sunday), `sun` to `sat`, `*`, `mon-fri` or a list of these
+        `5-2` is not a valid day of the week: write 0 to 7 (0 and 7 are Sunday), `sun` to `sat`, `*`, `mon-fri` or a list of these
+        `*/0` is not a valid minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
+        `20-10` is not a valid minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
+        `?` is not a valid minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
+        `L` is not a valid minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
         `0 0 30 2 *` never matches: no year has such a day
         `0 0 31 4,6,9,11 *` never matches: no year has such a day
         `Europe/Zürich` is not a time zone: write its IANA name, such as `Europe/Zurich` or `UTC`
-        `99999999999999999999` is no minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
+        `99999999999999999999` is not a valid minute: write 0 to 59, `*`, `*/5`, `10-20` or a list of these
         "#);
 }
 

@@ -136,7 +136,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
                 let help = match &error {
                     UrlError::Credentials => "Name a secret with `username` and `password` under `secretRef`.",
                     UrlError::Insecure => "Write `https://`.",
-                    UrlError::Local => "Set `allowLocal: true` beside it, if this is for a machine of your own.",
+                    UrlError::Local => "Also set `allowLocal: true`, if this is on your own machine.",
                     UrlError::Scheme { .. }
                     | UrlError::Host
                     | UrlError::Port { .. }
@@ -171,7 +171,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
                     "is not a valid branch name: write it as `git branch` does"
                 }
                 "tag" if !is_valid_ref("refs/tags/", text) => "is not a valid tag name: write it as `git tag` does",
-                "commit" if !is_full_commit(text) => "is no commit: write all 40 hexadecimal digits",
+                "commit" if !is_full_commit(text) => "is not a commit: write all 40 hexadecimal digits",
                 "semver" => {
                     if let Some(reason) = version_range_error(text) {
                         let range = stator_model::present::escape::line(text);
@@ -439,7 +439,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
                 self.push_error(rules::FORGE, address.span, message, "Write the whole address of a page.");
             } else if address.as_str().is_some_and(|text| text.len() > 255) {
                 // GitLab's limit; the others take more.
-                let message = "`forge.targetUrl` is longer than the 255 characters that git hosts take";
+                let message = "`forge.targetUrl` is longer than the 255 characters that git hosts accept";
                 self.push_error(rules::FORGE, address.span, message, "Write a shorter address.");
             }
         }

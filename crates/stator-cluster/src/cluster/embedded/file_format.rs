@@ -90,7 +90,7 @@ fn check_object(object: &Object, reference: &ObjectRef) -> Result<(), String> {
         ("metadata.name", &found.name, &reference.name),
     ] {
         if found != want {
-            return Err(format!("`{field}` is `{found}`, but the file's place says `{want}`"));
+            return Err(format!("`{field}` is `{found}`, but the file's path requires `{want}`"));
         }
     }
     match object.uid() {

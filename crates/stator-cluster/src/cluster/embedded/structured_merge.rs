@@ -79,9 +79,10 @@ pub(super) fn apply_error(root: &Path, object: &ObjectRef, fault: ApplyError) ->
                 .map_or_else(|_| object.to_string(), |at| root.join(at).display().to_string()),
             message: fault.to_string(),
         },
-        ApplyError::ObjectNotFound => {
-            ClusterError::Precondition { object, message: "there is no such object to write the status of".to_owned() }
-        }
+        ApplyError::ObjectNotFound => ClusterError::Precondition {
+            object,
+            message: "the object does not exist, so its status cannot be written".to_owned(),
+        },
     }
 }
 

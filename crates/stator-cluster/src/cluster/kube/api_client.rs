@@ -207,7 +207,7 @@ pub(super) fn connection_error(server: &str, error: &::kube::Error) -> ClusterEr
     if let ::kube::Error::Auth(cause) = error {
         return ClusterError::Refused {
             message: format!("{server}: the kubeconfig's user gives no credentials: {}", error_chain(cause)),
-            fix: "log in again, or run the user's `exec` command by hand to see what it says".to_owned(),
+            fix: "log in again, or run the user's `exec` command by hand to see its output".to_owned(),
         };
     }
     ClusterError::Unreachable { message: format!("{server} cannot be reached: {text}") }

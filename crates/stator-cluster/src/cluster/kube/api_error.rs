@@ -155,7 +155,7 @@ fn not_found_error(asked: &ApiCall<'_>, status: &Status) -> ClusterError {
     match asked.object {
         Some(object) if is_absent(status, object) => ClusterError::Precondition {
             object: object.clone(),
-            message: "there is no such object to write the status of".to_owned(),
+            message: "the object does not exist, so its status cannot be written".to_owned(),
         },
         Some(_) | None => {
             ClusterError::UnknownKind { api_version: asked.kind.api_version(), kind: asked.kind.kind.to_owned() }

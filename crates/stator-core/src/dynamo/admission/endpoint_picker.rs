@@ -67,14 +67,14 @@ pub(super) fn check(component: &ComponentSpec, faults: &mut AdmissionCollector<'
         (None, None) if component.epp_config.is_none() => faults.deny(
             rules::ENDPOINT_PICKER,
             path,
-            "an endpoint picker needs settings, and has none",
+            "an endpoint picker needs settings, but has none",
             help,
             format!("spec.services[{name}].eppConfig is required for EPP components"),
         ),
         (None, None) => faults.deny(
             rules::ENDPOINT_PICKER,
             path,
-            "an endpoint picker needs a source of settings, and has none",
+            "an endpoint picker needs a source of settings, but has none",
             help,
             format!(
                 "spec.services[{name}].eppConfig: either configMapRef or config must be specified (no default \

@@ -120,7 +120,7 @@ pub(super) fn check(component: &ComponentSpec, faults: &mut AdmissionCollector<'
             faults.deny(
                 rules::MEMORY_SERVICE,
                 path.field("gpuMemoryService"),
-                format!("a GPU memory service needs at least one GPU, and `{name}` has none"),
+                format!("a GPU memory service needs at least one GPU, but `{name}` has none"),
                 help,
                 format!("{subject} requires resources.limits.gpu >= 1"),
             );
@@ -164,7 +164,7 @@ pub(super) fn check(component: &ComponentSpec, faults: &mut AdmissionCollector<'
         faults.deny(
             rules::FAILOVER,
             path.clone(),
-            format!("failover between pods needs at least one GPU, and `{name}` has none"),
+            format!("failover between pods needs at least one GPU, but `{name}` has none"),
             "give the component GPUs",
             format!("spec.services[{name}]: GMS failover requires at least 1 GPU in resources.limits.gpu"),
         );

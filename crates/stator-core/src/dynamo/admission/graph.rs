@@ -55,7 +55,7 @@ fn check_annotations(object: &Object, faults: &mut AdmissionCollector<'_>) {
         faults.deny(
             rules::ANNOTATION,
             FieldPath::from_fields(["metadata", "annotations", annotation::ORIGIN_VERSION]),
-            format!("`{}` is `{value}`, which is no semantic version", annotation::ORIGIN_VERSION),
+            format!("`{}` is `{value}`, which is not a semantic version", annotation::ORIGIN_VERSION),
             "remove the annotation: the operator writes it",
             format!("annotation {} has invalid value {value:?}: must be valid semver", annotation::ORIGIN_VERSION),
         );

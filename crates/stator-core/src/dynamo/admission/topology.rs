@@ -25,7 +25,7 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
             faults.deny(
                 rules::TOPOLOGY,
                 component_path(name).field("topologyConstraint").field("packDomain"),
-                format!("the topology constraint of `{name}` names no domain"),
+                format!("the topology constraint of `{name}` has no domain"),
                 "give `packDomain`, such as `rack`",
                 format!("spec.services[{name}].topologyConstraint.packDomain is required"),
             );
@@ -38,7 +38,7 @@ pub(super) fn check(object: &Object, spec: &GraphSpec, platform: &Platform, faul
             faults.deny(
                 rules::TOPOLOGY,
                 component_path(name).field("topologyConstraint"),
-                format!("`{name}` has a topology constraint and the graph has none"),
+                format!("`{name}` has a topology constraint, but the graph has none"),
                 "give `spec.topologyConstraint.clusterTopologyName`",
                 words,
             );

@@ -32,7 +32,7 @@ pub const UNKNOWN_FIELD: &str = "v1alpha1 has no such field, and the API server 
 pub(super) const NULL_SERVICE: &str = "a service that is null becomes no component";
 
 /// Why a service's mounts stay behind where its main container has mounts too.
-pub(super) const LOST_MOUNT: &str = "release 1.2 takes the mounts of `extraPodSpec.mainContainer` in place of these; later releases mount both, so write \
+pub(super) const LOST_MOUNT: &str = "release 1.2 uses the mounts of `extraPodSpec.mainContainer` instead of these; later releases mount both, so write \
      them all in one place";
 
 /// Why an image of the workers stays behind where the profiler has one.
@@ -173,13 +173,13 @@ pub const ALL: &[FieldMapping] = &[
     request(
         "spec.deploymentOverrides.annotations",
         MappingTarget::KeptInAnnotation(
-            "a request names no annotations for its graph; promote the result into git and set them there",
+            "a request has no annotations for its graph; lock the result in git and set them there",
         ),
     ),
     request(
         "spec.deploymentOverrides.labels",
         MappingTarget::KeptInAnnotation(
-            "a request names no labels for its graph; promote the result into git and set them there",
+            "a request has no labels for its graph; lock the result in git and set them there",
         ),
     ),
     request(
@@ -206,7 +206,7 @@ pub const ALL: &[FieldMapping] = &[
     request(
         "spec.profilingConfig.config",
         MappingTarget::KeptInAnnotation(
-            "the profiler's settings have fields of their own at v1beta1, and this one has none",
+            "v1beta1 has separate fields for the profiler's settings, but none for this one",
         ),
     ),
     request(

@@ -152,7 +152,7 @@ mod tests {
         };
         assert_eq!(shown(&graph("1.2.0")), "");
         assert_eq!(shown(&graph("latest")), "");
-        insta::assert_snapshot!(shown(&graph("1.4.0-rc1")), @"spec.components[name=epp].eppConfig: `spec.components[].eppConfig` is deprecated since release 1.4; release 1.5 removes it. From runtime 1.5 on the endpoint picker is part of the frontend's image and takes no settings: leave `config` out.");
+        insta::assert_snapshot!(shown(&graph("1.4.0-rc1")), @"spec.components[name=epp].eppConfig: `spec.components[].eppConfig` is deprecated since release 1.4; release 1.5 removes it. From runtime 1.5 on the endpoint picker is part of the frontend's image and has no settings: omit `config`.");
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub const ALL: &[Deprecation] = &[
         DeprecatedItem::Field(GRAPH, "spec.components[].eppConfig"),
         "1.4",
         Some("1.5"),
-        "From runtime 1.5 on the endpoint picker is part of the frontend's image and takes no settings: leave `config` out.",
+        "From runtime 1.5 on the endpoint picker is part of the frontend's image and has no settings: omit `config`.",
     ),
     deprecation(
         DeprecatedItem::Field(GRAPH, "spec.components[].experimental.checkpoint.identity"),

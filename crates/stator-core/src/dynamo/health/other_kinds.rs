@@ -75,7 +75,7 @@ fn failure_message(object: &Object) -> String {
     let message = one.message.trim_end_matches('.');
     let next = match one.reason {
         "DeploymentDeleted" => "increase `sla.attempt` by one to create it again",
-        _ => "change what `sla` asks for, or increase `sla.attempt` by one to try again",
+        _ => "change the targets in `sla`, or increase `sla.attempt` by one to try again",
     };
     format!("the request failed{step}{reason}: {message}; {next}")
 }

@@ -103,7 +103,7 @@ fn a_request_fails() {
     1 Progressing: profiling: GeneratingDGD
     1 Progressing: profiling: Done
     1 Progressing: profiling: SweepingDecode
-    1 Failed!: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
+    1 Failed!: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
     2 Progressing: is being deleted, waiting for finalizer nvidia.com/finalizer
     "#);
 }

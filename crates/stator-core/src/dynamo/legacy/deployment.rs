@@ -379,7 +379,7 @@ fn unmapped_claim_fields(claim: &Value, path: &FieldPath) -> Vec<(FieldPath, Val
     if !has("name") || !has("mountPoint") {
         found.push((path.clone(), claim.clone(), "a claim without a name and a mount point cannot be mounted"));
     } else if claim.get("create") == Some(&Value::Bool(true)) && !has("size") {
-        found.push((path.clone(), claim.clone(), "a claim that is to be made needs a size"));
+        found.push((path.clone(), claim.clone(), "a claim that is to be created needs a size"));
     }
     for (name, value) in claim.as_object().into_iter().flatten() {
         if !KNOWN.contains(&name.as_str()) {

@@ -67,7 +67,8 @@ pub fn unmappable_reason(kind: &str) -> Option<&'static str> {
             "it names a bundle of the build service, which no longer exists: give a runtime image instead"
         }
         "DynamoNimRequest" | "DynamoComponentRequest" => {
-            "it asked for an image to be built, which no operator does any more: build the image in CI and name it"
+            "it asked for an image to be built, which no operator supports any more: build the image in CI and set \
+             its name"
         }
         _ => return None,
     })

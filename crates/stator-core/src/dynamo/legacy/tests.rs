@@ -143,7 +143,7 @@ spec: {bentoTag: 'frontend:jh2o6dqzpsgfued4'}
     # 0 spec.dynamoTag: the class of a bundle; today each component has a command (`python3 -m dynamo.vllm`), which must be given
     # 0 spec.envs: the first SDK read its configuration from this variable; today it is arguments of the command
     # 0 spec.externalServices: components find each other by themselves today
-    # 1 : it asked for an image to be built, which no operator does any more: build the image in CI and name it
+    # 1 : it asked for an image to be built, which no operator supports any more: build the image in CI and set its name
     "#);
 }
 

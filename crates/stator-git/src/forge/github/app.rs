@@ -321,6 +321,6 @@ fn unusable_key_error() -> ForgeError {
     ForgeError::Misconfigured {
         field: "githubAppPrivateKey",
         message: "of the secret is not an RSA private key in PEM".to_owned(),
-        fix: "put the whole file there that GitHub gave when the App's key was generated",
+        fix: "put the complete file there that GitHub created with the App's key",
     }
 }

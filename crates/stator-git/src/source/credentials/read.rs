@@ -259,7 +259,7 @@ impl CredentialReader<'_> {
     fn read_app_keys(&mut self) -> Option<GithubApp> {
         let parts = [
             ("githubAppID", "`githubAppID`", "it is the number on the App's page"),
-            ("githubAppPrivateKey", "`githubAppPrivateKey`", "put the `.pem` file there that the App's page makes"),
+            ("githubAppPrivateKey", "`githubAppPrivateKey`", "put the `.pem` file there that the App's page creates"),
         ];
         let have = HTTP_KEYS.into_iter().find(|key| key.starts_with("githubApp") && self.has(key))?;
         for (key, want, fix) in parts {

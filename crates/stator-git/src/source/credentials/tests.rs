@@ -136,7 +136,7 @@ fn what_cannot_be_right_is_told_at_once() {
     insta::assert_snapshot!(told(HTTPS, &[("githubAppID", "can ary"), ("username", "")]), @r"
     secret `git`: 6 errors
       `githubAppID` needs `githubAppInstallationID` or `githubAppInstallationOwner`; the number is at the end of the installation's address, the owner is who installed it
-      `githubAppID` needs `githubAppPrivateKey`; put the `.pem` file there that the App's page makes
+      `githubAppID` needs `githubAppPrivateKey`; put the `.pem` file there that the App's page creates
       `githubAppID` is not the id of a GitHub App; copy it from the App's page
       `username` needs `password`; put the password or token there
       `username` and `githubAppID` conflict: both define how to log in; keep one of them
@@ -179,7 +179,7 @@ fn ssh_needs_a_key_and_the_keys_of_its_host() {
     insta::assert_snapshot!(told(SSH, &[("known_hosts", "canary")]), @r"
     secret `git`: 2 errors
       `known_hosts` needs `identity`; put the private key there, as `ssh-keygen` writes it
-      `known_hosts` is not a list of known hosts: line 1 has not host, kind and key; copy the whole line from `ssh-keyscan`; fix the line or remove it
+      `known_hosts` is not a list of known hosts: line 1 does not have host, kind and key; copy the whole line from `ssh-keyscan`; fix the line or remove it
     ");
     insta::assert_snapshot!(told(SSH, &[("username", "me"), ("password", "canary")]), @r"
     secret `git`: 2 errors
@@ -206,7 +206,7 @@ fn a_key_that_cannot_be_used_is_told_with_the_way_out() {
       `known_hosts` is not a list of known hosts: line 1 has a key that cannot be read: length invalid; fix the line or remove it
       `known_hosts` is not a list of known hosts: line 2 begins with an unknown marker; known: `@revoked` and `@cert-authority`; fix the line or remove it
     ");
-    insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "canary")]), @"secret `git`: `identity` is not encrypted with the passphrase that `password` has; correct `password`; `ssh-keygen -y -f FILE` says whether it fits");
+    insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "canary")]), @"secret `git`: `identity` is not encrypted with the passphrase that `password` has; correct `password`; `ssh-keygen -y -f FILE` shows whether it is right");
     insta::assert_snapshot!(told(SSH, &[("identity", &encrypted), ("known_hosts", KNOWN), ("password", "pass phrase\n")]), @"secret `git`: `password` ends in a line break, which would be sent with it; remove it (`printf %s` instead of `echo`, `--from-literal` instead of `--from-file`)");
     insta::assert_snapshot!(told(SSH, &[("identity", &public), ("known_hosts", KNOWN)]), @"secret `git`: `identity` is not a private key but the public half; take the file without `.pub`");
     insta::assert_snapshot!(told(SSH, &[("identity", &key("rsa-pkcs1-encrypted")), ("known_hosts", KNOWN)]), @"secret `git`: `identity` is not in a supported format; convert it to OpenSSH's format with `ssh-keygen -p -f FILE`");
@@ -231,7 +231,7 @@ fn a_forge_secret_gives_its_app() {
     insta::assert_snapshot!(GithubApp::read(&secret(&[("githubAppID", "1")])).unwrap_err(), @r"
     secret `git`: 2 errors
       `githubAppID` needs `githubAppInstallationID` or `githubAppInstallationOwner`; the number is at the end of the installation's address, the owner is who installed it
-      `githubAppID` needs `githubAppPrivateKey`; put the `.pem` file there that the App's page makes
+      `githubAppID` needs `githubAppPrivateKey`; put the `.pem` file there that the App's page creates
     ");
 }
 

@@ -141,7 +141,7 @@ impl TrustedKeys {
             }),
             None => Err(SignatureError::Malformed {
                 object: parts.name.clone(),
-                reason: "it begins as none that git knows of".to_owned(),
+                reason: "git does not know its format".to_owned(),
             }),
         }
     }

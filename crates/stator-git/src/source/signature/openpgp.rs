@@ -103,7 +103,7 @@ impl OpenPgpKeyring {
         let mismatched =
             |one: &Result<TrustedSigner, SignatureError>| matches!(one, Err(SignatureError::Mismatched { .. }));
         let at = judged.iter().position(|one| !mismatched(one)).unwrap_or_default();
-        if at < judged.len() { judged.swap_remove(at) } else { Err(malformed("nobody made it".to_owned())) }
+        if at < judged.len() { judged.swap_remove(at) } else { Err(malformed("it has no signer".to_owned())) }
     }
 }
 
@@ -218,7 +218,7 @@ fn verify_with_certificate(
         }
     }
     let Some(made) = signature.created() else {
-        return Err(SignatureError::Malformed { object, reason: "it does not say when it was made".to_owned() });
+        return Err(SignatureError::Malformed { object, reason: "it has no creation time".to_owned() });
     };
     let at = timestamp_after(made.as_secs().into(), 0);
     if made < component.details().created_at() {

@@ -133,7 +133,7 @@ impl AllowedSigner {
             return if self.after.is_none() && self.before.is_none() {
                 Ok(())
             } else {
-                Err(SignatureError::Malformed { object, reason: "the object does not say when it was made".to_owned() })
+                Err(SignatureError::Malformed { object, reason: "the object has no creation time".to_owned() })
             };
         };
         if at.as_second() > now.as_second().saturating_add(MAX_CLOCK_SKEW_SECONDS) {

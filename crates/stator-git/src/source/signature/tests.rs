@@ -121,7 +121,7 @@ fn what_was_changed_or_copied_does_not_pass() {
     // A second signature, of which git would read both into one.
     insta::assert_snapshot!(changed("commit-ssh-ed25519", "\n\nssh", "\ngpgsig -----BEGIN SSH SIGNATURE-----\n\nssh"), @"commit ID has a signature that cannot be read: the commit has more than one");
     insta::assert_snapshot!(changed("commit-ssh-ed25519", "BEGIN SSH SIGNATURE", "BEGIN SIGNED MESSAGE"), @"commit ID has a signature that is not accepted: it is of the kind X.509");
-    insta::assert_snapshot!(changed("commit-ssh-ed25519", "BEGIN SSH SIGNATURE", "BEGIN NOTHING"), @"commit ID has a signature that cannot be read: it begins as none that git knows of");
+    insta::assert_snapshot!(changed("commit-ssh-ed25519", "BEGIN SSH SIGNATURE", "BEGIN NOTHING"), @"commit ID has a signature that cannot be read: git does not know its format");
     insta::assert_snapshot!(changed("commit-ssh-ed25519", "gpgsig ", "gpgsig-sha256 "), @"commit ID is not signed");
     // One of a file, with the same key, put into a commit.
     let of_file = String::from_utf8(data("signature-of-file")).unwrap();

@@ -176,7 +176,7 @@ fn parse_known_hosts_line(number: usize, text: &str) -> Result<KnownHostsLine, S
         let (word, rest) = text.split_once(char::is_whitespace)?;
         Some((word.to_owned(), rest.trim_start().to_owned()))
     };
-    let short = || "has not host, kind and key; copy the whole line from `ssh-keyscan`".to_owned();
+    let short = || "does not have host, kind and key; copy the whole line from `ssh-keyscan`".to_owned();
     let (first, after) = next(text).ok_or_else(short)?;
     let (marker, hosts, rest) = match first.as_str() {
         "@revoked" | "@cert-authority" => {
@@ -285,7 +285,7 @@ mod tests {
                 .unwrap_err();
         let told: Vec<String> = faults.iter().map(|(line, reason)| format!("{line}: {reason}")).collect();
         insta::assert_snapshot!(told.join("\n"), @r"
-        1: has not host, kind and key; copy the whole line from `ssh-keyscan`
+        1: does not have host, kind and key; copy the whole line from `ssh-keyscan`
         2: has a key that cannot be read: length invalid
         3: begins with an unknown marker; known: `@revoked` and `@cert-authority`
         4: has a hashed host that is cut off

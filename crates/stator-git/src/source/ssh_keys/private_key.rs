@@ -57,10 +57,10 @@ impl SshKeyError {
             Self::PublicHalf => "take the file without `.pub`",
             Self::Damaged => "copy the whole file again, with all of its lines and the last line break",
             Self::Encrypted => "put the passphrase into the key `password`, or remove it with `ssh-keygen -p -f FILE`",
-            Self::WrongPassphrase => "correct `password`; `ssh-keygen -y -f FILE` says whether it fits",
+            Self::WrongPassphrase => "correct `password`; `ssh-keygen -y -f FILE` shows whether it is right",
             Self::UnsupportedFormat => "convert it to OpenSSH's format with `ssh-keygen -p -f FILE`",
             Self::UnsupportedKind => {
-                "make one with `ssh-keygen -t ed25519`; RSA of 2048 to 8192 bits and ECDSA are used too"
+                "make one with `ssh-keygen -t ed25519`; RSA of 2048 to 8192 bits and ECDSA are supported too"
             }
         }
     }

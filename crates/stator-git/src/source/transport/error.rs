@@ -31,7 +31,7 @@ pub enum TransportError {
         path: String,
     },
     /// Too many requests (429).
-    #[error("{host} asks to wait: too many requests")]
+    #[error("{host} limits the rate of requests")]
     RateLimited {
         /// Who answered.
         host: String,
@@ -202,7 +202,7 @@ impl TransportError {
                 "compare `spec.url` with the repository's address, and let the login in `spec.secretRef` read it"
             }
             Self::RateLimited { .. } => {
-                "no action needed: stator waits; a longer `spec.interval` or a webhook asks less often"
+                "no action needed: stator waits; a longer `spec.interval` or a webhook reduces the requests"
             }
             Self::Unavailable { .. } => "no action needed: stator retries",
             Self::NotGit { .. } => {

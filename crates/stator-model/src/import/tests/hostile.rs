@@ -162,7 +162,7 @@ metadata: {name: later}
     assert_snapshot!(said(&of(right)), @r#"
     4:5 import/not-carried document 1: ConfigMap `c` is not imported: a model cannot contain a ConfigMap
         keep it where it is applied today, or in a folder that another tool applies
-    14:11 import/note document 1: type `main` of component `Frontend` is left out: v1beta1 has no such type, and Dynamo's operator treats the component as one without a type
+    14:11 import/note document 1: type `main` of component `Frontend` is omitted: v1beta1 has no such type, and Dynamo's operator treats the component as one without a type
         nothing, unless something selects pods by the label of the type
     15:11 import/not-carried document 1: DynamoGraphDeployment `chat`: `spec.services.Frontend.ingress` is not imported: the operator still serves it; write an Ingress or an HTTPRoute to the graph's frontend service instead
         v1beta1 has no field for it

@@ -32,8 +32,8 @@ impl fmt::Display for ChangeReason {
             Self::Disrupts(note) => write_disruption(f, note),
             Self::MidRollout { object } => write!(
                 f,
-                "{object} is in the middle of a rolling update; changing its workers again may delete the new pods at \
-                 once"
+                "{object} is in the middle of a rolling update; changing its workers again may delete the new pods \
+                 immediately"
             ),
             Self::Held(guard) => f.write_str(match guard {
                 HoldKind::Replace => "held back: `--allow replace` deletes it and creates it again",
@@ -172,7 +172,7 @@ impl fmt::Display for ForeignOwner {
             }
             Self::Request { request } => write!(
                 f,
-                "was made by request `{request}`: give the model another name, or delete the graph and its request"
+                "was created by request `{request}`: give the model another name, or delete the graph and its request"
             ),
             Self::Owner { kind, name } => write!(f, "belongs to {kind} {name}, which would change it back"),
             Self::Repository { repository, environment } => write!(

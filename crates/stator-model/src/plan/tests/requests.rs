@@ -88,11 +88,11 @@ fn a_request_that_failed_stays_until_the_intent_asks_again_and_says_nothing_of_t
     });
     insta::assert_snapshot!(story.show(), @r#"
     Keep llama DynamoGraphDeploymentRequest prod/llama-aaaa none 0->0 peak 0
-      - the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
+      - the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
     "#);
     insta::assert_snapshot!(told(&story), @r#"
-    Synced Failed 0 GPUs: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
-      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
+    Synced Failed 0 GPUs: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
+      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
     "#);
     let writes = story.writes;
     story.sync();
@@ -102,7 +102,7 @@ fn a_request_that_failed_stays_until_the_intent_asks_again_and_says_nothing_of_t
     phase(&mut story, "attempt2", "Profiling");
     insta::assert_snapshot!(told(&story), @r#"
     Synced Progressing 0 GPUs: profiling
-      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change what `sla` asks for, or increase `sla.attempt` by one to try again
+      DynamoGraphDeploymentRequest llama-aaaa: Failed the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 300 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
       DynamoGraphDeploymentRequest llama-attempt2: Progressing profiling
     "#);
 }
@@ -114,13 +114,13 @@ fn the_graph_that_a_request_made_is_part_of_its_model() {
     insta::assert_snapshot!(told(&story), @r#"
     Synced Progressing 8 GPUs: graph llama-aaaa-dgd: waiting for decode: its pods are not available yet
       DynamoGraphDeploymentRequest llama-aaaa: Progressing graph llama-aaaa-dgd: waiting for decode: its pods are not available yet
-      DynamoGraphDeployment llama-aaaa-dgd: Progressing waiting for decode: its pods are not available yet; made by request llama-aaaa
+      DynamoGraphDeployment llama-aaaa-dgd: Progressing waiting for decode: its pods are not available yet; created by request llama-aaaa
     "#);
     deploy(&mut story, "aaaa", "successful");
     insta::assert_snapshot!(told(&story), @r#"
     Synced Healthy 8 GPUs: deployed as llama-aaaa-dgd
       DynamoGraphDeploymentRequest llama-aaaa: Healthy deployed as llama-aaaa-dgd
-      DynamoGraphDeployment llama-aaaa-dgd: Healthy all components are ready; made by request llama-aaaa
+      DynamoGraphDeployment llama-aaaa-dgd: Healthy all components are ready; created by request llama-aaaa
     "#);
     insta::assert_snapshot!(story.show(), @"Keep llama DynamoGraphDeploymentRequest prod/llama-aaaa none 8->8 peak 8");
     // Another's graph of that name is no part of it.

@@ -314,8 +314,8 @@ fn a_change_in_the_middle_of_a_rollout_is_warned_of() {
     Update llama DynamoGraphDeployment prod/llama managed-roll 1->1 peak 2 [apply]
       spec.components[name=decode].podTemplate.spec.containers[name=main].image: "vllm:1.2.0" -> "vllm:1.1.0" (stator)
       - changed in git
-      - DynamoGraphDeployment prod/llama is in the middle of a rolling update; changing its workers again may delete the new pods at once
-    warning[plan/mid-rollout] models/llama/model.yaml: DynamoGraphDeployment prod/llama is in the middle of a rolling update; changing its workers again may delete the new pods at once
+      - DynamoGraphDeployment prod/llama is in the middle of a rolling update; changing its workers again may delete the new pods immediately
+    warning[plan/mid-rollout] models/llama/model.yaml: DynamoGraphDeployment prod/llama is in the middle of a rolling update; changing its workers again may delete the new pods immediately
     "#);
 }
 

@@ -131,7 +131,7 @@ pub fn totals_text(plan: &Plan) -> String {
         // As declared, and still something is to be said: a record that is made again, a request that failed.
         let noted = |change: &&Change| change.inventory.is_some() && !change.reasons.is_empty();
         let noted = plan.changes.iter().filter(noted).count();
-        let notes = [(left, "left alone"), (noted, "noted")].into_iter().filter(|(number, _)| *number > 0);
+        let notes = [(left, "not changed"), (noted, "noted")].into_iter().filter(|(number, _)| *number > 0);
         let notes: Vec<String> = notes.map(|(number, what)| format!("{number} {} {what}", is(number))).collect();
         let rest =
             if notes.is_empty() { String::new() } else { format!("; {}, --verbose shows why", notes.join(" and ")) };

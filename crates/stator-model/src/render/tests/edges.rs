@@ -157,7 +157,7 @@ components: {Worker: {type: decode}, epp: {type: epp, replicas: 2, image: 'epp:1
     insta::assert_snapshot!(findings("names", names), @r#"
     error dynamo/component-twice: `Worker` has the name of another component, `worker`; rename one of them
     error dynamo/endpoint-picker: an endpoint picker has exactly one replica, not 2; set `replicas: 1`, or leave it out
-    error dynamo/endpoint-picker: an endpoint picker needs settings, and has none; give `config` with its plugins
+    error dynamo/endpoint-picker: an endpoint picker needs settings, but has none; give `config` with its plugins
     warning dynamo/needs-inference-gateway: depends on the cluster: the endpoint picker `epp` needs the Gateway API Inference Extension (inference.networking.k8s.io); install it; for checks without a cluster, set `inferenceGateway: true` under the environment's `platform` in stator.yaml
     "#);
 }

@@ -38,8 +38,8 @@ fn a_model_by_target_that_holds_workers_to_nothing_overrides_nothing() {
 #[test]
 fn what_cannot_be_carried_is_refused_and_never_dropped() {
     insta::assert_snapshot!(findings("a", "model: m\nservedName: n\nengine: auto\nruntime: 1.2.0\nsla: {ttft: 300ms, worker: {dtype: float16}}"), @r#"
-    error render/not-with-sla: `servedName` needs an engine's flags, and `engine: auto` leaves the engine open; name the engine, or remove `servedName`
-    error render/not-with-sla: `worker` needs an engine's flags, and `engine: auto` leaves the engine open; name the engine, or remove `worker`
+    error render/not-with-sla: `servedName` needs an engine's flags, but `engine: auto` names no engine; name the engine, or remove `servedName`
+    error render/not-with-sla: `worker` needs an engine's flags, but `engine: auto` names no engine; name the engine, or remove `worker`
     "#);
     insta::assert_snapshot!(findings("a", "model: m\nengine: trtllm\nruntime: 1.2.0\nsla: {ttft: 300ms, worker: {dtype: float16}}"), @"error render/not-with-sla: `dtype` has no separate flag in this engine, and would replace everything that the profiler chose; remove it, and set it in `serving` once the recommendation is promoted");
 }
