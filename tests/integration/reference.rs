@@ -80,7 +80,8 @@ fn meaning(field: &ChildField, below: &FieldExplanation) -> String {
 #[test]
 fn the_page_of_the_documents_follows_the_types() {
     let mut page = "# Fields of models, repositories and defaults\n\nGenerated from the types. `stator explain PATH` \
-                    shows the same in a terminal. An overlay has the fields of a model, none of them required; if an overlay sets `metadata.name`, it must be its model's.\n"
+                    shows the same in a terminal. An overlay has the fields of a model, none of them required; if an \
+                    overlay sets `metadata.name`, it must be its model's.\n"
         .to_owned();
     let mut seen = BTreeMap::new();
     for document in ["model", "repository", "defaults"] {
@@ -92,9 +93,9 @@ fn the_page_of_the_documents_follows_the_types() {
 #[test]
 fn the_page_of_the_command_line_follows_the_parser() {
     let mut page = "# The command line\n\nGenerated from the parser. Results go to standard output, everything else \
-                    to standard error. Exit codes: 0 success; 1 an expected no (findings, differences, a wait that \
-                    failed); 2 bad usage, unreadable input, cluster out of reach, or a bug; 124 a `--timeout` ran \
-                    out; 130 interrupted.\n"
+                    to standard error. Exit codes: 0 success; 1 a negative result (findings, differences, a wait that \
+                    failed); 2 bad usage, unreadable input, an unreachable cluster, or a bug; 124 `--timeout` \
+                    expired; 130 interrupted.\n"
         .to_owned();
     let mut command = stator::cli::command().term_width(100);
     command.build();
@@ -128,7 +129,8 @@ fn the_page_of_the_rules_follows_the_rooms() {
         ("Importing", stator_model::import::rules::ALL),
         ("Sources", stator::controller::sources::spec::rules::ALL),
     ];
-    let mut page = "# Rules\n\nGenerated from the sources. Every finding names the rule that it violates; this page lists the rules.\n"
+    let mut page = "# Rules\n\nGenerated from the sources. Every finding names the rule that it violates; this page \
+                    lists the rules.\n"
         .to_owned();
     let mut ids = Vec::new();
     for (room, rules) in rooms {
@@ -173,10 +175,10 @@ fn the_page_of_dynamo_follows_the_tables() {
     use stator_core::dynamo::conversion::field_mappings::{ALL as MAPPINGS, MappingTarget};
     use stator_core::dynamo::{deprecations, registry};
 
-    let mut page = "# What is known of Dynamo\n\nGenerated from the tables in `crates/stator-core/src/dynamo/`, which validation, rendering, \
-                    planning and import read.\n\n## What Dynamo gives up\n\n`stator validate` and `stator plan` warn of \
-                    these (`dynamo/deprecated`). A line of a release after 1.2 counts for models whose images are of that \
-                    release or a later one.\n\n| What | Since | Removed in | Instead |\n|-|-|-|-|\n"
+    let mut page = "# What stator knows of Dynamo\n\nGenerated from the tables in `crates/stator-core/src/dynamo/`, which validation, rendering, \
+                    planning and import read.\n\n## Deprecations\n\n`stator validate` and `stator plan` warn of \
+                    these (`dynamo/deprecated`). A line for a release after 1.2 applies to models whose images are of \
+                    that release or a later one.\n\n| What | Since | Removed in | Instead |\n|-|-|-|-|\n"
         .to_owned();
     for line in deprecations::ALL {
         let kind = line.subject.kind().map(|kind| format!("{kind}: ")).unwrap_or_default();
@@ -184,7 +186,7 @@ fn the_page_of_dynamo_follows_the_tables() {
         writeln!(page, "| {kind}{} | {} | {removed} | {} |", cell(&what), line.since, cell(line.replacement)).unwrap();
     }
     for (title, text, keys) in [
-        ("Labels", "Those of the operator are never rendered, shown as drift or removed.", registry::LABELS),
+        ("Labels", "Those of the operator are never rendered, reported as drift, or removed.", registry::LABELS),
         ("Annotations", "The same holds for them.", registry::ANNOTATIONS),
     ] {
         writeln!(page, "\n## {title}\n\n{text}\n\n| Name | Written by | Meaning |\n|-|-|-|").unwrap();
@@ -205,8 +207,8 @@ fn the_page_of_dynamo_follows_the_tables() {
         writeln!(page, "| {} | {name} | {} | {} |", port.number, port.components, cell(port.meaning)).unwrap();
     }
     page.push_str(
-        "\n## From v1alpha1 to v1beta1\n\nWhat becomes of each field, as the operator converts it. `*` stands for a name and \
-         `[]` for the items of a list; a line speaks for everything below that has none of its own. What is *kept* has no \
+        "\n## From v1alpha1 to v1beta1\n\nHow the operator converts each field. `*` stands for a name and \
+         `[]` for the items of a list; a line applies to everything below it that has no line. What is *kept* has no \
          field at v1beta1: the operator keeps it in an annotation.\n",
     );
     let mut kind = "";
@@ -276,8 +278,12 @@ fn the_page_of_sources_follows_the_definition() {
     use stator::controller::sources::manual_requests;
     let definition = stator_git::source::model_source::crd::custom_resource_definition();
     let version = &definition["spec"]["versions"][0];
-    let mut page = "# Sources in a cluster\n\nGenerated from the types, like the definition that the API server validates them with: `crds/stator.dev_modelsources.yaml`. A file for `stator controller --source` holds the same, and is refused for the same reasons, except `allowLocal`, which is only for files. [How to trigger, suspend \
-                    and approve](../how-to/ask-for-a-sync.md) is on a separate page.\n\n`kubectl get modelsources` (short: \
+    let mut page = "# Sources in a cluster\n\nGenerated from the types, like the definition that the API server \
+                    validates them with: `crds/stator.dev_modelsources.yaml`. A file for `stator controller --source` \
+                    holds the same, and is refused for the same reasons, except `allowLocal`, which is only for \
+                    files. [How to trigger, suspend \
+                    and approve](../how-to/ask-for-a-sync.md) is on a separate page.\n\n`kubectl get modelsources` \
+                    (short: \
                     `msrc`, category `stator`) shows these columns, those in brackets with `-o wide`: "
         .to_owned();
     let columns = version["additionalPrinterColumns"].as_array().unwrap().iter().map(|column| {
@@ -287,7 +293,8 @@ fn the_page_of_sources_follows_the_definition() {
     page.push_str(&columns.collect::<Vec<_>>().join(", "));
     page.push_str(
         ". The conditions are those of kstatus: `kubectl wait --for=condition=Ready msrc/models` ends once the newest commit \
-         is applied and healthy; `Reconciling` is true while stator is working or will retry, `Stalled` when it waits for a manual change. A source at rest is never written.\n",
+         is applied and healthy; `Reconciling` is true while stator is working or will retry, `Stalled` when it waits \
+         for a manual change. A source at rest is never written.\n",
     );
     page.push_str("\n## Annotations\n\n| Annotation | Asks for |\n|-|-|\n");
     for (name, meaning) in [
@@ -335,7 +342,10 @@ fn every_dependency_has_a_reason_on_its_page() {
 
 #[test]
 fn the_page_of_the_metrics_follows_the_registry() {
-    let mut page = "# Metrics\n\nGenerated from the metric definitions. `/metrics` serves OpenMetrics to clients that ask for it, such as Prometheus, and Prometheus' text format to others. No label value comes from a repository: the number of series is bounded by sources, hosts and fixed values. Series with the labels `namespace` and `source` are removed with the source. A series \
+    let mut page = "# Metrics\n\nGenerated from the metric definitions. `/metrics` serves OpenMetrics to clients that \
+                    ask for it, such as Prometheus, and Prometheus' text format to others. No label value comes from \
+                    a repository: the number of series is bounded by sources, hosts and fixed values. Series with the \
+                    labels `namespace` and `source` are removed with the source. A series \
                     appears when it is first counted.\n"
         .to_owned();
     for group in stator::controller::metrics::ALL {
