@@ -201,7 +201,7 @@ fn init_logging(common: &GlobalArgs, output: &Output, verb: &CliCommand) {
 /// How long spans that wait are sent at the end.
 const TRACE_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Traces of what runs for days, where the environment says where to. What is wrong with that is told, and no reason not to
+/// Traces of what runs for days, where the environment says where to. A problem with them is reported, but no reason not to
 /// run.
 fn start_traces(verb: &CliCommand, output: &Output) -> Option<TracePipeline> {
     if !matches!(verb, CliCommand::Controller(_) | CliCommand::Server(_)) {

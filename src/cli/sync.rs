@@ -155,7 +155,7 @@ async fn sync_once(
     }
 }
 
-/// Syncs, and again whenever a file changes. What goes wrong is told and waits for the next change; only Ctrl-C ends it.
+/// Syncs, and again whenever a file changes. Errors are reported, and the next change tries again; only Ctrl-C ends it.
 async fn sync_and_watch(
     arguments: &SyncArgs,
     cluster: &AnyCluster,

@@ -312,7 +312,7 @@ impl Controller {
 struct SourceTask {
     registry: Arc<SourceRegistry>,
     in_cluster: bool,
-    /// The task of the same source that was told to end.
+    /// The task of the same source that is shutting down.
     predecessor: Option<JoinHandle<ReconcileResult>>,
     source: Arc<ResolvedSource>,
     options: ControllerOptions,

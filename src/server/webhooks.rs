@@ -262,7 +262,7 @@ fn queue_hints(
     counted
 }
 
-/// What the sender is told is not what is wrong: that would help whoever guesses. The log says it.
+/// The response does not say what is wrong, because that would help an attacker. The log does.
 fn reject_delivery(host: ForgeKind, refusal: WebhookError) -> RejectedDelivery {
     tracing::warn!(host = host.as_str(), "a delivery was refused: {refusal}");
     match refusal {

@@ -65,7 +65,7 @@ pub(super) async fn run(arguments: &ControllerArgs, source: &Path, output: &Outp
     })
 }
 
-/// Reads the file; its faults are told, with the lines that they are in, and none of what may be secret.
+/// Reads the file; its errors are reported with their lines, and without anything that may be secret.
 fn read_sources(path: &Path, output: &Output) -> Result<Vec<ResolvedSource>, CliError> {
     let read = file::read_file(path).map_err(|error| {
         CliError::input(error.to_string()).with_hint("`stator schema source` describes the file format")

@@ -73,7 +73,7 @@ fn components(graph: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>
 }
 
 /// Who writes nothing of a component but its replicas, by component: an autoscaler that was pointed at the graph itself,
-/// or a person with `kubectl scale`. Where an adapter or a planner decides, nobody is told.
+/// or a person with `kubectl scale`. Not reported where an adapter or a planner decides.
 fn foreign_replica_managers(graph: &Object) -> BTreeMap<String, BTreeSet<String>> {
     let mut counting: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut writing: BTreeSet<(String, String)> = BTreeSet::new();

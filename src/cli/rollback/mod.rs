@@ -164,7 +164,7 @@ fn model_names(workspace: &Workspace) -> BTreeMap<String, String> {
     models
 }
 
-/// The model's folder and name; several of one name (in environments of their own) are told apart by their paths.
+/// The model's folder and name; several of one name (in environments of their own) are distinguished by their paths.
 fn find_model_folder(workspace: &Workspace, wanted: ModelSelector<'_>) -> Result<Option<(String, String)>, CliError> {
     let all = model_names(workspace);
     let mut found = all.iter().filter(|(source, name)| match wanted {

@@ -1,8 +1,10 @@
 //! All objects of one kind in one namespace, as one watch tells of them and our own writes do. No I/O.
 //!
 //! What is known has a version, a resource version as a number, and never goes back behind it: an answer to a write of our
-//! own may come before the watch tells of it, or long after the watch has told what came next. The watch tells of a kind in
-//! the order of versions, so two numbers decide: that of the object, and the one up to which the watch has told everything.
+//! own may come before the watch reports it, or long after the watch reported what came next. The watch tells of a kind
+//! in
+//! the order of versions, so two numbers decide: that of the object, and the one up to which the watch has reported
+//! everything.
 
 use stator_core::object::Object;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -52,12 +54,12 @@ fn label_digest(name: &str, value: &str) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct CachedObjectStore {
     objects: BTreeMap<Box<str>, Arc<CachedObject>>,
-    /// Up to here the watch, or the list before it, has told everything.
+    /// Up to here the watch, or the list before it, has reported everything.
     version: u64,
     /// Uids of objects that we know to be gone and that the watch may still tell of, with the list during which we learned.
     gone: HashMap<Box<str>, u64>,
     /// The version of what last had a name and is known to be gone: whatever had that name before is older news, also under
-    /// another uid. Kept until the watch has told as much.
+    /// another uid. Kept until the watch has reported it.
     floors: HashMap<Box<str>, u64>,
     /// Objects that are not as we thought: whoever asks is to ask the cluster.
     stale: HashSet<Box<str>>,
@@ -154,7 +156,7 @@ impl CachedObjectStore {
     /// The cluster answered with an object, to a write or a read of ours.
     pub(super) fn apply_response(&mut self, object: &Object, version: u64) {
         self.stale.remove(object.name());
-        // The watch has told more than that already: that the object is gone, perhaps.
+        // The watch has already reported a later version, perhaps that the object was deleted.
         if version > self.version {
             self.upsert_newer(object, version);
         }
@@ -172,7 +174,7 @@ impl CachedObjectStore {
         }
     }
 
-    /// The object is not as we thought, and the watch has not told how it is.
+    /// The object is not as expected, and the watch has not reported its state yet.
     pub(super) fn mark_stale(&mut self, name: &str) {
         self.stale.insert(name.into());
     }
@@ -191,7 +193,7 @@ impl CachedObjectStore {
         self.objects.get(name).cloned()
     }
 
-    /// What is known and the watch has not told yet: the version of each object by uid, and what is gone.
+    /// What is known and the watch has not reported yet: the version of each object by uid, and what is gone.
     pub(super) fn unobserved_versions(&self) -> HashMap<Box<str>, u64> {
         let known = self.objects.values().filter(|kept| kept.version > self.version);
         let known = known.map(|kept| (kept.uid.clone(), kept.version));

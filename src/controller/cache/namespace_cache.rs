@@ -17,7 +17,7 @@ use tokio::time::Instant;
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a reader waits for a watch that is being opened again.
 const REWATCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many events a watcher may be behind before it is told to list again.
+/// How many events a watcher may be behind before it has to list again.
 const WATCHER_CAPACITY: usize = 4096;
 
 /// A namespace that is kept. Ends when it is dropped.
@@ -62,7 +62,7 @@ struct NamespaceCacheState {
 struct CacheWatcher {
     kinds: Vec<usize>,
     queue: mpsc::Sender<WatchEvent>,
-    /// What was known when it began and the watch had not told yet: up to those versions it is no news.
+    /// What was known when it began and the watch had not reported yet: up to those versions nothing is new.
     before: HashMap<Box<str>, u64>,
     /// The last place, kept for the word that events were lost.
     last: Option<mpsc::OwnedPermit<WatchEvent>>,

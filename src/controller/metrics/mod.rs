@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Git hosts that are told apart: a tenant makes a source, and with it a host, whenever it likes.
+/// Git hosts that have their own label value: a tenant makes a source, and with it a host, whenever it likes.
 const MAX_HOST_LABELS: usize = 200;
 /// What all others are called.
 const OTHER_LABEL: &str = "other";
@@ -226,7 +226,7 @@ impl Metrics {
         increment_counter(&self.looks, &[namespace, name, look.as_str()]);
     }
 
-    /// When the next look is due. Not to be told of looks that failed: the one that did stays due.
+    /// When the next look is due. Not called for failed polls: a failed poll stays due.
     pub fn set_next_poll(&self, source: &SourceKey, at: Timestamp) {
         set_gauge(&self.look_due, &source_labels(source), at.as_second());
     }
@@ -339,7 +339,7 @@ impl Metrics {
     }
 }
 
-/// Calls to git hosts and the API server, and told them.
+/// Counts what others are asked.
 impl Metrics {
     /// Counts the requests of a connection to an API server.
     pub fn kube_observer(self: &Arc<Self>) -> kube::RequestObserver {
@@ -408,7 +408,7 @@ impl Metrics {
         observe_seconds(&self.preview_seconds, &[], took);
     }
 
-    /// Somebody is to be told: what becomes of notifications is counted from now on.
+    /// There is a receiver: results of notifications are counted from now on.
     pub fn init_receiver(&self, of: NotificationKind) {
         NotificationResult::ALL
             .iter()

@@ -70,7 +70,7 @@ impl ReconcileContext {
         }
     }
 
-    /// Changes the source's state. What that means to people is told at once; a change that changes nothing is none.
+    /// Changes the source's state. Resulting events are published at once; an update without a change publishes none.
     pub(super) fn update_state(&self, change: impl FnOnce(&mut SourceState)) {
         self.state.send_if_modified(|state| {
             let before = state.clone();

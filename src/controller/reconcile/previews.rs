@@ -53,7 +53,7 @@ struct PreviewKit {
 
 impl ReconcileContext {
     /// Starts the source's previews, where it asks for them and its git host can be talked to. They know of each commit
-    /// that `commits` is told of.
+    /// that `commits` reports.
     pub(super) fn start_previews(
         &self,
         reporter: &CommitReporter,
@@ -117,7 +117,7 @@ async fn pass_on_commits(mut commits: watch::Receiver<Option<PolledCommit>>, tip
             changed = commits.changed() => changed.is_err(),
         };
         if ended {
-            // Whoever listens ends when he is told to, and not because nothing is new.
+            // A receiver stops when asked to, and not because nothing is new.
             tips.closed().await;
             return;
         }

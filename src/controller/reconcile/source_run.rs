@@ -16,7 +16,7 @@ use tokio::sync::watch;
 const STATUS_FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ReconcileContext {
-    /// Works until it is told to end; with `once`, until the newest commit has its verdict.
+    /// Runs until it is asked to stop; with `once`, until the newest commit has its verdict.
     pub(in crate::controller) async fn run(&self, reporter: CommitReporter, once: bool) -> ReconcileResult {
         let (commits, newest) = watch::channel(None);
         let (polls, polled) = watch::channel(PollProgress::default());

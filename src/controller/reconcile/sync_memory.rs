@@ -32,7 +32,7 @@ pub(super) struct SyncMemory {
     pub(super) concluded: Option<ConcludedCommit>,
     /// Uncovered models that drifted and are left as they are.
     pub(super) drifted_uncovered: usize,
-    /// What was last told of models, by name.
+    /// What was last reported of models, by name.
     pub(super) reported_models: BTreeMap<String, ModelVerdict>,
     /// What was measured.
     pub(super) measured: MeasuredCommits,

@@ -325,7 +325,7 @@ fn planned_writes(plan: &Plan) -> PlannedWrites {
     planned
 }
 
-/// Waits until work is told to end.
+/// Waits until work is asked to stop.
 pub(super) async fn wait_for_cancel(cancelled: &mut CancelReceiver) {
     if cancelled.wait_for(Option::is_some).await.is_err() {
         std::future::pending::<()>().await;

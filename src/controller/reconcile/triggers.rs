@@ -22,12 +22,12 @@ pub(super) struct ReconcileTriggers {
     requests: watch::Receiver<ManualRequests>,
     polls: watch::Receiver<PollProgress>,
     shutdown: Option<CancellationToken>,
-    /// Whether the end of polling is still to be told.
+    /// Whether the end of polling is still to be reported.
     tells_end: bool,
 }
 
 impl ReconcileTriggers {
-    /// `polls` is to be told after `commits` of what a poll found.
+    /// `polls` is to be sent after `commits` for what a poll found.
     pub(super) fn new(
         commits: watch::Receiver<Option<PolledCommit>>,
         requests: watch::Receiver<ManualRequests>,

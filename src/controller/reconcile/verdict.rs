@@ -1,6 +1,6 @@
 //! What became of a sync, as a verdict on its commit, and what is to be done next.
 //!
-//! A commit has one verdict, however much is wrong with it. What comes first is told:
+//! A commit has one verdict, however much is wrong with it. The first that applies is reported:
 //!
 //! | | Verdict | since |
 //! |-|-|-|

@@ -1,4 +1,4 @@
-//! What a unit says of its commits: into the ledger, and from there to the git host.
+//! What a reconciler reports of its commits: into the ledger, and from there to the git host.
 
 use super::commit_ledger::{
     CommitLedger, CommitStage, CommitVerdict, MAX_MODEL_STATUSES, ModelVerdict, StatusContexts,
@@ -107,7 +107,7 @@ impl DesiredStatuses {
 }
 
 impl CommitReporter {
-    /// Of a source. A forge that cannot be connected to is told, and nothing is posted.
+    /// Of a source. A forge that cannot be connected to is reported, and nothing is posted.
     pub(in crate::controller) fn new(
         source: Arc<ResolvedSource>,
         budget: Arc<ForgeWriteBudget>,

@@ -1,8 +1,10 @@
 //! What happens to sources and models, as events of the cluster: `kubectl describe modelsource models` shows them.
 //!
-//! An event is told once for a change of state. The same again within ten minutes counts on in the series of the first,
+//! An event is sent once for each change of state. The same again within ten minutes counts on in the series of the
+//! first,
 //! as every reader of events expects it; what says something else is an event of its own. (The recorder of the crate
-//! `kube` takes events for the same whatever their note says, so that the second commit would be told as the first.)
+//! `kube` takes events for the same whatever their note says, so that the second commit would be reported as the
+//! first.)
 //!
 //! Nobody waits for events. What cannot be written in time, or comes faster than it is written, is dropped and counted.
 

@@ -1,4 +1,5 @@
-//! Watching files on this machine: told when something may have changed, and asked again from time to time, as not every
+//! Watching files on this machine: notified when something may have changed, and checked again from time to time, as
+//! not every
 //! file system tells.
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};

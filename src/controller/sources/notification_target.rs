@@ -1,4 +1,4 @@
-//! Who is told: an address that is a secret, and what is wanted there.
+//! A receiver of notifications: a secret address, and the events to send there.
 
 use secrecy::{ExposeSecret as _, SecretString};
 use stator_git::source::model_source::{Notification, NotificationEvent, NotificationKind};
@@ -15,7 +15,7 @@ const MAX_URL_LENGTH: usize = 2048;
 pub struct NotificationTarget {
     /// What it takes.
     pub kind: NotificationKind,
-    /// What it wants to be told.
+    /// The events to send.
     pub events: BTreeSet<NotificationEvent>,
     /// The secret's name, which is what it is called in messages.
     pub name: String,
@@ -33,7 +33,7 @@ impl fmt::Debug for NotificationTarget {
     }
 }
 
-/// Why nobody can be told. Never holds a part of the address.
+/// Why no notification can be sent. Never contains a part of the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotificationTargetError {
     /// The secret has no address.

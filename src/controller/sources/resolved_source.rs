@@ -1,4 +1,4 @@
-//! Sources, checked: what a unit works by, wherever it was read.
+//! Sources, checked: what a reconciler works with, wherever it was read from.
 
 use super::schedule::CronSchedule;
 use super::tenancy::TenantAccess;
@@ -100,7 +100,7 @@ pub struct SourceSecrets {
 }
 
 impl ResolvedSource {
-    /// Whether both are the same in everything that a unit works by: then what was written anew changes nothing for it.
+    /// Whether both are the same in everything that a reconciler uses: then an edit changes nothing for it.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let secret = |one: &Option<SecretValues>, other: &Option<SecretValues>| match (one, other) {
             (Some(one), Some(other)) => one.name() == other.name() && one.has_same_values(other),

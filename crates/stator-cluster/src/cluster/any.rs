@@ -1,4 +1,4 @@
-//! Either make of cluster, for whoever is told which only when it runs.
+//! Either implementation of a cluster, chosen at run time.
 
 use super::embedded::EmbeddedCluster;
 use super::kube::KubeCluster;

@@ -66,7 +66,7 @@ type CallInFlight<'a> = Pin<Box<dyn Future<Output = (String, CallResult)> + Send
 
 /// Carries a plan out. Plan and records must come from one and the same look at the cluster.
 ///
-/// `progress` is told what happens as it happens. `cancel` may be set at any time: what is in flight is finished, the
+/// `progress` receives events as they happen. `cancel` may be set at any time: what is in flight is finished, the
 /// records are written, and the report says so. Dropping the future instead is safe too; the next sync completes the
 /// rest.
 pub async fn run_sync<C: Cluster>(

@@ -1,4 +1,4 @@
-//! Whether an apply would change nothing, told in one walk and without building a field set or a merged object.
+//! Whether an apply would change nothing, decided in one walk and without building a field set or a merged object.
 
 use super::field_set::{MAX_DEPTH, step_to_key};
 use super::managers::ManagerOperation;

@@ -99,7 +99,7 @@ fn collect_owned(r#type: TypeRef<'_>, value: &Value, path: &mut Vec<PathSegment>
                 }
                 for (step, item) in steps.iter().zip(items) {
                     path.push(step.clone());
-                    // Items that cannot be told apart are owned together, without a look inside.
+                    // Items that cannot be distinguished are owned together, without looking inside.
                     if !twice.contains(step) {
                         collect_owned(r#type.item_type(), item, path, set);
                     }

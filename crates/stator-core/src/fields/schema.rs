@@ -49,9 +49,9 @@ impl JsonType {
 pub(super) enum ListType {
     /// Owned and replaced as one.
     Atomic,
-    /// Items are told apart by value.
+    /// Items are distinguished by value.
     Set,
-    /// Items are told apart by these fields.
+    /// Items are distinguished by these fields.
     Map(Vec<String>),
 }
 

@@ -1,5 +1,5 @@
 //! What server-side apply makes of a schema: for a value, whether it is a leaf, a map or a list, and how the items of
-//! the list are told apart.
+//! the list are distinguished.
 
 use super::field_set::{MAX_DEPTH, key_value};
 use super::schema::{JsonType, ListType, SchemaNode};
@@ -64,7 +64,7 @@ impl<'a> TypeRef<'a> {
         }
     }
 
-    /// The list form: how items are told apart.
+    /// The list form: how items are distinguished.
     pub(super) fn list_type(self) -> &'a ListType {
         match self {
             Self::Declared(node) => &node.list_type,
@@ -92,7 +92,8 @@ impl<'a> TypeRef<'a> {
         }
     }
 
-    /// The type of a field. One that the schema does not know (only a damaged object has any) is told from its value.
+    /// The type of a field. One that the schema does not know (only a damaged object has any) is derived from its
+    /// value.
     pub(super) fn field_type(self, name: &str) -> Self {
         self.declared_field_type(name).unwrap_or(Self::Deduced)
     }

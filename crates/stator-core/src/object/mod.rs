@@ -298,7 +298,8 @@ pub fn json_type(value: &Value) -> &'static str {
 }
 
 /// A resource version as a number that grows with every write. Kubernetes 1.35 says that it is one, and servers before it
-/// give one as well (KEP-5504). `None` where a server does otherwise: then two versions can only be told apart.
+/// give one as well (KEP-5504). `None` where a server does otherwise: then two versions can only be compared for
+/// equality.
 pub fn parse_resource_version(text: &str) -> Option<u64> {
     text.parse().ok()
 }

@@ -29,7 +29,7 @@ pub struct ForgeExchange<'a> {
     pub remaining_calls: Option<u64>,
 }
 
-/// Is told of every request. Must not block.
+/// Is called for every request. Must not block.
 pub type ForgeObserver = Arc<dyn Fn(ForgeExchange<'_>) + Send + Sync>;
 
 impl fmt::Debug for ForgeHttp {
@@ -78,7 +78,7 @@ impl ForgeHttp {
         Self::with_roots(roots.unwrap_or_default())
     }
 
-    /// The same connections, with somebody who is told of every request.
+    /// The same connections, with an observer of every request.
     pub fn with_observer(self, observer: ForgeObserver) -> Self {
         Self { observer: Some(observer), ..self }
     }

@@ -12,7 +12,8 @@ pub(super) fn truncate_text(text: &str, limit: usize) -> String {
 }
 
 /// A context as every host keeps it: in lower case, as GitHub takes `A` and `a` for one and Gitea for two; and where it is
-/// too long, a beginning that is told from others by a digest of the whole. Cut plainly, two models would share one.
+/// too long, a beginning that is distinguished from others by a digest of the full text. Cut plainly, two models would
+/// share one.
 pub(super) fn normalize_context(text: &str) -> String {
     let whole = one_line(text, TextLimit::Utf16Units(usize::MAX)).to_lowercase();
     if whole.encode_utf16().count() <= MAX_CONTEXT_LENGTH {

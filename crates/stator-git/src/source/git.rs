@@ -98,7 +98,7 @@ fn is_dirty(tree: &SourceTree, committed: &BTreeMap<String, TreeFile>) -> bool {
         return true;
     }
     tree.files.iter().any(|file| match (committed.get(&file.path), &file.content) {
-        // Cut short when it was read: an error in any case, and not to be told apart from here.
+        // Cut short when it was read: an error in any case, and not to be distinguished here.
         (Some(TreeFile::Blob(_)), Ok(bytes)) if bytes.len() == MAX_FILE_BYTES => false,
         (Some(TreeFile::Blob(oid)), Ok(bytes)) => Oid::hash_object(ObjectType::Blob, bytes).ok().as_ref() != Some(oid),
         (Some(TreeFile::Refused(_)), Err(_)) => false,

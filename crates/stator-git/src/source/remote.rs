@@ -23,7 +23,7 @@ pub struct RemoteRepository {
 }
 
 impl RemoteRepository {
-    /// A repository, with the limits that hold unless told otherwise.
+    /// A repository, with the limits that hold unless configured otherwise.
     pub fn new(url: RepositoryUrl, credentials: GitCredentials) -> Self {
         Self { url, credentials, tokens: None, limits: FetchLimits::default(), cancel: CancellationToken::new() }
     }

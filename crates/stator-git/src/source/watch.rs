@@ -1,6 +1,7 @@
-//! Being told when a folder or a file on this machine may have changed.
+//! Notifications that a folder or a file on this machine may have changed.
 //!
-//! What is told is a hint: whoever gets it reads again and compares. Hints that come close together are one, so an editor
+//! A notification is a hint: its receiver reads again and compares. Hints that come close together are one, so an
+//! editor
 //! that writes a file in five steps, or `git checkout`, is looked at once, when it is done.
 
 use notify::event::EventKind;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long nothing must happen before it is told that something has.
+/// How long nothing must happen before a change is reported.
 const DEBOUNCE_DELAY: Duration = Duration::from_millis(200);
 /// How long at most after the first change, however much goes on.
 const MAX_DEBOUNCE: Duration = Duration::from_secs(2);

@@ -80,7 +80,7 @@ fn field_remainder(
     }
 }
 
-/// What to merge into a list with keys; `None` when it has none, or its items cannot be told apart.
+/// What to merge into a list with keys; `None` when it has none, or its items cannot be distinguished.
 fn list_remainder(
     name: &str,
     rendered: &[Value],

@@ -45,7 +45,8 @@ pub struct PlanInput {
     /// The repository's name.
     pub repository: String,
     /// Where the repository lies, when no `stator.yaml` gives it a name: all such folders are called `default`, and
-    /// none of them may prune what another one synced. The folder's real path, so that two of one name are told apart.
+    /// none of them may prune what another one synced. The folder's real path, so that two of one name are
+    /// distinguished.
     pub folder: Option<String>,
     /// The environment's name.
     pub environment: String,

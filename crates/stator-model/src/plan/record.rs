@@ -106,7 +106,7 @@ pub struct SyncHistoryEntry {
 }
 
 impl InventoryEntry {
-    /// An object that may exist and that no apply has told anything of.
+    /// An object that may exist and that no apply has reported yet.
     pub fn pending(object: ObjectRef, prune: bool) -> Self {
         Self { object, uid: None, generation: None, digest: String::new(), prune }
     }

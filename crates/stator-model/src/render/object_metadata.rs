@@ -38,7 +38,7 @@ pub(super) fn new_object(
     value
 }
 
-/// `base-suffix`, cut to `max` characters. What is cut is told apart by a hash of the whole.
+/// `base-suffix`, cut to `max` characters. Names that are cut are distinguished by a hash of the full name.
 pub(super) fn bounded_name(base: &str, suffix: &str, max: usize) -> String {
     let whole = format!("{base}-{suffix}");
     if whole.len() <= max {

@@ -66,8 +66,8 @@ pub(super) fn apply_overrides(context: &mut RenderContext<'_>, drafts: &mut [Obj
     }
 }
 
-/// Removes fields. One that is not there is told: a mistyped path would otherwise keep what was to go. Paths that are none,
-/// or that no override may remove, are told where the intent is read.
+/// Removes fields. One that is not there is reported: a mistyped path would otherwise keep what was to go. Paths that are none,
+/// or that no override may remove, are reported where the intent is read.
 fn remove_fields(context: &mut RenderContext<'_>, draft: &mut ObjectDraft, paths: &[RemovedPath], origin: &str) {
     let mut value = Value::Object(std::mem::take(&mut draft.value));
     for (index, text) in paths.iter().enumerate() {

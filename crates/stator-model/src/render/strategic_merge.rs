@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value};
 
-/// How the items of one list are told apart.
+/// How the items of one list are distinguished.
 struct ListKeys {
     /// The list's field.
     field: &'static str,

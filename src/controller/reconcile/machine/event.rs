@@ -1,4 +1,4 @@
-//! What a reconciler is told.
+//! The inputs of a reconciler.
 
 use crate::controller::cache::drift_detector::DriftSignal;
 use crate::controller::reconcile::attempt_report::{AttemptReport, AttemptSummary};
@@ -14,7 +14,7 @@ pub(in crate::controller::reconcile) enum ReconcileEvent {
     CommitFound(PolledCommit),
     /// All that people request of the source by now.
     RequestsChanged(ManualRequests),
-    /// A poll of the repository is over, whatever came of it. A commit that it found was told before.
+    /// A poll of the repository is over, whatever came of it. A commit that it found was reported before.
     PollFinished {
         /// The sync request that was known when the poll began.
         request: Option<String>,
@@ -69,7 +69,7 @@ pub(in crate::controller::reconcile) enum AttemptOutcome {
     Concluded(Box<AttemptReport>),
     /// Nothing was to be done, and what is known of the commit is what it was.
     Unchanged(AttemptSummary),
-    /// It was told to stop, and did between two writes.
+    /// It was asked to stop, and did between two writes.
     Cancelled,
     /// Somebody deleted an object that the sync waited for.
     ObjectLost,
@@ -82,7 +82,7 @@ pub(in crate::controller::reconcile) enum AttemptOutcome {
 pub(in crate::controller::reconcile) enum RestoreOutcome {
     /// What had drifted is as that commit has it, or nothing had.
     Restored,
-    /// It was told to stop, and did between two writes.
+    /// It was asked to stop, and did between two writes.
     Cancelled,
     /// It could not be done.
     Failed,

@@ -65,7 +65,7 @@ pub(super) struct SourceReconciler {
     memory: ReconcileMemory,
 }
 
-/// What of live objects is worth being told.
+/// Which changes of live objects are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DriftInterest {
     /// Whether statuses are.

@@ -72,7 +72,7 @@ impl SourceReconciler {
                 self.memory.is_new = false;
                 self.memory.retries.reset();
                 self.memory.refusals.reset();
-                // A cluster that changes what it is told would be told for ever.
+                // A cluster that changes what it is sent would be written to for ever.
                 let pause = if was_settling { self.memory.repairs.next_delay() } else { Duration::ZERO };
                 self.phase = ReconcilePhase::Settling { until: now + pause };
                 self.go_on(now, None, effects);

@@ -69,14 +69,14 @@ pub(in crate::controller::reconcile) enum ReconcilePhase {
     },
     /// What drifted of uncovered models is being put back.
     RestoringLastGood {
-        /// Whether it was told to stop.
+        /// Whether it was asked to stop.
         is_cancelled: bool,
     },
     /// The commit is being synced.
     Reconciling {
         /// What the attempt may do.
         pass: AttemptPass,
-        /// Whether it was told to stop.
+        /// Whether it was asked to stop.
         is_cancelled: bool,
     },
     /// Something was written; what came of it is looked at after a pause.

@@ -1,10 +1,11 @@
 //! The deciding half of commit statuses: which commits were seen, and what is to be said of each.
 //!
 //! Nothing is sent from here. [`CommitLedger::desired_statuses`] is the whole of what the git host should show, to be compared with
-//! what it shows; so a post that was lost, or a restart, is mended by asking again. The rules:
+//! what it shows; so a post that was lost, or a restart, is repaired by asking again. The rules:
 //!
 //! - A commit is `pending` until it ends, and ends once: `success`, `failure`, `error`, or `success` as superseded.
-//! - `success` is final. `failure` and `error` may be mended while the commit is the newest, by a sync that goes well.
+//! - `success` is final. `failure` and `error` may still become `success` while the commit is the newest, by a sync
+//! that goes well.
 //! - The newest commit is the one that was seen last. All before it that have not ended are superseded by it, and what
 //!   is said of a commit that was overtaken never changes again.
 
@@ -18,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Commits that are remembered. Older ones have long ended; what the host shows of them stays.
 const MAX_COMMITS: usize = 1_000;
 
-/// Models of one commit that have a status of their own, unless told otherwise.
+/// Models of one commit that have a status of their own, unless configured otherwise.
 pub const MAX_MODEL_STATUSES: usize = 100;
 
 /// How long a description is good for on every host; GitHub refuses longer ones.
@@ -156,7 +157,8 @@ impl CommitLedger {
         }
     }
 
-    /// The newest commit has ended. A success stays; anything else may be mended by a later end. The end of a commit
+    /// The newest commit has ended. A success is final; anything else may be replaced by a later result. The end of a
+    /// commit
     /// that was overtaken comes too late.
     pub fn record_verdict(&mut self, commit: &str, verdict: CommitVerdict) {
         if let Some(entry) = self.newest_mut(commit).filter(|entry| !entry.has_succeeded()) {

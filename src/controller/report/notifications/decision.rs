@@ -1,6 +1,7 @@
-//! What of all that happens to a source is told to people, and when: no I/O, and no clock of its own.
+//! Which events of a source are sent to people, and when: no I/O, and no clock.
 //!
-//! Three laws. A change is told once: the same failure of the same commit is not told again before the source was well. Nothing recovers that was not told to have failed. What is overtaken before it was told is not
+//! Three laws. A change is reported once: the same failure of the same commit is not reported again before the source
+//! was healthy. Nothing recovers that was not told to have failed. What is overtaken before it was told is not
 //! told: a failure that may pass by itself is told when it has lasted for [`TRANSIENT_FAILURE_GRACE`], and not at all when it passed or
 //! when a newer commit came.
 //!
@@ -15,15 +16,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a failure that may pass by itself is left to pass.
 pub const TRANSIENT_FAILURE_GRACE: SignedDuration = SignedDuration::from_mins(5);
-/// How long after drift was told the next is told: two that fight over an object do so every few seconds.
+/// How long after one drift was reported the next is reported: two that fight over an object do so every few seconds.
 pub const DRIFT_REPEAT_INTERVAL: SignedDuration = SignedDuration::from_mins(10);
 
-/// What is to be told.
+/// What is to be reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationDecision {
     /// What it is called.
     pub event: NotificationEvent,
-    /// What else it is: whoever wants one of both is told once.
+    /// What else it is: a receiver of either gets it once.
     pub also: Option<NotificationEvent>,
     /// What happened.
     pub source_event: SourceEvent,
@@ -56,15 +57,15 @@ impl FailureSubject {
 pub struct NotificationHistory {
     /// Nothing is known of the time before, and no commit has had its verdict since: what is heard is as it was.
     is_unprimed: bool,
-    /// What was told to have failed, and not to be well again.
+    /// Reported failures without a reported recovery.
     failing: BTreeSet<FailureSubject>,
     /// What was said since it was last well.
     notified: BTreeSet<(SourceEventKind, Option<String>)>,
     /// What may pass by itself.
     pending: BTreeMap<FailureSubject, SourceEvent>,
-    /// The commit that was last told to be synced.
+    /// The commit that was last reported as synced.
     synced: Option<String>,
-    /// When drift was last told, and whether it is still there.
+    /// When drift was last reported, and whether it is still there.
     drifted: Option<(Timestamp, bool)>,
 }
 
@@ -72,7 +73,7 @@ impl NotificationHistory {
     /// Of a source, as it is known to have stood before this process.
     pub fn new(recalled: Option<&PreviousState>) -> Self {
         let Some(recalled) = recalled else { return Self { is_unprimed: true, ..Self::default() } };
-        // What may pass was perhaps never told, so nothing is said of its passing either.
+        // A transient failure was perhaps never reported, so its end is not reported either.
         let known =
             |reason: &str| ProblemReason::ALL.into_iter().find(|one| one.as_str() == reason && is_commit_failure(*one));
         let reason =
@@ -87,7 +88,7 @@ impl NotificationHistory {
 
     /// Something happened.
     pub fn observe_event(&mut self, news: SourceEvent) -> Option<NotificationDecision> {
-        // What becomes of one model is told with its commit.
+        // The result of one model is reported with its commit.
         if news.model.is_some() {
             return None;
         }

@@ -113,7 +113,7 @@ impl Notifier {
         ReceiverQueue { target, queue }
     }
 
-    /// Waits until all that happened is told, but not for long.
+    /// Waits until everything that happened is sent, but not for long.
     pub async fn flush_and_stop(&self, deadline: Duration) {
         self.shutdown.cancel();
         self.flush.cancel();
@@ -125,7 +125,7 @@ impl Notifier {
     }
 }
 
-/// Hears of everything, and tells what is to be told.
+/// Receives every event, and sends those that are to be reported.
 async fn run_listener(
     mut news: broadcast::Receiver<SourceEvent>,
     board: Arc<SourceRegistry>,
@@ -158,7 +158,7 @@ async fn run_listener(
                 ticked.collect()
             }
         };
-        // What is forgotten is not to be told of again.
+        // What was forgotten must not be reported again.
         memories.retain(|source, _| board.entry(source).is_some());
         for (source, tell) in told {
             enqueue_notifications(&lines, &board, &metrics, &source, &tell);

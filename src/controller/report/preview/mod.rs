@@ -81,7 +81,7 @@ pub struct PreviewRunner<F, C> {
     planner: Arc<Mutex<PullRequestPlanner>>,
     known: BTreeMap<u64, KnownPullRequest>,
     queue: PullRequestQueue,
-    /// The environment's name, once a plan has told it.
+    /// The environment's name, once a plan has determined it.
     environment_name: Option<String>,
     /// How the last one ended, until it is counted.
     last_outcome: Option<PreviewOutcome>,
@@ -134,7 +134,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         Self { metrics, ..self }
     }
 
-    /// Works until it is told to end: on hints, when the base branch moves (`tip` is its newest commit), and every few
+    /// Runs until it is asked to stop: on hints, when the base branch moves (`tip` is its newest commit), and every few
     /// minutes anyway.
     pub async fn run(
         mut self,
@@ -308,7 +308,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         };
         let body = preview::render_comment(&preview, self.comment_budget());
         let (state, description) = preview_status(&planned);
-        // The status first: it costs the host less, and a comment that fails is told by the next look.
+        // The status first: it costs the host less, and a comment that fails is reported by the next poll.
         self.post_status(head, environment, state, description);
         // Where nothing changes and nothing was ever said, nothing is said.
         let silent = planned.as_ref().is_ok_and(|one| {

@@ -51,7 +51,7 @@ pub struct PullRequestPlan {
     pub notes: Vec<String>,
 }
 
-/// Why there is no plan: the environment cannot be told from the repository.
+/// Why there is no plan: the repository does not determine the environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct PullRequestPlanError {
@@ -104,7 +104,7 @@ impl PullRequestPlanner {
     /// What the pull request would change.
     ///
     /// # Errors
-    /// When the environment cannot be told from the repository.
+    /// When the repository does not determine the environment.
     pub fn plan(&mut self, sides: &PullRequestTrees) -> Result<PullRequestPlan, PullRequestPlanError> {
         let judge = self.base_policy(&sides.tip)?;
         let judged = self.digest_files(sides.tip.files.iter().filter(|file| file.path == SETTINGS_FILE));

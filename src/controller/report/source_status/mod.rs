@@ -299,7 +299,7 @@ fn previous_summary(standing: &SourceState, about: &SourceStatusInput<'_>) -> Op
     Some(ConditionSummary { is_recalled: true, ..said })
 }
 
-/// Whether a source that is suspended is as its newest commit says: problems are told all the same.
+/// Whether a source that is suspended is as its newest commit says: problems are reported anyway.
 fn ready_while_suspended(ready: ConditionStatus, standing: &SourceState) -> ConditionStatus {
     if standing.problems.is_empty() { ready } else { ConditionStatus::False }
 }
@@ -358,7 +358,7 @@ fn format_time(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
-/// What is done. A look at the repository that finds nothing new is not told, or each would be a write.
+/// What is done. A poll that finds nothing new is not reported, because each would be a write.
 fn reported_phase(standing: &SourceState) -> &'static str {
     let judged =
         standing.verdict.as_ref().is_some_and(|verdict| is_verdict_of(&verdict.revision, standing.seen.as_ref()));

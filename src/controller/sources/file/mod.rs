@@ -148,7 +148,7 @@ fn read_secret_document(
                 findings.push(Finding::error(rules::DUPLICATE, at, message, "Keep one of them, or rename one."));
             }
         }
-        // What could not be read was refused by the YAML reader, and told.
+        // What could not be read was refused by the YAML reader, and reported.
         Err(_) if !document.findings.is_empty() => {}
         Err(faults) => findings.extend(faults.into_iter().map(|fault| {
             let at = secret_error_location(path, node, &fault).unwrap_or_else(|| document.location.clone());

@@ -99,7 +99,7 @@ impl SourceScope for NamespaceScope {
 }
 
 impl SourceFeed {
-    /// Starts to follow. `board` is told what is not there yet.
+    /// Starts to follow. `board` gets what is not there yet.
     pub fn start(kube: KubeCluster, settings: FeedSettings, board: Arc<SourceRegistry>) -> Self {
         let FeedSettings { role, namespaces, tenancy, identity, webhooks } = settings;
         let identity = format!("{identity}_stator-{}", env!("CARGO_PKG_VERSION"));
@@ -116,7 +116,7 @@ impl SourceFeed {
         let unmarked = Arc::new(UnclaimedNamespaces(watch::channel(BTreeSet::new()).0));
         let mut claimed = None;
         match (namespaces.is_empty(), role) {
-            // A server runs nothing: whoever runs a source reads what it is told in the source itself.
+            // A server runs nothing: the controller that runs a source reads it from the source itself.
             (_, ControllerRole::Server) => {}
             (true, ControllerRole::Controller) => {
                 let (told, seen) = watch::channel(None);
@@ -253,7 +253,7 @@ impl SourceFeed {
         self.mark_dirty();
     }
 
-    /// A unit that is not there yet looks when it starts.
+    /// A reconciler that does not exist yet polls when it starts.
     fn deliver_hint(&self, key: &SourceKey, batch: &HintBatch) {
         if let Some(entry) = self.board.entry(key) {
             batch.add_to_hints(&entry.hints);

@@ -71,7 +71,7 @@ impl HintBatch {
         Self { id, at, refs: BTreeSet::new(), pulls: BTreeSet::new(), all_refs: true, all_pulls: true }
     }
 
-    /// Hands it to a source's unit.
+    /// Hands it to a source's reconciler.
     pub(super) fn add_to_hints(&self, hints: &SourceHints) {
         for name in &self.refs {
             hints.add(WebhookHint::Ref { name: name.clone() });

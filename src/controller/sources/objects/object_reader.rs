@@ -15,7 +15,7 @@ use stator_model::present::escape;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Most faults that are told of one object, and the most bytes that they may take: they go into a condition.
+/// The most errors that are reported of one object, and the most bytes that they may take: they go into a condition.
 const MAX_FINDINGS: usize = 20;
 const MAX_MESSAGE_BYTES: usize = 4096;
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often at most the secrets of one source are read again that may have been mended, less some chance.
+/// How often at most the secrets of one source are read again that may have been fixed, less some jitter.
 const SECRET_RETRY_INTERVAL: Duration = Duration::from_secs(75);
 /// Changes of a source that come faster read its secrets no oftener than this.
 const MIN_READ_INTERVAL: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use super::object_store::ModelSourceObject;
 use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey, SyncTarget, TargetNamespace};
 use std::collections::BTreeMap;
 
-/// What two sources that sync the same environment into the same namespace are told.
+/// The messages for two sources that sync the same environment into the same namespace.
 pub(super) enum TargetConflict {
     /// It does not run, and this is why.
     Loses(String),

@@ -21,7 +21,7 @@ use tokio::sync::{broadcast, watch};
 /// Happenings that wait for a slow listener.
 const EVENT_CAPACITY: usize = 1024;
 
-/// Why a source is not run at all. It has no [`RegisteredSource`] then, unless a unit of an earlier version of it goes on.
+/// Why a source is not run at all. It has no [`RegisteredSource`] then, unless a reconciler of an earlier version of it continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RejectedSource {
     /// The kind of reason.
@@ -69,7 +69,7 @@ impl RejectionReason {
     }
 }
 
-/// Where deliveries for one source go: to its unit, or to whoever hands them on to the controller that has it.
+/// Where deliveries for one source go: to its reconciler, or to whoever hands them on to the controller that has it.
 #[derive(Clone, Debug)]
 pub struct WebhookInbox {
     /// Its namespace and name.
@@ -182,7 +182,7 @@ impl SourceRegistry {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Tells whoever listens that something happened. Never waits: whoever listens too slowly is told how much he missed.
+    /// Publishes an event. Never waits: a receiver that is too slow learns how many events it missed.
     pub fn publish_event(&self, news: SourceEvent) {
         // Without listeners, nobody wants to know.
         let _ = self.events.send(news);

@@ -171,7 +171,7 @@ pub fn diff_states(source: &SourceKey, before: &SourceState, now: &SourceState) 
     all.into_iter().map(of).collect()
 }
 
-/// What is to be told of one model of a commit.
+/// The event of one model of a commit.
 pub(in crate::controller) fn model_event(
     source: &SourceKey,
     revision: &str,
@@ -264,7 +264,7 @@ fn is_same_verdict(
     }
 }
 
-/// Looks that fail in a row before it is told: hosts hiccup, and nobody wants to know.
+/// Failed polls in a row before an event is sent: hosts fail briefly, and nobody wants to know.
 const POLL_FAILURES_BEFORE_EVENT: u32 = 3;
 
 /// A look, or the source itself, that fails, or works again.

@@ -17,7 +17,7 @@ use std::fmt;
 pub struct SourceState {
     /// Whether its repository was asked at least once, whatever came of it.
     pub was_polled: bool,
-    /// How it stood when an earlier process last told, where that is known.
+    /// Its state when an earlier process last reported it, where that is known.
     pub previous: Option<PreviousState>,
     /// The environment that is synced, once it is known.
     pub environment: Option<String>,
@@ -119,7 +119,7 @@ pub enum SourcePhase {
     Suspended,
 }
 
-/// Where a problem lies. The first in this order is what people are told first.
+/// Where a problem lies. The first in this order is reported first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProblemScope {
     /// The source itself: its spec, its secrets, the account that it acts as.
@@ -366,7 +366,7 @@ impl PlanSummary {
     }
 }
 
-/// What became of the commit statuses of a source. Those of models are not told apart.
+/// What became of the commit statuses of a source. Those of models are not distinguished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusPostingState {
     /// What the git host shows of the newest commit as a whole.

@@ -300,7 +300,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
         let notifications = self.read_notifications(spec);
         let named = spec.get("secretRef").is_some();
         if let Some(url) = url
-            // A secret that is named and not there was told.
+            // A missing secret was already reported.
             && (git.is_some() || !named)
             && let Err(error) = GitCredentials::read(git.as_ref(), url)
         {
@@ -349,7 +349,7 @@ impl<P: Copy + PartialEq> SourceSpecReader<'_, P> {
         for one in list_items(spec.get("notifications")) {
             let Some(secret) = self.find_secret(one.entry("secretRef"), &["url"]) else { continue };
             match notification_target::target_url(&secret, insecure) {
-                // That it is missing was told.
+                // That it is missing was already reported.
                 Ok(_) | Err(NotificationTargetError::Missing) => {}
                 Err(fault) => {
                     let place = one.entry("secretRef").map_or(one.span, YamlEntry::place);

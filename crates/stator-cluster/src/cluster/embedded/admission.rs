@@ -131,7 +131,7 @@ mod tests {
         let mut denied = 0;
         for mut case in lines("manifests").into_iter().filter(|case| case["v1beta1"].is_object()) {
             case["v1beta1"]["metadata"]["namespace"] = json!("default");
-            // These verdicts come from the validators alone, which were not told of any inference gateway to look for.
+            // These verdicts come from the validators alone, which were not configured with an inference gateway.
             let platform = Platform { inference_gateway: Some(true), ..bare() };
             let found = denial(None, &case["v1beta1"], "stator", &platform);
             assert_eq!(found.as_deref(), case["denied"].as_str(), "{}", case["file"]);

@@ -16,7 +16,7 @@ pub struct EmbeddedOptions {
     pub files: Arc<dyn FileWriter>,
     /// How long a write waits for another process that holds the folder's lock.
     pub lock_wait: Duration,
-    /// How many events a watcher may be behind before it is told to list again.
+    /// How many events a watcher may be behind before it has to list again.
     pub watch_capacity: usize,
 }
 

@@ -405,7 +405,7 @@ fn parse_object(text: &str) -> Result<Object, ClusterError> {
         .and_then(|value| Object::from_value(value).map_err(internal_error))
 }
 
-/// For text that this module wrote itself and that does not read: a bug, told rather than panicked.
+/// For text that this module wrote itself and that does not read: a bug, reported rather than panicked on.
 pub(super) fn internal_error(error: impl std::fmt::Display) -> ClusterError {
     ClusterError::Storage { message: format!("internal error in the embedded cluster: {error}; please report it") }
 }

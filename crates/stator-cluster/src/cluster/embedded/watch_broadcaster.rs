@@ -37,7 +37,7 @@ impl WatchBroadcaster {
         receiver
     }
 
-    /// True when nobody watches, so that nothing need be made ready to be told.
+    /// True when nobody watches, so that no event has to be prepared.
     pub(super) fn is_empty(&self) -> bool {
         self.watchers.is_empty()
     }

@@ -192,7 +192,7 @@ fn server_date(headers: &HeaderMap) -> Option<jiff::Timestamp> {
     jiff::fmt::rfc2822::parse(text).ok().map(|zoned| zoned.timestamp())
 }
 
-/// A request that did not get an answer. What can never work is told from what may in a moment.
+/// A request that did not get an answer. Distinguishes what can never work from what may work in a moment.
 pub(super) fn connection_error(server: &str, error: &::kube::Error) -> ClusterError {
     // What the layers in between say of themselves helps nobody.
     let text = error_chain(error);

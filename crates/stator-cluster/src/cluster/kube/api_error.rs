@@ -41,7 +41,7 @@ impl<'a> ApiCall<'a> {
     }
 }
 
-/// The body of a refusal. What is no `Status` (a proxy's page, a router's line) is told as text.
+/// The body of a refusal. What is no `Status` (a proxy's page, a router's line) is reported as text.
 pub(super) fn parse_status(answer: &ApiResponse) -> Status {
     let parsed = serde_json::from_slice::<Status>(&answer.body).ok().filter(|status| !status.message.is_empty());
     let mut status = parsed.unwrap_or_else(|| {
@@ -195,7 +195,7 @@ fn manager_of(message: &str) -> String {
     }
 }
 
-/// A request that is not taken: the fields, where they are told.
+/// A rejected request: the fields, where they are reported.
 fn rejected_error(asked: &ApiCall<'_>, status: &Status) -> ClusterError {
     let Some(object) = asked.object else {
         return ClusterError::Refused {
@@ -237,7 +237,7 @@ fn rejected_error(asked: &ApiCall<'_>, status: &Status) -> ClusterError {
     ClusterError::Invalid { object: object.clone(), causes }
 }
 
-/// A 500 that is the object's own fault, told by its words as there is nothing else to tell it by.
+/// A 500 that the object itself causes, recognised by its message because nothing else distinguishes it.
 fn internal_error(asked: &ApiCall<'_>, status: &Status) -> Option<ClusterError> {
     let object = asked.object?.clone();
     let config = asked.config?;

@@ -25,7 +25,7 @@ pub struct ConnectOptions {
     pub deadlines: RequestDeadlines,
     /// Objects of one page of a list.
     pub page_size: u32,
-    /// How many events a watcher may be behind before it is told to list again.
+    /// How many events a watcher may be behind before it has to list again.
     pub watch_capacity: usize,
 }
 

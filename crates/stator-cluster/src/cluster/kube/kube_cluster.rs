@@ -120,7 +120,7 @@ impl KubeCluster {
         self.inner.client.clone()
     }
 
-    /// From now on tells of every request that is sent through this connection, by whom ever. Only the first to ask is told.
+    /// From now on reports every request that is sent through this connection. Only the first observer is used.
     pub fn observe_requests(&self, observer: RequestObserver) {
         self.inner.observer.set(observer);
     }

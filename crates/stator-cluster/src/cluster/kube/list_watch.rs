@@ -43,7 +43,7 @@ impl KubeCluster {
                         ControlFlow::Continue(())
                     };
                     watch_stream::watch_until_lost(inner, &mut cursor, None, &forward).await;
-                    // A list after every watch that told nothing would be a list without end.
+                    // A list after every watch without an event would list without end.
                     let delay = (cursor.resource_version == from).then(|| backoff.next_delay());
                     tell(WatchUpdate::WatchFailed(ClusterError::transient(format!(
                         "events of {} were lost",

@@ -63,7 +63,7 @@ impl fmt::Display for DynamoRelease {
 /// What a look at the cluster finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreflightReport {
-    /// The releases that the graph's definition may be from, as far as can be told.
+    /// The releases that the graph's definition may be from, as far as known.
     pub release: Option<DynamoRelease>,
     /// What the installer of the definitions says it is, where it says so.
     pub operator_version: Option<String>,
@@ -82,7 +82,7 @@ struct PreflightFacts {
     graph_definition: Option<Value>,
     /// The definition of records; `None` when it may not be read.
     record_definition: Option<Value>,
-    /// Whether a pod answers for the conversion webhook; `None` when that cannot be told.
+    /// Whether a pod answers for the conversion webhook; `None` when that is unknown.
     webhook_ready: Option<bool>,
 }
 
@@ -265,7 +265,7 @@ fn detect_release(facts: &PreflightFacts) -> Option<DynamoRelease> {
         "/schema/openAPIV3Schema/properties/spec/properties/components/items/properties/runtimeVersionOverride";
     let overrides = ours.pointer(component).is_some();
     Some(match storage_version(definition) {
-        // Definitions before 1.5 that were told to store v1beta1 lack what 1.4 brought.
+        // Definitions before 1.5 that were changed to store v1beta1 lack what 1.4 brought.
         Some(stored) if stored == GRAPH.version && overrides => DynamoRelease::From15,
         Some(_) | None if overrides => DynamoRelease::From14,
         Some(_) | None => DynamoRelease::From12,

@@ -22,7 +22,7 @@ pub struct ObservedRequest {
     pub duration: Duration,
 }
 
-/// Is told of every request. Must not block.
+/// Is called for every request. Must not block.
 pub type RequestObserver = Arc<dyn Fn(ObservedRequest) + Send + Sync>;
 
 /// The place of an observer, filled at most once. Clones are the same.

@@ -1,4 +1,4 @@
-//! What was last seen of each object, so that an apply can be told from a no-op without asking twice.
+//! What was last seen of each object, so that an apply can be distinguished from a no-op without asking twice.
 //!
 //! An API server answers a server-side apply with the object, and says with 201 that it is new; between changed and
 //! unchanged it makes no difference. What was seen before does: an object that comes back at the resource version at

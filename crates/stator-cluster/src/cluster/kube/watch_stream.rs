@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 const MAX_LINE_LENGTH: usize = 16 << 20;
 /// A watch without a word for so long is dead: the server sends a bookmark every minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(150);
-/// How often in a row a watch is opened again before the caller is told to list, and so hears what is wrong.
+/// How often in a row a watch is opened again before the caller has to list, and so sees what is wrong.
 const MAX_REOPENS: u32 = 6;
 /// The longest delay before the first of these, and before any.
 const FIRST_REOPEN_DELAY: Duration = Duration::from_millis(250);
@@ -39,7 +39,7 @@ pub(super) struct WatchCursor {
     pub(super) resource_version: String,
 }
 
-/// Who is told of a watch. Breaks when nobody listens any more.
+/// The receiver of a watch. Breaks when it is closed.
 pub(super) type WatchListener<'a> = &'a (dyn Fn(WatchUpdate) -> ControlFlow<()> + Send + Sync);
 
 /// Opens the watches and leaves a task behind that follows them until the receiver is dropped.

@@ -1,9 +1,9 @@
-//! What is told of a kind that is listed and watched.
+//! The updates of a kind that is listed and watched.
 
 use crate::cluster::{ClusterError, WatchEvent};
 use stator_core::object::Object;
 
-/// One thing that is told of a kind. Versions are resource versions.
+/// One update of a kind. Versions are resource versions.
 #[derive(Debug)]
 pub enum WatchUpdate {
     /// A list begins, as of that version: every object comes as [`WatchUpdate::Listed`], until [`WatchUpdate::ListComplete`]. A list that
@@ -17,7 +17,7 @@ pub enum WatchUpdate {
     Event(WatchEvent, String),
     /// Nothing happened up to that version.
     Bookmark(String),
-    /// The watch is open: everything is told as it happens.
+    /// The watch is open: everything is reported as it happens.
     WatchOpened,
     /// The watch cannot be opened at the moment: there may be news that nobody has heard of.
     WatchFailed(ClusterError),
@@ -36,5 +36,5 @@ impl WatchUpdate {
     }
 }
 
-/// Who is told.
+/// The receiver.
 pub type WatchUpdateHandler<'a> = &'a (dyn Fn(WatchUpdate) + Send + Sync);

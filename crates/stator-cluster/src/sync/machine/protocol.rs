@@ -1,4 +1,4 @@
-//! What the machine is told, and what it asks for.
+//! The inputs of the machine, and the effects that it asks for.
 
 use crate::cluster::{ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, Preconditions};
 use crate::sync::{CancelReason, SyncProgress};

@@ -250,7 +250,7 @@ fn add_shared_variables(fields: &mut Map<String, Value>, variables: &[Value]) {
     own.splice(0..0, missing);
 }
 
-/// The type of a component, told from the name of its service: the first SDK named services after what they did.
+/// The type of a component, derived from the name of its service: the first SDK named services after what they did.
 fn infer_component_type(name: &str, has_prefill: bool) -> Option<&'static str> {
     let name = name.to_lowercase();
     let has = |word: &str| name.contains(word);

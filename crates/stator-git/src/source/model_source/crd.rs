@@ -1,6 +1,6 @@
 //! The custom resource definition of sources, generated from their Rust types.
 //!
-//! What types cannot say, rules in CEL say. They are those of a file of sources, as far as they can be told from the
+//! What types cannot say, rules in CEL say. They are those of a file of sources, as far as they can be checked from the
 //! object alone: what is in a secret, whether a range of versions is one and a schedule ever comes, the controller says in
 //! the status. Lists and texts are bounded, which is what the API server estimates the cost of a rule by.
 

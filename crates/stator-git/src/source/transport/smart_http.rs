@@ -221,7 +221,7 @@ fn status_error(session: &GitSession, status: StatusCode, headers: &HeaderMap, m
     let after = retry_after(headers, jiff::Timestamp::now());
     match status.as_u16() {
         401 | 407 => TransportError::Unauthorized { host, message },
-        // GitHub's second limits come as this, told apart by the header alone.
+        // GitHub's second limits come as this, distinguished only by the header.
         403 if after.is_some() => TransportError::RateLimited { host, after },
         402 | 403 | 451 => TransportError::Forbidden { host, message },
         404 | 410 => TransportError::NotFound { host, path: session.url().path().to_owned() },

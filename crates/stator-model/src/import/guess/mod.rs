@@ -1,4 +1,4 @@
-//! The model that a person would have written for a graph: named fields first, as far as they can be told.
+//! The model that a person would have written for a graph: named fields first, as far as they can be recognised.
 //!
 //! A guess need not be right in every leaf. What it misses, [`super::carry`] finds out by rendering it.
 
@@ -26,7 +26,7 @@ use stator_core::dynamo::registry::env as names;
 use std::collections::BTreeMap;
 use worker::GraphSettings;
 
-/// A guess, and what could not be told.
+/// A guess, and what could not be determined.
 #[derive(Clone, Debug)]
 pub struct ModelGuess {
     /// The model.

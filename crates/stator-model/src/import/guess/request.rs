@@ -70,7 +70,7 @@ fn sla(spec: &Map<String, Value>) -> Sla {
             request_rate: read_field(part("workload"), "requestRate"),
         }),
         search: read_field::<Search>(Some(spec), "searchStrategy"),
-        // Dynamo applies its result unless it is told not to; stator does not unless it is told to.
+        // Dynamo applies its result unless it is disabled; stator does not unless it is enabled.
         auto_apply: Some(spec.get("autoApply").and_then(Value::as_bool).unwrap_or(true)).filter(|applies| *applies),
         planner: features.and_then(|features| features.get("planner")?.as_object().cloned()),
         router: None,

@@ -32,7 +32,7 @@ impl WorkerInputs<'_> {
         self.setting_value(setting).map(|value| format_argument(&value))
     }
 
-    /// Puts the settings' values in place of their names. A name without a value stays, and is told.
+    /// Puts the settings' values in place of their names. A name without a value stays, and is reported.
     pub fn fill_placeholders(&self, text: &str, unknown: &mut Vec<&'static str>) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
