@@ -173,11 +173,11 @@ impl Controller {
                     applied.started.push(name.clone());
                 }
                 let replaced = applied.replaced.contains(&name);
-                let standing = known.remove(&name).filter(|_| replaced).unwrap_or_else(|| self.previous_state(&name));
+                let state = known.remove(&name).filter(|_| replaced).unwrap_or_else(|| self.previous_state(&name));
                 let former = former.get(&name);
                 let anew = former.is_some_and(|(former, _)| !former.has_same_outcome_as(&source));
                 let asked = former.map(|(_, asked)| asked.clone()).unwrap_or_default();
-                let running = self.start_source(Arc::new(source), anew, standing, asked);
+                let running = self.start_source(Arc::new(source), anew, state, asked);
                 self.running.insert(name, running);
             }
         }
@@ -252,13 +252,13 @@ impl Controller {
         &mut self,
         source: Arc<ResolvedSource>,
         anew: bool,
-        standing: SourceState,
+        state: SourceState,
         asked: ManualRequests,
     ) -> RunningSource {
         let ending = self.shutdown.child_token();
         let hints = Arc::new(SourceHints::default());
         // What is known of a source stays known when its task is another one.
-        let (standing, seen) = watch::channel(standing);
+        let (state, seen) = watch::channel(state);
         let (requests, asked) = watch::channel(asked);
         let fence = self.owned_shards.fence(&source.key).cloned();
         self.registry.register(RegisteredSource { fence, ..RegisteredSource::new(&source, Arc::clone(&hints), seen) });
@@ -275,7 +275,7 @@ impl Controller {
             caches: Arc::clone(&self.caches),
             hints,
             requests: asked,
-            state: standing,
+            state,
             metrics: self.metrics(),
             budget,
             shutdown: ending.clone(),
@@ -346,7 +346,7 @@ impl SourceTask {
                 Ok(cluster) => self.fence.iter().fold(cluster, |cluster, fence| cluster.fenced(fence.clone())),
                 Err(problem) => {
                     tracing::warn!(source = %self.source.key, "{problem}");
-                    self.state.send_modify(|standing| standing.set_problem(ProblemScope::Source, Some(problem)));
+                    self.state.send_modify(|state| state.set_problem(ProblemScope::Source, Some(problem)));
                     if self.options.once {
                         return ReconcileResult::NotSynced;
                     }
@@ -364,9 +364,9 @@ impl SourceTask {
             if let Some(problem) = &problem {
                 tracing::warn!(source = %self.source.key, "no statuses are posted: {problem}");
             }
-            self.state.send_modify(|standing| {
-                standing.set_problem(ProblemScope::Source, None);
-                standing.statuses.problem = problem;
+            self.state.send_modify(|state| {
+                state.set_problem(ProblemScope::Source, None);
+                state.statuses.problem = problem;
             });
             let context = ReconcileContext {
                 git: MirrorHandle::new(
@@ -398,7 +398,7 @@ impl SourceTask {
                     let problem =
                         SourceProblem::transient(ProblemReason::InternalError, message, "report it, with the log");
                     tracing::error!(source = %self.source.key, "{problem}");
-                    self.state.send_modify(|standing| standing.set_problem(ProblemScope::Source, Some(problem)));
+                    self.state.send_modify(|state| state.set_problem(ProblemScope::Source, Some(problem)));
                     if once {
                         return ReconcileResult::NotSynced;
                     }

@@ -128,8 +128,8 @@ async fn readyz(State(shared): State<ServerState>, query: RawQuery) -> Response 
 fn readiness_checks(shared: &ServerState) -> Vec<(String, Option<String>)> {
     let ending = shared.ending.is_cancelled().then(|| "the process is ending".to_owned());
     let lacks = shared.board.not_ready_reasons().into_iter().map(|lack| ("cluster".to_owned(), Some(lack)));
-    let sources = shared.board.states().into_iter().map(|(name, standing)| {
-        let lack = (!standing.was_polled).then(|| format!("source {name} has not been polled yet"));
+    let sources = shared.board.states().into_iter().map(|(name, state)| {
+        let lack = (!state.was_polled).then(|| format!("source {name} has not been polled yet"));
         (format!("source {name}"), lack)
     });
     sources.chain(lacks).chain([("process".to_owned(), ending)]).collect()

@@ -51,8 +51,8 @@ pub(super) async fn run(arguments: &ControllerArgs, source: &Path, output: &Outp
     Ok(match end {
         ShutdownReason::Completed(true) | ShutdownReason::Requested => ExitStatus::Success,
         ShutdownReason::Completed(false) => {
-            for (name, standing) in controller.states() {
-                if let Some(problem) = standing.problem() {
+            for (name, state) in controller.states() {
+                if let Some(problem) = state.problem() {
                     output.warn(&format!("{name}: {problem}"));
                 }
             }

@@ -125,11 +125,11 @@ impl NamespaceCache {
         let before = self.state.with_kind(at, |row| row.failures).unwrap_or_default();
         loop {
             turns.borrow_and_update();
-            let Some((standing, failures)) = self.state.with_kind(at, |row| (row.sync_state.clone(), row.failures))
+            let Some((sync_state, failures)) = self.state.with_kind(at, |row| (row.sync_state.clone(), row.failures))
             else {
                 return Err(ClusterError::transient("the kind is not kept"));
             };
-            let (patience, error) = match standing {
+            let (patience, error) = match sync_state {
                 CacheSyncState::Synced => return Ok(()),
                 CacheSyncState::Failed(error) if failures > before => return Err(error),
                 CacheSyncState::Failed(error) => {

@@ -462,23 +462,21 @@ impl Metrics {
     /// # Errors
     /// Never in practice: it writes to memory.
     pub fn render(&self, board: &SourceRegistry, form: ExpositionFormat) -> Result<String, fmt::Error> {
-        let (standings, faulty) = (board.states(), board.rejected());
+        let (states, faulty) = (board.states(), board.rejected());
         for series in [&self.ready_source, &self.suspended, &self.held, &self.drifted] {
             series.remove_matching(&[]);
         }
         for source in faulty.keys() {
             set_gauge(&self.ready_source, &source_labels(source), 0);
         }
-        for (source, standing) in &standings {
+        for (source, state) in &states {
             let of = source_labels(source);
-            set_gauge(&self.ready_source, &of, i64::from(standing.is_ready()));
-            set_gauge(&self.suspended, &of, i64::from(standing.phase == SourcePhase::Suspended));
-            set_gauge(&self.held, &of, i64::from(standing.hold.is_some()));
-            set_gauge(&self.drifted, &of, i64::from(standing.counts.drifted > 0));
+            set_gauge(&self.ready_source, &of, i64::from(state.is_ready()));
+            set_gauge(&self.suspended, &of, i64::from(state.phase == SourcePhase::Suspended));
+            set_gauge(&self.held, &of, i64::from(state.hold.is_some()));
+            set_gauge(&self.drifted, &of, i64::from(state.counts.drifted > 0));
         }
-        for (state, number) in
-            [("running", standings.len()), ("faulty", faulty.len()), ("elsewhere", board.elsewhere())]
-        {
+        for (state, number) in [("running", states.len()), ("faulty", faulty.len()), ("elsewhere", board.elsewhere())] {
             set_gauge(&self.states, &[state], to_gauge_value(number));
         }
         let mut lengths: BTreeMap<&str, usize> = QueueKind::ALL.iter().map(|queue| (queue.as_str(), 0)).collect();

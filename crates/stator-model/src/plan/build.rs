@@ -16,13 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Plans one environment: what a sync would do, and why. Pure; models are decided on in parallel.
 pub fn build_plan(input: &PlanInput) -> Plan {
-    let world = PlanContext::new(input);
+    let context = PlanContext::new(input);
     let rendered: Vec<&RenderedModel> = input.rendered.iter().filter(|one| input.scope.covers(&one.model)).collect();
     let claims = SharedObjects::of(&input.rendered);
     let mut decided: Vec<PlannedChange> = rendered
         .par_iter()
         .flat_map_iter(|rendered| {
-            rendered.objects.iter().map(|desired| decide_by_role(&world, &claims, rendered, desired))
+            rendered.objects.iter().map(|desired| decide_by_role(&context, &claims, rendered, desired))
         })
         .collect();
     let mut findings = input.findings.clone();
@@ -40,7 +40,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
         .iter()
         .flat_map(|one| one.objects.iter().map(|desired| desired.object.reference().identity()))
         .collect();
-    let leftovers = prune::plan_pruning(&world, &desired);
+    let leftovers = prune::plan_pruning(&context, &desired);
     let lines = decided.into_iter().map(|one| (one.stage, one.change)).chain(leftovers.changes);
     let mut changes = sort_changes(lines.collect());
     let holds = guard::apply_guards(input, &mut changes);
@@ -65,7 +65,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
         changes,
         holds,
         retired,
-        elsewhere: world.other_folder_models().map(str::to_owned).collect(),
+        elsewhere: context.other_folder_models().map(str::to_owned).collect(),
         folder: input.folder.clone(),
         intents: rendered.iter().map(|one| (one.model.clone(), recorded_intent(one))).collect(),
         findings,
@@ -108,14 +108,14 @@ pub(super) fn sort_changes(mut lines: Vec<(ApplyStage, Change)>) -> Vec<Change> 
 }
 
 fn decide_by_role(
-    world: &PlanContext<'_>,
+    context: &PlanContext<'_>,
     claims: &SharedObjects<'_>,
     rendered: &RenderedModel,
     desired: &RenderedObject,
 ) -> PlannedChange {
     match claims.role(rendered, desired) {
         SharedObjectRole::Owner => {
-            decide::decide_desired(world, rendered, &with_applyset_label(world.input, &rendered.model, desired))
+            decide::decide_desired(context, rendered, &with_applyset_label(context.input, &rendered.model, desired))
         }
         SharedObjectRole::Shares(owner) => {
             let mut change = empty_change(&rendered.model, &rendered.source, desired.object.reference());
@@ -124,7 +124,7 @@ fn decide_by_role(
         }
         SharedObjectRole::Disputed(others) => {
             let mut change = empty_change(&rendered.model, &rendered.source, desired.object.reference());
-            if let Some(live) = world.live(&change.object) {
+            if let Some(live) = context.live(&change.object) {
                 gpu_usage::set_unchanged_gpus(&mut change, live);
             }
             block_change(&mut change, ChangeReason::Disputed { others });

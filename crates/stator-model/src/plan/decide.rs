@@ -60,12 +60,12 @@ pub(super) fn block_change(change: &mut Change, reason: ChangeReason) {
 
 /// Decides on one object that git wants.
 pub(super) fn decide_desired(
-    world: &PlanContext<'_>,
+    context: &PlanContext<'_>,
     rendered: &RenderedModel,
     desired: &RenderedObject,
 ) -> PlannedChange {
     let reference = desired.object.reference();
-    let live = world.live(&reference);
+    let live = context.live(&reference);
     let mut decided = PlannedChange {
         change: empty_change(&rendered.model, &rendered.source, reference),
         stage: desired.stage,
@@ -74,23 +74,23 @@ pub(super) fn decide_desired(
     let change = &mut decided.change;
     if let Some(live) = live {
         gpu_usage::set_unchanged_gpus(change, live);
-        gpu_usage::add_graph_gpus(world, change, live);
+        gpu_usage::add_graph_gpus(context, change, live);
     }
     if rendered.findings.iter().any(Finding::is_error) {
         block_change(change, ChangeReason::ModelFaulty);
         return decided;
     }
-    if let Some(message) = world.foreign_record_reason(&rendered.model) {
+    if let Some(message) = context.foreign_record_reason(&rendered.model) {
         block_change(change, ChangeReason::RecordForeign { message: message.to_owned() });
         return decided;
     }
-    if let Some(message) = world.unreadable_reason(&change.object) {
+    if let Some(message) = context.unreadable_reason(&change.object) {
         block_change(change, ChangeReason::Unreadable { message: message.to_owned() });
         return decided;
     }
     match live {
-        None => decide_create(world, rendered, desired, change),
-        Some(live) => decide_existing(world, rendered, desired, live, &mut decided),
+        None => decide_create(context, rendered, desired, change),
+        Some(live) => decide_existing(context, rendered, desired, live, &mut decided),
     }
     if decided.change.action == Action::Blocked && decided.change.inventory.is_some() && live.is_none() {
         decided.change.inventory = None;
@@ -98,7 +98,7 @@ pub(super) fn decide_desired(
     decided
 }
 
-fn decide_create(world: &PlanContext<'_>, rendered: &RenderedModel, desired: &RenderedObject, change: &mut Change) {
+fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &RenderedObject, change: &mut Change) {
     let (object, seeds) = dry_run::without_delegated(desired);
     change.action = Action::Create;
     change.disruption = disruption::of_create(&object);
@@ -106,10 +106,10 @@ fn decide_create(world: &PlanContext<'_>, rendered: &RenderedModel, desired: &Re
     gpu_usage::set_changed_gpus(change, None, Some(&whole));
     change.gpu_range = gpu_usage::scaling_gpu_range(desired, &whole);
     change.after = Some(whole.into_value());
-    change.inventory = Some(inventory_entry(desired, None, world));
+    change.inventory = Some(inventory_entry(desired, None, context));
     change.reasons.push(ChangeReason::NotInCluster);
     if desired.stage == ApplyStage::Adapter {
-        explain_graph_wait(world, rendered, change);
+        explain_graph_wait(context, rendered, change);
     }
     change.reasons.extend(gpu_usage::search_reason(&object));
     change.step = PlanStep::Write(PlannedWrite::Apply(ApplyStep {
@@ -122,46 +122,47 @@ fn decide_create(world: &PlanContext<'_>, rendered: &RenderedModel, desired: &Re
 }
 
 /// Adapters load into running workers: before the graph is Ready the load fails.
-fn explain_graph_wait(world: &PlanContext<'_>, rendered: &RenderedModel, change: &mut Change) {
+fn explain_graph_wait(context: &PlanContext<'_>, rendered: &RenderedModel, change: &mut Change) {
     let Some(graph) = rendered.objects.iter().find(|one| one.stage == ApplyStage::Graph) else { return };
     let reference = graph.object.reference();
     let healthy =
-        world.live(&reference).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
+        context.live(&reference).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
     if !healthy {
         change.reasons.push(ChangeReason::WaitsForWorkload { workload: reference });
     }
 }
 
 fn decide_existing(
-    world: &PlanContext<'_>,
+    context: &PlanContext<'_>,
     rendered: &RenderedModel,
     desired: &RenderedObject,
     live: &Object,
     decided: &mut PlannedChange,
 ) {
     let change = &mut decided.change;
-    let standing = world.ownership_of(live);
-    if let LiveOwnership::Foreign(owner) = standing {
+    let ownership = context.ownership_of(live);
+    if let LiveOwnership::Foreign(owner) = ownership {
         return block_change(change, ChangeReason::Foreign(owner));
     }
     if live.is_deleting() {
-        return decide_deleting(world, rendered, desired, live, &standing, change);
+        return decide_deleting(context, rendered, desired, live, &ownership, change);
     }
     let Some(schema) = fields::bundled_schema(live.api_version(), live.kind()) else {
         return block_change(change, ChangeReason::UnknownVersion { api_version: live.api_version().to_owned() });
     };
     // The cheap test before any merge: nearly every object of nearly every plan ends here.
-    if standing == LiveOwnership::Ours
+    if ownership == LiveOwnership::Ours
         && fields::is_noop_apply(schema, live.value(), desired.object.value(), FIELD_MANAGER)
     {
-        change.inventory = Some(inventory_entry(desired, Some(live), world));
-        explain_keep(world, live, change);
+        change.inventory = Some(inventory_entry(desired, Some(live), context));
+        explain_keep(context, live, change);
         return;
     }
     let merged = match dry_run::merge_desired(schema, rendered, desired, live) {
         Ok(merged) => merged,
         Err(fault) => {
-            change.inventory = (standing == LiveOwnership::Ours).then(|| inventory_entry(desired, Some(live), world));
+            change.inventory =
+                (ownership == LiveOwnership::Ours).then(|| inventory_entry(desired, Some(live), context));
             change.fields = fault.fields;
             if let Some((before, after)) = fault.sides {
                 change.before = Some(before);
@@ -174,27 +175,27 @@ fn decide_existing(
         }
     };
     // A record that names the object makes it stator's: none may before its adoption is approved.
-    let may_record = standing == LiveOwnership::Ours || world.input.allow.contains(&HoldKind::Adopt);
-    change.inventory = may_record.then(|| inventory_entry(desired, Some(live), world));
-    if standing == LiveOwnership::Ours
+    let may_record = ownership == LiveOwnership::Ours || context.input.allow.contains(&HoldKind::Adopt);
+    change.inventory = may_record.then(|| inventory_entry(desired, Some(live), context));
+    if ownership == LiveOwnership::Ours
         && merged.fields.is_empty()
         && merged.released.is_empty()
         && !merged.ownership_lost
     {
-        explain_keep(world, live, change);
+        explain_keep(context, live, change);
         return;
     }
-    decide_write(world, rendered, desired, live, merged, standing, decided);
+    decide_write(context, rendered, desired, live, merged, ownership, decided);
 }
 
 /// Something is to be written: in place, or, where that is forbidden, by making the object again.
 fn decide_write(
-    world: &PlanContext<'_>,
+    context: &PlanContext<'_>,
     rendered: &RenderedModel,
     desired: &RenderedObject,
     live: &Object,
     merged: MergedObject,
-    standing: LiveOwnership,
+    ownership: LiveOwnership,
     decided: &mut PlannedChange,
 ) {
     let change = &mut decided.change;
@@ -204,7 +205,7 @@ fn decide_write(
     change.before = Some(merged.before);
     change.after = Some(merged.after);
     if !judgement.forbidden.is_empty()
-        && (!judgement.is_replaceable() || !desired.prune || standing != LiveOwnership::Ours)
+        && (!judgement.is_replaceable() || !desired.prune || ownership != LiveOwnership::Ours)
     {
         for one in &judgement.forbidden {
             block_change(change, forbidden_reason(one, desired.prune));
@@ -213,7 +214,7 @@ fn decide_write(
         return;
     }
     gpu_usage::set_changed_gpus(change, Some(live), Some(&merged.object));
-    explain_write(world, rendered, live, &standing, change);
+    explain_write(context, rendered, live, &ownership, change);
     change.reasons.extend(judgement.notes.into_iter().map(ChangeReason::Disrupts));
     if !judgement.forbidden.is_empty() {
         change.reasons.extend(
@@ -222,9 +223,9 @@ fn decide_write(
                 .into_iter()
                 .map(|one| ChangeReason::Immutable { message: one.message, advice: ImmutableAdvice::InMessage }),
         );
-        return decide_replace(world, desired, live, change);
+        return decide_replace(context, desired, live, change);
     }
-    if merged.ownership_lost && standing == LiveOwnership::Ours {
+    if merged.ownership_lost && ownership == LiveOwnership::Ours {
         change.reasons.push(ChangeReason::OwnershipLost);
     }
     if change.fields.is_empty() && !merged.released.is_empty() {
@@ -245,7 +246,7 @@ fn decide_write(
             "wait until the rollout is complete, then sync",
         ));
     }
-    change.action = if standing == LiveOwnership::Ours { Action::Update } else { Action::Adopt };
+    change.action = if ownership == LiveOwnership::Ours { Action::Update } else { Action::Adopt };
     change.step = PlanStep::Write(PlannedWrite::Apply(ApplyStep {
         object: merged.applied.with_uid(live.uid()),
         stage: desired.stage,
@@ -254,13 +255,13 @@ fn decide_write(
         seed_replicas: merged.seeds,
     }));
     if change.action == Action::Adopt {
-        hold_unless_allowed(world, change, HoldKind::Adopt);
+        hold_unless_allowed(context, change, HoldKind::Adopt);
     }
 }
 
 /// Holds a write back that needs an approval by its kind, whatever else the plan does.
-fn hold_unless_allowed(world: &PlanContext<'_>, change: &mut Change, guard: HoldKind) {
-    if !world.input.allow.contains(&guard) {
+fn hold_unless_allowed(context: &PlanContext<'_>, change: &mut Change, guard: HoldKind) {
+    if !context.input.allow.contains(&guard) {
         change.step.hold_back(guard);
         change.reasons.push(ChangeReason::Held(guard));
     }
@@ -278,14 +279,14 @@ fn forbidden_reason(one: &disruption::ForbiddenChange, prune: bool) -> ChangeRea
 
 /// Why an object is written: drift, another model's object, or a change in git.
 fn explain_write(
-    world: &PlanContext<'_>,
+    context: &PlanContext<'_>,
     rendered: &RenderedModel,
     live: &Object,
-    standing: &LiveOwnership,
+    ownership: &LiveOwnership,
     change: &mut Change,
 ) {
-    if *standing == LiveOwnership::Unowned {
-        let is_allowed = world.input.allow.contains(&HoldKind::Adopt);
+    if *ownership == LiveOwnership::Unowned {
+        let is_allowed = context.input.allow.contains(&HoldKind::Adopt);
         change.reasons.push(if is_allowed { ChangeReason::Adopted } else { ChangeReason::Unmanaged });
         return;
     }
@@ -298,7 +299,7 @@ fn explain_write(
         change.reasons.push(ChangeReason::LabelMissing);
         return;
     }
-    let recorded = world.inventory_entry(&change.object).map(|(_, entry)| entry.digest.as_str());
+    let recorded = context.inventory_entry(&change.object).map(|(_, entry)| entry.digest.as_str());
     let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
     change.reasons.push(match recorded {
         Some(_) if recorded == wanted => ChangeReason::Drifted,
@@ -311,7 +312,7 @@ fn applyset_label() -> FieldPath {
     FieldPath::from_fields(["metadata", "labels", applyset::PART_OF])
 }
 
-fn decide_replace(world: &PlanContext<'_>, desired: &RenderedObject, live: &Object, change: &mut Change) {
+fn decide_replace(context: &PlanContext<'_>, desired: &RenderedObject, live: &Object, change: &mut Change) {
     change.action = Action::Replace;
     let (object, seeds) = dry_run::without_delegated(desired);
     let write = PlannedWrite::Replace {
@@ -325,24 +326,24 @@ fn decide_replace(world: &PlanContext<'_>, desired: &RenderedObject, live: &Obje
         },
     };
     change.step = PlanStep::Write(write);
-    hold_unless_allowed(world, change, HoldKind::Replace);
+    hold_unless_allowed(context, change, HoldKind::Replace);
 }
 
 /// An object on its way out: stator's own is made again once it is gone, which is how an interrupted replacement ends.
 fn decide_deleting(
-    world: &PlanContext<'_>,
+    context: &PlanContext<'_>,
     rendered: &RenderedModel,
     desired: &RenderedObject,
     live: &Object,
-    standing: &LiveOwnership,
+    ownership: &LiveOwnership,
     change: &mut Change,
 ) {
     let reason =
         |then| ChangeReason::Deleting { finalizers: live.finalizers().iter().map(ToString::to_string).collect(), then };
-    if *standing != LiveOwnership::Ours {
+    if *ownership != LiveOwnership::Ours {
         return block_change(change, reason(DeletionSequel::Wait));
     }
-    decide_create(world, rendered, desired, change);
+    decide_create(context, rendered, desired, change);
     change.reasons = vec![reason(DeletionSequel::Recreate)];
     let step = std::mem::replace(&mut change.step, PlanStep::NoWrite);
     if let PlanStep::Write(PlannedWrite::Apply(mut apply)) = step {
@@ -360,10 +361,10 @@ pub(super) fn delete_step(live: &Object, stage: ApplyStage) -> DeleteStep {
     }
 }
 
-fn explain_keep(world: &PlanContext<'_>, live: &Object, change: &mut Change) {
+fn explain_keep(context: &PlanContext<'_>, live: &Object, change: &mut Change) {
     change.health = Some(health::assess_health(live, None).health);
     // The one thing that is written for an object that stays: without it a later sync could not prune.
-    match world.inventory_entry(&change.object) {
+    match context.inventory_entry(&change.object) {
         None => change.reasons.push(ChangeReason::RecordMissing),
         Some((_, entry)) if entry.uid.as_deref() != live.uid() => {
             change.reasons.push(ChangeReason::RecordIncomplete);
@@ -383,10 +384,10 @@ fn is_mid_rollout(live: &Object) -> bool {
 }
 
 /// What the record has to say. The generation that was recorded stands while nothing is applied: others raise it too.
-fn inventory_entry(desired: &RenderedObject, live: Option<&Object>, world: &PlanContext<'_>) -> InventoryEntry {
+fn inventory_entry(desired: &RenderedObject, live: Option<&Object>, context: &PlanContext<'_>) -> InventoryEntry {
     let digest = object_digest(&desired.object);
     let object = desired.object.reference();
-    let recorded = world.inventory_entry(&object).map(|(_, entry)| entry);
+    let recorded = context.inventory_entry(&object).map(|(_, entry)| entry);
     let uid = live.and_then(Object::uid).map(str::to_owned);
     let generation = match recorded {
         Some(entry)

@@ -12,8 +12,8 @@ pub(super) fn set_unchanged_gpus(change: &mut Change, live: &Object) {
 }
 
 /// Adds the GPUs of the graph that a request made: they are the model's, and what happens to the request leaves them.
-pub(super) fn add_graph_gpus(world: &PlanContext<'_>, change: &mut Change, request: &Object) {
-    if let Some(graph) = world.graph_made_by(request) {
+pub(super) fn add_graph_gpus(context: &PlanContext<'_>, change: &mut Change, request: &Object) {
+    if let Some(graph) = context.graph_made_by(request) {
         set_unchanged_gpus(change, graph);
     }
 }

@@ -22,15 +22,15 @@ pub(super) struct PrunePlan {
 }
 
 /// Finds what git no longer has.
-pub(super) fn plan_pruning(world: &PlanContext<'_>, desired: &BTreeSet<ObjectIdentity>) -> PrunePlan {
-    let input = world.input;
-    let protection = PruneProtection::new(world);
+pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectIdentity>) -> PrunePlan {
+    let input = context.input;
+    let protection = PruneProtection::new(context);
     let mut changes = Vec::new();
     let mut candidates: BTreeMap<ObjectIdentity, &Object> = BTreeMap::new();
     for object in &input.live {
         let reference = object.reference();
-        let recorded = world.inventory_entry(&reference).is_some();
-        if (recorded || world.has_source_labels(object)) && MANAGED.iter().any(|kind| kind.kind == object.kind()) {
+        let recorded = context.inventory_entry(&reference).is_some();
+        if (recorded || context.has_source_labels(object)) && MANAGED.iter().any(|kind| kind.kind == object.kind()) {
             let identity = reference.identity();
             if !desired.contains(&identity) {
                 candidates.insert(identity, object);
@@ -38,7 +38,7 @@ pub(super) fn plan_pruning(world: &PlanContext<'_>, desired: &BTreeSet<ObjectIde
         }
     }
     for object in candidates.into_values() {
-        let recorded = world.inventory_entry(&object.reference());
+        let recorded = context.inventory_entry(&object.reference());
         let model = model_of(object).or(recorded.map(|(record, _)| record.model.as_str())).unwrap_or_default();
         if !input.scope.covers(model) {
             continue;
@@ -49,19 +49,19 @@ pub(super) fn plan_pruning(world: &PlanContext<'_>, desired: &BTreeSet<ObjectIde
             .unwrap_or_default();
         let mut change = empty_change(model, source, object.reference());
         set_unchanged_gpus(&mut change, object);
-        add_graph_gpus(world, &mut change, object);
-        match prune_refusal(world, &protection, model, object) {
+        add_graph_gpus(context, &mut change, object);
+        match prune_refusal(context, &protection, model, object) {
             Some(reason) => {
                 if reason == ChangeReason::Kept(KeptBy::EmptyRender) {
                     change.action = Action::Blocked;
                 }
                 change.reasons.push(reason);
             }
-            None => plan_deletion(world, object, &mut change),
+            None => plan_deletion(context, object, &mut change),
         }
         changes.push((stage_of(object), change));
     }
-    let retired = world
+    let retired = context
         .records()
         .keys()
         .filter(|model| {
@@ -69,8 +69,8 @@ pub(super) fn plan_pruning(world: &PlanContext<'_>, desired: &BTreeSet<ObjectIde
                 && !input.is_empty_render()
                 && input.scope.covers(model)
                 && !protection.covers(model)
-                && world.other_folder_reason(model).is_none()
-                && !world.renders(model)
+                && context.other_folder_reason(model).is_none()
+                && !context.renders(model)
         })
         .map(|model| (*model).to_owned())
         .collect();
@@ -93,12 +93,12 @@ struct PruneProtection<'a> {
 }
 
 impl<'a> PruneProtection<'a> {
-    fn new(world: &PlanContext<'a>) -> Self {
-        let input = world.input;
+    fn new(context: &PlanContext<'a>) -> Self {
+        let input = context.input;
         let mut models: BTreeSet<&str> = BTreeSet::new();
         let mut unreadable_source = None;
         for broken in &input.broken {
-            let at = world.records().values().filter(|record| record.source == broken.source);
+            let at = context.records().values().filter(|record| record.source == broken.source);
             let known: Vec<&str> = broken.name.as_deref().into_iter().chain(at.map(|one| one.model.as_str())).collect();
             if known.is_empty() {
                 unreadable_source = Some(broken.source.as_str());
@@ -117,7 +117,7 @@ impl<'a> PruneProtection<'a> {
 
 /// Why an object that git no longer has is not deleted.
 fn prune_refusal(
-    world: &PlanContext<'_>,
+    context: &PlanContext<'_>,
     protection: &PruneProtection<'_>,
     model: &str,
     object: &Object,
@@ -125,60 +125,60 @@ fn prune_refusal(
     if object.is_deleting() {
         return Some(ChangeReason::Deleting { finalizers: Vec::new(), then: DeletionSequel::Nothing });
     }
-    keeping_cause(world, protection, model, object).map(ChangeReason::Kept)
+    keeping_cause(context, protection, model, object).map(ChangeReason::Kept)
 }
 
 /// What keeps an object that git no longer has and that is not on its way out.
 fn keeping_cause(
-    world: &PlanContext<'_>,
+    context: &PlanContext<'_>,
     protection: &PruneProtection<'_>,
     model: &str,
     object: &Object,
 ) -> Option<KeptBy> {
-    let input = world.input;
-    if let Some(cause) = world.other_folder_reason(model) {
+    let input = context.input;
+    if let Some(cause) = context.other_folder_reason(model) {
         return Some(cause);
     }
     if protection.models.contains(model) {
         return Some(KeptBy::ModelErrors);
     }
     if let Some(source) = protection.unreadable_source
-        && !world.renders(model)
+        && !context.renders(model)
     {
         return Some(KeptBy::UnreadableSource { source: source.to_owned() });
     }
     if input.is_empty_render() {
         return Some(KeptBy::EmptyRender);
     }
-    let entry = world.inventory_entry(&object.reference()).map(|(_, entry)| entry);
+    let entry = context.inventory_entry(&object.reference()).map(|(_, entry)| entry);
     if object.kind() == CLAIM.kind && entry.is_none_or(|entry| !entry.prune) || entry.is_some_and(|entry| !entry.prune)
     {
         return Some(KeptBy::Data);
     }
-    if let Some(doubt) = ownership_doubt(world, model, object) {
+    if let Some(doubt) = ownership_doubt(context, model, object) {
         return Some(KeptBy::Doubt(doubt));
     }
     let cause = match object.kind() {
-        kind if kind == REQUEST.kind => awaiting_successor(world, model),
-        kind if kind == GRAPH.kind => still_serving(world, model),
+        kind if kind == REQUEST.kind => awaiting_successor(context, model),
+        kind if kind == GRAPH.kind => still_serving(context, model),
         _ => None,
     };
     cause.or((!input.prune).then_some(KeptBy::PruningOff))
 }
 
 /// What says that an object is not stator's to delete.
-fn ownership_doubt(world: &PlanContext<'_>, model: &str, object: &Object) -> Option<OwnershipDoubt> {
-    if let LiveOwnership::Foreign(owner) = world.ownership_of(object) {
+fn ownership_doubt(context: &PlanContext<'_>, model: &str, object: &Object) -> Option<OwnershipDoubt> {
+    if let LiveOwnership::Foreign(owner) = context.ownership_of(object) {
         return Some(OwnershipDoubt::Foreign(owner));
     }
-    if !world.has_source_labels(object) {
+    if !context.has_source_labels(object) {
         return Some(OwnershipDoubt::LabelsLost);
     }
     if !is_applied_by_stator(object) {
         return Some(OwnershipDoubt::NotFieldManager);
     }
-    match world.inventory_entry(&object.reference()) {
-        None if world.is_record_unreadable(model) => Some(OwnershipDoubt::RecordDamaged),
+    match context.inventory_entry(&object.reference()) {
+        None if context.is_record_unreadable(model) => Some(OwnershipDoubt::RecordDamaged),
         None => Some(OwnershipDoubt::NoRecord),
         // An apply whose answer was lost in a crash: recorded before it was sent, labelled and managed since.
         Some((_, entry)) if entry.uid.is_none() => None,
@@ -188,22 +188,22 @@ fn ownership_doubt(world: &PlanContext<'_>, model: &str, object: &Object) -> Opt
 }
 
 /// An old request goes only when the one that follows it has succeeded.
-fn awaiting_successor(world: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
-    let rendered = world.input.rendered.iter().find(|one| one.model == model)?;
+fn awaiting_successor(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
+    let rendered = context.input.rendered.iter().find(|one| one.model == model)?;
     let request = rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object.reference();
-    let done = world.live(&request).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
+    let done = context.live(&request).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
     (!done).then_some(KeptBy::Successor { request: request.name })
 }
 
 /// A graph goes on serving while the request that is to follow it has made none: a request with `autoApply` makes one,
 /// any other only recommends one, and the graph is changed in place when that is locked.
-fn still_serving(world: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
-    let rendered = world.input.rendered.iter().find(|one| one.model == model)?;
+fn still_serving(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
+    let rendered = context.input.rendered.iter().find(|one| one.model == model)?;
     let request = &rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object;
     let name = request.name().to_owned();
     if request.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true) {
-        let live = world.live(&request.reference());
-        let graph = live.and_then(|live| world.graph_made_by(live).map(|graph| (live, graph)));
+        let live = context.live(&request.reference());
+        let graph = live.and_then(|live| context.graph_made_by(live).map(|graph| (live, graph)));
         let serves = graph.is_some_and(|(live, graph)| {
             let made = health::assess_health(graph, None);
             health::assess_request_health(live, HealthContext::default(), graph, made).health == Health::Healthy
@@ -213,11 +213,11 @@ fn still_serving(world: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
     Some(KeptBy::UnlockedResult { request: name })
 }
 
-fn plan_deletion(world: &PlanContext<'_>, object: &Object, change: &mut Change) {
-    let rendered = world.renders(&change.model);
+fn plan_deletion(context: &PlanContext<'_>, object: &Object, change: &mut Change) {
+    let rendered = context.renders(&change.model);
     change.action = Action::Delete;
     change.disruption = disruption::of_delete(object);
-    let made = world.graph_made_by(object);
+    let made = context.graph_made_by(object);
     if made.is_none() {
         change.gpus.after = 0;
         for totals in change.gpus_by_sku.values_mut() {

@@ -132,7 +132,7 @@ pub struct ModelStatusContext {
 
 /// The status of every model that the plan is about, sorted by name. `plan` must have been made from `input`.
 pub fn model_statuses(input: &PlanInput, plan: &Plan, sight: &ModelStatusContext) -> Vec<ModelStatus> {
-    let world = PlanContext::new(input);
+    let context = PlanContext::new(input);
     let mut by_model: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
     for change in &plan.changes {
         by_model.entry(&change.model).or_default().push(change);
@@ -140,45 +140,46 @@ pub fn model_statuses(input: &PlanInput, plan: &Plan, sight: &ModelStatusContext
     // A model without a line has errors, or its objects are gone already.
     let rendered = input.rendered.iter().map(|one| one.model.as_str());
     let broken = input.broken.iter().filter_map(|one| one.name.as_deref());
-    for name in rendered.chain(broken).chain(world.records().keys().copied()).filter(|name| input.scope.covers(name)) {
+    for name in rendered.chain(broken).chain(context.records().keys().copied()).filter(|name| input.scope.covers(name))
+    {
         by_model.entry(name).or_default();
     }
-    let faulty = models_with_errors(input, &world);
+    let faulty = models_with_errors(input, &context);
     by_model
         .into_iter()
-        .map(|(name, changes)| model_status(&world, sight, name, &changes, faulty.contains(name)))
+        .map(|(name, changes)| model_status(&context, sight, name, &changes, faulty.contains(name)))
         .collect()
 }
 
-fn models_with_errors<'a>(input: &'a PlanInput, world: &PlanContext<'a>) -> BTreeSet<&'a str> {
+fn models_with_errors<'a>(input: &'a PlanInput, context: &PlanContext<'a>) -> BTreeSet<&'a str> {
     let errors = input.rendered.iter().filter(|one| one.findings.iter().any(stator_core::finding::Finding::is_error));
     // A file that is too broken to say its name is still the one that the record names.
     let sources: BTreeSet<&str> = input.broken.iter().map(|one| one.source.as_str()).collect();
-    let recorded = world.records().values().filter(|record| sources.contains(record.source.as_str()));
+    let recorded = context.records().values().filter(|record| sources.contains(record.source.as_str()));
     errors
         .map(|one| one.model.as_str())
         .chain(input.broken.iter().filter_map(|one| one.name.as_deref()))
-        .chain(recorded.map(|record| record.model.as_str()).filter(|model| !world.renders(model)))
+        .chain(recorded.map(|record| record.model.as_str()).filter(|model| !context.renders(model)))
         .collect()
 }
 
 fn model_status(
-    world: &PlanContext<'_>,
+    context: &PlanContext<'_>,
     sight: &ModelStatusContext,
     name: &str,
     changes: &[&Change],
     faulty: bool,
 ) -> ModelStatus {
-    let input = world.input;
-    let record = world.records().get(name).copied();
+    let input = context.input;
+    let record = context.records().get(name).copied();
     let rendered = input.rendered.iter().find(|one| one.model == name);
     let broken = input.broken.iter().find(|one| one.name.as_deref() == Some(name));
-    let workers = ready_workers_by_base(world, changes);
+    let workers = ready_workers_by_base(context, changes);
     let judged: Vec<(&Change, HealthVerdict)> = changes
         .iter()
         .map(|change| {
-            let verdict = evaluate_object_health(world, sight, change);
-            let endpoints = world.live(&change.object).and_then(health::AdapterEndpoints::from_adapter);
+            let verdict = evaluate_object_health(context, sight, change);
+            let endpoints = context.live(&change.object).and_then(health::AdapterEndpoints::from_adapter);
             let verdict = match endpoints {
                 Some(one) => one.check_against_workers(verdict, workers.get(&one.base_model).copied().unwrap_or(0)),
                 None => verdict,
@@ -205,7 +206,7 @@ fn model_status(
         .or_else(|| record.map(|one| one.source.clone()))
         .or_else(|| changes.first().map(|one| one.source.clone()))
         .unwrap_or_default();
-    let live = main.and_then(|(change, _)| world.live(&change.object));
+    let live = main.and_then(|(change, _)| context.live(&change.object));
     ModelStatus {
         name: name.to_owned(),
         namespace: input.namespace.clone(),
@@ -217,21 +218,21 @@ fn model_status(
         gpu_sku: changes.iter().find_map(|one| one.gpu_sku.clone()),
         kind: main.map(|(change, _)| change.object.kind.clone()).unwrap_or_default(),
         created: live.and_then(|live| live.str_at("/metadata/creationTimestamp")).map(str::to_owned),
-        drift: drifted_fields(world, changes),
+        drift: drifted_fields(context, changes),
         message: status_message(&counted, changes, faulty, sync, health),
         last_sync: record.and_then(|record| record.history.first()).map(|outcome| LastSync {
             time: outcome.time.clone(),
             result: outcome.result.clone(),
             message: outcome.message.clone(),
         }),
-        objects: judged.iter().flat_map(|(change, verdict)| object_statuses(world, sight, change, verdict)).collect(),
+        objects: judged.iter().flat_map(|(change, verdict)| object_statuses(context, sight, change, verdict)).collect(),
     }
 }
 
 /// The workers that are ready for adapters, by base model.
-fn ready_workers_by_base(world: &PlanContext<'_>, changes: &[&Change]) -> BTreeMap<String, u64> {
+fn ready_workers_by_base(context: &PlanContext<'_>, changes: &[&Change]) -> BTreeMap<String, u64> {
     let mut workers: BTreeMap<String, u64> = BTreeMap::new();
-    for graph in changes.iter().filter_map(|change| world.live(&change.object)) {
+    for graph in changes.iter().filter_map(|change| context.live(&change.object)) {
         for (base, ready) in health::ready_workers(graph) {
             let sum = workers.entry(base).or_default();
             *sum = sum.saturating_add(ready);
@@ -242,7 +243,7 @@ fn ready_workers_by_base(world: &PlanContext<'_>, changes: &[&Change]) -> BTreeM
 
 /// An object, and the graph that it made.
 fn object_statuses(
-    world: &PlanContext<'_>,
+    context: &PlanContext<'_>,
     sight: &ModelStatusContext,
     change: &Change,
     verdict: &HealthVerdict,
@@ -253,7 +254,7 @@ fn object_statuses(
         health: verdict.health,
         message: verdict.message.clone(),
     }];
-    if let Some(graph) = world.live(&change.object).and_then(|live| world.graph_made_by(live)) {
+    if let Some(graph) = context.live(&change.object).and_then(|live| context.graph_made_by(live)) {
         let HealthVerdict { health, message, terminal: _ } = evaluate_graph_health(graph, sight);
         let message = format!("{message}; created by request {}", change.object.name);
         list.push(ObjectStatus { object: graph.reference(), action: Action::Keep, health, message });
@@ -268,19 +269,20 @@ fn evaluate_graph_health(graph: &Object, sight: &ModelStatusContext) -> HealthVe
 }
 
 /// The health of a live object at the generation that was applied; what is not there is on its way or is not.
-fn evaluate_object_health(world: &PlanContext<'_>, sight: &ModelStatusContext, change: &Change) -> HealthVerdict {
+fn evaluate_object_health(context: &PlanContext<'_>, sight: &ModelStatusContext, change: &Change) -> HealthVerdict {
     let missing = |health, message: &str| HealthVerdict { health, message: message.to_owned(), terminal: false };
-    match world.live(&change.object) {
+    match context.live(&change.object) {
         Some(live) => {
-            let applied = world.inventory_entry(&change.object).filter(|(_, entry)| entry.uid.as_deref() == live.uid());
+            let applied =
+                context.inventory_entry(&change.object).filter(|(_, entry)| entry.uid.as_deref() == live.uid());
             let applied_generation = applied.and_then(|(_, entry)| entry.generation);
             let known = HealthContext { applied_generation, healthy_at: None, now: sight.now };
-            match world.graph_made_by(live) {
+            match context.graph_made_by(live) {
                 Some(graph) => health::assess_request_health(live, known, graph, evaluate_graph_health(graph, sight)),
                 None => with_pod_causes(health::assess_health_in_context(live, known), live, &sight.pods),
             }
         }
-        None if world.unreadable_reason(&change.object).is_some() => {
+        None if context.unreadable_reason(&change.object).is_some() => {
             missing(Health::Unknown, "cannot be read from the cluster")
         }
         None if change.action == Action::Keep => missing(Health::Progressing, "is applied with another model"),
@@ -319,16 +321,16 @@ fn sync_state(changes: &[&Change], faulty: bool) -> SyncState {
 }
 
 /// Fields that differ although what git wants is what was applied last.
-fn drifted_fields(world: &PlanContext<'_>, changes: &[&Change]) -> Vec<FieldDrift> {
+fn drifted_fields(context: &PlanContext<'_>, changes: &[&Change]) -> Vec<FieldDrift> {
     let mut list = Vec::new();
     for change in changes {
-        let recorded = world.inventory_entry(&change.object).map(|(_, entry)| entry.digest.as_str());
+        let recorded = context.inventory_entry(&change.object).map(|(_, entry)| entry.digest.as_str());
         let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
         if recorded.is_none() || recorded != wanted {
             continue;
         }
         let object = change.object.to_string();
-        if change.action == Action::Create && world.live(&change.object).is_none_or(Object::is_deleting) {
+        if change.action == Action::Create && context.live(&change.object).is_none_or(Object::is_deleting) {
             list.push(FieldDrift {
                 object,
                 path: String::new(),

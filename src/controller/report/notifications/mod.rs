@@ -173,8 +173,8 @@ fn decide_event(
 ) -> Option<(SourceKey, NotificationDecision)> {
     let source = news.source.clone();
     let memory = memories.entry(source.clone()).or_insert_with(|| {
-        let standing = board.entry(&source).map(|entry| entry.state);
-        NotificationHistory::new(standing.and_then(|standing| standing.borrow().previous.clone()).as_ref())
+        let state = board.entry(&source).map(|entry| entry.state);
+        NotificationHistory::new(state.and_then(|state| state.borrow().previous.clone()).as_ref())
     });
     memory.observe_event(news).map(|tell| (source, tell))
 }

@@ -106,7 +106,7 @@ impl PullRequestPlanner {
     /// # Errors
     /// When the repository does not determine the environment.
     pub fn plan(&mut self, sides: &PullRequestTrees) -> Result<PullRequestPlan, PullRequestPlanError> {
-        let judge = self.base_policy(&sides.tip)?;
+        let settings = self.base_policy(&sides.tip)?;
         let judged = self.digest_files(sides.tip.files.iter().filter(|file| file.path == SETTINGS_FILE));
         if std::mem::replace(&mut self.policy_digest, judged) != judged {
             self.facts.clear();
@@ -116,9 +116,9 @@ impl PullRequestPlanner {
         let folders: BTreeSet<&str> = base.models.keys().chain(head.models.keys()).copied().collect();
         let (mut affected, same): (BTreeSet<&str>, BTreeSet<&str>) =
             folders.into_iter().partition(|folder| digest(&base, folder) != digest(&head, folder));
-        let facts = self.model_facts(&head, &same, &judge)?;
+        let facts = self.model_facts(&head, &same, &settings)?;
 
-        let mut pair = self.render_sides(&base, &head, &affected, &judge)?;
+        let mut pair = self.render_sides(&base, &head, &affected, &settings)?;
         // Who has the name or an object of one that changes is looked at as well: which of both counts is for the plan.
         let taken = names_of(&pair.0).chain(names_of(&pair.1)).collect::<BTreeSet<String>>();
         let objects: BTreeSet<ObjectIdentity> = objects_of(&pair.0).chain(objects_of(&pair.1)).collect();
@@ -128,7 +128,7 @@ impl PullRequestPlanner {
         let more: Vec<&str> = facts.iter().filter(|(_, facts)| clashes(facts)).map(|(folder, _)| *folder).collect();
         if !more.is_empty() {
             affected.extend(more);
-            pair = self.render_sides(&base, &head, &affected, &judge)?;
+            pair = self.render_sides(&base, &head, &affected, &settings)?;
         }
         let (base_desired, head_desired) = pair;
 
@@ -162,8 +162,8 @@ impl PullRequestPlanner {
             head_revision: &sides.head_commit,
             broken: &head_desired.selection.broken,
             findings: &findings,
-            prices: judge.prices.as_ref(),
-            guards: judge.guards.clone(),
+            prices: settings.prices.as_ref(),
+            guards: settings.guards.clone(),
             unchanged: rest,
         });
         plan.findings.retain(news);
@@ -217,18 +217,22 @@ impl PullRequestPlanner {
         &mut self,
         side: &PreviewSide<'a>,
         folders: &BTreeSet<&'a str>,
-        judge: &ResolvedEnvironment,
+        settings: &ResolvedEnvironment,
     ) -> Result<Vec<(&'a str, Arc<PreviewModelFacts>)>, PullRequestPlanError> {
         let digest = |folder: &str| side.models.get(folder).map_or(0, |(_, digest)| *digest);
         let missing: BTreeSet<&str> =
             folders.iter().copied().filter(|folder| !self.facts.contains_key(&digest(folder))).collect();
         if self.facts.len() + missing.len() > MAX_MODEL_FACTS {
             self.facts.clear();
-            return if missing.len() < folders.len() { self.model_facts(side, folders, judge) } else { Ok(Vec::new()) };
+            return if missing.len() < folders.len() {
+                self.model_facts(side, folders, settings)
+            } else {
+                Ok(Vec::new())
+            };
         }
         if !missing.is_empty() {
             let mut found: HashMap<&str, PreviewModelFacts> = HashMap::new();
-            let desired = self.render_side(side, &missing, judge)?;
+            let desired = self.render_side(side, &missing, settings)?;
             for rendered in &desired.rendered {
                 let facts = found.entry(split_path(&rendered.source).0).or_default();
                 facts.counts = true;
@@ -267,17 +271,17 @@ impl PullRequestPlanner {
         base: &PreviewSide<'_>,
         head: &PreviewSide<'_>,
         folders: &BTreeSet<&str>,
-        judge: &ResolvedEnvironment,
+        settings: &ResolvedEnvironment,
     ) -> Result<(DesiredState, DesiredState), PullRequestPlanError> {
-        let head = self.render_side(head, folders, judge)?;
-        let base = match self.render_side(base, folders, judge) {
+        let head = self.render_side(head, folders, settings)?;
+        let base = match self.render_side(base, folders, settings) {
             Ok(base) => base,
             // The base has no such environment, or could not be read: then all of it is new.
             Err(_) => DesiredState::render(ResolvedEnvironment {
                 intents: Vec::new(),
                 broken: Vec::new(),
                 findings: Vec::new(),
-                ..judge.clone()
+                ..settings.clone()
             }),
         };
         Ok((base, head))
@@ -288,7 +292,7 @@ impl PullRequestPlanner {
         &self,
         side: &PreviewSide<'_>,
         folders: &BTreeSet<&str>,
-        judge: &ResolvedEnvironment,
+        settings: &ResolvedEnvironment,
     ) -> Result<DesiredState, PullRequestPlanError> {
         let models = side.models.iter().filter(|(folder, _)| folders.contains(*folder));
         let files = side.settings.iter().chain(models.flat_map(|(_, (files, _))| files));
@@ -296,10 +300,10 @@ impl PullRequestPlanner {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let workspace = Workspace::parse(&SourceTree { files });
         let mut selection =
-            workspace.resolve_environment(Some(&judge.name)).map_err(|error| plan_error(&error, true))?;
-        selection.policy.clone_from(&judge.policy);
-        selection.guards = judge.guards.clone();
-        selection.prices.clone_from(&judge.prices);
+            workspace.resolve_environment(Some(&settings.name)).map_err(|error| plan_error(&error, true))?;
+        selection.policy.clone_from(&settings.policy);
+        selection.guards = settings.guards.clone();
+        selection.prices.clone_from(&settings.prices);
         if let Some(namespace) = &self.namespace {
             selection.environment.namespace = namespace.clone();
         }

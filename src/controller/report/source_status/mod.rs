@@ -40,41 +40,41 @@ pub struct SourceStatusInput<'a> {
 }
 
 /// The status of a source that runs.
-pub fn build_status(standing: &SourceState, about: &SourceStatusInput<'_>) -> ModelSourceStatus {
+pub fn build_status(state: &SourceState, about: &SourceStatusInput<'_>) -> ModelSourceStatus {
     let before = about.previous;
-    let judged = standing.verdict.as_ref();
+    let judged = state.verdict.as_ref();
     let revision = Revisions {
-        seen: commit_or_previous(standing.seen.as_ref(), before.revision.seen.as_deref()),
+        seen: commit_or_previous(state.seen.as_ref(), before.revision.seen.as_deref()),
         seen_at: observed_since(
-            standing.seen.as_ref(),
+            state.seen.as_ref(),
             before.revision.seen.as_deref(),
             before.revision.seen_at.as_deref(),
         ),
-        attempted: commit_or_previous(standing.attempted.as_ref(), before.revision.attempted.as_deref()),
+        attempted: commit_or_previous(state.attempted.as_ref(), before.revision.attempted.as_deref()),
         attempted_at: observed_since(
-            standing.attempted.as_ref(),
+            state.attempted.as_ref(),
             before.revision.attempted.as_deref(),
             before.revision.attempted_at.as_deref(),
         ),
-        applied: commit_or_previous(standing.applied.as_ref(), before.revision.applied.as_deref()),
+        applied: commit_or_previous(state.applied.as_ref(), before.revision.applied.as_deref()),
         applied_at: observed_since(
-            standing.applied.as_ref(),
+            state.applied.as_ref(),
             before.revision.applied.as_deref(),
             before.revision.applied_at.as_deref(),
         ),
     };
     let is_current = revision.seen.is_some() && revision.seen == revision.applied;
-    let said = summarize_state(standing, is_current, about);
+    let said = summarize_state(state, is_current, about);
     ModelSourceStatus {
         observed_generation: Some(about.generation),
-        conditions: said.conditions(standing, about),
-        last_handled_request: standing
+        conditions: said.conditions(state, about),
+        last_handled_request: state
             .handled_request
             .as_deref()
             .map(|request| truncate_line(request, MAX_MESSAGE_LENGTH))
             .or_else(|| before.last_handled_request.clone()),
-        phase: reported_phase(standing).to_owned(),
-        environment: standing
+        phase: reported_phase(state).to_owned(),
+        environment: state
             .environment
             .as_deref()
             .map(|name| truncate_line(name, 253))
@@ -83,14 +83,14 @@ pub fn build_status(standing: &SourceState, about: &SourceStatusInput<'_>) -> Mo
         revision,
         models: match judged {
             // An attempt that ended before the models were looked at has counted nothing.
-            Some(verdict) if verdict.is_success() || standing.counts != ModelHealthCounts::default() => {
-                Some(model_counts(standing.counts))
+            Some(verdict) if verdict.is_success() || state.counts != ModelHealthCounts::default() => {
+                Some(model_counts(state.counts))
             }
             Some(_) | None => before.models.clone(),
         },
-        plan: plan_counts(standing.plan.as_ref(), before.plan.as_ref()),
+        plan: plan_counts(state.plan.as_ref(), before.plan.as_ref()),
         held: if judged.is_some() {
-            standing.hold.as_ref().map(|held| {
+            state.hold.as_ref().map(|held| {
                 let guards = held.guards.iter().take(MAX_HELD_GUARDS).map(|(kind, message)| held_guard(*kind, message));
                 HeldRevision {
                     revision: truncate_line(&held.revision, 64),
@@ -101,11 +101,11 @@ pub fn build_status(standing: &SourceState, about: &SourceStatusInput<'_>) -> Mo
         } else {
             before.held.clone()
         },
-        statuses: match &standing.statuses.shown {
+        statuses: match &state.statuses.shown {
             Some(shown) => std::iter::once(posted_status(shown)).take(MAX_POSTED_STATUSES).collect(),
             None => before.statuses.clone(),
         },
-        next_window: standing.next_window.map(format_time),
+        next_window: state.next_window.map(format_time),
     }
 }
 
@@ -164,12 +164,12 @@ impl ConditionSummary {
     }
 
     /// All three conditions, sorted by type.
-    fn conditions(&self, standing: &SourceState, about: &SourceStatusInput<'_>) -> Vec<SourceCondition> {
+    fn conditions(&self, state: &SourceState, about: &SourceStatusInput<'_>) -> Vec<SourceCondition> {
         let mut message = self.message.clone();
         let more = !self.is_recalled;
         let posting =
-            standing.statuses.problem.as_ref().map(|problem| format!("no commit statuses are posted: {problem}"));
-        for more in standing.rejected_requests.iter().chain(about.remarks).chain(posting.as_ref()).filter(|_| more) {
+            state.statuses.problem.as_ref().map(|problem| format!("no commit statuses are posted: {problem}"));
+        for more in state.rejected_requests.iter().chain(about.remarks).chain(posting.as_ref()).filter(|_| more) {
             message = format!("{message}; {more}");
         }
         let message = bound_message(&message);
@@ -203,29 +203,29 @@ impl ConditionSummary {
     }
 }
 
-fn summarize_state(standing: &SourceState, is_current: bool, about: &SourceStatusInput<'_>) -> ConditionSummary {
-    let verdict = standing.verdict.as_ref().filter(|verdict| is_verdict_of(&verdict.revision, standing.seen.as_ref()));
-    let recalled = previous_summary(standing, about);
+fn summarize_state(state: &SourceState, is_current: bool, about: &SourceStatusInput<'_>) -> ConditionSummary {
+    let verdict = state.verdict.as_ref().filter(|verdict| is_verdict_of(&verdict.revision, state.seen.as_ref()));
+    let recalled = previous_summary(state, about);
     let well = is_current && verdict.is_some_and(RevisionVerdict::is_success)
         || recalled.as_ref().is_some_and(|recalled| recalled.ready == ConditionStatus::True);
     let ready = if well { ConditionStatus::True } else { ConditionStatus::False };
-    if standing.phase == SourcePhase::Suspended {
+    if state.phase == SourcePhase::Suspended {
         let message = format!(
             "syncing is suspended; resume it with `stator resume {} -n {}`",
             about.key.name, about.key.namespace
         );
         return ConditionSummary::new(
-            ready_while_suspended(ready, standing),
+            ready_while_suspended(ready, state),
             "Suspended",
             message,
             ConditionProgress::Waiting,
         );
     }
-    if let Some(problem) = standing.problem() {
-        return summarize_problem(problem, standing);
+    if let Some(problem) = state.problem() {
+        return summarize_problem(problem, state);
     }
-    if standing.phase == SourcePhase::WindowClosed && !well {
-        let (message, moves) = match standing.next_window {
+    if state.phase == SourcePhase::WindowClosed && !well {
+        let (message, moves) = match state.next_window {
             Some(opens) => (
                 format!("no sync window is open; the next one opens at {}", format_time(opens)),
                 ConditionProgress::Waiting,
@@ -237,18 +237,18 @@ fn summarize_state(standing: &SourceState, is_current: bool, about: &SourceStatu
     if let Some(recalled) = recalled {
         return recalled;
     }
-    match (verdict, &standing.seen) {
+    match (verdict, &state.seen) {
         (Some(verdict), Some(_)) if well => {
-            let moves = if standing.phase == SourcePhase::Syncing {
+            let moves = if state.phase == SourcePhase::Syncing {
                 ConditionProgress::Reconciling
             } else {
                 ConditionProgress::Idle
             };
-            let drifted = standing.counts.drifted;
+            let drifted = state.counts.drifted;
             if drifted > 0 {
                 let message = format!(
                     "live objects of {drifted} of {} models drifted; `stator sync --source {} -n {}` heals them",
-                    standing.counts.models, about.key.name, about.key.namespace
+                    state.counts.models, about.key.name, about.key.namespace
                 );
                 return ConditionSummary::new(ConditionStatus::False, "Drifted", message, moves);
             }
@@ -257,7 +257,7 @@ fn summarize_state(standing: &SourceState, is_current: bool, about: &SourceStatu
         }
         // A verdict that is not well comes with a problem; between the two there is work.
         (_, Some(seen)) => {
-            let message = format!("{}: {}", commit_label(&seen.commit), phase_description(standing.phase));
+            let message = format!("{}: {}", commit_label(&seen.commit), phase_description(state.phase));
             ConditionSummary::new(ConditionStatus::Unknown, "Progressing", message, ConditionProgress::Reconciling)
         }
         (_, None) => {
@@ -269,24 +269,23 @@ fn summarize_state(standing: &SourceState, is_current: bool, about: &SourceStatu
 
 /// A process that has just started knows nothing yet. What an earlier one said of the same commit and the same spec is
 /// said on, rather than that all is unknown each time that a pod moves.
-fn previous_summary(standing: &SourceState, about: &SourceStatusInput<'_>) -> Option<ConditionSummary> {
+fn previous_summary(state: &SourceState, about: &SourceStatusInput<'_>) -> Option<ConditionSummary> {
     let before = about.previous;
     let same =
         |now: Option<&TimestampedRevision>, before: Option<&String>| now.is_none_or(|now| Some(&now.commit) == before);
-    let judged =
-        standing.verdict.as_ref().is_some_and(|verdict| is_verdict_of(&verdict.revision, standing.seen.as_ref()));
+    let judged = state.verdict.as_ref().is_some_and(|verdict| is_verdict_of(&verdict.revision, state.seen.as_ref()));
     if judged
         || before.observed_generation != Some(about.generation)
         || before.revision.seen.is_none()
-        || !same(standing.seen.as_ref(), before.revision.seen.as_ref())
-        || !same(standing.applied.as_ref(), before.revision.applied.as_ref())
+        || !same(state.seen.as_ref(), before.revision.seen.as_ref())
+        || !same(state.applied.as_ref(), before.revision.applied.as_ref())
     {
         return None;
     }
     let ready = before.condition(READY)?;
     let moves = match ready.status {
         ConditionStatus::True
-            if before.revision.seen == before.revision.applied && standing.phase != SourcePhase::Syncing =>
+            if before.revision.seen == before.revision.applied && state.phase != SourcePhase::Syncing =>
         {
             ConditionProgress::Idle
         }
@@ -300,15 +299,15 @@ fn previous_summary(standing: &SourceState, about: &SourceStatusInput<'_>) -> Op
 }
 
 /// Whether a source that is suspended is as its newest commit says: problems are reported anyway.
-fn ready_while_suspended(ready: ConditionStatus, standing: &SourceState) -> ConditionStatus {
-    if standing.problems.is_empty() { ready } else { ConditionStatus::False }
+fn ready_while_suspended(ready: ConditionStatus, state: &SourceState) -> ConditionStatus {
+    if state.problems.is_empty() { ready } else { ConditionStatus::False }
 }
 
-fn summarize_problem(problem: &SourceProblem, standing: &SourceState) -> ConditionSummary {
-    let at_work = matches!(standing.phase, SourcePhase::Syncing | SourcePhase::Reading);
+fn summarize_problem(problem: &SourceProblem, state: &SourceState) -> ConditionSummary {
+    let at_work = matches!(state.phase, SourcePhase::Syncing | SourcePhase::Reading);
     let moves = match (problem.is_transient, at_work) {
         (true, _) => ConditionProgress::Retrying,
-        (false, true) if standing.problems.contains_key(&ProblemScope::Commit) => ConditionProgress::Reconciling,
+        (false, true) if state.problems.contains_key(&ProblemScope::Commit) => ConditionProgress::Reconciling,
         (false, _) => ConditionProgress::Stalled,
     };
     let moves = match problem.reason {
@@ -327,7 +326,7 @@ fn summarize_problem(problem: &SourceProblem, standing: &SourceState) -> Conditi
         | ProblemReason::HealthCheckFailed
         | ProblemReason::ReconciliationFailed => moves,
     };
-    let commit = standing.seen.as_ref().filter(|_| standing.problems.keys().next() == Some(&ProblemScope::Commit));
+    let commit = state.seen.as_ref().filter(|_| state.problems.keys().next() == Some(&ProblemScope::Commit));
     let message = match commit {
         Some(seen) => format!("{}: {problem}", commit_label(&seen.commit)),
         None => problem.to_string(),
@@ -359,14 +358,9 @@ fn format_time(time: Timestamp) -> String {
 }
 
 /// What is done. A poll that finds nothing new is not reported, because each would be a write.
-fn reported_phase(standing: &SourceState) -> &'static str {
-    let judged =
-        standing.verdict.as_ref().is_some_and(|verdict| is_verdict_of(&verdict.revision, standing.seen.as_ref()));
-    if judged && standing.phase == SourcePhase::Reading {
-        phase_name(SourcePhase::Idle)
-    } else {
-        phase_name(standing.phase)
-    }
+fn reported_phase(state: &SourceState) -> &'static str {
+    let judged = state.verdict.as_ref().is_some_and(|verdict| is_verdict_of(&verdict.revision, state.seen.as_ref()));
+    if judged && state.phase == SourcePhase::Reading { phase_name(SourcePhase::Idle) } else { phase_name(state.phase) }
 }
 
 fn phase_name(phase: SourcePhase) -> &'static str {

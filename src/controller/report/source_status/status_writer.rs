@@ -118,9 +118,9 @@ impl SourceStatusWriter {
         loop {
             boards.mark_unchanged();
             objects.mark_unchanged();
-            let mut standing = self.board.entry(&self.key).map(|entry| entry.state);
-            if let Some(standing) = &mut standing {
-                standing.mark_unchanged();
+            let mut state = self.board.entry(&self.key).map(|entry| entry.state);
+            if let Some(state) = &mut state {
+                state.mark_unchanged();
             }
             let wanted = self
                 .desired_patch()
@@ -144,7 +144,7 @@ impl SourceStatusWriter {
             let known = self.resources.get(&self.key);
             loop {
                 tokio::select! {
-                    () = wait_for_change(standing.as_mut()) => break,
+                    () = wait_for_change(state.as_mut()) => break,
                     Ok(()) = boards.changed() => break,
                     Ok(()) = objects.changed() => {
                         // Most changes are of others.
@@ -236,9 +236,9 @@ fn parse_resource_version(text: Option<&str>) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-async fn wait_for_change<T>(standing: Option<&mut watch::Receiver<T>>) {
-    let news = match standing {
-        Some(standing) => standing.changed().await.is_ok(),
+async fn wait_for_change<T>(state: Option<&mut watch::Receiver<T>>) {
+    let news = match state {
+        Some(state) => state.changed().await.is_ok(),
         None => false,
     };
     if !news {

@@ -300,9 +300,9 @@ impl SourceFeed {
             .entries()
             .into_iter()
             .filter(|entry| {
-                let standing = entry.state.borrow();
-                standing.statuses.problem.is_some()
-                    || standing.problems.values().any(|problem| problem.reason.secret_may_help())
+                let state = entry.state.borrow();
+                state.statuses.problem.is_some()
+                    || state.problems.values().any(|problem| problem.reason.secret_may_help())
             })
             .map(|entry| entry.key)
             .collect();

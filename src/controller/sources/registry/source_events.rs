@@ -192,11 +192,11 @@ pub(in crate::controller) fn model_event(
     Some(SourceEvent { source, kind: what, model, revision, message, at: Timestamp::now() })
 }
 
-fn is_newest_applied(standing: &SourceState) -> bool {
+fn is_newest_applied(state: &SourceState) -> bool {
     let commit = |one: &Option<crate::controller::sources::registry::TimestampedRevision>| {
         one.as_ref().map(|one| one.commit.clone())
     };
-    standing.seen.is_some() && commit(&standing.seen) == commit(&standing.applied)
+    state.seen.is_some() && commit(&state.seen) == commit(&state.applied)
 }
 
 /// A verdict that is new.
@@ -271,11 +271,10 @@ const POLL_FAILURES_BEFORE_EVENT: u32 = 3;
 fn problem_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKind, Option<String>, String)> {
     let mut all = Vec::new();
     for part in [ProblemScope::Source, ProblemScope::Repository] {
-        let worth = |standing: &SourceState| {
-            let problem = standing.problems.get(&part)?;
-            let hiccup = part == ProblemScope::Repository
-                && problem.is_transient
-                && standing.failures < POLL_FAILURES_BEFORE_EVENT;
+        let worth = |state: &SourceState| {
+            let problem = state.problems.get(&part)?;
+            let hiccup =
+                part == ProblemScope::Repository && problem.is_transient && state.failures < POLL_FAILURES_BEFORE_EVENT;
             (!hiccup).then(|| problem.clone())
         };
         let recalled = before.previous.as_ref().and_then(|recalled| recalled.reason.clone());
