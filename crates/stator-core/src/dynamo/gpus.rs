@@ -1,11 +1,9 @@
-//! How many GPUs an object asks for, and how many a rollout may need at its worst moment.
+//! How many GPUs an object asks for.
 //!
 //! All sums saturate: a hostile number gives a huge count, never a wrong small one.
 
-mod peak;
 mod sku;
 
-pub use peak::{GpuChange, gpu_change, unchanged_gpus};
 pub use sku::is_known_sku;
 
 use crate::object::Object;

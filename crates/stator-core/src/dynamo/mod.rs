@@ -7,6 +7,7 @@ pub mod conversion;
 pub mod deprecations;
 pub mod disruption;
 pub mod equivalence;
+pub mod gpu_change;
 pub mod gpus;
 pub mod health;
 pub mod kinds;

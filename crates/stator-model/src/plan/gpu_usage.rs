@@ -3,12 +3,13 @@
 use super::context::PlanContext;
 use super::{Change, ChangeReason, GpuRange};
 use crate::render::RenderedObject;
+use stator_core::dynamo::gpu_change::{self, GpuChange};
 use stator_core::dynamo::gpus;
 use stator_core::object::Object;
 
 /// The GPUs of a line that changes nothing: what is there stays.
 pub(super) fn set_unchanged_gpus(change: &mut Change, live: &Object) {
-    set_gpus(change, gpus::unchanged_gpus(live));
+    set_gpus(change, gpu_change::unchanged_gpus(live));
 }
 
 /// Adds the GPUs of the graph that a request made: they are the model's, and what happens to the request leaves them.
@@ -19,7 +20,7 @@ pub(super) fn add_graph_gpus(context: &PlanContext<'_>, change: &mut Change, req
 }
 
 /// Writes the GPUs of a change down.
-pub(super) fn set_gpus(change: &mut Change, gpus: gpus::GpuChange) {
+pub(super) fn set_gpus(change: &mut Change, gpus: GpuChange) {
     change.gpus = gpus.totals;
     change.gpus_by_sku = gpus.by_sku;
     change.gpu_sku = gpus.sku;
@@ -47,5 +48,5 @@ pub(super) fn search_reason(object: &Object) -> Option<ChangeReason> {
 
 /// The GPUs of a line that changes something, by the class of the change.
 pub(super) fn set_changed_gpus(change: &mut Change, live: Option<&Object>, after: Option<&Object>) {
-    set_gpus(change, gpus::gpu_change(live, after, change.disruption));
+    set_gpus(change, gpu_change::gpu_change(live, after, change.disruption));
 }

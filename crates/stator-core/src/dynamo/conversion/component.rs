@@ -1,13 +1,14 @@
 //! One v1alpha1 service becomes one v1beta1 component.
 
 use super::UnmappedCollector;
+use super::alpha_service::{has_own_component_type, is_on, is_zero};
 use super::field_mappings::{ALWAYS_MAIN, LOST_MOUNT, OVERRIDDEN_BY_MAIN, SAME_IN_SERVICES};
 use super::pod::{self, insert_map};
 use super::preserved_spec;
 use super::restore;
 use crate::dynamo::registry::{MAIN_CONTAINER, SIDECAR_FRONTEND};
-use crate::dynamo::v1alpha1::{AlphaServiceSpec, FeatureSwitch, SharedMemory};
-use crate::object::{FieldPath, PathSegment, Quantity};
+use crate::dynamo::v1alpha1::{AlphaServiceSpec, SharedMemory};
+use crate::object::{FieldPath, PathSegment};
 use serde_json::{Map, Value, json};
 
 /// A component, and what the operator keeps of the service beside it.
@@ -63,31 +64,12 @@ pub(super) fn to_v1beta1(
     ConvertedComponent { fields, preserved: preserved_spec::preserved_service_fields(service, hub.is_some()) }
 }
 
-/// Whether the part of a worker becomes a type of its own.
-pub(super) fn has_own_component_type(service: &AlphaServiceSpec) -> bool {
-    service.component_type == "worker" && matches!(service.sub_component_type.as_str(), "prefill" | "decode")
-}
-
-pub(super) fn is_on(switch: Option<&FeatureSwitch>) -> bool {
-    switch.is_some_and(|switch| switch.enabled)
-}
-
 /// `sharedMemorySize`: `"0"` for none; absent for the default.
 fn shared_memory_size(memory: &SharedMemory) -> Option<Value> {
     if memory.disabled {
         return Some("0".into());
     }
     memory.size.clone().filter(|size| !is_zero(size))
-}
-
-/// True for no quantity, and for one of nothing.
-pub(super) fn is_zero(size: &Value) -> bool {
-    match size {
-        Value::Null => true,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => Quantity::parse(text.trim()) == Quantity::parse("0"),
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
-    }
 }
 
 fn experimental(service: &AlphaServiceSpec) -> Map<String, Value> {

@@ -76,8 +76,16 @@ pub(super) fn to_v1beta1(document: &Value) -> Result<ConvertedDocument, Conversi
     Ok(ConvertedDocument { document: beta, unmapped: aside.0 })
 }
 
+/// What the annotations of a v1beta1 graph keep, as the conversion from v1alpha1 would have named it.
+pub(super) fn preserved_fields(document: &Value) -> Vec<UnmappedField> {
+    let annotation =
+        document.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(preserved_spec::GRAPH_SPEC));
+    let spec = annotation.and_then(Value::as_str).and_then(preserved_spec::unwrap_spec);
+    spec.map(|spec| unmapped_fields(&Value::Object(spec))).unwrap_or_default()
+}
+
 /// What a v1alpha1 spec says that v1beta1 has no field for; `spec` may be the sparse one of an annotation.
-pub(super) fn unmapped_fields(spec: &Value) -> Vec<UnmappedField> {
+fn unmapped_fields(spec: &Value) -> Vec<UnmappedField> {
     let document = json!({"spec": spec});
     to_v1beta1(&document).map(|converted| converted.unmapped).unwrap_or_default()
 }

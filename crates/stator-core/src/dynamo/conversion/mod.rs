@@ -7,6 +7,7 @@
 //! Source: `deploy/operator/api/v1alpha1/*_conversion.go` of release 1.2, and the operator's own conversions of upstream's
 //! manifests in `tests/data/dynamo/oracle/manifests.jsonl`.
 
+mod alpha_service;
 mod component;
 mod container_merge;
 pub mod field_mappings;
@@ -137,7 +138,7 @@ pub fn convert(document: &Value) -> Result<ConvertedDocument, ConversionError> {
         ALPHA if is(kinds::SCALING_ADAPTER) => Ok(operator_objects::convert_scaling_adapter(document)),
         ALPHA if kind == operator_objects::COMPONENT => operator_objects::convert_component_deployment(document),
         BETA if is(kinds::GRAPH) => {
-            Ok(ConvertedDocument { unmapped: preserved_spec::preserved_fields(document), ..unchanged(document) })
+            Ok(ConvertedDocument { unmapped: graph::preserved_fields(document), ..unchanged(document) })
         }
         BETA if is(kinds::REQUEST) || is(kinds::SCALING_ADAPTER) || kind == operator_objects::COMPONENT => {
             Ok(unchanged(document))

@@ -2,10 +2,9 @@
 //!
 //! Source: `preservedSpecEnvelope` and `saveSharedAlphaOnlySpec` of the operator.
 
-use super::component::{has_own_component_type, is_on, is_zero};
+use super::alpha_service::{has_own_component_type, is_on, is_zero};
 use super::container_merge::{is_empty, serialize_variables};
-use super::pod::{insert_list, insert_map, is_name_only, native_resources};
-use super::{UnmappedField, graph, pod};
+use super::pod::{self, insert_list, insert_map, is_name_only, native_resources};
 use crate::dynamo::registry::SIDECAR_FRONTEND;
 use crate::dynamo::v1alpha1::{AlphaResources, AlphaServiceSpec, ExtraPodSpec, ResourceItem};
 use serde_json::{Map, Value, json};
@@ -28,13 +27,6 @@ pub(super) fn unwrap_spec(text: &str) -> Option<Map<String, Value>> {
         Some(_) => None,
         None => Some(fields),
     }
-}
-
-/// What the annotations of a v1beta1 graph keep, as the conversion from v1alpha1 would have named it.
-pub(super) fn preserved_fields(document: &Value) -> Vec<UnmappedField> {
-    let annotation = document.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(GRAPH_SPEC));
-    let spec = annotation.and_then(Value::as_str).and_then(unwrap_spec);
-    spec.map(|spec| graph::unmapped_fields(&Value::Object(spec))).unwrap_or_default()
 }
 
 /// What the operator keeps of a service: what v1beta1 cannot say, and which of two places of v1alpha1 said it.

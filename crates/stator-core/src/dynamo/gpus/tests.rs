@@ -1,5 +1,6 @@
 use super::*;
 use crate::dynamo::disruption::Disruption;
+use crate::dynamo::gpu_change::{GpuChange, gpu_change, unchanged_gpus};
 use proptest::prelude::*;
 use serde_json::json;
 

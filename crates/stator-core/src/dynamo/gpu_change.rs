@@ -1,8 +1,8 @@
 //! The GPUs of a change: before, after, and the most at any moment of a rollout, which is an upper bound by the rules of
 //! Dynamo's rolling updates.
 
-use super::{ComponentGpus, GpuTotals, GpuUse, components, gpu_use, replicas, request_gpu_budget};
-use crate::dynamo::disruption::{self, Disruption};
+use super::disruption::{self, Disruption};
+use super::gpus::{ComponentGpus, GpuTotals, GpuUse, UNKNOWN_SKU, components, gpu_use, replicas, request_gpu_budget};
 use crate::dynamo::registry::annotation;
 use crate::object::Object;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct GpuChange {
     /// Of all SKUs.
     pub totals: GpuTotals,
-    /// By SKU; [`super::UNKNOWN_SKU`] where nothing names it. Empty without GPUs.
+    /// By SKU; [`UNKNOWN_SKU`] where nothing names it. Empty without GPUs.
     pub by_sku: BTreeMap<String, GpuTotals>,
     /// The SKU that the object names first.
     pub sku: Option<String>,
@@ -57,7 +57,7 @@ pub fn gpu_change(old: Option<&Object>, new: Option<&Object>, disruption: Disrup
     if let Some(search) = new.filter(|new| old != Some(new)).and_then(request_gpu_budget) {
         let most = search.profiling.max(search.graph);
         if most > 0 {
-            let sku = change.sku.clone().unwrap_or_else(|| super::UNKNOWN_SKU.to_owned());
+            let sku = change.sku.clone().unwrap_or_else(|| UNKNOWN_SKU.to_owned());
             let own = change.by_sku.entry(sku).or_default();
             own.peak = own.peak.max(most);
             change.totals.peak = change.totals.peak.max(most);
