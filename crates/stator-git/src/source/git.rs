@@ -1,6 +1,7 @@
 //! Reading commits out of a git object database. No network, no hooks, no filters, no work tree.
 
-use super::{MAX_FILE_BYTES, SourceError, SourceFileKind, file_kind, is_hidden, relative_path};
+use super::error::SourceError;
+use super::source_file::{MAX_FILE_BYTES, SourceFileKind, file_kind, is_hidden, relative_path};
 use git2::{ErrorCode, ObjectType, Oid, Repository};
 use stator_model::intent::{SourceFile, SourceTree};
 use std::collections::BTreeMap;

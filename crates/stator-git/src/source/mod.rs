@@ -14,6 +14,7 @@ mod remote;
 pub mod restore;
 pub mod secret;
 pub mod signature;
+mod source_file;
 mod ssh_keys;
 pub mod transport;
 pub mod url;
@@ -25,13 +26,11 @@ mod tests;
 
 pub use error::SourceError;
 pub use git::read_tree_at;
+pub use source_file::MAX_FILE_BYTES;
 
+use source_file::relative_path;
 use stator_model::intent::SourceTree;
 use std::path::{Path, PathBuf};
-
-/// The most bytes that are kept of one file. One more than an intent may have, so that a file that is too long is
-/// seen to be too long.
-pub const MAX_FILE_BYTES: usize = (1 << 20) + 1;
 
 /// A repository as it lies on disk.
 #[derive(Debug)]
@@ -71,34 +70,6 @@ impl RepositoryScope {
     pub fn is_everything(&self) -> bool {
         matches!(self, Self::Folder(folder) if folder.is_empty())
     }
-}
-
-/// What a file is to stator, by its name alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SourceFileKind {
-    /// `stator.yaml`, `model.yaml` or `model.<environment>.yaml`.
-    Manifest,
-    /// `model.yml` and the like: not read, and worth a word.
-    NearMiss,
-    /// Anything else.
-    Other,
-}
-
-fn file_kind(name: &str) -> SourceFileKind {
-    match name {
-        "stator.yaml" | "model.yaml" => SourceFileKind::Manifest,
-        "stator.yml" | "model.yml" => SourceFileKind::NearMiss,
-        _ if name.starts_with("model.") && name.ends_with(".yaml") && name.len() > "model..yaml".len() => {
-            SourceFileKind::Manifest
-        }
-        _ if name.starts_with("model.") && name.ends_with(".yml") => SourceFileKind::NearMiss,
-        _ => SourceFileKind::Other,
-    }
-}
-
-/// Hidden folders are not looked into: `.git`, `.stator` (the embedded cluster), editors' folders.
-fn is_hidden(name: &[u8]) -> bool {
-    name.first() == Some(&b'.')
 }
 
 /// Reads the repository that `path` lies in. `path` is a folder of it, or a single `model.yaml`.
@@ -185,11 +156,4 @@ fn declares_repository(bytes: &[u8]) -> bool {
         .filter(|line| !line.starts_with([' ', '\t', '#', '-']))
         .filter_map(value_of_kind)
         .any(|kind| kind == "Repository")
-}
-
-/// `path` from `root` with `/`; `None` when a part of it is not UTF-8 or it is not below.
-fn relative_path(root: &Path, path: &Path) -> Option<String> {
-    let parts: Option<Vec<&str>> =
-        path.strip_prefix(root).ok()?.components().map(|part| part.as_os_str().to_str()).collect();
-    Some(parts?.join("/"))
 }

@@ -1,6 +1,7 @@
 //! Finding and reading the files of a repository on disk, folder level by folder level, on all cores.
 
-use super::{MAX_FILE_BYTES, SourceError, SourceFileKind, file_kind, is_hidden, relative_path};
+use super::error::SourceError;
+use super::source_file::{MAX_FILE_BYTES, SourceFileKind, file_kind, is_hidden, relative_path};
 use rayon::prelude::*;
 use stator_model::intent::{SourceFile, SourceTree};
 use std::io::Read;

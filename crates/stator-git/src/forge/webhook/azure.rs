@@ -1,6 +1,6 @@
 //! Payloads of Azure DevOps. Kind and id of the event are in the body.
 
-use super::{WebhookError, WebhookHint, parse_body, ref_hint};
+use super::delivery::{WebhookError, WebhookHint, parse_body, ref_hint};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

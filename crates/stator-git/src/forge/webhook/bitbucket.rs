@@ -1,7 +1,7 @@
 //! Payloads of Bitbucket: of the cloud, and of Data Center, which have little in common. One delivery may hold several
 //! changes of refs.
 
-use super::{WebhookError, WebhookHint, parse_body, ref_hint};
+use super::delivery::{WebhookError, WebhookHint, parse_body, ref_hint};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

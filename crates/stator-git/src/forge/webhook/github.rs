@@ -1,6 +1,6 @@
 //! Payloads of GitHub, and of Gitea and Forgejo, which have the same shape.
 
-use super::{WebhookError, WebhookHint, parse_body, ref_hint};
+use super::delivery::{WebhookError, WebhookHint, parse_body, ref_hint};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! Payloads of GitLab. The kind of event is in the body.
 
-use super::{WebhookError, WebhookHint, parse_body, ref_hint};
+use super::delivery::{WebhookError, WebhookHint, parse_body, ref_hint};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -5,66 +5,19 @@
 
 mod azure;
 mod bitbucket;
+mod delivery;
 mod github;
 mod gitlab;
 mod signature;
 #[cfg(test)]
 mod tests;
 
+pub use delivery::{MAX_BODY_BYTES, WebhookDelivery, WebhookError, WebhookHint};
+
 use crate::source::model_source::ForgeKind;
+use delivery::{header_text, header_text_owned};
 use http::HeaderMap;
 use secrecy::SecretString;
-use serde::de::DeserializeOwned;
-
-/// The most bytes of a body that are read. GitHub sends up to 25 MB.
-pub const MAX_BODY_BYTES: usize = 25 << 20;
-
-/// What a genuine delivery says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebhookDelivery {
-    /// The host's own name for it, the same when it is sent again; `None` where the host gives none.
-    pub id: Option<String>,
-    /// What to look at. Empty for a ping and for events that stator does nothing about.
-    pub hints: Vec<WebhookHint>,
-}
-
-/// Something worth a look.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WebhookHint {
-    /// A branch or tag moved, appeared or went.
-    Ref {
-        /// Its whole name: `refs/heads/main`.
-        name: String,
-    },
-    /// A pull request was opened, changed or closed.
-    PullRequest {
-        /// Its number in its repository.
-        number: u64,
-    },
-}
-
-/// Why a delivery is turned away. Nothing here goes into the answer: it would help whoever guesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WebhookError {
-    /// There is no secret to check it with, or only empty ones.
-    #[error("the webhook's secret is missing or empty; put a `token` into the secret that `spec.webhook` names")]
-    NoSecret,
-    /// It carries no signature, or none that the host signs with.
-    #[error("the delivery is not signed; set the secret on the git host's webhook too")]
-    Unsigned,
-    /// The signature is another secret's, or another body's.
-    #[error("the delivery's signature does not match; set the same secret here and on the git host's webhook")]
-    Forged,
-    /// It was signed too long ago, or in the future.
-    #[error("the delivery's signature is too old or in the future; compare this machine's clock with the git host's")]
-    Stale,
-    /// Its body is larger than [`MAX_BODY_BYTES`].
-    #[error("the delivery's body is larger than 25 MiB; the next poll finds the change")]
-    TooLarge,
-    /// It is genuine, but no JSON of the shape that the host documents.
-    #[error("the delivery is genuine, but cannot be read; set its content type to application/json")]
-    Unreadable,
-}
 
 /// Checks a delivery against any of the secrets, over the raw body and before anything of it is parsed, and reads it.
 ///
@@ -108,22 +61,4 @@ pub fn receive(
     hints.sort();
     hints.dedup();
     Ok(WebhookDelivery { id, hints })
-}
-
-fn header_text_owned(headers: &HeaderMap, name: &str) -> Option<String> {
-    header_text(headers, name).map(str::to_owned)
-}
-
-fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())
-}
-
-fn parse_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, WebhookError> {
-    serde_json::from_slice(body).map_err(|_| WebhookError::Unreadable)
-}
-
-/// A ref's hint; nothing for a name that git would not take for a branch or tag.
-fn ref_hint(name: &str) -> Option<WebhookHint> {
-    let is_ref = name.starts_with("refs/heads/") || name.starts_with("refs/tags/");
-    is_ref.then(|| WebhookHint::Ref { name: name.to_owned() })
 }

@@ -1,6 +1,6 @@
 //! Whether the git host sent a delivery: each host signs, or shows what it knows, in its own way.
 
-use super::{WebhookError, header_text};
+use super::delivery::{WebhookError, header_text};
 use crate::source::model_source::ForgeKind;
 use aws_lc_rs::{constant_time, digest, hmac};
 use base64::Engine;

@@ -5,15 +5,15 @@
 //! secret, the key and the fix, and never a value.
 
 mod error;
+mod keys;
 mod read;
+mod secret_reader;
 #[cfg(test)]
 mod tests;
 
 pub use error::{CredentialError, CredentialFault};
 
-use super::secret::SecretValues;
 use super::ssh_keys::{KnownHosts, SshPrivateKey};
-use super::url::RepositoryUrl;
 use secrecy::{SecretSlice, SecretString};
 
 /// All that a secret says about how a repository is reached.
@@ -112,36 +112,5 @@ impl GitCredentials {
     /// No login, and the roots that everybody trusts.
     fn anonymous() -> Self {
         Self { login: GitLogin::Anonymous, roots: Vec::new(), client: None, proxy: None }
-    }
-
-    /// What the secret gives for that address; without a secret, nobody's login.
-    ///
-    /// | Keys | Give |
-    /// |-|-|
-    /// | `username`, `password` | basic |
-    /// | `bearerToken` | bearer |
-    /// | `githubAppID`, `githubAppInstallationID` or `githubAppInstallationOwner`, `githubAppPrivateKey`, and `githubAppBaseURL` or `githubAppEnterpriseBaseUrl` | a GitHub App |
-    /// | `identity` or `sshPrivateKey`, `known_hosts` or `ssh_known_hosts`, and `password` for an encrypted key | SSH; without known hosts what github.com, gitlab.com and bitbucket.org publish |
-    /// | `ca.crt` or `caFile` | roots |
-    /// | `tls.crt` and `tls.key`, or `tlsClientCertData` and `tlsClientCertKey` | a client certificate |
-    /// | `proxy`, `noProxy` | a proxy |
-    ///
-    /// Where two are alternatives, the first one is used.
-    ///
-    /// # Errors
-    /// Every fault of the secret at once. See [`CredentialFault`].
-    pub fn read(secret: Option<&SecretValues>, url: &RepositoryUrl) -> Result<Self, CredentialError> {
-        read::credentials(secret, url)
-    }
-}
-
-impl GithubApp {
-    /// The GitHub App of a secret; `None` when the secret has none of its keys. For a secret that is for the forge's
-    /// API and not for git.
-    ///
-    /// # Errors
-    /// Every fault of these keys at once. See [`CredentialFault`].
-    pub fn read(secret: &SecretValues) -> Result<Option<Self>, CredentialError> {
-        read::app(secret)
     }
 }

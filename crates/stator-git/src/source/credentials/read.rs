@@ -1,223 +1,83 @@
 //! From keys and values to credentials, or to every reason why not.
 
-use super::super::secret::SecretValues;
-use super::super::ssh_keys::{KnownHosts, SshKeyError, SshPrivateKey};
-use super::super::url::RepositoryUrl;
-use super::error::GitTransport;
-use super::{
-    AppInstallation, ClientCertificate, CredentialError, CredentialFault as Fault, GitCredentials, GitLogin, GithubApp,
-    ProxySettings, SshIdentity,
-};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
-use stator_core::finding::closest_match;
-
-/// Every key that means something here.
-const KNOWN_KEYS: [&str; 23] = [
-    "bearerToken",
-    "ca.crt",
-    "caFile",
-    "githubAppBaseURL",
-    "githubAppEnterpriseBaseUrl",
-    "githubAppID",
-    "githubAppInstallationID",
-    "githubAppInstallationOwner",
-    "githubAppPrivateKey",
-    "identity",
-    "known_hosts",
-    "noProxy",
-    "password",
-    "proxy",
-    "sshPrivateKey",
-    "ssh_known_hosts",
-    "tls.crt",
-    "tls.key",
-    "tlsClientCertData",
-    "tlsClientCertKey",
-    "url",
-    "username",
-    "identity.pub",
-];
-
-/// Keys that both tools' secrets carry for other readers, so that no misspelling is seen in them.
-const IGNORED_KEYS: [&str; 12] = [
-    "address",
-    "enableLfs",
-    "forceHttpBasicAuth",
-    "headers",
-    "insecure",
-    "insecureIgnoreHostKey",
-    "name",
-    "project",
-    "sshKnownHosts",
-    "token",
-    "type",
-    "webhookSecret",
-];
-
-/// Keys of Argo CD for what stator does not do.
-const UNSUPPORTED_KEYS: [(&str, &str); 7] = [
-    ("azureActiveDirectoryEndpoint", AZURE_TOKEN_HINT),
-    ("azureServicePrincipalClientID", AZURE_TOKEN_HINT),
-    ("azureServicePrincipalClientId", AZURE_TOKEN_HINT),
-    ("azureServicePrincipalClientSecret", AZURE_TOKEN_HINT),
-    ("azureServicePrincipalTenantId", AZURE_TOKEN_HINT),
-    ("gcpServiceAccountKey", "write `username` and `password` with a token of the repository"),
-    ("useAzureWorkloadIdentity", AZURE_TOKEN_HINT),
-];
-const AZURE_TOKEN_HINT: &str = "write a personal access token as `password`, with any `username`";
+use super::error::{CredentialError, CredentialFault as Fault, GitTransport};
+use super::keys::{APP_KEYS, HTTP_KEYS, PROXY_KEYS, SSH_KEYS, used_keys};
+use super::secret_reader::CredentialReader;
+use super::{AppInstallation, ClientCertificate, GitCredentials, GitLogin, GithubApp, ProxySettings, SshIdentity};
+use crate::source::secret::SecretValues;
+use crate::source::ssh_keys::{KnownHosts, SshKeyError, SshPrivateKey};
+use crate::source::url::RepositoryUrl;
+use secrecy::{ExposeSecret as _, SecretString};
 
 const LOGIN_QUESTION: &str = "how to log in";
-const HTTP_KEYS: [&str; 13] = [
-    "bearerToken",
-    "ca.crt",
-    "caFile",
-    "githubAppBaseURL",
-    "githubAppEnterpriseBaseUrl",
-    "githubAppID",
-    "githubAppInstallationID",
-    "githubAppInstallationOwner",
-    "githubAppPrivateKey",
-    "tls.crt",
-    "tls.key",
-    "tlsClientCertData",
-    "tlsClientCertKey",
-];
-const PROXY_KEYS: [&str; 2] = ["noProxy", "proxy"];
-const SSH_KEYS: [&str; 4] = ["identity", "known_hosts", "sshPrivateKey", "ssh_known_hosts"];
-
-pub(super) fn credentials(
-    secret: Option<&SecretValues>,
-    url: &RepositoryUrl,
-) -> Result<GitCredentials, CredentialError> {
-    let way = GitTransport::for_url(url);
-    let Some(secret) = secret else {
-        return match way {
-            GitTransport::Http | GitTransport::Local => Ok(GitCredentials::anonymous()),
-            GitTransport::Ssh => Err(CredentialError { secret: None, faults: vec![Fault::NoSecret] }),
+impl GitCredentials {
+    /// What the secret gives for that address; without a secret, nobody's login.
+    ///
+    /// | Keys | Give |
+    /// |-|-|
+    /// | `username`, `password` | basic |
+    /// | `bearerToken` | bearer |
+    /// | `githubAppID`, `githubAppInstallationID` or `githubAppInstallationOwner`, `githubAppPrivateKey`, and `githubAppBaseURL` or `githubAppEnterpriseBaseUrl` | a GitHub App |
+    /// | `identity` or `sshPrivateKey`, `known_hosts` or `ssh_known_hosts`, and `password` for an encrypted key | SSH; without known hosts what github.com, gitlab.com and bitbucket.org publish |
+    /// | `ca.crt` or `caFile` | roots |
+    /// | `tls.crt` and `tls.key`, or `tlsClientCertData` and `tlsClientCertKey` | a client certificate |
+    /// | `proxy`, `noProxy` | a proxy |
+    ///
+    /// Where two are alternatives, the first one is used.
+    ///
+    /// # Errors
+    /// Every fault of the secret at once. See [`CredentialFault`].
+    pub fn read(secret: Option<&SecretValues>, url: &RepositoryUrl) -> Result<Self, CredentialError> {
+        let way = GitTransport::for_url(url);
+        let Some(secret) = secret else {
+            return match way {
+                GitTransport::Http | GitTransport::Local => Ok(Self::anonymous()),
+                GitTransport::Ssh => Err(CredentialError { secret: None, faults: vec![Fault::NoSecret] }),
+            };
         };
-    };
-    let mut reader = CredentialReader { secret, faults: Vec::new() };
-    reader.check_key_names();
-    reader.check_repository_host(url);
-    let read = match way {
-        GitTransport::Http => reader.read_http(),
-        GitTransport::Ssh => reader.read_ssh(url),
-        GitTransport::Local => {
-            let fix = "it is read with the rights of this process: remove `secretRef` from the source";
-            reader.reject_unfit_keys(&KNOWN_KEYS, way, fix);
-            Some(GitCredentials::anonymous())
-        }
-    };
-    reader.finish(read)
-}
-
-pub(super) fn app(secret: &SecretValues) -> Result<Option<GithubApp>, CredentialError> {
-    let mut reader = CredentialReader { secret, faults: Vec::new() };
-    if !HTTP_KEYS.iter().any(|key| key.starts_with("githubApp") && reader.has(key)) {
-        return Ok(None);
+        let mut reader = CredentialReader::new(secret);
+        reader.check_key_names();
+        reader.check_repository_host(url);
+        let read = match way {
+            GitTransport::Http => reader.read_http(),
+            GitTransport::Ssh => reader.read_ssh(url),
+            GitTransport::Local => {
+                let fix = "it is read with the rights of this process: remove `secretRef` from the source";
+                reader.reject_unfit_keys(used_keys(), way, fix);
+                Some(Self::anonymous())
+            }
+        };
+        reader.finish(read)
     }
-    reader.check_key_names();
-    let read = reader.read_app_keys();
-    reader.finish(read).map(Some)
 }
 
-struct CredentialReader<'a> {
-    secret: &'a SecretValues,
-    faults: Vec<Fault>,
+impl GithubApp {
+    /// The GitHub App of a secret; `None` when the secret has none of its keys. For a secret that is for the forge's
+    /// API and not for git.
+    ///
+    /// # Errors
+    /// Every fault of these keys at once. See [`CredentialFault`].
+    pub fn read(secret: &SecretValues) -> Result<Option<Self>, CredentialError> {
+        let mut reader = CredentialReader::new(secret);
+        if !APP_KEYS.iter().any(|key| reader.has(key)) {
+            return Ok(None);
+        }
+        reader.check_key_names();
+        let read = reader.read_app_keys();
+        reader.finish(read).map(Some)
+    }
 }
 
 impl CredentialReader<'_> {
-    fn finish<T>(mut self, read: Option<T>) -> Result<T, CredentialError> {
-        self.faults.sort_by(|a, b| (a.key(), a).cmp(&(b.key(), b)));
-        self.faults.dedup();
-        match read {
-            Some(read) if self.faults.is_empty() => Ok(read),
-            _ => Err(CredentialError { secret: Some(self.secret.name().to_owned()), faults: self.faults }),
-        }
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.secret.get(key).is_some()
-    }
-
-    /// The first of the keys that is there. Both with different values is a question only a person can answer.
-    fn one_of_keys(&mut self, one: &'static str, other: &'static str, question: &'static str) -> Option<&'static str> {
-        match (self.secret.get(one), self.secret.get(other)) {
-            (Some(a), Some(b)) if a != b => {
-                self.faults.push(Fault::Ambiguous { one, other, question });
-                None
-            }
-            (Some(_), _) => Some(one),
-            (None, Some(_)) => Some(other),
-            (None, None) => None,
-        }
-    }
-
-    /// Keys that nobody reads because of how they are spelt, and keys for what is not done.
-    fn check_key_names(&mut self) {
-        for found in self.secret.keys() {
-            if KNOWN_KEYS.contains(&found) || IGNORED_KEYS.contains(&found) {
-                continue;
-            }
-            if let Some((key, fix)) = UNSUPPORTED_KEYS.iter().find(|(key, _)| *key == found) {
-                self.faults.push(Fault::Unsupported { key, fix });
-                continue;
-            }
-            let plain: String = found.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
-            let same = |key: &&&str| {
-                key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().eq_ignore_ascii_case(&plain)
-            };
-            let meant = KNOWN_KEYS.iter().find(same).copied().or_else(|| closest_match(found, KNOWN_KEYS));
-            if let Some(meant) = meant.filter(|meant| !self.has(meant)) {
-                self.faults.push(Fault::Misspelled { key: found.to_owned(), meant });
-            }
-        }
-        for key in ["insecure", "insecureIgnoreHostKey"] {
-            let on = self.secret.get(key).is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(b"true"));
-            if on {
-                let fix = "hosts are always verified; add its certificate as `caFile`, or its key to `known_hosts`";
-                self.faults.push(Fault::Unsupported { key, fix });
-            }
-        }
-    }
-
-    /// Argo CD's secrets say which repositories they are for.
-    fn check_repository_host(&mut self, url: &RepositoryUrl) {
-        let Some(text) = self.secret.get("url").and_then(|bytes| std::str::from_utf8(bytes).ok()) else { return };
-        let text = text.trim();
-        let host = match ::url::Url::parse(text) {
-            Ok(parsed) => parsed.host_str().map(str::to_lowercase),
-            // `git@host:path`
-            Err(_) => text
-                .split_once(':')
-                .map(|(authority, _)| authority.rsplit('@').next().unwrap_or(authority).to_lowercase()),
-        };
-        if let Some(host) = host.filter(|host| !host.is_empty() && host != url.host()) {
-            // What stands there may be anything; only a name is repeated.
-            let plain = host.len() <= 253 && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._[]:".contains(c));
-            self.faults.push(Fault::OtherHost { host: if plain { host } else { "another host".to_owned() } });
-        }
-    }
-
-    fn reject_unfit_keys(&mut self, keys: &[&'static str], way: GitTransport, fix: &'static str) {
-        for key in keys.iter().copied().filter(|key| *key != "url" && *key != "identity.pub") {
-            if self.has(key) {
-                self.faults.push(Fault::Unfit { key, way, fix });
-            }
-        }
-    }
-
     fn read_http(&mut self) -> Option<GitCredentials> {
         self.reject_unfit_keys(
-            &SSH_KEYS,
+            SSH_KEYS,
             GitTransport::Http,
             "write the `ssh://` address in the source, or `username` and `password` in the secret",
         );
         let basic = ["username", "password"].into_iter().find(|key| self.has(key));
         let bearer = self.has("bearerToken").then_some("bearerToken");
-        let app = HTTP_KEYS.into_iter().find(|key| key.starts_with("githubApp") && self.has(key));
+        let app = APP_KEYS.into_iter().find(|key| self.has(key));
         let ways: Vec<&'static str> = [basic, bearer, app].into_iter().flatten().collect();
         for pair in ways.windows(2) {
             if let [one, other] = pair {
@@ -261,7 +121,7 @@ impl CredentialReader<'_> {
             ("githubAppID", "`githubAppID`", "it is the number on the App's page"),
             ("githubAppPrivateKey", "`githubAppPrivateKey`", "put the `.pem` file there that the App's page creates"),
         ];
-        let have = HTTP_KEYS.into_iter().find(|key| key.starts_with("githubApp") && self.has(key))?;
+        let have = APP_KEYS.into_iter().find(|key| self.has(key))?;
         for (key, want, fix) in parts {
             if !self.has(key) {
                 self.faults.push(Fault::Missing { have, want, fix });
@@ -310,17 +170,17 @@ impl CredentialReader<'_> {
 
     fn read_ssh(&mut self, url: &RepositoryUrl) -> Option<GitCredentials> {
         self.reject_unfit_keys(
-            &HTTP_KEYS,
+            APP_KEYS.into_iter().chain(HTTP_KEYS),
             GitTransport::Ssh,
             "write the `https://` address in the source, or remove the key",
         );
         self.reject_unfit_keys(
-            &PROXY_KEYS,
+            PROXY_KEYS,
             GitTransport::Ssh,
             "SSH goes to the host directly: write the `https://` address, or remove it",
         );
         self.reject_unfit_keys(
-            &["username"],
+            ["username"],
             GitTransport::Ssh,
             "the user is part of the address: `ssh://USER@HOST/PATH`; for a token write the `https://` address",
         );
@@ -425,76 +285,5 @@ impl CredentialReader<'_> {
             sound.then(|| (url.as_str().trim_end_matches('/').to_owned(), login))
         })?;
         Some(ProxySettings { url, login, bypass: bypass.map(|text| text.expose_secret().to_owned()) })
-    }
-
-    /// A text of any number of lines.
-    fn read_text(&mut self, key: &'static str) -> Option<SecretString> {
-        let bytes = self.secret.get(key)?;
-        match std::str::from_utf8(bytes) {
-            Ok(text) if text.trim().is_empty() => self.faults.push(Fault::Empty { key }),
-            Ok(text) => return Some(SecretString::from(text)),
-            Err(_) => self.faults.push(Fault::NotText { key }),
-        }
-        None
-    }
-
-    /// A text of one line that is sent as it is.
-    fn read_line(&mut self, key: &'static str) -> Option<SecretString> {
-        let text = self.read_text(key)?;
-        let shown = text.expose_secret();
-        if shown.trim_end_matches(['\r', '\n']).chars().any(char::is_control) {
-            self.faults.push(Fault::Control { key });
-        } else if shown.ends_with(['\r', '\n']) {
-            self.faults.push(Fault::LineBreak { key });
-        } else {
-            return Some(text);
-        }
-        None
-    }
-
-    /// A text of one line that says something of its own. A line break at its end is nothing there.
-    fn read_checked<T>(
-        &mut self,
-        key: &'static str,
-        what: &str,
-        fix: &'static str,
-        read: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
-        let text = self.read_text(key)?;
-        let value = read(text.expose_secret().trim());
-        if value.is_none() {
-            self.faults.push(Fault::Malformed { key, what: what.to_owned(), fix });
-        }
-        value
-    }
-
-    fn read_certificates(&mut self, key: &'static str) -> Option<Vec<u8>> {
-        self.read_text(key)?;
-        let bytes = self.secret.get(key)?;
-        let mut count = 0_usize;
-        let sound = CertificateDer::pem_slice_iter(bytes).all(|read| {
-            count = count.saturating_add(1);
-            read.is_ok()
-        });
-        if sound && count > 0 {
-            return Some(bytes.to_vec());
-        }
-        let what = "a certificate in PEM".to_owned();
-        let fix = "it begins with `-----BEGIN CERTIFICATE-----`; copy the whole file";
-        self.faults.push(Fault::Malformed { key, what, fix });
-        None
-    }
-
-    fn read_pem_key(&mut self, key: &'static str) -> Option<SecretSlice<u8>> {
-        self.read_text(key)?;
-        let bytes = self.secret.get(key)?;
-        if PrivateKeyDer::from_pem_slice(bytes).is_ok() {
-            return Some(SecretSlice::from(bytes.to_vec()));
-        }
-        let what = "a private key in PEM without a passphrase".to_owned();
-        let fix =
-            "it begins with `-----BEGIN PRIVATE KEY-----` or `-----BEGIN RSA PRIVATE KEY-----`; copy the whole file";
-        self.faults.push(Fault::Malformed { key, what, fix });
-        None
     }
 }

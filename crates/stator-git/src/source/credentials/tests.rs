@@ -1,5 +1,6 @@
-use super::super::url::AllowedSchemes;
 use super::*;
+use crate::source::secret::SecretValues;
+use crate::source::url::{AllowedSchemes, RepositoryUrl};
 use proptest::prelude::*;
 use secrecy::ExposeSecret as _;
 

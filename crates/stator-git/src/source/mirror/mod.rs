@@ -11,8 +11,10 @@ mod error;
 mod fetch;
 mod history;
 mod network;
+mod object_cache;
 mod range;
 mod reference;
+mod remote_host;
 mod remote_refs;
 mod signed;
 mod store;
@@ -23,11 +25,14 @@ mod tests;
 
 pub use crate::source::remote::{FetchLimits, RemoteRepository};
 pub use error::MirrorError;
-pub use network::MirrorTraffic;
+pub use reference::ResolvedRef;
+pub use remote_host::MirrorTraffic;
 
 use crate::source::credentials::{GitCredentials, TokenProvider};
 use crate::source::model_source::Reference;
 use git2::{ObjectType, Oid};
+use object_cache::GitObjectCache;
+use remote_host::RemoteHost;
 use remote_refs::RemoteRefs;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,19 +51,8 @@ const MAX_OBJECT_BYTES: usize = 8 << 20;
 pub struct Mirror {
     store: MirrorStore,
     remote: RemoteRepository,
-    cache: trees::GitObjectCache,
-    host: network::RemoteHost,
-}
-
-/// Where a reference leads at the moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResolvedRef {
-    /// The whole name of the ref: `refs/heads/main`, `refs/tags/v1.2.0`. Empty where the source names a commit.
-    pub name: String,
-    /// The commit, in full.
-    pub commit: String,
-    /// The tag object, in full, where the ref is an annotated tag.
-    pub tag: Option<String>,
+    cache: GitObjectCache,
+    host: RemoteHost,
 }
 
 /// What a fetch brought.
@@ -84,7 +78,7 @@ impl Mirror {
     /// When the folder cannot be written or another process uses it, or a local path leads to no repository.
     pub fn open(folder: &Path, remote: RemoteRepository) -> Result<Self, MirrorError> {
         let store = MirrorStore::open(folder, &remote.url)?;
-        Ok(Self { store, remote, cache: trees::GitObjectCache::default(), host: network::RemoteHost::default() })
+        Ok(Self { store, remote, cache: GitObjectCache::default(), host: RemoteHost::default() })
     }
 
     /// Goes on with what the secret says by now, and with another switch to stop it by: a switch that was used stays off.
@@ -95,7 +89,7 @@ impl Mirror {
         cancel: CancellationToken,
     ) {
         self.remote = RemoteRepository { credentials, tokens, cancel, ..self.remote.clone() };
-        self.host = network::RemoteHost::renewed_from(&self.host);
+        self.host = RemoteHost::renewed_from(&self.host);
     }
 
     /// Where a reference leads at the moment. Asks the host once; for a commit that is here already, not at all.
@@ -133,7 +127,7 @@ impl Mirror {
             done => return done,
         };
         tracing::warn!(url = %self.remote.url, reason, "the mirror is damaged and is created again");
-        self.cache = trees::GitObjectCache::default();
+        self.cache = GitObjectCache::default();
         self.store.rebuild()?;
         self.fetch_objects(commits, 1)?;
         work(self)

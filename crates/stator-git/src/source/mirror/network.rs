@@ -1,41 +1,13 @@
 //! What a mirror asks its host: what refs there are, and objects.
 
-use super::{Mirror, MirrorError, RemoteRefs, store};
-use crate::source::transport::{
-    self, FetchRequest, GitOperation, GitSession, TransportError, http::HttpClient, http_client,
-};
+use super::error::MirrorError;
+use super::remote_host::MirrorTraffic;
+use super::{Mirror, RemoteRefs, store};
+use crate::source::transport::{self, FetchRequest, GitOperation, GitSession, TransportError, http_client};
 use crate::source::url::UrlScheme;
 use git2::{AutotagOption, ErrorClass, FetchOptions, Oid, RemoteCallbacks};
 use std::path::Path;
 use std::sync::Arc;
-
-/// How often a mirror has asked its host, and how much came back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MirrorTraffic {
-    /// Requests sent.
-    pub requests: u64,
-    /// Bytes received, headers not counted.
-    pub received: u64,
-}
-
-/// What a mirror knows of its host from one call to the next.
-#[derive(Default)]
-pub(super) struct RemoteHost {
-    /// Kept for its connections.
-    http: Option<HttpClient>,
-    /// What the host's git can do, from its last list of refs.
-    capabilities: Option<String>,
-    /// Where the host's list of refs was found when it had moved.
-    base: Option<url::Url>,
-    traffic: MirrorTraffic,
-}
-
-impl RemoteHost {
-    /// The host after its login has changed: connections and what it said before are not taken over.
-    pub(super) fn renewed_from(before: &Self) -> Self {
-        Self { traffic: before.traffic, ..Self::default() }
-    }
-}
 
 impl Mirror {
     /// How often the host was asked since the mirror was opened.

@@ -1,12 +1,23 @@
 //! From what a source follows to the commit that it leads to.
 
+use super::error::MirrorError;
 use super::range::VersionRange;
 use super::remote_refs::{RemoteRefs, is_valid_ref_name};
-use super::{MirrorError, ResolvedRef};
 use crate::source::git::printable;
 use crate::source::model_source::Reference;
 use git2::Oid;
 use semver::Version;
+
+/// Where a reference leads at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolvedRef {
+    /// The whole name of the ref: `refs/heads/main`, `refs/tags/v1.2.0`. Empty where the source names a commit.
+    pub name: String,
+    /// The commit, in full.
+    pub commit: String,
+    /// The tag object, in full, where the ref is an annotated tag.
+    pub tag: Option<String>,
+}
 
 /// Where a reference leads.
 pub(super) fn resolve_reference(reference: &Reference, advert: &RemoteRefs) -> Result<ResolvedRef, MirrorError> {

@@ -1,57 +1,16 @@
 //! The files of a commit, and what differs between two, reading only what is not known yet.
 
-use super::{FetchLimits, Mirror, MirrorError};
+use super::error::MirrorError;
+use super::object_cache::BlobContent;
+use super::{FetchLimits, Mirror};
 use crate::source::git::{self, MAX_PATH_LENGTH, TreeFile, TreeListing, UNSAFE_PATH_REASON};
 use git2::{ObjectType, Oid};
 use stator_model::intent::{SourceFile, SourceTree};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Bytes of one git tree: more than a million entries.
 const MAX_TREE_BYTES: usize = 64 << 20;
-
-/// What is remembered from one commit to the next: git names trees and blobs by their content, so nothing that is
-/// remembered can be stale. Bounded in bytes; what was not used for longest goes first.
-#[derive(Default)]
-pub(super) struct GitObjectCache {
-    listings: HashMap<Oid, CachedGitObject<TreeListing>>,
-    blobs: HashMap<Oid, CachedGitObject<Result<Vec<u8>, String>>>,
-    bytes: usize,
-    round: u64,
-    read: u64,
-}
-
-struct CachedGitObject<T> {
-    value: Arc<T>,
-    bytes: usize,
-    round: u64,
-}
-
-impl GitObjectCache {
-    /// How many objects were read out of the object database since the mirror was opened.
-    pub(super) fn objects_read(&self) -> u64 {
-        self.read
-    }
-
-    fn end_round(&mut self, limit: usize) {
-        self.round += 1;
-        if self.bytes <= limit {
-            return;
-        }
-        let mut ages: Vec<(u64, Oid, usize)> =
-            self.listings.iter().map(|(oid, kept)| (kept.round, *oid, kept.bytes)).collect();
-        ages.extend(self.blobs.iter().map(|(oid, kept)| (kept.round, *oid, kept.bytes)));
-        ages.sort_unstable();
-        for (_, oid, bytes) in ages {
-            if self.bytes <= limit {
-                return;
-            }
-            self.listings.remove(&oid);
-            self.blobs.remove(&oid);
-            self.bytes = self.bytes.saturating_sub(bytes);
-        }
-    }
-}
 
 impl Mirror {
     /// The files of a commit below a folder, as [`read_tree_at`](crate::source::read_tree_at) gives them. Folders and files that an earlier
@@ -176,10 +135,8 @@ impl Mirror {
     }
 
     fn listing(&mut self, oid: Oid) -> Result<Arc<TreeListing>, MirrorError> {
-        let round = self.cache.round;
-        if let Some(kept) = self.cache.listings.get_mut(&oid) {
-            kept.round = round;
-            return Ok(Arc::clone(&kept.value));
+        if let Some(known) = self.cache.listing(oid) {
+            return Ok(known);
         }
         let odb = self.store.repository().odb().map_err(|error| damaged_object_error(oid, &error))?;
         let (size, _) = odb.read_header(oid).map_err(|error| damaged_object_error(oid, &error))?;
@@ -192,22 +149,16 @@ impl Mirror {
             .map(|(name, _)| name.len())
             .chain(listing.folders.iter().map(|folder| folder.name.len()));
         let bytes = 128 + names.map(|name| name + 64).sum::<usize>();
-        let value = Arc::new(listing);
-        self.cache.read += 1;
-        self.cache.bytes += bytes;
-        self.cache.listings.insert(oid, CachedGitObject { value: Arc::clone(&value), bytes, round });
-        Ok(value)
+        Ok(self.cache.add_listing(oid, listing, bytes))
     }
 
-    fn content(&mut self, file: TreeFile) -> Result<Arc<Result<Vec<u8>, String>>, MirrorError> {
+    fn content(&mut self, file: TreeFile) -> Result<Arc<BlobContent>, MirrorError> {
         let oid = match file {
             TreeFile::Blob(oid) => oid,
             TreeFile::Refused(reason) => return Ok(Arc::new(Err(reason.to_owned()))),
         };
-        let round = self.cache.round;
-        if let Some(kept) = self.cache.blobs.get_mut(&oid) {
-            kept.round = round;
-            return Ok(Arc::clone(&kept.value));
+        if let Some(known) = self.cache.blob(oid) {
+            return Ok(known);
         }
         let odb = self.store.repository().odb().map_err(|error| damaged_object_error(oid, &error))?;
         // A blob that is missing or does not unpack is the mirror's fault and never the file's: it must not look like one
@@ -218,11 +169,7 @@ impl Mirror {
             return Err(MirrorError::Damaged { reason: format!("object {oid} does not unpack") });
         }
         let bytes = 128 + content.as_ref().map_or_else(String::len, Vec::len);
-        let value = Arc::new(content);
-        self.cache.read += 1;
-        self.cache.bytes += bytes;
-        self.cache.blobs.insert(oid, CachedGitObject { value: Arc::clone(&value), bytes, round });
-        Ok(value)
+        Ok(self.cache.add_blob(oid, content, bytes))
     }
 }
 

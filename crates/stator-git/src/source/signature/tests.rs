@@ -1,5 +1,8 @@
 use super::*;
+use crate::source::model_source::VerifyMode;
+use crate::source::secret::SecretValues;
 use git2::{ObjectType, Oid};
+use jiff::Timestamp;
 use proptest::prelude::*;
 
 /// The bytes of a file of `tests/data/signatures`.

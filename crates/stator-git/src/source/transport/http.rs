@@ -120,22 +120,29 @@ impl HttpClient {
     pub async fn send(&self, request: reqwest::Request) -> Result<HttpResponse, TransportError> {
         let host = authority(request.url());
         let limit = self.total_timeout;
-        let mut response = self.client.execute(request).await.map_err(|error| request_error(&host, &error, limit))?;
+        let response = self.client.execute(request).await.map_err(|error| request_error(&host, &error, limit))?;
         let (status, headers) = (response.status(), response.headers().clone());
         let too_much =
             || TransportError::TooMuch { host: host.clone(), limit: self.max_body_bytes as u64, what: "bytes" };
-        if response.content_length().is_some_and(|length| length > self.max_body_bytes as u64) {
-            return Err(too_much());
-        }
-        let mut body = BytesMut::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| request_error(&host, &error, limit))? {
-            if body.len() + chunk.len() > self.max_body_bytes {
-                return Err(too_much());
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let body = read_limited(response, self.max_body_bytes).await;
+        let body = body.map_err(|error| request_error(&host, &error, limit))?.ok_or_else(too_much)?;
         Ok(HttpResponse { status, headers, body: body.freeze() })
     }
+}
+
+/// The body of an answer; `None` where it is longer than `limit` bytes.
+pub(crate) async fn read_limited(mut response: reqwest::Response, limit: usize) -> reqwest::Result<Option<BytesMut>> {
+    if response.content_length().is_some_and(|length| length > limit as u64) {
+        return Ok(None);
+    }
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len().saturating_add(chunk.len()) > limit {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
 }
 
 /// Who asks.
@@ -174,7 +181,7 @@ pub(super) fn request_error(host: &str, error: &reqwest::Error, limit: Duration)
 }
 
 /// The innermost cause: the layers above it repeat the URL and one another.
-fn root_cause(error: &reqwest::Error) -> String {
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;

@@ -8,10 +8,11 @@
 //! stop, whatever the other side does.
 
 mod error;
+mod git_stream;
 pub mod http;
 mod libgit2_registration;
 pub(crate) mod packet_line;
-mod ref_advertisement;
+pub(crate) mod ref_advertisement;
 pub mod retry_after;
 mod session;
 mod smart_http;
@@ -19,26 +20,13 @@ pub(in crate::source) mod ssh;
 mod subtransport;
 
 pub use error::TransportError;
+pub(in crate::source) use git_stream::{GitOperation, GitStream};
 pub(in crate::source) use ref_advertisement::{RefAdvertisement, read_advertisement as read_advert};
 pub(in crate::source) use session::{GitSession, http_client};
 pub(in crate::source) use subtransport::{FetchRequest, register_fetch};
 
 use crate::source::url::UrlScheme;
-use std::io::{Read, Write};
 use std::sync::Arc;
-
-/// Bytes to and from `git-upload-pack` on the host.
-pub(in crate::source) trait GitStream: Read + Write + Send + 'static {}
-impl<T: Read + Write + Send + 'static> GitStream for T {}
-
-/// What a stream is opened for. Over SSH one stream serves both, over HTTP each is a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::source) enum GitOperation {
-    /// The refs.
-    ListRefs,
-    /// Objects.
-    Fetch,
-}
 
 /// Whether every request stands for itself, as over HTTP.
 fn is_stateless(scheme: UrlScheme) -> bool {

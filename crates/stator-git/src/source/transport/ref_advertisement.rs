@@ -10,11 +10,11 @@ const MAX_ADVERTISEMENT_BYTES: usize = 32 << 20;
 
 /// What a host says that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::source) struct RefAdvertisement {
+pub(crate) struct RefAdvertisement {
     /// Names and what they lead to, in the host's order, unchecked. Tags have a second line with `^{}`.
-    pub(in crate::source) refs: Vec<(Vec<u8>, Oid)>,
+    pub(crate) refs: Vec<(Vec<u8>, Oid)>,
     /// What the host's git can do.
-    pub(in crate::source) capabilities: String,
+    pub(crate) capabilities: String,
 }
 
 impl RefAdvertisement {
@@ -29,19 +29,26 @@ pub(in crate::source) fn read_advertisement(
     stream: &mut dyn Read,
     session: &GitSession,
 ) -> Result<RefAdvertisement, TransportError> {
-    let list = read_packets(stream, session);
+    let redact = |text: &[u8]| session.redacted_text(text);
+    let list = read_ref_list(stream, &session.host(), session.limits().max_refs, redact);
     list.map_err(|error| session.take_failure().unwrap_or(error))
 }
 
-fn read_packets(stream: &mut dyn Read, session: &GitSession) -> Result<RefAdvertisement, TransportError> {
-    let limit = session.limits().max_refs;
-    let broken = |reason: &str| TransportError::Protocol { host: session.host(), reason: reason.to_owned() };
+/// Reads a list of at most `limit` refs. `redact` makes a message of what the host says in place of one.
+pub(crate) fn read_ref_list(
+    stream: &mut dyn Read,
+    host: &str,
+    limit: usize,
+    redact: impl Fn(&[u8]) -> String,
+) -> Result<RefAdvertisement, TransportError> {
+    let host = || host.to_owned();
+    let broken = |reason: &str| TransportError::Protocol { host: host(), reason: reason.to_owned() };
     let mut advertised = RefAdvertisement::default();
     let (mut bytes, mut first, mut announced) = (0_usize, true, false);
     loop {
         let line = match read_packet_line(stream) {
             Ok(line) => line,
-            Err(PacketLineError::Ended) => return Err(TransportError::CutShort { host: session.host() }),
+            Err(PacketLineError::Ended) => return Err(TransportError::CutShort { host: host() }),
             Err(PacketLineError::Length) => return Err(broken("a line has no length")),
         };
         let Some(line) = line else {
@@ -55,13 +62,13 @@ fn read_packets(stream: &mut dyn Read, session: &GitSession) -> Result<RefAdvert
         bytes += line.len();
         if bytes > MAX_ADVERTISEMENT_BYTES {
             return Err(TransportError::TooMuch {
-                host: session.host(),
+                host: host(),
                 limit: MAX_ADVERTISEMENT_BYTES as u64,
                 what: "bytes of refs",
             });
         }
         if let Some(message) = line.strip_prefix(b"ERR ") {
-            return Err(TransportError::Remote { host: session.host(), message: session.redacted_text(message) });
+            return Err(TransportError::Remote { host: host(), message: redact(message) });
         }
         if first && line.starts_with(b"# service=") {
             announced = true;
@@ -97,7 +104,7 @@ fn read_packets(stream: &mut dyn Read, session: &GitSession) -> Result<RefAdvert
         }
         advertised.refs.push((name.to_vec(), oid));
         if advertised.refs.len() > limit {
-            return Err(TransportError::TooMuch { host: session.host(), limit: limit as u64, what: "refs" });
+            return Err(TransportError::TooMuch { host: host(), limit: limit as u64, what: "refs" });
         }
     }
 }

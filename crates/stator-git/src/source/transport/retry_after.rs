@@ -20,13 +20,17 @@ pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
 
 /// The time until then, by the host's own clock where it says what that shows.
 pub(crate) fn time_until(then: Timestamp, headers: &HeaderMap, now: Timestamp) -> Duration {
-    let theirs = headers.get(http::header::DATE).and_then(|date| jiff::fmt::rfc2822::parse(date.to_str().ok()?).ok());
-    let now = theirs.map_or(now, |theirs| theirs.timestamp());
-    let left = then.as_second().saturating_sub(now.as_second());
+    let left = then.as_second().saturating_sub(host_clock(headers).unwrap_or(now).as_second());
     u64::try_from(left)
         .ok()
         .filter(|left| *left > 0)
         .map_or(FALLBACK_WAIT, |left| clamp_wait(Duration::from_secs(left)))
+}
+
+/// What the host's own clock showed when it answered.
+pub(crate) fn host_clock(headers: &HeaderMap) -> Option<Timestamp> {
+    let date = headers.get(http::header::DATE)?.to_str().ok()?;
+    Some(jiff::fmt::rfc2822::parse(date).ok()?.timestamp())
 }
 
 fn clamp_wait(wait: Duration) -> Duration {

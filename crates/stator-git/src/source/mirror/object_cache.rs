@@ -1,0 +1,95 @@
+//! The git objects that were read lately.
+
+use crate::source::git::TreeListing;
+use git2::Oid;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The bytes of a file, or why they are not read.
+pub(super) type BlobContent = Result<Vec<u8>, String>;
+
+/// What is remembered from one commit to the next: git names trees and blobs by their content, so nothing that is
+/// remembered can be stale. Bounded in bytes; what was not used for longest goes first.
+#[derive(Default)]
+pub(super) struct GitObjectCache {
+    listings: CachedObjects<TreeListing>,
+    blobs: CachedObjects<BlobContent>,
+    bytes: usize,
+    round: u64,
+    read: u64,
+}
+
+type CachedObjects<T> = HashMap<Oid, CachedGitObject<T>>;
+
+struct CachedGitObject<T> {
+    value: Arc<T>,
+    bytes: usize,
+    /// When it was last used.
+    round: u64,
+}
+
+impl GitObjectCache {
+    /// How many objects were read out of the object database since the mirror was opened.
+    pub(super) fn objects_read(&self) -> u64 {
+        self.read
+    }
+
+    /// A tree that is remembered.
+    pub(super) fn listing(&mut self, oid: Oid) -> Option<Arc<TreeListing>> {
+        recall(&mut self.listings, oid, self.round)
+    }
+
+    /// A file that is remembered.
+    pub(super) fn blob(&mut self, oid: Oid) -> Option<Arc<BlobContent>> {
+        recall(&mut self.blobs, oid, self.round)
+    }
+
+    /// Remembers a tree that was read.
+    pub(super) fn add_listing(&mut self, oid: Oid, listing: TreeListing, bytes: usize) -> Arc<TreeListing> {
+        self.count_read(bytes);
+        remember(&mut self.listings, oid, listing, (bytes, self.round))
+    }
+
+    /// Remembers a file that was read.
+    pub(super) fn add_blob(&mut self, oid: Oid, content: BlobContent, bytes: usize) -> Arc<BlobContent> {
+        self.count_read(bytes);
+        remember(&mut self.blobs, oid, content, (bytes, self.round))
+    }
+
+    fn count_read(&mut self, bytes: usize) {
+        self.read += 1;
+        self.bytes += bytes;
+    }
+
+    /// Ends one look at a commit, and forgets what is beyond `limit` bytes.
+    pub(super) fn end_round(&mut self, limit: usize) {
+        self.round += 1;
+        if self.bytes <= limit {
+            return;
+        }
+        let mut ages: Vec<(u64, Oid, usize)> =
+            self.listings.iter().map(|(oid, kept)| (kept.round, *oid, kept.bytes)).collect();
+        ages.extend(self.blobs.iter().map(|(oid, kept)| (kept.round, *oid, kept.bytes)));
+        ages.sort_unstable();
+        for (_, oid, bytes) in ages {
+            if self.bytes <= limit {
+                return;
+            }
+            self.listings.remove(&oid);
+            self.blobs.remove(&oid);
+            self.bytes = self.bytes.saturating_sub(bytes);
+        }
+    }
+}
+
+fn recall<T>(objects: &mut CachedObjects<T>, oid: Oid, round: u64) -> Option<Arc<T>> {
+    let kept = objects.get_mut(&oid)?;
+    kept.round = round;
+    Some(Arc::clone(&kept.value))
+}
+
+fn remember<T>(objects: &mut CachedObjects<T>, oid: Oid, value: T, (bytes, round): (usize, u64)) -> Arc<T> {
+    let value = Arc::new(value);
+    objects.insert(oid, CachedGitObject { value: Arc::clone(&value), bytes, round });
+    value
+}
