@@ -1,33 +1,36 @@
 //! Any of the clients, for code that is about none of them.
 
 use super::api::{CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment};
-use super::{AzureDevOps, BitbucketCloud, BitbucketDataCenter, Gitea, Github, Gitlab};
+use super::azure::AzureDevOps;
+use super::bitbucket_cloud::BitbucketCloud;
+use super::bitbucket_data_center::BitbucketDataCenter;
+use super::gitea::Gitea;
+use super::github::Github;
+use super::gitlab::Gitlab;
+use super::repository_client::RepositoryClient;
 
 /// A git host of any make. Made with [`AnyForge::connect`].
-pub enum AnyForge {
-    /// GitHub.
-    Github(Github),
-    /// GitLab.
-    Gitlab(Gitlab),
-    /// Gitea or Forgejo.
-    Gitea(Gitea),
-    /// Bitbucket Cloud.
-    BitbucketCloud(BitbucketCloud),
-    /// Bitbucket Data Center.
-    BitbucketDataCenter(BitbucketDataCenter),
-    /// Azure DevOps.
-    Azure(AzureDevOps),
+pub struct AnyForge(pub(super) ConnectedForge);
+
+/// The clients, one a make.
+pub(super) enum ConnectedForge {
+    Github(RepositoryClient<Github>),
+    Gitlab(RepositoryClient<Gitlab>),
+    Gitea(RepositoryClient<Gitea>),
+    BitbucketCloud(RepositoryClient<BitbucketCloud>),
+    BitbucketDataCenter(RepositoryClient<BitbucketDataCenter>),
+    Azure(RepositoryClient<AzureDevOps>),
 }
 
 macro_rules! each {
     ($any:expr, $forge:ident => $call:expr) => {
-        match $any {
-            AnyForge::Github($forge) => $call,
-            AnyForge::Gitlab($forge) => $call,
-            AnyForge::Gitea($forge) => $call,
-            AnyForge::BitbucketCloud($forge) => $call,
-            AnyForge::BitbucketDataCenter($forge) => $call,
-            AnyForge::Azure($forge) => $call,
+        match &$any.0 {
+            ConnectedForge::Github($forge) => $call,
+            ConnectedForge::Gitlab($forge) => $call,
+            ConnectedForge::Gitea($forge) => $call,
+            ConnectedForge::BitbucketCloud($forge) => $call,
+            ConnectedForge::BitbucketDataCenter($forge) => $call,
+            ConnectedForge::Azure($forge) => $call,
         }
     };
 }

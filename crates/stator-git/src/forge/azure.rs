@@ -1,125 +1,53 @@
 //! Azure DevOps.
 
 use super::api::{
-    CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
+    CommitStatus, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
     StatusState,
 };
-use super::client::{ForgeAuth, ForgeClient, ForgeRequest};
-use super::pages::{ListPage, NextPage, PageStyle};
-use super::{ForgeHttp, status_text};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use super::client::{ForgeClient, ForgeRequest};
+use super::pages::{NextPage, PageStyle};
+use super::repository_client::{
+    CommentAccount, CommentEdit, ForgeRepository, HostComment, HostDialect, StateWords, describe_commit,
+    describe_pull_request,
+};
+use super::response::ForgeResponse;
+use http::Method;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use tokio::sync::OnceCell;
 
-/// The version of the API that is meant.
-const API_VERSION: &str = "7.1";
-const STATUS_PAGES: PageStyle = PageStyle { size: ("top", 100), next: NextPage::Skip("skip") };
-const PULL_REQUEST_PAGES: PageStyle = PageStyle { size: ("$top", 100), next: NextPage::Skip("$skip") };
-const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 150_000, html: true };
 /// How many pull requests' heads are remembered.
 const MAX_REMEMBERED_HEADS: usize = 20_000;
 
 /// A repository at Azure DevOps.
-pub struct AzureDevOps {
-    client: ForgeClient,
-    project: String,
-    name: String,
-    account: OnceCell<String>,
+#[derive(Default)]
+pub(super) struct AzureDevOps {
     /// Which pull requests a commit is the head of, of those read lately: branch policies look at the statuses of pull
     /// requests and not at those of commits.
     heads: Mutex<BTreeMap<u64, String>>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AzureStatus {
-    state: AzureStatusState,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+pub(super) struct AzureStatus {
+    state: String,
     description: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     target_url: Option<String>,
     context: AzureStatusContext,
 }
 
-#[derive(Serialize, Deserialize)]
+/// A status' context: the part before the first `/` is the genre, and the two are shown with a `/` between them.
+#[derive(Deserialize)]
 struct AzureStatusContext {
     name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     genre: Option<String>,
 }
 
-impl AzureStatusContext {
-    /// The first part is the genre; the two are shown with a `/` between them.
-    fn from_text(context: &str) -> Self {
-        match context.split_once('/') {
-            Some((genre, name)) if !genre.is_empty() && !name.is_empty() => {
-                Self { name: name.to_owned(), genre: Some(genre.to_owned()) }
-            }
-            Some(_) | None => Self { name: context.to_owned(), genre: None },
-        }
-    }
-
-    fn full_name(self) -> String {
-        match self.genre.filter(|genre| !genre.is_empty()) {
-            Some(genre) => format!("{genre}/{}", self.name),
-            None => self.name,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum AzureStatusState {
-    Pending,
-    Succeeded,
-    Failed,
-    Error,
-    NotApplicable,
-    /// Not set, or what a later version may add.
-    #[serde(other)]
-    NotSet,
-}
-
-impl From<StatusState> for AzureStatusState {
-    fn from(state: StatusState) -> Self {
-        match state {
-            StatusState::Pending => Self::Pending,
-            StatusState::Success => Self::Succeeded,
-            StatusState::Failure => Self::Failed,
-            StatusState::Error => Self::Error,
-        }
-    }
-}
-
-impl From<AzureStatusState> for StatusState {
-    fn from(state: AzureStatusState) -> Self {
-        match state {
-            AzureStatusState::Pending | AzureStatusState::NotSet => Self::Pending,
-            AzureStatusState::Succeeded | AzureStatusState::NotApplicable => Self::Success,
-            AzureStatusState::Failed => Self::Failure,
-            AzureStatusState::Error => Self::Error,
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct AzureList<T> {
-    value: Vec<T>,
-}
-
-impl<T: DeserializeOwned> ListPage for AzureList<T> {
-    type Item = T;
-
-    fn into_items(self) -> Vec<T> {
-        self.value
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AzurePullRequest {
+pub(super) struct AzurePullRequest {
     pull_request_id: u64,
     title: String,
     status: AzurePullRequestStatus,
@@ -127,7 +55,7 @@ struct AzurePullRequest {
     target_ref_name: String,
     /// Missing while Azure has not looked at a new one yet.
     last_merge_source_commit: Option<AzureCommit>,
-    fork_source: Option<serde::de::IgnoredAny>,
+    fork_source: Option<IgnoredAny>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -139,6 +67,16 @@ enum AzurePullRequestStatus {
     Abandoned,
 }
 
+impl From<AzurePullRequestStatus> for PullRequestState {
+    fn from(status: AzurePullRequestStatus) -> Self {
+        match status {
+            AzurePullRequestStatus::Active => Self::Open,
+            AzurePullRequestStatus::Completed => Self::Merged,
+            AzurePullRequestStatus::Abandoned => Self::Closed,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AzureCommit {
@@ -147,14 +85,14 @@ struct AzureCommit {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AzureThread {
+pub(super) struct AzureThread {
     id: u64,
     #[serde(default)]
     comments: Vec<AzureComment>,
     #[serde(default)]
     is_deleted: bool,
     /// Present for a thread on a line of the diff.
-    thread_context: Option<serde::de::IgnoredAny>,
+    thread_context: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -181,91 +119,115 @@ struct AzureConnectionData {
     authenticated_user: AzureUser,
 }
 
-#[derive(Serialize)]
-struct NewAzureThread<'a> {
-    comments: [NewAzureComment<'a>; 1],
-    /// Closed from the start, so that it never keeps a pull request from being completed.
-    status: &'static str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NewAzureComment<'a> {
-    parent_comment_id: u64,
-    content: &'a str,
-    comment_type: &'static str,
-}
-
-#[derive(Serialize)]
-struct AzureCommentUpdate<'a> {
-    content: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NewAzurePullRequest<'a> {
-    title: &'a str,
-    description: &'a str,
-    source_ref_name: String,
-    target_ref_name: String,
-}
-
 /// `refs/heads/main` as `main`.
 fn branch_name(name: &str) -> String {
     name.strip_prefix("refs/heads/").unwrap_or(name).to_owned()
 }
 
+/// The body that posts a status.
+fn status_body(status: &CommitStatus) -> Value {
+    let context = match status.context.split_once('/') {
+        Some((genre, name)) if !genre.is_empty() && !name.is_empty() => json!({"name": name, "genre": genre}),
+        Some(_) | None => json!({"name": status.context}),
+    };
+    json!({
+        "state": AzureDevOps::STATES.word(status.state),
+        "description": status.description,
+        "targetUrl": status.target_url,
+        "context": context,
+    })
+}
+
 impl AzureDevOps {
-    pub(super) fn new(http: ForgeHttp, place: super::endpoint::ForgeEndpoint, login: ForgeAuth) -> Self {
-        let client = ForgeClient::new(http, place.api, login);
-        Self { client, project: place.owner, name: place.name, account: OnceCell::new(), heads: Mutex::default() }
+    fn pull_requests_with_head(&self, commit: &str) -> Vec<u64> {
+        let Ok(heads) = self.heads.lock() else { return Vec::new() };
+        heads.iter().filter(|(_, head)| *head == commit).map(|(number, _)| *number).collect()
     }
 
-    fn path<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
-        [[&self.project, "_apis", "git", "repositories", &self.name].as_slice(), rest].concat()
+    fn remember_head(&self, number: u64, state: PullRequestState, head: &str) {
+        let Ok(mut heads) = self.heads.lock() else { return };
+        match state {
+            PullRequestState::Open if heads.len() < MAX_REMEMBERED_HEADS => drop(heads.insert(number, head.to_owned())),
+            PullRequestState::Open | PullRequestState::Merged | PullRequestState::Closed => drop(heads.remove(&number)),
+        }
+    }
+}
+
+impl HostDialect for AzureDevOps {
+    const NAME: &'static str = "Azure DevOps";
+    const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 150_000, html: true };
+    const STATES: StateWords = StateWords {
+        pending: "pending",
+        success: "succeeded",
+        failure: "failed",
+        error: "error",
+        further: &[("notApplicable", StatusState::Success)],
+        // `notSet`.
+        unknown: StatusState::Pending,
+    };
+    const PAGES: PageStyle = PageStyle { size: ("top", 100), next: NextPage::Skip("skip") };
+    const PULL_REQUEST_PAGES: PageStyle = PageStyle { size: ("$top", 100), next: NextPage::Skip("$skip") };
+    const COMMENT_PAGES: PageStyle = PageStyle::UNPAGED;
+    const PULL_REQUESTS: &'static str = "pullrequests";
+
+    type Status = AzureStatus;
+    type PullRequest = AzurePullRequest;
+    type Comment = AzureThread;
+
+    fn prepare(client: ForgeClient) -> ForgeClient {
+        client.with_query("api-version", "7.1")
     }
 
-    fn get<'a>(&'a self, rest: &[&'a str]) -> ForgeRequest<'a> {
-        self.client.get(self.path(rest)).query("api-version", API_VERSION)
+    fn repository_path(owner: String, name: String) -> Vec<String> {
+        let [apis, git, repositories] = ["_apis", "git", "repositories"].map(str::to_owned);
+        vec![owner, apis, git, repositories, name]
     }
 
-    fn post<'a>(&'a self, rest: &[&'a str]) -> ForgeRequest<'a> {
-        self.client.post(self.path(rest)).query("api-version", API_VERSION)
+    async fn account(&self, at: &ForgeRepository) -> Result<CommentAccount, ForgeError> {
+        let url = at.client.url(["_apis", "connectionData"]);
+        // Never left its preview, and is what Microsoft's own clients ask.
+        let request = at.client.get_url(url).query("api-version", "7.1-preview").resource("the token's account");
+        Ok(CommentAccount::Named(request.json::<AzureConnectionData>().await?.authenticated_user.id))
     }
 
-    async fn account_id(&self) -> Result<&str, ForgeError> {
-        let asked = async {
-            // Never left its preview, and is what Microsoft's own clients ask.
-            let request = self.client.get(["_apis", "connectionData"]).query("api-version", "7.1-preview");
-            Ok(request.resource("the token's account").json::<AzureConnectionData>().await?.authenticated_user.id)
+    fn new_status<'a>(at: &'a ForgeRepository, commit: &str, status: &CommitStatus) -> ForgeRequest<'a> {
+        at.post(&["commits", commit, "statuses"], status_body(status))
+    }
+
+    async fn post_status(&self, at: &ForgeRepository, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
+        Self::new_status(at, commit, status).resource(describe_commit(commit)).send().await?;
+        for number in self.pull_requests_with_head(commit) {
+            let request = at.post(&["pullRequests", &number.to_string(), "statuses"], status_body(status));
+            request.resource(describe_pull_request(number)).send().await?;
+        }
+        Ok(())
+    }
+
+    fn statuses<'a>(at: &'a ForgeRepository, commit: &str) -> ForgeRequest<'a> {
+        at.get(&["commits", commit, "statuses"]).query("latestOnly", true)
+    }
+
+    fn read_status(one: AzureStatus) -> Option<CommitStatus> {
+        let context = match one.context.genre.filter(|genre| !genre.is_empty()) {
+            Some(genre) => format!("{genre}/{}", one.context.name),
+            None => one.context.name,
         };
-        Ok(self.account.get_or_try_init(|| asked).await?.as_str())
+        Self::STATES.status(context, &one.state, one.description, one.target_url)
     }
 
-    fn read_pull_request(&self, pull: AzurePullRequest) -> PullRequest {
+    fn open_onto<'a>(list: ForgeRequest<'a>, base: &str) -> ForgeRequest<'a> {
+        let list = list.query("searchCriteria.status", "active");
+        list.query("searchCriteria.targetRefName", format!("refs/heads/{base}"))
+    }
+
+    async fn read_pull_request(&self, at: &ForgeRepository, pull: AzurePullRequest) -> Result<PullRequest, ForgeError> {
         let number = pull.pull_request_id;
         let fork = pull.fork_source.is_some();
-        let mut url = self.client.api().clone();
-        if let Ok(mut path) = url.path_segments_mut() {
-            path.pop_if_empty().extend([&self.project, "_git", &self.name, "pullrequest", &number.to_string()]);
-        }
+        let url = at.client.url([at.owner.as_str(), "_git", &at.name, "pullrequest", &number.to_string()]);
         let head = pull.last_merge_source_commit.map(|commit| commit.commit_id).unwrap_or_default();
-        let state = match pull.status {
-            AzurePullRequestStatus::Active => PullRequestState::Open,
-            AzurePullRequestStatus::Completed => PullRequestState::Merged,
-            AzurePullRequestStatus::Abandoned => PullRequestState::Closed,
-        };
-        if let Ok(mut heads) = self.heads.lock() {
-            match state {
-                PullRequestState::Open if heads.len() < MAX_REMEMBERED_HEADS => {
-                    drop(heads.insert(number, head.clone()))
-                }
-                PullRequestState::Open | PullRequestState::Merged | PullRequestState::Closed => {
-                    drop(heads.remove(&number));
-                }
-            }
-        }
-        PullRequest {
+        let state = pull.status.into();
+        self.remember_head(number, state, &head);
+        Ok(PullRequest {
             number,
             title: pull.title,
             state,
@@ -276,141 +238,51 @@ impl AzureDevOps {
             branch: (!fork).then(|| branch_name(&pull.source_ref_name)),
             fork,
             url: url.into(),
-        }
+        })
     }
 
-    fn pull_requests_with_head(&self, commit: &str) -> Vec<u64> {
-        let Ok(heads) = self.heads.lock() else { return Vec::new() };
-        heads.iter().filter(|(_, head)| *head == commit).map(|(number, _)| *number).collect()
-    }
-}
-
-impl ForgeApi for AzureDevOps {
-    fn describe(&self) -> String {
-        format!("Azure DevOps, {}/{}", self.project, self.name)
+    fn new_pull_request(new: &NewPullRequest) -> Value {
+        json!({
+            "title": new.title,
+            "description": new.body,
+            "sourceRefName": format!("refs/heads/{}", new.head),
+            "targetRefName": format!("refs/heads/{}", new.base),
+        })
     }
 
-    fn limits(&self) -> ForgeLimits {
-        LIMITS
+    fn comments<'a>(at: &'a ForgeRepository, number: &str) -> ForgeRequest<'a> {
+        at.get(&["pullRequests", number, "threads"])
     }
 
-    fn normalize_status(&self, _commit: &str, status: &CommitStatus) -> CommitStatus {
-        CommitStatus {
-            context: status_text::normalize_context(&status.context),
-            state: status.state,
-            description: status_text::truncate_text(&status.description, LIMITS.description),
-            target_url: status.target_url.clone(),
-        }
+    /// What begins a thread; answers to others are not stator's to write.
+    fn read_comment(thread: AzureThread) -> Option<HostComment> {
+        let note = thread.comments.into_iter().next()?;
+        let hidden = thread.is_deleted || thread.thread_context.is_some() || note.is_deleted;
+        let comment = PullRequestComment { id: format!("{}/{}", thread.id, note.id), body: note.content };
+        let author = note.author.map(|author| author.id);
+        (!hidden && note.comment_type != "system").then_some(HostComment {
+            number: thread.id,
+            version: 0,
+            author,
+            comment,
+        })
     }
 
-    async fn set_status(&self, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
-        let shown = self.normalize_status(commit, status);
-        let body = AzureStatus {
-            state: shown.state.into(),
-            description: Some(shown.description),
-            target_url: shown.target_url,
-            context: AzureStatusContext::from_text(&shown.context),
-        };
-        let what = super::describe_commit(commit);
-        self.post(&["commits", commit, "statuses"]).body(&body).resource(what).send().await?;
-        for number in self.pull_requests_with_head(commit) {
-            let id = number.to_string();
-            let request = self.post(&["pullRequests", &id, "statuses"]).body(&body);
-            request.resource(super::describe_pull_request(number)).send().await?;
-        }
-        Ok(())
+    fn new_comment<'a>(at: &'a ForgeRepository, number: &str, body: &str) -> ForgeRequest<'a> {
+        let comment = json!({"parentCommentId": 0, "content": body, "commentType": "text"});
+        // Closed from the start, so that it never keeps a pull request from being completed.
+        at.post(&["pullRequests", number, "threads"], json!({"comments": [comment], "status": "closed"}))
     }
 
-    async fn list_statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
-        let request = self.get(&["commits", commit, "statuses"]).query("latestOnly", true);
-        let read = |one: AzureStatus| {
-            Some(CommitStatus {
-                context: one.context.full_name(),
-                state: one.state.into(),
-                description: one.description.unwrap_or_default(),
-                target_url: one.target_url.filter(|url| !url.is_empty()),
-            })
-        };
-        let request = request.resource(super::describe_commit(commit));
-        let found = request.pages::<AzureList<_>, _>(STATUS_PAGES, "statuses of a commit", read).await?;
-        Ok(super::newest_statuses(found, prefix))
+    fn edit_comment<'a>(at: &'a ForgeRepository, edit: &CommentEdit<'_>) -> Result<ForgeRequest<'a>, ForgeError> {
+        let parts = edit.id.split_once('/');
+        let (thread, id) = parts.ok_or_else(|| at.client.unreadable_error("the comment's id names no thread"))?;
+        let path = ["pullRequests", edit.number, "threads", thread, "comments", id];
+        Ok(at.request(Method::PATCH, &path).body(json!({"content": edit.body})))
     }
 
-    async fn list_open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
-        let request = self.get(&["pullrequests"]).query("searchCriteria.status", "active");
-        let request = request.query("searchCriteria.targetRefName", format!("refs/heads/{base}"));
-        let read = |pull: AzurePullRequest| Some(self.read_pull_request(pull));
-        let request = request.resource("pull requests");
-        let found = request.pages::<AzureList<_>, _>(PULL_REQUEST_PAGES, "open pull requests", read).await?;
-        Ok(super::open_by_number(found, base))
-    }
-
-    async fn pull_request(&self, number: u64) -> Result<PullRequest, ForgeError> {
-        let id = number.to_string();
-        Ok(self.read_pull_request(
-            self.get(&["pullrequests", &id]).resource(super::describe_pull_request(number)).json().await?,
-        ))
-    }
-
-    async fn list_own_comments(&self, number: u64) -> Result<Vec<PullRequestComment>, ForgeError> {
-        let account = self.account_id().await?.to_lowercase();
-        let id = number.to_string();
-        // All at once: this list has no pages.
-        let request = self.get(&["pullRequests", &id, "threads"]).resource(super::describe_pull_request(number));
-        let threads = request.json::<AzureList<AzureThread>>().await?.value;
-        let mut found: Vec<(u64, PullRequestComment)> = Vec::new();
-        for thread in threads.into_iter().filter(|thread| !thread.is_deleted && thread.thread_context.is_none()) {
-            // What begins a thread; answers to others are not stator's to write.
-            let Some(note) = thread.comments.into_iter().next() else { continue };
-            let own = note.author.as_ref().is_some_and(|user| user.id.to_lowercase() == account);
-            if own && !note.is_deleted && note.comment_type != "system" {
-                found.push((
-                    thread.id,
-                    PullRequestComment { id: format!("{}/{}", thread.id, note.id), body: note.content },
-                ));
-            }
-        }
-        Ok(super::oldest_first(found))
-    }
-
-    async fn create_comment(&self, number: u64, body: &str) -> Result<PullRequestComment, ForgeError> {
-        let id = number.to_string();
-        let new = NewAzureThread {
-            comments: [NewAzureComment { parent_comment_id: 0, content: body, comment_type: "text" }],
-            status: "closed",
-        };
-        let request =
-            self.post(&["pullRequests", &id, "threads"]).body(&new).resource(super::describe_pull_request(number));
-        let thread: AzureThread = request.json().await?;
-        let note = thread.comments.into_iter().next();
-        let note = note.ok_or_else(|| self.client.unreadable_error("the new thread has no comment"))?;
-        Ok(PullRequestComment { id: format!("{}/{}", thread.id, note.id), body: note.content })
-    }
-
-    async fn update_comment(
-        &self,
-        number: u64,
-        comment: &PullRequestComment,
-        body: &str,
-    ) -> Result<PullRequestComment, ForgeError> {
-        let parts = comment.id.split_once('/');
-        let (thread, id) = parts.ok_or_else(|| self.client.unreadable_error("the comment's id names no thread"))?;
-        let number_text = number.to_string();
-        let path = self.path(&["pullRequests", &number_text, "threads", thread, "comments", id]);
-        let request =
-            self.client.patch(path).query("api-version", API_VERSION).body(&AzureCommentUpdate { content: body });
-        let what = format!("comment {} on {}", comment.id, super::describe_pull_request(number));
-        let note: AzureComment = request.resource(what).json().await?;
-        Ok(PullRequestComment { id: comment.id.clone(), body: note.content })
-    }
-
-    async fn create_pull_request(&self, new: &NewPullRequest) -> Result<PullRequest, ForgeError> {
-        let body = NewAzurePullRequest {
-            title: &new.title,
-            description: &new.body,
-            source_ref_name: format!("refs/heads/{}", new.head),
-            target_ref_name: format!("refs/heads/{}", new.base),
-        };
-        Ok(self.read_pull_request(self.post(&["pullrequests"]).body(&body).resource("repository").json().await?))
+    fn read_edited(answer: &ForgeResponse, edit: &CommentEdit<'_>) -> Result<PullRequestComment, ForgeError> {
+        let note: AzureComment = answer.json()?;
+        Ok(PullRequestComment { id: edit.id.to_owned(), body: note.content })
     }
 }

@@ -1,16 +1,14 @@
-//! One way of asking for all hosts: a request with a deadline, an answer that is read to a limit and judged.
+//! One way of asking for all hosts: a request with a deadline, an answer that is read to a limit.
 
 use super::ForgeHttp;
 use super::api::ForgeError;
-use super::github::app::InstallationTokens;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
+use super::auth::ForgeAuth;
+use super::response::{AnsweringHost, ForgeResponse};
+use crate::source::transport::http::{read_limited, root_cause};
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use secrecy::{ExposeSecret as _, SecretString};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::sync::Arc;
+use serde_json::Value;
 use std::time::Duration;
 use url::Url;
 
@@ -21,54 +19,6 @@ const MAX_RESPONSE_BYTES: usize = 32 << 20;
 /// How many times a host may send on, within itself.
 const MAX_REDIRECTS: usize = 3;
 
-/// How a client proves who it is.
-#[derive(Clone)]
-pub(super) enum ForgeAuth {
-    /// A header that never changes, with what must not be seen of it.
-    Header(HeaderName, HeaderValue, Vec<SecretString>),
-    /// The tokens of a GitHub App, an hour each.
-    App(Arc<InstallationTokens>),
-}
-
-impl ForgeAuth {
-    /// `Authorization: Bearer`.
-    pub fn bearer(token: &SecretString) -> Result<Self, ForgeError> {
-        Self::header(AUTHORIZATION, "Bearer ", token)
-    }
-
-    /// A header that is a prefix and the token.
-    pub fn header(name: HeaderName, prefix: &str, token: &SecretString) -> Result<Self, ForgeError> {
-        let text = token.expose_secret();
-        if text.is_empty() {
-            return Err(unusable_token_error("is empty"));
-        }
-        let mut value = HeaderValue::from_str(&format!("{prefix}{text}"))
-            .map_err(|_| unusable_token_error("contains an invalid character, such as a line break"))?;
-        value.set_sensitive(true);
-        Ok(Self::Header(name, value, vec![token.clone()]))
-    }
-
-    /// `Authorization: Basic`.
-    pub fn basic(user: &str, password: &SecretString) -> Result<Self, ForgeError> {
-        if password.expose_secret().is_empty() {
-            return Err(unusable_token_error("is empty"));
-        }
-        let both = SecretString::from(STANDARD.encode(format!("{user}:{}", password.expose_secret())));
-        match Self::header(AUTHORIZATION, "Basic ", &both)? {
-            Self::Header(name, value, _) => Ok(Self::Header(name, value, vec![password.clone(), both])),
-            app @ Self::App(_) => Ok(app),
-        }
-    }
-}
-
-fn unusable_token_error(message: &str) -> ForgeError {
-    ForgeError::Misconfigured {
-        field: "token",
-        message: format!("of the secret that `spec.forge.secretRef` names {message}"),
-        fix: "put only the token there, as the git host showed it",
-    }
-}
-
 /// A connection to one host's API.
 #[derive(Clone)]
 pub(super) struct ForgeClient {
@@ -78,6 +28,8 @@ pub(super) struct ForgeClient {
     host: String,
     login: ForgeAuth,
     headers: HeaderMap,
+    /// A query parameter of every request below the API.
+    query: Option<(&'static str, &'static str)>,
 }
 
 impl ForgeClient {
@@ -88,19 +40,24 @@ impl ForgeClient {
             (host, Some(port)) => format!("{host}:{port}"),
             (host, None) => host.to_owned(),
         };
-        Self { http, api, host, login, headers: HeaderMap::new() }
+        Self { http, api, host, login, headers: HeaderMap::new(), query: None }
     }
 
     /// With a header on every request.
-    pub fn with(mut self, name: &'static str, value: &'static str) -> Self {
+    pub fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         self
+    }
+
+    /// With a query parameter on every request below the API.
+    pub fn with_query(self, name: &'static str, value: &'static str) -> Self {
+        Self { query: Some((name, value)), ..self }
     }
 
     /// The same with an App's token as a user's password; any other login stays as it is.
     pub async fn as_user(&self, user: &str) -> Result<Self, ForgeError> {
         let login = match &self.login {
-            ForgeAuth::App(tokens) => ForgeAuth::basic(user, &tokens.token().await?)?,
+            ForgeAuth::App(tokens) => ForgeAuth::basic(user, &tokens.current_token().await?)?,
             fixed @ ForgeAuth::Header(..) => fixed.clone(),
         };
         Ok(Self { login, ..self.clone() })
@@ -111,27 +68,39 @@ impl ForgeClient {
         &self.api
     }
 
-    pub fn get<'a>(&'a self, path: impl IntoIterator<Item = &'a str>) -> ForgeRequest<'a> {
+    /// How it proves who it is.
+    pub fn login(&self) -> &ForgeAuth {
+        &self.login
+    }
+
+    /// The host in messages, with what must not be seen of its answers by now.
+    pub fn answering_host(&self) -> AnsweringHost {
+        AnsweringHost { name: self.host.clone(), secrets: self.login.secrets() }
+    }
+
+    /// An answer that makes no sense.
+    pub fn unreadable_error(&self, message: impl Into<String>) -> ForgeError {
+        self.answering_host().unreadable_error(message)
+    }
+
+    pub fn get<'p>(&self, path: impl IntoIterator<Item = &'p str>) -> ForgeRequest<'_> {
         self.request(Method::GET, path)
     }
 
-    pub fn post<'a>(&'a self, path: impl IntoIterator<Item = &'a str>) -> ForgeRequest<'a> {
-        self.request(Method::POST, path)
-    }
-
-    pub fn put<'a>(&'a self, path: impl IntoIterator<Item = &'a str>) -> ForgeRequest<'a> {
-        self.request(Method::PUT, path)
-    }
-
-    pub fn patch<'a>(&'a self, path: impl IntoIterator<Item = &'a str>) -> ForgeRequest<'a> {
-        self.request(Method::PATCH, path)
-    }
-
-    /// A request below the API. Each part of the path is escaped, whatever is in it.
-    pub fn request<'a>(&'a self, method: Method, path: impl IntoIterator<Item = &'a str>) -> ForgeRequest<'a> {
+    /// A URL below the API's. Each part of the path is escaped, whatever is in it.
+    pub fn url<'p>(&self, path: impl IntoIterator<Item = &'p str>) -> Url {
         let mut url = self.api.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
+        }
+        url
+    }
+
+    /// A request below the API.
+    pub fn request<'p>(&self, method: Method, path: impl IntoIterator<Item = &'p str>) -> ForgeRequest<'_> {
+        let mut url = self.url(path);
+        if let Some((name, value)) = self.query {
+            url.query_pairs_mut().append_pair(name, value);
         }
         ForgeRequest { method, ..self.get_url(url) }
     }
@@ -140,57 +109,24 @@ impl ForgeClient {
     ///
     /// # Errors
     /// When it is at another host: the token stays where it belongs.
-    pub fn follow<'a>(&'a self, link: &str) -> Result<ForgeRequest<'a>, ForgeError> {
+    pub fn follow(&self, link: &str) -> Result<ForgeRequest<'_>, ForgeError> {
         let url = self.api.join(link).ok().filter(|url| url.origin() == self.api.origin());
         let url = url.ok_or_else(|| self.unreadable_error("the next page is at another host"))?;
         Ok(self.get_url(url))
     }
 
-    /// A request that reads what is at a URL.
+    /// A request that reads what is at a URL of the host.
     pub fn get_url(&self, url: Url) -> ForgeRequest<'_> {
         ForgeRequest {
             client: self,
             method: Method::GET,
             url,
-            body: Ok(None),
+            body: None,
             accept: JSON_MEDIA_TYPE,
             content_type: JSON_MEDIA_TYPE,
             resource: String::new(),
         }
     }
-
-    /// An answer that makes no sense.
-    pub fn unreadable_error(&self, message: impl Into<String>) -> ForgeError {
-        ForgeError::Unreadable { host: self.host.clone(), message: message.into() }
-    }
-
-    /// More of something than anybody has.
-    pub fn too_many_error(&self, limit: usize, what: &str) -> ForgeError {
-        self.unreadable_error(format!("it lists more than {limit} {what}, which is the limit"))
-    }
-
-    /// The text without what must not be seen, on one line and of a bearable length.
-    pub fn redact_text(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        match &self.login {
-            ForgeAuth::Header(_, _, secrets) => {
-                for secret in secrets {
-                    text = redact_secret(text, secret);
-                }
-            }
-            ForgeAuth::App(tokens) => {
-                for secret in tokens.recent_secrets() {
-                    text = redact_secret(text, &secret);
-                }
-            }
-        }
-        super::status_text::truncate_text(&text, 300)
-    }
-}
-
-fn redact_secret(text: String, secret: &SecretString) -> String {
-    let secret = secret.expose_secret();
-    if secret.is_empty() { text } else { text.replace(secret, "***") }
 }
 
 /// A request that is not sent yet.
@@ -198,7 +134,7 @@ pub(super) struct ForgeRequest<'a> {
     pub(super) client: &'a ForgeClient,
     method: Method,
     pub(super) url: Url,
-    body: Result<Option<Vec<u8>>, serde_json::Error>,
+    body: Option<Vec<u8>>,
     accept: &'static str,
     content_type: &'static str,
     pub(super) resource: String,
@@ -213,16 +149,19 @@ impl ForgeRequest<'_> {
         self
     }
 
-    /// The body, as JSON.
-    pub fn body(mut self, body: &impl Serialize) -> Self {
-        self.body = serde_json::to_vec(body).map(Some);
+    /// The body, as JSON. A field that is null is left out.
+    pub fn body(mut self, mut body: Value) -> Self {
+        if let Value::Object(fields) = &mut body {
+            fields.retain(|_, value| !value.is_null());
+        }
+        self.body = Some(body.to_string().into_bytes());
         self
     }
 
     /// A body that is no JSON, of one media type and for an answer of another. An empty one is left out.
     pub fn raw_body(mut self, accept: &'static str, kind: &'static str, body: Vec<u8>) -> Self {
         (self.accept, self.content_type) = (accept, kind);
-        self.body = Ok((!body.is_empty()).then_some(body));
+        self.body = (!body.is_empty()).then_some(body);
         self
     }
 
@@ -244,94 +183,66 @@ impl ForgeRequest<'_> {
 
     /// Sends it, and gives whatever answer comes.
     pub async fn send_unchecked(self) -> Result<ForgeResponse, ForgeError> {
-        let client = self.client.clone();
-        let body =
-            self.body.map_err(|error| client.unreadable_error(format!("a request cannot be written: {error}")))?;
-        let mut renewed = false;
-        loop {
-            let answer = send_following_redirects(
-                &client,
-                &self.method,
-                &self.url,
-                (self.accept, self.content_type),
-                body.as_deref(),
-                &self.resource,
-            )
-            .await?;
-            match &client.login {
-                // The host may have revoked the token before its time. Once: a new one that is not known either is
-                // nothing that a third would mend.
-                ForgeAuth::App(tokens) if answer.status == StatusCode::UNAUTHORIZED && !renewed => {
-                    tokens.invalidate_token().await;
-                    renewed = true;
-                }
-                ForgeAuth::App(_) | ForgeAuth::Header(..) => return Ok(answer),
+        let answer = self.send_following_redirects().await?;
+        match &self.client.login {
+            // The host may have revoked the token before its time. Once: a new one that is not known either is nothing that
+            // a third would fix.
+            ForgeAuth::App(tokens) if answer.status == StatusCode::UNAUTHORIZED => {
+                tokens.discard_token().await;
+                self.send_following_redirects().await
             }
+            ForgeAuth::App(_) | ForgeAuth::Header(..) => Ok(answer),
         }
     }
-}
 
-/// Sends a request, and follows the host within itself: renamed repositories are answered so. Never to another host,
-/// and never in the clear where it was not so before.
-async fn send_following_redirects(
-    client: &ForgeClient,
-    method: &Method,
-    url: &Url,
-    (accept, kind): (&'static str, &'static str),
-    body: Option<&[u8]>,
-    what: &str,
-) -> Result<ForgeResponse, ForgeError> {
-    let (name, value) = match &client.login {
-        ForgeAuth::Header(name, value, _) => (name.clone(), value.clone()),
-        ForgeAuth::App(tokens) => match ForgeAuth::bearer(&tokens.token().await?)? {
-            ForgeAuth::Header(name, value, _) => (name, value),
-            ForgeAuth::App(_) => return Err(client.unreadable_error("it gave no token")),
-        },
-    };
-    let mut url = url.clone();
-    for _ in 0..=MAX_REDIRECTS {
-        let mut request = client
-            .http
-            .client()
-            .request(method.clone(), url.clone())
-            .timeout(REQUEST_TIMEOUT)
-            .header(ACCEPT, accept)
-            .headers(client.headers.clone())
-            .header(name.clone(), value.clone());
-        if let Some(body) = body {
-            request = request.header(CONTENT_TYPE, kind).body(body.to_vec());
-        }
-        let began = std::time::Instant::now();
-        let sent = request.send().await;
-        client.http.notify_observer(&client.host, sent.as_ref().ok(), began.elapsed());
-        let response = sent.map_err(|error| transport_error(client, error))?;
-        let status = response.status();
-        let headers = response.headers().clone();
-        let again = [301, 302, 307, 308].contains(&status.as_u16());
-        if let Some(next) = headers.get(LOCATION).filter(|_| again) {
-            let next = next.to_str().ok().and_then(|next| url.join(next).ok());
-            match next {
-                Some(next) if next.origin() == client.api.origin() && !is_sign_in_page(&next) => {
-                    url = next;
-                    continue;
-                }
-                Some(next) if is_sign_in_page(&next) => {
-                    let message = "it redirects to its sign-in page".to_owned();
-                    return Err(ForgeError::Unauthorized { host: client.host.clone(), message });
-                }
-                Some(next) => {
-                    let to = next.host_str().unwrap_or("nowhere").to_owned();
-                    let to = client.redact_text(&format!("{}://{to}", next.scheme()));
-                    return Err(client.unreadable_error(format!("it redirects to {to}, where the token is not sent")));
-                }
-                None => return Err(client.unreadable_error("it redirects to an invalid URL")),
+    /// Sends it, and follows the host within itself: renamed repositories are answered so. Never to another host, and never
+    /// in the clear where it was not so before.
+    async fn send_following_redirects(&self) -> Result<ForgeResponse, ForgeError> {
+        let client = self.client;
+        let (name, value) = client.login.current_header().await?;
+        let host = client.answering_host();
+        let mut url = self.url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let mut request = client
+                .http
+                .client()
+                .request(self.method.clone(), url.clone())
+                .timeout(REQUEST_TIMEOUT)
+                .header(ACCEPT, self.accept)
+                .headers(client.headers.clone())
+                .header(name.clone(), value.clone());
+            if let Some(body) = &self.body {
+                request = request.header(CONTENT_TYPE, self.content_type).body(body.clone());
             }
+            let began = std::time::Instant::now();
+            let sent = request.send().await;
+            client.http.notify_observer(&client.host, sent.as_ref().ok(), began.elapsed());
+            let response = sent.map_err(|error| transport_error(&host, &error))?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            let again = [301, 302, 307, 308].contains(&status.as_u16());
+            if let Some(next) = headers.get(LOCATION).filter(|_| again) {
+                let next = next.to_str().ok().and_then(|next| url.join(next).ok());
+                let next = next.ok_or_else(|| host.unreadable_error("it redirects to an invalid URL"))?;
+                if is_sign_in_page(&next) {
+                    return Err(host.unauthorized_error("it redirects to its sign-in page"));
+                }
+                if next.origin() != client.api.origin() {
+                    let to = format!("{}://{}", next.scheme(), next.host_str().unwrap_or("nowhere"));
+                    let to = host.redact_text(&to);
+                    return Err(host.unreadable_error(format!("it redirects to {to}, where the token is not sent")));
+                }
+                url = next;
+                continue;
+            }
+            let body =
+                read_limited(response, MAX_RESPONSE_BYTES).await.map_err(|error| transport_error(&host, &error))?;
+            let longer =
+                || host.unreadable_error(format!("its answer is longer than {} MiB", MAX_RESPONSE_BYTES >> 20));
+            let body = body.ok_or_else(longer)?.into();
+            return Ok(ForgeResponse { host, status, headers, body, resource: self.resource.clone() });
         }
-        let body = read_body(client, response).await?;
-        let answer = ForgeResponse { client: client.clone(), status, headers, body, resource: what.to_owned() };
-        return Ok(answer);
+        Err(host.unreadable_error("it redirects too many times"))
     }
-    Err(client.unreadable_error("it redirects too many times"))
 }
 
 /// Azure DevOps and GitLab lead whoever they do not know to a page for people.
@@ -340,95 +251,10 @@ fn is_sign_in_page(url: &Url) -> bool {
     path.contains("_signin") || path.contains("/sign_in") || path.ends_with("/login")
 }
 
-fn transport_error(client: &ForgeClient, error: reqwest::Error) -> ForgeError {
-    let message = if error.is_timeout() {
-        format!("no answer within {} s", REQUEST_TIMEOUT.as_secs())
-    } else {
-        // The chain below says what happened; the top says that sending failed, and the URL, whose query may be long.
-        let error = error.without_url();
-        let mut source: Option<&dyn std::error::Error> = Some(&error);
-        let mut last = String::new();
-        while let Some(one) = source {
-            last = one.to_string();
-            source = one.source();
-        }
-        client.redact_text(&last)
+fn transport_error(host: &AnsweringHost, error: &reqwest::Error) -> ForgeError {
+    let message = match error.is_timeout() {
+        true => format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
+        false => host.redact_text(&root_cause(error)),
     };
-    ForgeError::Unavailable { host: client.host.clone(), message, after: None }
-}
-
-async fn read_body(client: &ForgeClient, mut response: reqwest::Response) -> Result<Vec<u8>, ForgeError> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| transport_error(client, error))? {
-        if body.len().saturating_add(chunk.len()) > MAX_RESPONSE_BYTES {
-            return Err(client.unreadable_error(format!("its answer is longer than {} MiB", MAX_RESPONSE_BYTES >> 20)));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
-}
-
-/// What came back.
-pub(super) struct ForgeResponse {
-    pub(super) client: ForgeClient,
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub(super) body: Vec<u8>,
-    pub(super) resource: String,
-}
-
-impl ForgeResponse {
-    /// The answer, if it is a success.
-    pub fn check_status(self) -> Result<Self, ForgeError> {
-        // Azure DevOps says 203 to a token that it does not know, with its page for signing in.
-        if self.status == StatusCode::NON_AUTHORITATIVE_INFORMATION && self.is_html_page() {
-            let message = "it shows its sign-in page".to_owned();
-            return Err(ForgeError::Unauthorized { host: self.client.host.clone(), message });
-        }
-        if self.status.is_success() { Ok(self) } else { Err(super::response_error::error_from_response(&self)) }
-    }
-
-    /// The body as JSON of the shape that is asked for.
-    pub fn json<T: DeserializeOwned>(&self) -> Result<T, ForgeError> {
-        if self.is_html_page() {
-            return Err(self.client.unreadable_error("with a web page instead of JSON"));
-        }
-        serde_json::from_slice(&self.body).map_err(|error| {
-            // The message of serde may quote what stands there.
-            self.client.unreadable_error(self.client.redact_text(&format!("{}: {error}", self.resource)))
-        })
-    }
-
-    /// Whether there is nothing in it.
-    pub fn body_is_empty(&self) -> bool {
-        self.body.iter().all(u8::is_ascii_whitespace)
-    }
-
-    /// Whether it is a page for people.
-    pub fn is_html_page(&self) -> bool {
-        let kind = self.header("content-type").unwrap_or_default();
-        let opens = self.body.iter().find(|byte| !byte.is_ascii_whitespace());
-        kind.contains("text/html") || opens == Some(&b'<')
-    }
-
-    /// A header that is text.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-
-    /// What the host says, short and without anything secret.
-    pub fn message(&self) -> String {
-        let said = if self.is_html_page() {
-            "a web page".to_owned()
-        } else {
-            super::response_error::error_body_message(&self.body)
-        };
-        let said = if said.is_empty() { format!("status {}", self.status.as_u16()) } else { said };
-        self.client.redact_text(&said)
-    }
-
-    /// The host as messages name it.
-    pub fn host(&self) -> String {
-        self.client.host.clone()
-    }
+    ForgeError::Unavailable { host: host.name.clone(), message, after: None }
 }

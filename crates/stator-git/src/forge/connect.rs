@@ -1,9 +1,11 @@
 //! From what a source says to a client.
 
-use super::client::ForgeAuth;
+use super::any::ConnectedForge;
+use super::auth::ForgeAuth;
 use super::endpoint::{self, ForgeBackend, ForgeEndpoint};
 use super::github::app::{GithubTokenScope, InstallationTokens};
-use super::{AnyForge, AzureDevOps, BitbucketCloud, BitbucketDataCenter, ForgeError, ForgeHttp, Gitea, Github, Gitlab};
+use super::repository_client::RepositoryClient;
+use super::{AnyForge, ForgeError, ForgeHttp};
 use crate::source::credentials::GithubApp;
 use crate::source::model_source;
 use crate::source::secret::SecretValues;
@@ -52,16 +54,16 @@ impl AnyForge {
         rights: GithubTokenScope,
     ) -> Result<Self, ForgeError> {
         let (place, login) = resolve_endpoint_and_auth(spec, url, secret, &http, rights)?;
-        Ok(match place.backend {
-            ForgeBackend::Github => Self::Github(Github::new(http, place, login)),
-            ForgeBackend::Gitlab => Self::Gitlab(Gitlab::new(http, place, login)),
-            ForgeBackend::Gitea => Self::Gitea(Gitea::new(http, place, login)),
-            ForgeBackend::BitbucketCloud => Self::BitbucketCloud(BitbucketCloud::new(http, place, login)),
+        Ok(Self(match place.backend {
+            ForgeBackend::Github => ConnectedForge::Github(RepositoryClient::new(http, place, login)),
+            ForgeBackend::Gitlab => ConnectedForge::Gitlab(RepositoryClient::new(http, place, login)),
+            ForgeBackend::Gitea => ConnectedForge::Gitea(RepositoryClient::new(http, place, login)),
+            ForgeBackend::BitbucketCloud => ConnectedForge::BitbucketCloud(RepositoryClient::new(http, place, login)),
             ForgeBackend::BitbucketDataCenter => {
-                Self::BitbucketDataCenter(BitbucketDataCenter::new(http, place, login))
+                ConnectedForge::BitbucketDataCenter(RepositoryClient::new(http, place, login))
             }
-            ForgeBackend::Azure => Self::Azure(AzureDevOps::new(http, place, login)),
-        })
+            ForgeBackend::Azure => ConnectedForge::Azure(RepositoryClient::new(http, place, login)),
+        }))
     }
 }
 

@@ -3,91 +3,33 @@
 //! A status is a job there, in a pipeline, and goes through a state machine: what is a plain write elsewhere can be refused
 //! for being so already. See `app/services/ci/create_commit_status_service.rb` in GitLab.
 
-use super::api::{
-    CommitStatus, ForgeApi, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestComment, PullRequestState,
-    StatusState,
-};
-use super::client::{ForgeAuth, ForgeClient, ForgeResponse};
+use super::api::{CommitStatus, ForgeError, ForgeLimits, NewPullRequest, PullRequest, PullRequestState, StatusState};
+use super::client::ForgeRequest;
 use super::pages::{NextPage, PageStyle};
-use super::{ForgeHttp, status_text};
-use http::StatusCode;
-use serde::{Deserialize, Serialize};
-use tokio::sync::OnceCell;
+use super::repository_client::{
+    CommentAccount, CommentEdit, ForgeRepository, HostComment, HostDialect, StateWords, describe_commit,
+};
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-/// A hundred of a page are the most that GitLab gives.
-const PAGES: PageStyle = PageStyle { size: ("per_page", 100), next: NextPage::NumberedWithHeader };
-/// Comments may have a million characters each, so fewer of them are asked for at once.
-const NOTE_PAGES: PageStyle = PageStyle { size: ("per_page", 20), ..PAGES };
-const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 1_000_000, html: true };
-/// The longest address behind a status.
+/// The longest address behind a status, in UTF-16 units.
 const MAX_TARGET_URL_LENGTH: usize = 255;
 
 /// A project at GitLab.
-pub struct Gitlab {
-    client: ForgeClient,
-    /// With all groups; one part of a path, escaped.
-    project: String,
-    account: OnceCell<String>,
-}
-
-#[derive(Serialize)]
-struct NewGitlabStatus<'a> {
-    state: GitlabStatusState,
-    name: &'a str,
-    description: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target_url: Option<&'a str>,
-    /// The branch of the pipeline; only where GitLab cannot find it by itself.
-    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    branch: Option<&'a str>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum GitlabStatusState {
-    Pending,
-    Running,
-    Success,
-    Failed,
-    Canceled,
-    Skipped,
-    /// What a later version may add.
-    #[serde(other)]
-    Unknown,
-}
-
-impl From<StatusState> for GitlabStatusState {
-    fn from(state: StatusState) -> Self {
-        match state {
-            StatusState::Pending => Self::Running,
-            StatusState::Success => Self::Success,
-            // GitLab has one word for both; the description says whose fault it is.
-            StatusState::Failure | StatusState::Error => Self::Failed,
-        }
-    }
-}
-
-impl From<GitlabStatusState> for StatusState {
-    fn from(state: GitlabStatusState) -> Self {
-        match state {
-            GitlabStatusState::Pending | GitlabStatusState::Running => Self::Pending,
-            GitlabStatusState::Success | GitlabStatusState::Skipped => Self::Success,
-            GitlabStatusState::Failed => Self::Failure,
-            GitlabStatusState::Canceled | GitlabStatusState::Unknown => Self::Error,
-        }
-    }
-}
+#[derive(Default)]
+pub(super) struct Gitlab;
 
 #[derive(Deserialize)]
-struct GitlabStatus {
-    status: GitlabStatusState,
+pub(super) struct GitlabStatus {
+    status: String,
     name: String,
     description: Option<String>,
     target_url: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct GitlabMergeRequest {
+pub(super) struct GitlabMergeRequest {
     iid: u64,
     title: String,
     state: GitlabMergeRequestState,
@@ -104,16 +46,26 @@ struct GitlabMergeRequest {
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum GitlabMergeRequestState {
+    /// `locked` is what it is while it is merged.
+    #[serde(alias = "locked")]
     Opened,
     Merged,
-    /// While it is merged.
-    Locked,
     #[serde(other)]
     Closed,
 }
 
+impl From<GitlabMergeRequestState> for PullRequestState {
+    fn from(state: GitlabMergeRequestState) -> Self {
+        match state {
+            GitlabMergeRequestState::Opened => Self::Open,
+            GitlabMergeRequestState::Merged => Self::Merged,
+            GitlabMergeRequestState::Closed => Self::Closed,
+        }
+    }
+}
+
 #[derive(Deserialize)]
-struct GitlabNote {
+pub(super) struct GitlabNote {
     id: u64,
     #[serde(default)]
     body: String,
@@ -127,214 +79,147 @@ struct GitlabUser {
     username: String,
 }
 
-#[derive(Serialize)]
-struct GitlabNoteBody<'a> {
-    body: &'a str,
+/// The request that posts a status. The branch of its pipeline is given only where GitLab cannot find it by itself.
+fn status_onto<'a>(
+    at: &'a ForgeRepository,
+    commit: &str,
+    status: &CommitStatus,
+    branch: Option<&str>,
+) -> ForgeRequest<'a> {
+    let body = json!({
+        "state": Gitlab::STATES.word(status.state),
+        "name": status.context,
+        "description": status.description,
+        "target_url": status.target_url,
+        "ref": branch,
+    });
+    at.post(&["statuses", commit], body).resource(describe_commit(commit))
 }
 
-#[derive(Serialize)]
-struct NewGitlabMergeRequest<'a> {
-    title: &'a str,
-    description: &'a str,
-    target_branch: &'a str,
-    source_branch: &'a str,
+/// The branch of the merge request that brings a commit, for a commit that no branch of the project contains.
+async fn merge_request_branch(at: &ForgeRepository, commit: &str) -> Result<Option<String>, ForgeError> {
+    let request = at.get(&["repository", "commits", commit, "merge_requests"]).resource(describe_commit(commit));
+    let merges: Vec<GitlabMergeRequest> = request.json().await?;
+    let open = merges.into_iter().find(|merge| matches!(merge.state, GitlabMergeRequestState::Opened));
+    Ok(open.map(|merge| merge.source_branch))
 }
 
-impl From<GitlabMergeRequest> for PullRequest {
-    fn from(merge: GitlabMergeRequest) -> Self {
-        let fork = merge.source_project_id != Some(merge.target_project_id);
-        Self {
-            number: merge.iid,
-            title: merge.title,
-            state: match merge.state {
-                GitlabMergeRequestState::Opened | GitlabMergeRequestState::Locked => PullRequestState::Open,
-                GitlabMergeRequestState::Merged => PullRequestState::Merged,
-                GitlabMergeRequestState::Closed => PullRequestState::Closed,
-            },
-            base: merge.target_branch,
-            head: merge.sha.unwrap_or_default(),
-            fetch: Some(format!("refs/merge-requests/{}/head", merge.iid)),
-            branch: (!fork).then_some(merge.source_branch),
-            fork,
-            url: merge.web_url,
-        }
-    }
-}
+impl HostDialect for Gitlab {
+    const NAME: &'static str = "GitLab";
+    const LIMITS: ForgeLimits = ForgeLimits { description: 255, comment: 1_000_000, html: true };
+    const STATES: StateWords = StateWords {
+        pending: "running",
+        success: "success",
+        // GitLab has one word for both; the description says whose fault it is.
+        failure: "failed",
+        error: "failed",
+        further: &[("pending", StatusState::Pending), ("skipped", StatusState::Success)],
+        unknown: StatusState::Error,
+    };
+    /// A hundred of a page are the most that GitLab gives.
+    const PAGES: PageStyle = PageStyle { size: ("per_page", 100), next: NextPage::NumberedWithHeader };
+    /// Comments may have a million characters each, so fewer of them are asked for at once.
+    const COMMENT_PAGES: PageStyle = PageStyle { size: ("per_page", 20), ..Self::PAGES };
+    const PULL_REQUESTS: &'static str = "merge_requests";
+    const PULL_REQUESTS_NAME: &'static str = "merge requests";
 
-impl From<GitlabNote> for PullRequestComment {
-    fn from(note: GitlabNote) -> Self {
-        Self { id: note.id.to_string(), body: note.body }
-    }
-}
+    type Status = GitlabStatus;
+    type PullRequest = GitlabMergeRequest;
+    type Comment = GitlabNote;
 
-impl Gitlab {
-    pub(super) fn new(http: ForgeHttp, place: super::endpoint::ForgeEndpoint, login: ForgeAuth) -> Self {
-        let client = ForgeClient::new(http, place.api, login);
-        Self { client, project: format!("{}/{}", place.owner, place.name), account: OnceCell::new() }
+    /// The project with all groups is one part of the path, escaped.
+    fn repository_path(owner: String, name: String) -> Vec<String> {
+        vec!["projects".to_owned(), format!("{owner}/{name}")]
     }
 
-    fn path<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
-        [["projects", self.project.as_str()].as_slice(), rest].concat()
+    async fn account(&self, at: &ForgeRepository) -> Result<CommentAccount, ForgeError> {
+        Ok(CommentAccount::Named(at.user::<GitlabUser>().await?.username))
     }
 
-    async fn account_username(&self) -> Result<&str, ForgeError> {
-        let asked = async {
-            let user: GitlabUser = self.client.get(["user"]).resource("the token's account").json().await?;
-            Ok(user.username)
-        };
-        Ok(self.account.get_or_try_init(|| asked).await?.as_str())
+    // A part of an address leads nowhere.
+    fn status_url(_at: &ForgeRepository, _commit: &str, given: Option<&str>) -> Option<String> {
+        given.filter(|url| url.encode_utf16().count() <= MAX_TARGET_URL_LENGTH).map(str::to_owned)
     }
 
-    async fn post_status(
-        &self,
-        commit: &str,
-        status: &CommitStatus,
-        branch: Option<&str>,
-    ) -> Result<ForgeResponse, ForgeError> {
-        let body = NewGitlabStatus {
-            state: status.state.into(),
-            name: &status.context,
-            description: &status.description,
-            target_url: status.target_url.as_deref(),
-            branch,
-        };
-        self.client
-            .post(self.path(&["statuses", commit]))
-            .body(&body)
-            .resource(super::describe_commit(commit))
-            .send_unchecked()
-            .await
+    fn new_status<'a>(at: &'a ForgeRepository, commit: &str, status: &CommitStatus) -> ForgeRequest<'a> {
+        status_onto(at, commit, status, None)
     }
 
-    /// The branch of the merge request that brings a commit, for a commit that no branch of the project contains.
-    async fn merge_request_branch(&self, commit: &str) -> Result<Option<String>, ForgeError> {
-        let path = self.path(&["repository", "commits", commit, "merge_requests"]);
-        let merges: Vec<GitlabMergeRequest> =
-            self.client.get(path).resource(super::describe_commit(commit)).json().await?;
-        let open = merges
-            .into_iter()
-            .find(|merge| matches!(merge.state, GitlabMergeRequestState::Opened | GitlabMergeRequestState::Locked));
-        Ok(open.map(|merge| merge.source_branch))
-    }
-
-    /// The newest statuses of a commit, of one context or of all.
-    async fn list_commit_statuses(&self, commit: &str, name: Option<&str>) -> Result<Vec<CommitStatus>, ForgeError> {
-        let mut request = self.client.get(self.path(&["repository", "commits", commit, "statuses"]));
-        if let Some(name) = name {
-            request = request.query("name", name);
-        }
-        let read = |one: GitlabStatus| {
-            Some(CommitStatus {
-                context: one.name,
-                state: one.status.into(),
-                description: one.description.unwrap_or_default(),
-                target_url: one.target_url.filter(|url| !url.is_empty()),
-            })
-        };
-        let request = request.resource(super::describe_commit(commit));
-        request.pages::<Vec<_>, _>(PAGES, "statuses of a commit", read).await
-    }
-}
-
-impl ForgeApi for Gitlab {
-    fn describe(&self) -> String {
-        format!("GitLab, {}", self.project)
-    }
-
-    fn limits(&self) -> ForgeLimits {
-        LIMITS
-    }
-
-    fn normalize_status(&self, _commit: &str, status: &CommitStatus) -> CommitStatus {
-        CommitStatus {
-            context: status_text::normalize_context(&status.context),
-            state: GitlabStatusState::from(status.state).into(),
-            description: status_text::truncate_text(&status.description, LIMITS.description),
-            // A part of an address leads nowhere.
-            target_url: status.target_url.clone().filter(|url| url.encode_utf16().count() <= MAX_TARGET_URL_LENGTH),
-        }
-    }
-
-    async fn set_status(&self, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
-        let shown = self.normalize_status(commit, status);
-        let mut answer = self.post_status(commit, &shown, None).await?;
+    async fn post_status(&self, at: &ForgeRepository, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
+        let mut answer = Self::new_status(at, commit, status).send_unchecked().await?;
         if answer.status == StatusCode::NOT_FOUND && answer.message().contains("References for commit") {
             // The commit of a fork's merge request is on no branch here.
-            if let Some(branch) = self.merge_request_branch(commit).await? {
-                answer = self.post_status(commit, &shown, Some(&branch)).await?;
+            if let Some(branch) = merge_request_branch(at, commit).await? {
+                answer = status_onto(at, commit, status, Some(&branch)).send_unchecked().await?;
             }
         }
         if answer.status == StatusCode::BAD_REQUEST && answer.message().contains("Cannot transition status") {
             // Before merge request 198626 of GitLab, saying what is said already is refused. That is no fault, if it is so.
-            let there = self.list_commit_statuses(commit, Some(&shown.context)).await?;
-            if there.iter().any(|one| one.context == shown.context && one.state == shown.state) {
+            let request = Self::statuses(at, commit).query("name", &status.context).resource(describe_commit(commit));
+            let (there, _) = request.pages(Self::PAGES, "statuses of a commit", Self::read_status).await?;
+            if there.iter().any(|one| one.context == status.context && one.state == status.state) {
                 return Ok(());
             }
         }
         answer.check_status().map(|_| ())
     }
 
-    async fn list_statuses(&self, commit: &str, prefix: &str) -> Result<Vec<CommitStatus>, ForgeError> {
-        Ok(super::newest_statuses(self.list_commit_statuses(commit, None).await?, prefix))
+    fn statuses<'a>(at: &'a ForgeRepository, commit: &str) -> ForgeRequest<'a> {
+        at.get(&["repository", "commits", commit, "statuses"])
     }
 
-    async fn list_open_pull_requests(&self, base: &str) -> Result<Vec<PullRequest>, ForgeError> {
-        let request = self.client.get(self.path(&["merge_requests"]));
-        let request = request.query("state", "opened").query("target_branch", base);
-        let request = request.query("order_by", "created_at").query("sort", "asc").resource("merge requests");
-        let read = |merge: GitlabMergeRequest| Some(PullRequest::from(merge));
-        let found = request.pages::<Vec<_>, _>(PAGES, "open merge requests", read).await?;
-        Ok(super::open_by_number(found, base))
+    fn read_status(one: GitlabStatus) -> Option<CommitStatus> {
+        Self::STATES.status(one.name, &one.status, one.description, one.target_url)
     }
 
-    async fn pull_request(&self, number: u64) -> Result<PullRequest, ForgeError> {
-        let id = number.to_string();
-        let request =
-            self.client.get(self.path(&["merge_requests", &id])).resource(super::describe_pull_request(number));
-        Ok(request.json::<GitlabMergeRequest>().await?.into())
+    fn open_onto<'a>(list: ForgeRequest<'a>, base: &str) -> ForgeRequest<'a> {
+        let list = list.query("state", "opened").query("target_branch", base);
+        list.query("order_by", "created_at").query("sort", "asc")
     }
 
-    async fn list_own_comments(&self, number: u64) -> Result<Vec<PullRequestComment>, ForgeError> {
-        let account = self.account_username().await?.to_lowercase();
-        let id = number.to_string();
-        let request = self.client.get(self.path(&["merge_requests", &id, "notes"]));
-        // Newest first, unless asked otherwise.
-        let request = request.query("sort", "asc").query("order_by", "created_at");
-        let request = request.resource(super::describe_pull_request(number));
-        let own = |note: GitlabNote| {
-            let by_us = note.author.as_ref().is_some_and(|user| user.username.to_lowercase() == account);
-            (by_us && !note.system).then(|| (note.id, note.into()))
-        };
-        Ok(super::oldest_first(request.pages::<Vec<_>, _>(NOTE_PAGES, "comments on a merge request", own).await?))
-    }
-
-    async fn create_comment(&self, number: u64, body: &str) -> Result<PullRequestComment, ForgeError> {
-        let id = number.to_string();
-        let request = self.client.post(self.path(&["merge_requests", &id, "notes"])).body(&GitlabNoteBody { body });
-        Ok(request.resource(super::describe_pull_request(number)).json::<GitlabNote>().await?.into())
-    }
-
-    async fn update_comment(
+    async fn read_pull_request(
         &self,
-        number: u64,
-        comment: &PullRequestComment,
-        body: &str,
-    ) -> Result<PullRequestComment, ForgeError> {
-        let id = number.to_string();
-        let request =
-            self.client.put(self.path(&["merge_requests", &id, "notes", &comment.id])).body(&GitlabNoteBody { body });
-        let what = format!("comment {} on {}", comment.id, super::describe_pull_request(number));
-        Ok(request.resource(what).json::<GitlabNote>().await?.into())
+        _at: &ForgeRepository,
+        merge: GitlabMergeRequest,
+    ) -> Result<PullRequest, ForgeError> {
+        let fork = merge.source_project_id != Some(merge.target_project_id);
+        Ok(PullRequest {
+            number: merge.iid,
+            title: merge.title,
+            state: merge.state.into(),
+            base: merge.target_branch,
+            head: merge.sha.unwrap_or_default(),
+            fetch: Some(format!("refs/merge-requests/{}/head", merge.iid)),
+            branch: (!fork).then_some(merge.source_branch),
+            fork,
+            url: merge.web_url,
+        })
     }
 
-    async fn create_pull_request(&self, new: &NewPullRequest) -> Result<PullRequest, ForgeError> {
-        let body = NewGitlabMergeRequest {
-            title: &new.title,
-            description: &new.body,
-            target_branch: &new.base,
-            source_branch: &new.head,
-        };
-        let request = self.client.post(self.path(&["merge_requests"])).body(&body).resource("project");
-        Ok(request.json::<GitlabMergeRequest>().await?.into())
+    fn new_pull_request(new: &NewPullRequest) -> Value {
+        json!({
+            "title": new.title,
+            "description": new.body,
+            "target_branch": new.base,
+            "source_branch": new.head,
+        })
+    }
+
+    fn comments<'a>(at: &'a ForgeRepository, number: &str) -> ForgeRequest<'a> {
+        // Newest first, unless asked otherwise.
+        at.get(&[Self::PULL_REQUESTS, number, "notes"]).query("sort", "asc").query("order_by", "created_at")
+    }
+
+    fn read_comment(note: GitlabNote) -> Option<HostComment> {
+        (!note.system).then(|| HostComment::new(note.id, note.author.map(|author| author.username), note.body))
+    }
+
+    fn new_comment<'a>(at: &'a ForgeRepository, number: &str, body: &str) -> ForgeRequest<'a> {
+        at.post(&[Self::PULL_REQUESTS, number, "notes"], json!({"body": body}))
+    }
+
+    fn edit_comment<'a>(at: &'a ForgeRepository, edit: &CommentEdit<'_>) -> Result<ForgeRequest<'a>, ForgeError> {
+        let path = [Self::PULL_REQUESTS, edit.number, "notes", edit.id];
+        Ok(at.request(Method::PUT, &path).body(json!({"body": edit.body})))
     }
 }

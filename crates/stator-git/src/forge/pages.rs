@@ -1,9 +1,13 @@
 //! Reading a list of a host to its end: one loop for all hosts, which differ only in how they name the next page.
 
-use super::ForgeError;
-use super::client::{ForgeRequest, ForgeResponse};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use super::api::ForgeError;
+use super::client::ForgeRequest;
+use super::response::ForgeResponse;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::marker::PhantomData;
 
 /// The most items of one list that are read: pull requests, comments, statuses. Nobody has as many, and a host that goes
 /// on listing for ever must not fill the memory.
@@ -22,9 +26,16 @@ pub(super) struct PageStyle {
     pub next: NextPage,
 }
 
+impl PageStyle {
+    /// A list that comes at once.
+    pub const UNPAGED: Self = Self { size: ("", 0), next: NextPage::Never };
+}
+
 /// How the page after this one is found, and how the last one is known.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextPage {
+    /// There is none: the whole list comes at once.
+    Never,
     /// `page=2`, until a page is not full: GitHub.
     Numbered,
     /// `page=2`, until the header `X-Next-Page` is empty; where a proxy took it away, until a page is not full: GitLab.
@@ -34,7 +45,7 @@ pub(super) enum NextPage {
     NumberedToEmpty,
     /// The number of items before it, as this query parameter, until a page is not full: Azure DevOps.
     Skip(&'static str),
-    /// As the page says itself, see [`ListPage::next_position`]; the first is asked for without a position: Bitbucket Cloud.
+    /// As the page says itself; the first is asked for without a position: Bitbucket Cloud.
     Linked,
     /// As the page says itself, from `start=0` on: Bitbucket Data Center.
     Start,
@@ -49,50 +60,55 @@ pub(super) enum PagePosition {
     Link(String),
 }
 
-/// A page of a list, as a host sends it.
-pub(super) trait ListPage: DeserializeOwned {
-    /// What is listed.
-    type Item;
-
-    /// Where the next page is, at hosts whose pages say so.
-    fn next_position(&self) -> Option<PagePosition> {
-        None
-    }
-
-    /// What the page lists.
-    fn into_items(self) -> Vec<Self::Item>;
+/// A page of a list, as a host sends it: the items alone, or an object with them, which may say where the next page is.
+struct ListedPage<T> {
+    items: Vec<T>,
+    next: Option<PagePosition>,
 }
 
-impl<T: DeserializeOwned> ListPage for Vec<T> {
-    type Item = T;
-
-    fn into_items(self) -> Vec<T> {
-        self
-    }
-}
-
-/// A page of either Bitbucket: `next` is Cloud's, the other two are Data Center's.
+/// A page that is an object. The items are `values` at both Bitbuckets, `value` at Azure DevOps and `statuses` at GitHub and
+/// Gitea, which has null in place of no items. `next` is Bitbucket Cloud's, the other two are Data Center's.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct BitbucketPage<T> {
-    values: Vec<T>,
+#[serde(rename_all = "camelCase", bound = "T: DeserializeOwned")]
+struct PageObject<T> {
+    #[serde(alias = "value", alias = "statuses", deserialize_with = "Option::deserialize")]
+    values: Option<Vec<T>>,
     next: Option<String>,
     #[serde(default)]
     is_last_page: bool,
     next_page_start: Option<usize>,
 }
 
-impl<T: DeserializeOwned> ListPage for BitbucketPage<T> {
-    type Item = T;
+impl<T> From<PageObject<T>> for ListedPage<T> {
+    fn from(page: PageObject<T>) -> Self {
+        let items = page.values.unwrap_or_default();
+        let link = page.next.filter(|_| !items.is_empty()).map(PagePosition::Link);
+        let start = page.next_page_start.filter(|_| !page.is_last_page);
+        Self { items, next: start.map(|start| PagePosition::Query("start", start)).or(link) }
+    }
+}
 
-    fn next_position(&self) -> Option<PagePosition> {
-        let link = || self.next.clone().filter(|_| !self.values.is_empty()).map(PagePosition::Link);
-        let start = self.next_page_start.filter(|_| !self.is_last_page);
-        start.map(|start| PagePosition::Query("start", start)).or_else(link)
+impl<'de, T: DeserializeOwned> Deserialize<'de> for ListedPage<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PageVisitor(PhantomData))
+    }
+}
+
+struct PageVisitor<T>(PhantomData<T>);
+
+impl<'de, T: DeserializeOwned> Visitor<'de> for PageVisitor<T> {
+    type Value = ListedPage<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a page of a list")
     }
 
-    fn into_items(self) -> Vec<T> {
-        self.values
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
+        Ok(ListedPage { items: Vec::deserialize(SeqAccessDeserializer::new(items))?, next: None })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Self::Value, A::Error> {
+        PageObject::deserialize(MapAccessDeserializer::new(fields)).map(ListedPage::from)
     }
 }
 
@@ -101,7 +117,7 @@ impl NextPage {
         match self {
             Self::Numbered | Self::NumberedWithHeader | Self::NumberedToEmpty => Some(PagePosition::Query("page", 1)),
             Self::Skip(parameter) => Some(PagePosition::Query(parameter, 0)),
-            Self::Linked => None,
+            Self::Never | Self::Linked => None,
             Self::Start => Some(PagePosition::Query("start", 0)),
         }
     }
@@ -123,6 +139,7 @@ impl PageStyle {
             NextPage::NumberedWithHeader => (header.map_or(full, |next| !next.trim().is_empty() && length > 0), 1),
             NextPage::NumberedToEmpty => (length > 0, 1),
             NextPage::Skip(_) => (full, length),
+            NextPage::Never => return None,
             NextPage::Linked => return body,
             // A page that leads back would be read for ever.
             NextPage::Start => {
@@ -155,28 +172,19 @@ impl ForgeRequest<'_> {
         Ok(request.resource(self.resource.clone()))
     }
 
-    /// Sends it for every page of a list, and gives what `keep` makes of the items. `things` names the items in errors.
+    /// Sends it for every page of a list, and gives what `keep` makes of the items, with the answer of the last page for its
+    /// headers. `things` names the items in errors.
     ///
     /// # Errors
     /// As [`ForgeRequest::send`] and [`ForgeResponse::json`], and [`ForgeError::Unreadable`] for a list that is too long
     /// in items, pages or bytes.
-    pub async fn pages<P: ListPage, T>(
+    pub async fn pages<I: DeserializeOwned, T>(
         self,
         style: PageStyle,
         things: &str,
-        keep: impl FnMut(P::Item) -> Option<T>,
-    ) -> Result<Vec<T>, ForgeError> {
-        Ok(self.pages_and_last_answer::<P, T>(style, things, keep).await?.0)
-    }
-
-    /// As [`ForgeRequest::pages`], with the answer of the last page for its headers.
-    pub async fn pages_and_last_answer<P: ListPage, T>(
-        self,
-        style: PageStyle,
-        things: &str,
-        mut keep: impl FnMut(P::Item) -> Option<T>,
+        mut keep: impl FnMut(I) -> Option<T>,
     ) -> Result<(Vec<T>, ForgeResponse), ForgeError> {
-        let first = self.query(style.size.0, style.size.1);
+        let first = if style.next == NextPage::Never { self } else { self.query(style.size.0, style.size.1) };
         let mut position = style.next.first_position();
         let (mut found, mut listed, mut bytes) = (Vec::new(), 0_usize, 0_usize);
         let mut previous: Vec<u8> = Vec::new();
@@ -185,22 +193,21 @@ impl ForgeRequest<'_> {
             bytes = bytes.saturating_add(answer.body.len());
             if bytes > MAX_LISTED_BYTES {
                 let limit = MAX_LISTED_BYTES >> 20;
-                return Err(answer.client.unreadable_error(format!("its list of {things} is longer than {limit} MiB")));
+                return Err(answer.host.unreadable_error(format!("its list of {things} is longer than {limit} MiB")));
             }
-            if matches!(style.next, NextPage::NumberedToEmpty) && answer.body == previous {
+            if style.next == NextPage::NumberedToEmpty && answer.body == previous {
                 return Ok((found, answer));
             }
-            let page: P = answer.json()?;
-            let body = page.next_position();
-            let items = page.into_items();
-            position = style.position_after(position.as_ref(), items.len(), answer.header("x-next-page"), body);
-            listed = listed.saturating_add(items.len());
-            found.extend(items.into_iter().filter_map(&mut keep));
+            let page: ListedPage<I> = answer.json()?;
+            let length = page.items.len();
+            position = style.position_after(position.as_ref(), length, answer.header("x-next-page"), page.next);
+            listed = listed.saturating_add(length);
+            found.extend(page.items.into_iter().filter_map(&mut keep));
             if position.is_none() {
                 return Ok((found, answer));
             }
             if listed >= MAX_LISTED {
-                return Err(answer.client.too_many_error(MAX_LISTED, things));
+                return Err(answer.host.too_many_error(MAX_LISTED, things));
             }
             previous = answer.body;
         }
@@ -245,8 +252,8 @@ mod tests {
     #[test]
     fn the_bitbuckets_say_themselves_where_the_next_page_is() {
         let page = |text: &str| {
-            let page: BitbucketPage<u64> = serde_json::from_str(text).unwrap();
-            (page.values.len(), None, page.next_position())
+            let page: ListedPage<u64> = serde_json::from_str(text).unwrap();
+            (page.items.len(), None, page.next)
         };
         let style = |next| PageStyle { size: ("size", 10), next };
         let cloud = [page(r#"{"values":[1],"next":"https://x/2"}"#), page(r#"{"values":[],"next":"https://x/3"}"#)];
@@ -259,5 +266,18 @@ mod tests {
         assert_eq!(positions(style(NextPage::Start), &server), query("start", &[0, 25]));
         let back = [page(r#"{"values":[1],"nextPageStart":25}"#), page(r#"{"values":[1],"nextPageStart":25}"#)];
         assert_eq!(positions(style(NextPage::Start), &back), query("start", &[0, 25]));
+    }
+
+    #[test]
+    fn a_page_is_a_list_or_an_object_with_one() {
+        let length = |text: &str| serde_json::from_str::<ListedPage<u64>>(text).map(|page| page.items.len()).ok();
+        for text in ["[1,2]", r#"{"values":[1,2]}"#, r#"{"count":2,"value":[1,2]}"#, r#"{"sha":"a","statuses":[1,2]}"#]
+        {
+            assert_eq!(length(text), Some(2), "{text}");
+        }
+        assert_eq!(length(r#"{"statuses":null}"#), Some(0));
+        for text in ["7", "null", "{}", r#"{"message":"no such thing"}"#, r#"["a"]"#] {
+            assert_eq!(length(text), None, "{text}");
+        }
     }
 }

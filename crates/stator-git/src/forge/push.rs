@@ -3,14 +3,18 @@
 //! Everything else only fetches, so this is the one place that writes into a repository, and it can do one thing: make a
 //! branch that is not there. See git's `gitprotocol-http` and `gitprotocol-pack`.
 
-use super::client::{ForgeAuth, ForgeClient};
+use super::auth::ForgeAuth;
+use super::client::ForgeClient;
 use super::endpoint::ForgeBackend;
 use super::github::app::GithubTokenScope;
 use super::{ForgeError, ForgeHttp, connect};
 use crate::source::model_source;
 use crate::source::secret::SecretValues;
+use crate::source::transport::TransportError;
 use crate::source::transport::packet_line::read_packet_line;
+use crate::source::transport::ref_advertisement::read_ref_list;
 use crate::source::url::{RepositoryUrl, UrlScheme};
+use ::http::Method;
 use git2::{Buf, Oid, Repository};
 use std::path::{Path, PathBuf};
 use url::Url;
@@ -71,16 +75,16 @@ impl BranchPusher {
         let request = request.raw_body("application/x-git-receive-pack-advertisement", "", Vec::new());
         let answer = request.resource(format!("repository {}", self.display_url)).send().await?;
         let refs = self.parse_refs(&answer.body)?;
-        match refs.iter().find(|(_, known)| *known == name) {
-            Some((there, _)) if there == commit => return Ok(()),
+        match refs.iter().find(|(known, _)| *known == name.as_bytes()) {
+            Some((_, there)) if there.to_string() == commit => return Ok(()),
             Some(_) => {
                 let message = format!("it has another branch `{branch}`");
-                return Err(ForgeError::Conflict { host: answer.host(), message });
+                return Err(ForgeError::Conflict { host: answer.host.name, message });
             }
             None => {}
         }
         let (folder, wanted) = (git_folder.to_owned(), commit.to_owned());
-        let haves: Vec<String> = refs.into_iter().map(|(oid, _)| oid).collect();
+        let haves: Vec<Oid> = refs.into_iter().map(|(_, oid)| oid).collect();
         let packed = tokio::task::spawn_blocking(move || build_pack(&folder, &wanted, &haves)).await;
         let packed = match packed {
             Ok(Ok(packed)) => packed,
@@ -92,40 +96,22 @@ impl BranchPusher {
         let command = format!("{ZERO_OID} {commit} {name}\0report-status agent=stator");
         let mut body = format!("{:04x}{command}0000", command.len() + 4).into_bytes();
         body.extend_from_slice(&packed);
-        let request = client.post(["git-receive-pack"]);
+        let request = client.request(Method::POST, ["git-receive-pack"]);
         let request =
             request.raw_body("application/x-git-receive-pack-result", "application/x-git-receive-pack-request", body);
         let answer = request.resource(format!("repository {}", self.display_url)).send().await?;
-        self.check_push_report(&answer.body, &name, &answer.host())
+        self.check_push_report(&answer.body, &name, &answer.host.name)
     }
 
     /// The refs that a host advertises, with what they point to.
-    fn parse_refs(&self, body: &[u8]) -> Result<Vec<(String, String)>, ForgeError> {
-        let broken = || self.client.unreadable_error("its list of refs is invalid");
-        let mut rest = body;
-        let mut refs = Vec::new();
-        let mut flushes = 0;
-        // The name of the service, a flush, the refs, a flush.
-        while !rest.is_empty() {
-            let Some(line) = read_packet_line(&mut rest).map_err(|_| broken())? else {
-                flushes += 1;
-                continue;
-            };
-            let text = String::from_utf8_lossy(&line);
-            let text = text.split('\0').next().unwrap_or_default().trim_end();
-            if flushes == 0 {
-                if text != "# service=git-receive-pack" {
-                    return Err(broken());
-                }
-                continue;
-            }
-            let (oid, name) = text.split_once(' ').ok_or_else(broken)?;
-            refs.push((oid.to_owned(), name.to_owned()));
-            if refs.len() > MAX_REFS {
-                return Err(self.client.too_many_error(MAX_REFS, "refs"));
-            }
+    fn parse_refs(&self, mut body: &[u8]) -> Result<Vec<(Vec<u8>, Oid)>, ForgeError> {
+        let host = self.client.answering_host();
+        let redact = |text: &[u8]| host.redact_text(&String::from_utf8_lossy(text));
+        match read_ref_list(&mut body, &host.name, MAX_REFS, redact) {
+            Ok(list) => Ok(list.refs),
+            Err(TransportError::TooMuch { .. }) => Err(host.too_many_error(MAX_REFS, "refs")),
+            Err(error) => Err(host.unreadable_error(format!("its list of refs is none that git has: {error}"))),
         }
-        if flushes < 2 { Err(broken()) } else { Ok(refs) }
     }
 
     /// What became of the push: `unpack ok`, and `ok` or `ng` with a reason for the branch.
@@ -135,7 +121,7 @@ impl BranchPusher {
         while let Ok(Some(line)) = read_packet_line(&mut rest) {
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end();
-            let message = |text: &str| self.client.redact_text(text);
+            let message = |text: &str| self.client.answering_host().redact_text(text);
             if let Some(result) = text.strip_prefix("unpack ") {
                 unpacked = result == "ok";
                 if !unpacked {
@@ -153,18 +139,15 @@ impl BranchPusher {
 }
 
 /// What the host lacks of a commit.
-fn build_pack(folder: &PathBuf, commit: &str, haves: &[String]) -> Result<Vec<u8>, git2::Error> {
+fn build_pack(folder: &PathBuf, commit: &str, haves: &[Oid]) -> Result<Vec<u8>, git2::Error> {
     let repository = Repository::open(folder)?;
     let odb = repository.odb()?;
     let mut walk = repository.revwalk()?;
     walk.push(Oid::from_str(commit)?)?;
     for have in haves {
         // What it has and this clone does not, says nothing here.
-        if let Ok(oid) = Oid::from_str(have)
-            && odb.exists(oid)
-            && repository.find_commit(oid).is_ok()
-        {
-            walk.hide(oid)?;
+        if odb.exists(*have) && repository.find_commit(*have).is_ok() {
+            walk.hide(*have)?;
         }
     }
     let mut builder = repository.packbuilder()?;

@@ -1,15 +1,19 @@
 //! A GitHub App's installation tokens: an hour each, minted with a claim that the App's key signs.
 
-use crate::forge::client::{ForgeAuth, ForgeClient, ForgeResponse};
+use crate::forge::auth::{AppTokens, ForgeAuth};
+use crate::forge::client::ForgeClient;
+use crate::forge::response::ForgeResponse;
 use crate::forge::{ForgeError, ForgeHttp, endpoint};
 use crate::source::credentials::{AppInstallation, GithubApp};
 use crate::source::model_source::ForgeKind;
 use crate::source::url::RepositoryUrl;
+use futures_util::future::BoxFuture;
 use http::{Method, StatusCode};
 use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use stator_core::retry::JitterSource;
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -65,29 +69,13 @@ struct GithubAppClaims<'a> {
     iss: &'a str,
 }
 
-#[derive(Serialize)]
-struct AccessTokenRequest<'a> {
-    repositories: [&'a str; 1],
-    permissions: TokenPermissions,
-}
-
-#[derive(Serialize)]
-struct TokenPermissions {
-    contents: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    statuses: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pull_requests: Option<&'static str>,
-}
-
-impl TokenPermissions {
-    fn for_scope(rights: GithubTokenScope) -> Self {
-        match rights {
-            GithubTokenScope::Fetch => Self { contents: "read", statuses: None, pull_requests: None },
-            GithubTokenScope::Report => {
-                Self { contents: "read", statuses: Some("write"), pull_requests: Some("write") }
-            }
-            GithubTokenScope::Propose => Self { contents: "write", statuses: None, pull_requests: Some("write") },
+impl GithubTokenScope {
+    /// The permissions to ask for, in GitHub's words.
+    fn permissions(self) -> Value {
+        match self {
+            Self::Fetch => json!({"contents": "read"}),
+            Self::Report => json!({"contents": "read", "statuses": "write", "pull_requests": "write"}),
+            Self::Propose => json!({"contents": "write", "pull_requests": "write"}),
         }
     }
 }
@@ -153,17 +141,11 @@ impl InstallationTokens {
         };
         kept.installation = Some(installation);
         let id = installation.to_string();
-        let wanted = AccessTokenRequest {
-            repositories: [self.repository.as_str()],
-            permissions: TokenPermissions::for_scope(self.scope),
-        };
-        let wanted = serde_json::to_value(&wanted).unwrap_or_default();
+        let wanted = json!({"repositories": [self.repository], "permissions": self.scope.permissions()});
         let what = format!("installation {id} of the App");
-        let answer = self
-            .send_as_app(Method::POST, &["app", "installations", &id, "access_tokens"], Some(&wanted), &what)
-            .await?;
-        let now = answer.header("date").and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
-        let now = now.map_or_else(|| self.forge_time(), |now| now.timestamp());
+        let path = ["app", "installations", &id, "access_tokens"];
+        let answer = self.send_as_app(Method::POST, &path, Some(&wanted), &what).await?;
+        let now = answer.host_time().unwrap_or_else(|| self.forge_time());
         let minted: AccessTokenResponse = answer.check_status()?.json()?;
         let token = SecretString::from(minted.token);
         // By how long it holds and not by when it ends: a clock that is wrong, or set right meanwhile, changes nothing.
@@ -173,28 +155,6 @@ impl InstallationTokens {
         self.remember_secret(&token);
         kept.token = Some((token.clone(), until));
         Ok(token)
-    }
-
-    /// Takes the kept token for worthless: GitHub did not know it.
-    pub async fn invalidate_token(&self) {
-        self.cache.lock().await.token = None;
-    }
-
-    /// What the App's comments are signed with: `<slug>[bot]`.
-    pub(in crate::forge) async fn bot_login(&self) -> Result<String, ForgeError> {
-        let itself: GithubAppInfo =
-            self.send_as_app(Method::GET, &["app"], None, "the App").await?.check_status()?.json()?;
-        let slug = itself.slug.filter(|slug| !slug.is_empty());
-        let slug = slug.ok_or_else(|| ForgeError::Unreadable {
-            host: self.api.host_str().unwrap_or_default().to_owned(),
-            message: "the App has no name there".to_owned(),
-        })?;
-        Ok(format!("{slug}[bot]"))
-    }
-
-    /// The tokens that an answer must not repeat into a message.
-    pub(in crate::forge) fn recent_secrets(&self) -> Vec<SecretString> {
-        self.minted.lock().map(|minted| minted.iter().cloned().collect()).unwrap_or_default()
     }
 
     fn remember_secret(&self, secret: &SecretString) {
@@ -225,16 +185,15 @@ impl InstallationTokens {
         &self,
         method: Method,
         path: &[&str],
-        body: Option<&serde_json::Value>,
+        body: Option<&Value>,
         what: &str,
     ) -> Result<ForgeResponse, ForgeError> {
         let answer = self.send_as_app_once(&method, path, body, what).await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
-        let theirs = answer.header("date").and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
-        let Some(theirs) = theirs else { return Ok(answer) };
-        let apart = theirs.timestamp().as_second().saturating_sub(Timestamp::now().as_second());
+        let Some(theirs) = answer.host_time() else { return Ok(answer) };
+        let apart = theirs.as_second().saturating_sub(Timestamp::now().as_second());
         if apart.saturating_sub(self.skew.load(Ordering::Relaxed)).abs() <= CLOCK_SLACK_SECONDS / 2 {
             return Ok(answer);
         }
@@ -246,7 +205,7 @@ impl InstallationTokens {
         &self,
         method: &Method,
         path: &[&str],
-        body: Option<&serde_json::Value>,
+        body: Option<&Value>,
         what: &str,
     ) -> Result<ForgeResponse, ForgeError> {
         let now = self.forge_time().as_second();
@@ -260,19 +219,43 @@ impl InstallationTokens {
         let claim = SecretString::from(claim);
         self.remember_secret(&claim);
         let login = ForgeAuth::bearer(&claim)?;
-        let client = super::with_github_headers(ForgeClient::new(self.http.clone(), self.api.clone(), login));
+        let client = super::with_api_version(ForgeClient::new(self.http.clone(), self.api.clone(), login));
         let mut request = client.request(method.clone(), path.iter().copied()).resource(what);
         if let Some(body) = body {
-            request = request.body(body);
+            request = request.body(body.clone());
         }
         // Not a recursion without end: the client made here has a fixed header, and mints nothing itself.
-        Box::pin(request.send_unchecked()).await
+        request.send_unchecked().await
     }
 
     fn forge_time(&self) -> Timestamp {
         let now = Timestamp::now();
         let skew = self.skew.load(Ordering::Relaxed);
         Timestamp::from_second(now.as_second().saturating_add(skew)).unwrap_or(now)
+    }
+}
+
+impl AppTokens for InstallationTokens {
+    fn current_token(&self) -> BoxFuture<'_, Result<SecretString, ForgeError>> {
+        Box::pin(self.token())
+    }
+
+    fn discard_token(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async { self.cache.lock().await.token = None })
+    }
+
+    /// `<slug>[bot]`.
+    fn account_login(&self) -> BoxFuture<'_, Result<String, ForgeError>> {
+        Box::pin(async {
+            let answer = self.send_as_app(Method::GET, &["app"], None, "the App").await?.check_status()?;
+            let slug = answer.json::<GithubAppInfo>()?.slug.filter(|slug| !slug.is_empty());
+            let slug = slug.ok_or_else(|| answer.host.unreadable_error("the App has no name there"))?;
+            Ok(format!("{slug}[bot]"))
+        })
+    }
+
+    fn recent_secrets(&self) -> Vec<SecretString> {
+        self.minted.lock().map(|minted| minted.iter().cloned().collect()).unwrap_or_default()
     }
 }
 
