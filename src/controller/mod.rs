@@ -20,6 +20,3 @@ pub mod report;
 pub mod sources;
 pub mod supervisor;
 pub(crate) mod waiting;
-
-#[cfg(test)]
-mod folder_order;

@@ -13,6 +13,7 @@ mod controller;
 mod docs;
 mod examples;
 mod fidelity;
+mod file_circles;
 mod forge;
 #[path = "../support/forge/mod.rs"]
 mod forge_fake;
