@@ -179,15 +179,12 @@ fn parse(text: &str) -> Result<Value, ManifestParseError> {
     };
     let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let at = error.location();
-        let error = error.without_snippet();
-        let message = if let serde_saphyr::Error::Budget { breach, .. } = error {
-            if matches!(breach, serde_saphyr::budget::BudgetBreach::Depth { .. }) {
-                format!("nested more than {MAX_DEPTH} levels deep")
-            } else {
-                "it contains, or its aliases expand to, more values than any manifest".to_owned()
-            }
-        } else {
-            error.to_string().lines().next().unwrap_or_default().to_owned()
+        let message = error.without_snippet().to_string();
+        let message = message.lines().next().unwrap_or_default();
+        let message = match message.split_once("budget breached: ") {
+            Some((_, what)) if what.starts_with("Depth") => format!("nested more than {MAX_DEPTH} levels deep"),
+            Some(_) => "it contains, or its aliases expand to, more values than any manifest".to_owned(),
+            None => message.to_owned(),
         };
         ManifestParseError {
             message,

@@ -429,12 +429,16 @@ fn a_program_that_is_none_of_dynamos_may_name_its_model_all_the_same() {
     );
 }
 
-/// The variables of the last component of a graph, by name and value.
-fn last_env(graph: &Value) -> Vec<(String, String)> {
-    let component = graph["spec"]["components"].as_array().unwrap().last().unwrap();
-    let env = component["podTemplate"]["spec"]["containers"][0]["env"].as_array().unwrap();
-    let text = |item: &Value, field: &str| item[field].as_str().unwrap_or_default().to_owned();
-    env.iter().map(|item| (text(item, "name"), text(item, "value"))).collect()
+/// A graph of one vLLM worker with these variables.
+fn with_env(env: &Value) -> Value {
+    let mut graph = with_line(&["python3", "-m", "dynamo.vllm"], &["--model", "a/b"]);
+    main(pod(worker_of(&mut graph)))["env"] = env.clone();
+    graph
+}
+
+fn worker_of(graph: &mut Value) -> &mut Value {
+    let components = graph["spec"]["components"].as_array_mut().unwrap();
+    components.iter_mut().find(|component| component["type"] == "worker").unwrap()
 }
 
 #[test]
@@ -445,14 +449,11 @@ fn variables_that_refer_to_others_keep_their_order() {
         json!([{"name": "Z", "value": "$(HF_HOME)"}, {"name": "HF_HOME", "value": "/w"}, {"name": "A", "value": "x"}]),
         json!([{"name": "P", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}, {"name": "A", "value": "$(P)"}]),
     ] {
-        let mut graph = with_line(&["python3", "-m", "dynamo.vllm"], &["--model", "a/b"]);
-        let worker = graph["spec"]["components"].as_array_mut().unwrap().last_mut().unwrap();
-        main(pod(worker))["env"] = env.clone();
-        let import = import(&[manifest(graph.to_string())]);
+        let import = import(&[manifest(with_env(&env).to_string())]);
         assert!(import.models[0].round_trips, "{env}: {}\n{}", errors(&import), import.models[0].text);
         let again = rendered(&import.models[0].text);
-        let again = again.iter().find(|object| object.kind() == kinds::GRAPH.kind).unwrap();
-        assert_eq!(last_env(again.value()), last_env(&graph), "{}", import.models[0].text);
+        let mut again = again.iter().find(|object| object.kind() == kinds::GRAPH.kind).unwrap().value().clone();
+        assert_eq!(main(pod(worker_of(&mut again)))["env"], env, "{}", import.models[0].text);
     }
 }
 
@@ -464,10 +465,7 @@ fn variables_that_refer_to_nothing_may_come_back_sorted() {
         json!([{"name": "B", "value": "$$(A)"}, {"name": "A", "value": "z"}]),
         json!([{"name": "B", "value": "$(OTHER)"}, {"name": "A", "value": "z"}]),
     ] {
-        let mut graph = with_line(&["python3", "-m", "dynamo.vllm"], &["--model", "a/b"]);
-        let worker = graph["spec"]["components"].as_array_mut().unwrap().last_mut().unwrap();
-        main(pod(worker))["env"] = env.clone();
-        let import = import(&[manifest(graph.to_string())]);
+        let import = import(&[manifest(with_env(&env).to_string())]);
         assert!(import.models[0].round_trips, "{env}: {}\n{}", errors(&import), import.models[0].text);
         assert!(!import.models[0].text.contains("overrides"), "{}", import.models[0].text);
     }
