@@ -77,103 +77,68 @@ struct ForgeRepositoryUrl {
 impl ForgeRepositoryUrl {
     fn new(make: ForgeBackend, repository: &RepositoryUrl, owner: &str, name: &str) -> Result<Self, ForgeError> {
         let host = repository.host();
-        let root = |host: &str| {
-            // The port of an SSH server says nothing of the web server's.
-            let (scheme, port) = match repository.scheme() {
-                UrlScheme::Http => ("http", Some(repository.port())),
-                UrlScheme::Https => ("https", Some(repository.port())),
-                UrlScheme::Ssh | UrlScheme::Local => ("https", None),
-            };
-            let mut url =
-                Url::parse(&format!("{scheme}://{host}")).map_err(|_| repository_url_error("has no usable host"))?;
-            url.set_port(port).map_err(|()| repository_url_error("has no usable port"))?;
-            Ok(url)
-        };
-        let whole = |root: Url, below: &str, owner: &str| Self {
-            root,
-            below: below.to_owned(),
-            owner: owner.to_owned(),
-            name: name.to_owned(),
-        };
-        match make {
+        let (host, below, owner) = match make {
             ForgeBackend::Github => {
-                let host = match host.strip_prefix("ssh.").or(host.strip_prefix("www.")) {
-                    Some(rest) if rest == "github.com" => rest,
-                    Some(_) | None => host,
-                };
+                let without_prefix = host.strip_prefix("ssh.").or(host.strip_prefix("www."));
                 let (below, owner) = split_last_segment(owner);
-                Ok(whole(root(host)?, below, owner))
+                (without_prefix.filter(|rest| *rest == "github.com").unwrap_or(host), below, owner)
             }
             ForgeBackend::Gitea => {
                 let (below, owner) = split_last_segment(owner);
-                Ok(whole(root(host)?, below, owner))
+                (host, below, owner)
             }
-            ForgeBackend::Gitlab => {
-                Ok(whole(root(if host == "altssh.gitlab.com" { "gitlab.com" } else { host })?, "", owner))
-            }
-            ForgeBackend::BitbucketCloud => {
-                let (_, owner) = split_last_segment(owner);
-                Ok(whole(root("bitbucket.org")?, "", owner))
-            }
+            ForgeBackend::Gitlab => (if host == "altssh.gitlab.com" { "gitlab.com" } else { host }, "", owner),
+            ForgeBackend::BitbucketCloud => ("bitbucket.org", "", split_last_segment(owner).1),
             ForgeBackend::BitbucketDataCenter => {
                 let (below, owner) = split_last_segment(owner);
                 // Over HTTPS repositories are below `scm/`, and the application itself is not.
-                let below = below.strip_suffix("scm").unwrap_or(below).trim_end_matches('/');
-                Ok(whole(root(host)?, below, owner))
+                (host, below.strip_suffix("scm").unwrap_or(below).trim_end_matches('/'), owner)
             }
-            ForgeBackend::Azure => azure_repository_url(repository, owner, name, root),
-        }
+            ForgeBackend::Azure => azure_repository_url(host, owner, name).ok_or_else(|| {
+                repository_url_error(
+                    "is no address of Azure DevOps, such as \
+                     https://dev.azure.com/ORGANIZATION/PROJECT/_git/REPOSITORY or \
+                     git@ssh.dev.azure.com:v3/ORGANIZATION/PROJECT/REPOSITORY",
+                )
+            })?,
+        };
+        let root = root_url(repository, host)?;
+        Ok(Self { root, below: below.to_owned(), owner: owner.to_owned(), name: name.to_owned() })
     }
 }
 
-/// Azure's addresses: `dev.azure.com/ORG/PROJECT/_git/REPO`, `ORG.visualstudio.com/PROJECT/_git/REPO`,
-/// `ssh.dev.azure.com:v3/ORG/PROJECT/REPO` and, on premises, `HOST/COLLECTION/PROJECT/_git/REPO`. The project may be left
-/// out where it is called as its repository.
-fn azure_repository_url(
-    repository: &RepositoryUrl,
-    owner: &str,
-    name: &str,
-    root: impl Fn(&str) -> Result<Url, ForgeError>,
-) -> Result<ForgeRepositoryUrl, ForgeError> {
-    let unknown = || {
-        repository_url_error(
-            "is not an address of Azure DevOps, such as https://dev.azure.com/ORGANIZATION/PROJECT/_git/REPOSITORY or \
-             git@ssh.dev.azure.com:v3/ORGANIZATION/PROJECT/REPOSITORY",
-        )
+/// Scheme, host and port of the web page of a repository's host.
+fn root_url(repository: &RepositoryUrl, host: &str) -> Result<Url, ForgeError> {
+    // The port of an SSH server says nothing of the web server's.
+    let (scheme, port) = match repository.scheme() {
+        UrlScheme::Http => ("http", Some(repository.port())),
+        UrlScheme::Https => ("https", Some(repository.port())),
+        UrlScheme::Ssh | UrlScheme::Local => ("https", None),
     };
-    let host = repository.host();
-    let named = |root: Url, below: &str, project: &str| ForgeRepositoryUrl {
-        root,
-        below: below.to_owned(),
-        owner: project.to_owned(),
-        name: name.to_owned(),
-    };
+    let url = Url::parse(&format!("{scheme}://{host}"));
+    let mut url = url.map_err(|_| repository_url_error("has no usable host"))?;
+    url.set_port(port).map_err(|()| repository_url_error("has no usable port"))?;
+    Ok(url)
+}
+
+/// Host, organization or collection, and project in Azure's addresses: `dev.azure.com/ORG/PROJECT/_git/REPO`,
+/// `ORG.visualstudio.com/PROJECT/_git/REPO`, `ssh.dev.azure.com:v3/ORG/PROJECT/REPO` and, on premises,
+/// `HOST/COLLECTION/PROJECT/_git/REPO`. The project may be left out where it is called as its repository. `None` for any
+/// other address.
+fn azure_repository_url<'a>(host: &'a str, owner: &'a str, name: &'a str) -> Option<(&'a str, &'a str, &'a str)> {
     if host == "ssh.dev.azure.com" || host == "vs-ssh.visualstudio.com" {
-        let mut parts = owner.split('/');
-        return match (parts.next(), parts.next(), parts.next(), parts.next()) {
-            (Some("v3"), Some(organization), Some(project), None) => {
-                Ok(named(root("dev.azure.com")?, organization, project))
-            }
-            _ => Err(unknown()),
-        };
+        let (organization, project) = owner.strip_prefix("v3/")?.split_once('/')?;
+        return (!project.contains('/')).then_some(("dev.azure.com", organization, project));
     }
-    let before = match owner.strip_suffix("_git") {
-        Some(before) => before.trim_end_matches('/'),
-        None => return Err(unknown()),
-    };
+    let before = owner.strip_suffix("_git")?.trim_end_matches('/');
     if let Some(organization) = host.strip_suffix(".visualstudio.com") {
         let project = before.strip_prefix("DefaultCollection").unwrap_or(before).trim_matches('/');
         let project = if project.is_empty() { name } else { project };
-        return if project.contains('/') {
-            Err(unknown())
-        } else {
-            Ok(named(root("dev.azure.com")?, organization, project))
-        };
+        return (!project.contains('/')).then_some(("dev.azure.com", organization, project));
     }
-    match (host, before.rsplit_once('/')) {
-        (_, Some((collection, project))) => Ok(named(root(host)?, collection, project)),
-        ("dev.azure.com", None) if !before.is_empty() => Ok(named(root(host)?, before, name)),
-        (_, None) => Err(unknown()),
+    match before.rsplit_once('/') {
+        Some((collection, project)) => Some((host, collection, project)),
+        None => (host == "dev.azure.com" && !before.is_empty()).then_some((host, before, name)),
     }
 }
 

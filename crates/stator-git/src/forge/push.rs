@@ -173,3 +173,61 @@ impl ForgeAuth {
         Self::basic(user, token)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use secrecy::SecretString;
+
+    fn pusher() -> BranchPusher {
+        let login = ForgeAuth::basic("git", &SecretString::from("canary")).unwrap();
+        let root = Url::parse("https://git.example.com/team/models.git").unwrap();
+        let client = ForgeClient::new(ForgeHttp::new().unwrap(), root, login);
+        BranchPusher { client, display_url: "https://git.example.com/team/models".to_owned() }
+    }
+
+    fn line(text: &str) -> String {
+        format!("{:04x}{text}", text.len() + 4)
+    }
+
+    #[test]
+    fn the_refs_of_a_host_are_read_as_it_answers_a_push() {
+        let one = "1".repeat(40);
+        let service = format!("{}0000", line("# service=git-receive-pack\n"));
+        let refs =
+            format!("{}{}", line(&format!("{one} refs/heads/main\0report-status\n")), line(&format!("{one} .have\n")));
+        let read = pusher().parse_refs(format!("{service}{refs}0000").as_bytes()).unwrap();
+        let names: Vec<_> = read.iter().map(|(name, oid)| format!("{oid} {}", String::from_utf8_lossy(name))).collect();
+        assert_eq!(names, [format!("{one} refs/heads/main"), format!("{one} .have")]);
+        let empty = line(&format!("{} capabilities^{{}}\0report-status\n", "0".repeat(40)));
+        assert_eq!(pusher().parse_refs(format!("{service}{empty}0000").as_bytes()).unwrap(), []);
+        let refused = line("ERR canary may not push");
+        for broken in [format!("{service}{refs}"), format!("{service}{}0000", line("x")), format!("{service}{refused}")]
+        {
+            let error = pusher().parse_refs(broken.as_bytes()).unwrap_err();
+            assert!(matches!(error, ForgeError::Unreadable { .. }) && !error.to_string().contains("canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_became_of_a_push_is_read_from_its_report() {
+        let verdict = |lines: &[&str]| {
+            let report: String = lines.iter().map(|text| line(text)).collect();
+            let result =
+                pusher().check_push_report(format!("{report}0000").as_bytes(), "refs/heads/a", "git.example.com");
+            result.map_or_else(|error| error.to_string(), |()| "pushed".to_owned())
+        };
+        let all = [
+            verdict(&["unpack ok\n", "ok refs/heads/a\n"]),
+            verdict(&["unpack index-pack failed\n"]),
+            verdict(&["unpack ok\n", "ng refs/heads/a hook declined\n"]),
+            verdict(&["unpack ok\n", "ok refs/heads/b\n"]),
+        ];
+        insta::assert_snapshot!(all.join("\n"), @"
+        pushed
+        git.example.com refuses the request: index-pack failed
+        git.example.com forbids it: hook declined
+        git.example.com answers in a way that stator does not understand: it does not say what became of the branch
+        ");
+    }
+}
