@@ -293,7 +293,7 @@ async fn the_end_waits_for_what_is_under_way_only() {
     let listener = HttpListener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.address();
     let again = HttpListener::bind(address).await.unwrap_err();
-    assert!(again.to_string().starts_with(&format!("nothing can listen on {address}")), "{again}");
+    assert!(again.to_string().starts_with(&format!("cannot listen on {address}")), "{again}");
     let serving = tokio::spawn(listener.serve(scene.routes.clone(), scene.ending.clone()));
     let mut idle = tokio::net::TcpStream::connect(address).await.unwrap();
     idle.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();

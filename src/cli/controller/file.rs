@@ -82,7 +82,7 @@ fn read_sources(path: &Path, output: &Output) -> Result<Vec<ResolvedSource>, Cli
     if errors == 0 {
         return Ok(read.sources);
     }
-    Err(CliError::input(format!("{} has {}", path.display(), pluralize(errors, "fault", "faults")))
+    Err(CliError::input(format!("{} has {}", path.display(), pluralize(errors, "error", "errors")))
         .with_hint("`stator schema source` describes the documents"))
 }
 

@@ -62,16 +62,16 @@ async fn every_way_in_works_or_says_what_is_wrong_with_it() {
     let own = bench.path("plugin");
     run(&bench, &with_user(admin.clone(), &exec(&own.to_string_lossy())), &namespace, &["plan"]).success();
     let broken = run(&bench, &with_user(admin.clone(), &exec("no-such-plugin")), &namespace, &["plan"]).exits(2);
-    assert!(broken.stderr.contains("no connection can be made as context `me` says"), "{broken}");
+    assert!(broken.stderr.contains("cannot connect with the settings of context `me`"), "{broken}");
 
     let expired = run(&bench, &with_user(admin.clone(), &json!({"token": "expired"})), &namespace, &["plan"]).exits(2);
-    assert!(expired.stderr.contains("the API server does not know who is asking"), "{expired}");
+    assert!(expired.stderr.contains("the API server does not accept the credentials"), "{expired}");
     assert!(expired.stderr.contains("log in again"), "{expired}");
 
     let mut stranger = admin.clone();
     stranger["clusters"][0]["cluster"].as_object_mut().unwrap().remove("certificate-authority");
     let distrusted = run(&bench, &stranger, &namespace, &["plan", "--context", "admin"]).exits(2);
-    assert!(distrusted.stderr.contains("certificate is not one that the kubeconfig trusts"), "{distrusted}");
+    assert!(distrusted.stderr.contains("certificate is not trusted by the kubeconfig"), "{distrusted}");
 
     let account = format!("system:serviceaccount:{namespace}:nobody-in-particular");
     let denied = run(&bench, &admin, &namespace, &["plan", "--context", "admin", "--as", &account]).exits(2);

@@ -154,7 +154,7 @@ async fn sources_are_listed_in_every_form() {
     insta::assert_snapshot!(rows.iter().map(|row| row.join(" ")).collect::<Vec<_>>().join("\n"), @"
     NAME REF REVISION MODELS READY AGE ENVIRONMENT GPUS NEWEST SUSPENDED URL MESSAGE
     models main 3f2c1ab 4/4 True prod 16 3f2c1ab no https://git.example.com/team/models.git 3f2c1ab: 4 models healthy, 1 changed
-    tools 1.x - - Unknown - - - https://git.example.com/team/models.git no controller looked at it yet
+    tools 1.x - - Unknown - - - https://git.example.com/team/models.git no controller observed it yet
     ");
     assert!(scene.run(&["get", "source", "models"]).success().stdout.contains("4 models healthy"));
     insta::assert_snapshot!(scene.run(&["get", "sources", "-o", "name"]).success().stdout, @"
@@ -366,7 +366,7 @@ async fn sources_are_suspended_and_resumed() {
     Suspended cli-sources-suspend/kept.
     cli-sources-suspend/models is already suspended; nothing was changed.
     ----- stderr -----
-    cli-sources-suspend/kept is kept by Flux, which may set `spec.suspend` back: change it where Flux reads it too
+    cli-sources-suspend/kept is managed by Flux, which may revert `spec.suspend`: change it there too
     ");
     insta::assert_snapshot!(scene.run(&["suspend", "models"]), @"
     exit 0
@@ -384,7 +384,7 @@ async fn sources_are_suspended_and_resumed() {
     Resumed cli-sources-suspend/models.
     Resumed cli-sources-suspend/kept.
     ----- stderr -----
-    cli-sources-suspend/kept is kept by Flux, which may set `spec.suspend` back: change it where Flux reads it too
+    cli-sources-suspend/kept is managed by Flux, which may revert `spec.suspend`: change it there too
     ");
     insta::assert_snapshot!(scene.run(&["resume", "--all"]), @"
     exit 0

@@ -195,7 +195,7 @@ fn a_kubeconfig_that_cannot_be_used_is_an_error_and_never_passed_over() {
         ),
     );
     let output = run(&["plan", "-e", "prod"], "plugin").exits(2);
-    assert!(output.notes().contains("no connection can be made as context `gpu-east` says"), "{output}");
+    assert!(output.notes().contains("cannot connect with the settings of context `gpu-east`"), "{output}");
 }
 
 #[test]

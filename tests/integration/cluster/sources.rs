@@ -206,7 +206,7 @@ async fn the_examples_of_the_pages_are_taken() {
                 let local = object["spec"]["allowLocal"] == json!(true);
                 match judged(&client, &namespace, &Value::Object(object)).await {
                     Ok(()) if !local => taken += 1,
-                    Err(refusal) if local && refusal.contains("`allowLocal` is for a file of sources") => {}
+                    Err(refusal) if local && refusal.contains("`allowLocal` is only for a file of sources") => {}
                     judged => panic!("{}: {judged:?}\n{document}", page.display()),
                 }
             }

@@ -353,7 +353,7 @@ fn a_faulty_file_is_told_with_its_places_and_without_its_secrets() {
            |
            = help: Correct the document.
 
-        error: [PLACE]/sources.yaml has 3 faults
+        error: [PLACE]/sources.yaml has 3 errors
         hint: `stator schema source` describes the documents
         "#);
     let missing = scene.bench.finish(scene.bench.command().args(["controller", "--source", "nowhere.yaml"])).exits(2);
@@ -423,7 +423,7 @@ fn a_commit_that_nobody_trusted_signed_changes_nothing() {
     let file = scene.folder.path().join("cluster/models/dynamographdeployments/mock-0.yaml");
     let text = fs_err::read_to_string(&file).unwrap();
     fs_err::write(&file, text.replace("replicas: 2", "replicas: 9")).unwrap();
-    scene.hears("put back as the last good commit says");
+    scene.hears("reverted to the last-known-good revision");
     stays(&scene);
     assert_eq!(scene.end().code(), Some(0));
     scene.start();

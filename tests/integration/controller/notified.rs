@@ -101,7 +101,7 @@ fn what_fails_and_recovers_is_told_once_to_each_who_wants_it() {
     let ids: Vec<&str> = slack.iter().map(|(head, _)| header(head, "x-stator-delivery")).collect();
     assert!(ids[0] == ids[1] && ids[1] == ids[2] && ids[2] != ids[3], "{ids:?}");
     assert!(slack[2].1.contains("Failed: default/models (staging) at"), "{}", slack[2].1);
-    assert!(slack[3].1.contains("Well again: default/models (staging) at"), "{}", slack[3].1);
+    assert!(slack[3].1.contains("Recovered: default/models (staging) at"), "{}", slack[3].1);
 
     let pager = pager.taken();
     let told: Vec<serde_json::Value> = pager.iter().map(|(_, body)| serde_json::from_str(body).unwrap()).collect();
@@ -114,6 +114,6 @@ fn what_fails_and_recovers_is_told_once_to_each_who_wants_it() {
         assert_eq!(header(head, "x-stator-signature-256"), signature);
     }
     assert_eq!(refusing.taken().len(), 2, "nobody is followed elsewhere, and nobody asked again");
-    assert!(said.contains("a notification was refused: the receiver leads elsewhere (status 302)"), "{said}");
+    assert!(said.contains("a notification was refused: the receiver redirects (status 302)"), "{said}");
     assert!(!said.contains("canary"), "{said}");
 }

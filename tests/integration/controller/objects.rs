@@ -162,7 +162,7 @@ fn a_source_is_synced_replaced_and_ended_and_a_hostile_one_is_told() {
     );
     controller.hears(&["started", "objects-story/models"]);
     controller.hears(&["held back", "objects-story/hostile", "InvalidSpec", "spec.schedule"]);
-    controller.hears(&["objects-story/grasping", "namespace `models`", "may touch only its own, `objects-story`"]);
+    controller.hears(&["objects-story/grasping", "namespace `models`", "may use only its own, `objects-story`"]);
     until("the graphs are there", || stage.graphs("objects-story") == ["mock-0", "mock-1"]);
     until("it is ready", || controller.gets("/readyz").0 == 200);
     assert_eq!(controller.gets("/livez"), (200, "ok\n".to_owned()));
@@ -319,7 +319,7 @@ fn tenants_are_kept_apart_and_namespaces_change_hands() {
     stage.declare("canary", "models", spec(&git, &json!({"targetNamespace": "canary"})));
     let whole = stage.run(&bench, "whole", "controller", &["--identity", "whole-0"]);
     whole.hears(&["held back", "tenant/by-target", "AccessDenied"]);
-    whole.hears(&["tenant/by-environment", "namespace `victim`", "may touch only its own, `tenant`"]);
+    whole.hears(&["tenant/by-environment", "namespace `victim`", "may use only its own, `tenant`"]);
     whole.hears(&["tenant/by-account", "system:serviceaccount:tenant:deploye", "a Role in victim"]);
     whole.hears(&["tenant/by-nobody", "system:serviceaccount:tenant:nobody"]);
     until("what an account may do is done", || stage.graphs("tenant") == ["mock-0"]);

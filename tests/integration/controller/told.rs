@@ -154,7 +154,7 @@ fn a_source_says_how_it_stands_and_is_answered_by_annotations() {
     assert_eq!(held["command"], format!("stator sync --source models -n {namespace} --allow mass-delete"));
     seen.hears("Held", &format!("stator.dev/allow=mass-delete@{second}"));
     seen.annotate("stator.dev/allow", &format!("mass-delete@{}", &first[..7]));
-    seen.hears("RequestNotMet", "is of another commit");
+    seen.hears("RequestNotMet", "is for another commit");
     assert_eq!(stage.graphs(namespace).len(), 7);
     seen.annotate("stator.dev/allow", &format!("mass-delete@{second}"));
     seen.synced(&second);

@@ -118,7 +118,7 @@ async fn a_list_that_goes_on_is_not_read_for_ever() {
     }
     let refused = fake.client().list_open_pull_requests("main").await.unwrap_err();
     let message = refused.to_string();
-    assert!(message.contains("more than 10000 open merge requests, and stator reads no more"), "{message}");
+    assert!(message.contains("more than 10000 open merge requests, which is the limit"), "{message}");
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ fn mirrors_are_taken_up_as_they_are() {
     command.arg("controller").arg("--source").arg(place.beside("controller/sources.yaml"));
     command.arg("--data").arg(&data).args(["--cluster", &cluster, "--once"]);
     let told = place.bench.finish(&mut command).success();
-    assert!(!told.stderr.contains("made anew"), "{told}");
+    assert!(!told.stderr.contains("created again"), "{told}");
     assert_eq!(told.stderr.matches("nothing to change").count(), 2, "{told}");
     let asked: Vec<String> =
         place.git.asked().into_iter().map(|asked| format!("{} {}", asked.method, asked.target)).collect();

@@ -50,8 +50,8 @@ fn a_rollback_is_pushed_and_proposed_once() {
 
     // Again, it is all there.
     let again = bench.run(["rollback", "mock", "--source", &file]).success();
-    assert!(again.stderr.contains("has this rollback already"), "{again}");
-    assert!(again.stderr.contains("There is a pull request"), "{again}");
+    assert!(again.stderr.contains("already contains this rollback"), "{again}");
+    assert!(again.stderr.contains("A pull request for"), "{again}");
     assert!(!format!("{made}{again}").contains(gitea.bot_token()));
 
     // Another's branch of that name stays as it is.
@@ -80,6 +80,6 @@ fn a_token_that_may_only_read_does_not_push() {
     let token = gitea.token("team", &["read:repository", "read:user"]);
     let file = source(&bench, &repository.url(), &token, &gitea.certificate());
     let refused = bench.run(["rollback", "mock", "--source", &file]).exits(2);
-    assert!(refused.stderr.contains("is made here; run the command again"), "{refused}");
+    assert!(refused.stderr.contains("exists locally; run the command again"), "{refused}");
     assert!(!refused.stderr.contains(&token), "{refused}");
 }

@@ -141,7 +141,7 @@ fn no_log_shows_a_credential_at_any_level() {
     fs_err::remove_dir_all(place.folder.path().join("data/mirror.git/objects")).unwrap();
     look(&place, GitLogin::Bearer(SecretString::from(CANARY))).unwrap();
     let shown = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(shown.contains("it is made anew"), "{shown}");
+    assert!(shown.contains("it is created again"), "{shown}");
     for secret in [CANARY, &base64(&format!("git:{CANARY}"))] {
         assert!(!shown.contains(secret), "{shown}");
     }

@@ -111,7 +111,7 @@ async fn one_that_was_frozen_in_a_sync_writes_nothing_when_it_goes_on() {
     let told = [statuses(&first), statuses(&second), statuses(&third)];
 
     frozen.signal("-CONT");
-    scene.until("it notices", async || frozen.said().contains("does not hold the shard any more")).await;
+    scene.until("it notices", async || frozen.said().contains("no longer owns the shard")).await;
     assert_eq!(scene.quiet().await, before, "something moved after the frozen one went on");
     assert!(scene.holder(0).await.unwrap().starts_with(&format!("{}-", other.name)));
     // It is a follower now, and takes over when the other one ends.
@@ -179,7 +179,7 @@ async fn one_that_is_cut_off_stops_by_itself() {
     let only = scene.start("one", 1).await;
     scene.until("the first commit is synced", async || scene.are(2, 1).await).await;
     plane.freeze(true);
-    scene.until("it stops", async || only.said().contains("does not hold the shard any more")).await;
+    scene.until("it stops", async || only.said().contains("no longer owns the shard")).await;
     scene.push(2, 2);
     plane.freeze(false);
     scene.until("it goes on with the newest commit", async || scene.are(2, 2).await).await;

@@ -112,7 +112,7 @@ fn ctrl_c_ends_with_130_and_the_next_sync_goes_on() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("Stopping: what is under way is finished first"), "{said}");
+    assert!(said.contains("Stopping: work in progress is finished first"), "{said}");
     bench.sync(&["--allow", "replace"]).success();
     bench.settled();
 }

@@ -191,7 +191,7 @@ fn models_have_statuses_of_their_own_and_beyond_the_cap_a_sentence() {
     ledger.record_model(&a, "llama", Some(ModelVerdict::Unhealthy { why: "Failed: no GPUs".into() }));
     ledger.record_verdict(&a, CommitVerdict::Unhealthy { model: "llama".into(), why: "x".repeat(400), more: 0 });
     insta::assert_snapshot!(shown(&ledger), @r#"
-    aaaaaaa stator/prod failure: llama: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…; only 3 models have their own status
+    aaaaaaa stator/prod failure: llama: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…; only 3 models have their own status
     aaaaaaa stator/prod/llama failure: Failed: no GPUs
     aaaaaaa stator/prod/old success: removed
     aaaaaaa stator/prod/qwen success: healthy

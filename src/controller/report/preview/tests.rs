@@ -242,7 +242,7 @@ async fn after_a_restart_its_own_comment_is_found_and_doubles_are_emptied() {
     place.settle().await;
     let comments: Vec<String> = place.forge.comments(7).into_iter().map(|comment| comment.body).collect();
     assert_eq!(comments[0], body);
-    assert!(comments[1].contains("written twice"), "{}", comments[1]);
+    assert!(comments[1].contains("This is a duplicate"), "{}", comments[1]);
     assert!(comments[2].contains("gpu-east") && comments[2].contains("1 of 2 models"));
     assert_eq!((place.forge.calls("add_comment"), place.forge.calls("edit_comment")), (1, 1));
 }

@@ -175,7 +175,7 @@ fn what_holds_a_source_up_is_told_with_what_to_do() {
     Reconciling False HealthCheckFailed since 2026-09-21T14:13:30Z
     Stalled False HealthCheckFailed since 2026-09-21T14:13:30Z
 
-    no window is open:
+    no sync window is open:
     Ready False WindowClosed since 2026-09-21T14:13:40Z: no sync window is open; the next one opens at 2026-09-21T15:13:20Z
     Reconciling False WindowClosed since 2026-09-21T14:13:30Z
     Stalled False WindowClosed since 2026-09-21T14:13:30Z

@@ -151,7 +151,7 @@ async fn a_token_that_is_refused_stops_everything_and_is_said_once() {
         drop(guard);
         assert_eq!(forge.calls("set_status"), 1, "{answer}");
         let stopped = poster.state().borrow().stopped.clone().unwrap();
-        assert_eq!(log.text().matches("no statuses are posted any more").count(), 1, "{}", log.text());
+        assert_eq!(log.text().matches("statuses are no longer posted").count(), 1, "{}", log.text());
         assert!(!log.text().contains(CANARY) && !stopped.contains(CANARY), "{}", log.text());
     }
 }

@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn what_is_no_spec_at_all_is_told() {
         insta::assert_snapshot!(told_of(json!("all of it")), @"spec: `spec` is the string `all of it`; expected a map. Write a map: `{name: value}`, or one field per line, indented.");
-        insta::assert_snapshot!(told_of(Value::Null), @"spec: the document lacks `spec`. Add `spec`: a map.");
+        insta::assert_snapshot!(told_of(Value::Null), @"spec: the document is missing the required field `spec`. Add `spec`: a map.");
         let deep = (0..100).fold(json!(1), |inner, _| json!({"a": inner}));
         assert!(told_of(deep).contains("unknown field"));
         let wide = Value::Object((0..5000).map(|at| (format!("field-{at}"), json!("x".repeat(50)))).collect());

@@ -160,7 +160,7 @@ impl<P: Copy> SchemaChecker<'_, P> {
         self.error(
             rules::SCHEMA_MISSING,
             place,
-            format!("{} lacks `{field}`", path.quoted()),
+            format!("{} is missing the required field `{field}`", path.quoted()),
             format!("Add `{field}`: {what}."),
         );
     }

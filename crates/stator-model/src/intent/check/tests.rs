@@ -131,11 +131,11 @@ fn the_head_of_a_file_is_checked() {
       help: Write a map: `{name: value}`, or one field per line, indented.
     b/model.yaml:1:1 error schema/type: the document is the string `just text`; expected a map
       help: Write a map: `{name: value}`, or one field per line, indented.
-    c/model.yaml:1:1 error schema/missing-field: the document lacks `apiVersion`
+    c/model.yaml:1:1 error schema/missing-field: the document is missing the required field `apiVersion`
       help: Add `apiVersion`: `stator.dev/v1alpha1`.
-    c/model.yaml:1:1 error schema/missing-field: the document lacks `kind`
+    c/model.yaml:1:1 error schema/missing-field: the document is missing the required field `kind`
       help: Add `kind`: `Model`.
-    c/model.yaml:1:1 error schema/missing-field: the document lacks `metadata`
+    c/model.yaml:1:1 error schema/missing-field: the document is missing the required field `metadata`
       help: Add `metadata`: `{name}`.
     d/stator.yaml:2:7 error schema/kind: a repository inside a repository: this `stator.yaml` is below the root one
       help: Write `kind: Defaults` and a `spec` for the models of this folder, or move the file to the root.

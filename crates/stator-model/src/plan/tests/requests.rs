@@ -125,7 +125,7 @@ fn the_graph_that_a_request_made_is_part_of_its_model() {
     insta::assert_snapshot!(story.show(), @"Keep llama DynamoGraphDeploymentRequest prod/llama-aaaa none 8->8 peak 8");
     // Another's graph of that name is no part of it.
     story.tamper(GRAPH, "llama-aaaa-dgd", |value| value["metadata"]["labels"] = json!({}));
-    assert!(!told(&story).contains("made by"));
+    assert!(!told(&story).contains("created by"));
 }
 
 #[test]

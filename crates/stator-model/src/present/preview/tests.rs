@@ -196,21 +196,21 @@ fn what_is_not_planned_is_said_in_a_sentence() {
 
     <sub>`3f2a91c`</sub>
     --
-    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=f8eeceba40d9 -->
+    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=12383666194c -->
     ### stator · prod · merged
 
     This preview has ended. The commit statuses of the base branch show the result.
 
     <sub>`3f2a91c`</sub>
     --
-    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=3247c1b463ed -->
+    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=5e70a5e3e8aa -->
     ### stator · prod · closed without merging
 
     This preview has ended; nothing was synced.
 
     <sub>`3f2a91c`</sub>
     --
-    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=01b2126f6398 -->
+    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=6c4a33bf9ff5 -->
     ### stator · prod · moved
 
     This is a duplicate. An older comment on this page is kept up to date.
@@ -224,7 +224,7 @@ fn notes_and_a_link_stand_where_they_are_looked_for() {
     let plan = samples::unchanged();
     let preview = PreviewComment { notes: &notes, link: Some("https://stator.example.com/plans/7"), ..preview(&plan) };
     insta::assert_snapshot!(render_comment(&preview, CommentLimits::default()), @r#"
-    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=5dfb031114ec -->
+    <!-- stator:preview v1 scope=gpu-west/default/models/prod head=3f2a91c0000000000000000000000000000000ab digest=e090918db495 -->
     ### stator · prod · no changes
 
     > [!NOTE]
