@@ -5,5 +5,6 @@
 
 pub mod cli;
 pub mod controller;
+pub mod daemon;
 pub mod server;
 pub mod telemetry;

@@ -44,6 +44,15 @@ pub enum ColorWhen {
     Never,
 }
 
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// Text
+    Text,
+    /// JSON
+    Json,
+}
+
 /// Which part of which repository.
 #[derive(Clone, Debug, Args)]
 pub struct PathArg {
@@ -82,6 +91,13 @@ pub struct ClusterArgs {
     /// Time limit for the command: 90s, 5m, 1h30m
     #[arg(long, env = "STATOR_TIMEOUT", value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
+}
+
+impl ClusterArgs {
+    /// Whether the options say which cluster, so that nothing else has to decide it.
+    pub fn names_cluster(&self) -> bool {
+        self.cluster.is_some() || self.context.is_some() || self.kubeconfig.is_some()
+    }
 }
 
 /// The operator's part, played by stator.

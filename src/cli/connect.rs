@@ -3,8 +3,9 @@
 use super::args::ClusterArgs;
 use super::error::{CliError, CliErrorKind};
 use super::output::Output;
+use crate::daemon::process_identity::is_in_pod;
 use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
-use stator_cluster::cluster::kube::{self, ConnectError, KubeCluster};
+use stator_cluster::cluster::kube::{self, ConnectError, KubeCluster, ServiceAccount};
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -48,19 +49,59 @@ pub async fn open(
     }
 }
 
-/// Opens the Kubernetes cluster that the options or the machine name, for what is only there: `what` says that in words.
+/// What a command does that only a Kubernetes cluster can serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KubernetesPurpose {
+    /// Shows or changes sources, for a person.
+    EditSources,
+    /// Follows sources, for as long as the process runs. In a pod that is nobody's kubeconfig, the pod's own cluster is
+    /// meant where none is named.
+    FollowSources,
+}
+
+impl KubernetesPurpose {
+    fn refuse_embedded(self, why: &str) -> CliError {
+        match self {
+            Self::EditSources => CliError::usage(format!(
+                "sources are objects of a Kubernetes cluster, and this is the embedded one{why}"
+            ))
+            .with_hint("select a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file"),
+            Self::FollowSources => CliError::usage("no Kubernetes cluster to read ModelSource objects from")
+                .with_hint("select one with --context, --kubeconfig or `--cluster in-cluster`")
+                .with_hint("or pass a file of sources with `stator controller --source FILE`, which also works on the embedded cluster"),
+        }
+    }
+}
+
+/// Opens the Kubernetes cluster that the options or the machine name.
 ///
 /// # Errors
 /// When it is an embedded cluster that they name, which is not touched then.
-pub async fn open_kubernetes(arguments: &ClusterArgs, what: &str, output: &Output) -> Result<KubeCluster, CliError> {
-    match choose_cluster(arguments, Path::new("."), None, &KubeconfigSummary::read(arguments)?)? {
-        ClusterChoice::Embedded(_, why) => Err(CliError::usage(format!(
-            "{what} of a Kubernetes cluster, and this is the embedded cluster{why}"
-        ))
-        .with_hint("select a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file")),
+pub async fn open_kubernetes(
+    arguments: &ClusterArgs,
+    purpose: KubernetesPurpose,
+    output: &Output,
+) -> Result<KubeCluster, CliError> {
+    let machine = KubeconfigSummary::read(arguments)?;
+    let choice = match purpose {
+        KubernetesPurpose::FollowSources if !arguments.names_cluster() && is_in_pod() && !machine.kubeconfig => {
+            ClusterChoice::InCluster
+        }
+        KubernetesPurpose::FollowSources | KubernetesPurpose::EditSources => {
+            choose_cluster(arguments, Path::new("."), None, &machine)?
+        }
+    };
+    match choice {
+        ClusterChoice::Embedded(_, why) => Err(purpose.refuse_embedded(why)),
         ClusterChoice::Context(context, why) => connect_kubernetes(arguments, Some((context, why)), output).await,
         ClusterChoice::InCluster => connect_kubernetes(arguments, None, output).await,
     }
+}
+
+/// What the cluster is called, where nobody said which one to use: neither the options, nor the pod that this runs in.
+pub fn implied_cluster(arguments: &ClusterArgs, cluster: &AnyCluster) -> Option<String> {
+    let is_pods_own = cluster.as_kubernetes().is_some_and(KubeCluster::is_service_account);
+    (!arguments.names_cluster() && !is_pods_own).then(|| cluster.describe())
 }
 
 /// Connects to a context of the kubeconfig, or as the pod that this runs in, and says so.
@@ -69,20 +110,21 @@ async fn connect_kubernetes(
     context: Option<(Option<String>, &'static str)>,
     output: &Output,
 ) -> Result<KubeCluster, CliError> {
+    let service_account = if context.is_none() { Some(ServiceAccount::from_pod_env()?) } else { None };
+    let (context, why) = context.unwrap_or_default();
     let options = kube::ConnectOptions {
         kubeconfig: arguments.kubeconfig.clone(),
+        context,
+        service_account,
         impersonate: arguments.impersonate.clone().map(|user| kube::ImpersonatedUser { user, groups: Vec::new() }),
         ..kube::ConnectOptions::default()
     };
-    let (cluster, why) = match context {
-        Some((context, why)) => (KubeCluster::connect(kube::ConnectOptions { context, ..options }).await?, why),
-        None => (KubeCluster::in_cluster(options)?, ""),
-    };
-    let somebody = match &arguments.impersonate {
+    let cluster = KubeCluster::connect(options).await?;
+    let user = match &arguments.impersonate {
         Some(user) => format!(" as {user}"),
         None => String::new(),
     };
-    output.note(&format!("Using the {}{somebody}{why}.", cluster.describe()));
+    output.note(&format!("Using the {}{user}{why}.", cluster.describe()));
     Ok(cluster)
 }
 

@@ -1,9 +1,8 @@
 //! `stator diff`.
 
-use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg};
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
-use super::{connect, plan, repository};
+use super::plan::{self, PlanTargetArgs};
 use clap::{ArgAction, Args};
 use stator_model::present::{diff, findings};
 
@@ -12,25 +11,14 @@ use stator_model::present::{diff, findings};
 #[command(after_help = "Exit codes: 0 no differences; 1 differences, or an intent has errors; 2 the diff failed.")]
 pub struct DiffArgs {
     #[command(flatten)]
-    path: PathArg,
-    #[command(flatten)]
-    environment: EnvironmentArgs,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    changes: ChangeArgs,
+    target: PlanTargetArgs,
     /// Whether to exit with 1 when there is a difference
     #[arg(long, env = "STATOR_EXIT_CODE", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     exit_code: bool,
 }
 
 pub async fn run(arguments: &DiffArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let opened = repository::open(&arguments.path.path, output)?;
-    let plan = connect::with_timeout(
-        &arguments.cluster,
-        plan::plan_against_cluster(opened, &arguments.environment, &arguments.cluster, &arguments.changes, output),
-    )
-    .await?;
+    let plan = arguments.target.plan(arguments.target.open(output)?, output).await?;
     output.write_result(&diff::unified(&plan, &output.stdout_style))?;
     output.write_stderr(&findings::brief(&plan.findings, &output.stderr_style));
     let faulty = plan.findings.iter().any(stator_core::finding::Finding::is_error);

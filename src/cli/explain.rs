@@ -1,8 +1,9 @@
 //! `stator explain`.
 
+use super::args::ReportFormat;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use stator_model::intent::explain::{ExplainError, FieldExplanation, explain};
 use stator_model::present::{TerminalOptions, Tone, escape};
 use std::fmt::Write as _;
@@ -18,23 +19,14 @@ pub struct ExplainArgs {
     field: String,
     /// Output format: text or JSON
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
-    output: ExplainFormat,
-}
-
-/// The forms of an explanation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ExplainFormat {
-    /// Text
-    Text,
-    /// JSON
-    Json,
+    output: ReportFormat,
 }
 
 pub fn run(arguments: &ExplainArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let explanation = explain(&arguments.field)?;
     output.write_result(&match arguments.output {
-        ExplainFormat::Text => format_explanation(&explanation, &output.stdout_style),
-        ExplainFormat::Json => stator_model::present::json(&explanation)?,
+        ReportFormat::Text => format_explanation(&explanation, &output.stdout_style),
+        ReportFormat::Json => stator_model::present::json(&explanation)?,
     })?;
     Ok(ExitStatus::Success)
 }

@@ -1,10 +1,10 @@
 //! `stator history`, `stator events` and `stator describe`: what happened and why.
 
-use super::args::{ClusterArgs, EnvironmentArgs};
+use super::args::{ClusterArgs, EnvironmentArgs, ReportFormat};
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::{connect, repository, status};
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use serde_json::json;
 use stator_cluster::cluster::kube::KubeEvent;
 use stator_model::plan::{ModelStatus, Record};
@@ -24,16 +24,7 @@ struct RecordQueryArgs {
     cluster: ClusterArgs,
     /// Output format: text or JSON
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
-    output: RecordFormat,
-}
-
-/// The forms of a past.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum RecordFormat {
-    /// Text
-    Text,
-    /// JSON
-    Json,
+    output: ReportFormat,
 }
 
 /// Show the last syncs of a model, newest first, and what each did
@@ -141,9 +132,9 @@ pub async fn history(arguments: &HistoryArgs, output: &Output) -> Result<ExitSta
     let EnvironmentHistory { models, records, .. } = read_history(&arguments.query, false, output).await?;
     let record = find_record(&name, &models, &records)?;
     output.write_result(&match (arguments.query.output, record) {
-        (RecordFormat::Text, Some(record)) => present::sync_history(record, &output.stdout_style),
-        (RecordFormat::Text, None) => "No events yet.\n".to_owned(),
-        (RecordFormat::Json, record) => {
+        (ReportFormat::Text, Some(record)) => present::sync_history(record, &output.stdout_style),
+        (ReportFormat::Text, None) => "No events yet.\n".to_owned(),
+        (ReportFormat::Json, record) => {
             let history = record.map(|record| record.history.as_slice()).unwrap_or_default();
             stator_model::present::json(&json!({"model": name, "history": history}))?
         }
@@ -162,8 +153,8 @@ pub async fn events(arguments: &EventsArgs, output: &Output) -> Result<ExitStatu
     let wanted = records.iter().filter(|record| name.as_ref().is_none_or(|name| record.model == *name));
     let events = present::record_events(wanted);
     output.write_result(&match arguments.query.output {
-        RecordFormat::Text => present::events_table(&events, &said, &output.stdout_style),
-        RecordFormat::Json => stator_model::present::json(&json!({"events": events, "cluster": said}))?,
+        ReportFormat::Text => present::events_table(&events, &said, &output.stdout_style),
+        ReportFormat::Json => stator_model::present::json(&json!({"events": events, "cluster": said}))?,
     })?;
     Ok(ExitStatus::Success)
 }
@@ -176,8 +167,8 @@ pub async fn describe(arguments: &DescribeArgs, output: &Output) -> Result<ExitS
     let record = find_record(&name, &models, &records)?;
     let model = models.iter().find(|model| model.name == name);
     output.write_result(&match arguments.query.output {
-        RecordFormat::Json => stator_model::present::json(&json!({"model": model, "record": record, "cluster": said}))?,
-        RecordFormat::Text => {
+        ReportFormat::Json => stator_model::present::json(&json!({"model": model, "record": record, "cluster": said}))?,
+        ReportFormat::Text => {
             let now = jiff::Timestamp::now();
             let mut parts = Vec::new();
             parts.extend(model.map(|model| faces::status_details(model, now, &output.stdout_style)));

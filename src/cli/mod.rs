@@ -15,6 +15,7 @@ mod get;
 mod history;
 mod import;
 mod init;
+mod list_output;
 mod live_plan;
 mod lock;
 mod man;

@@ -19,13 +19,7 @@ use stator_model::present::{plan as present, preview};
 )]
 pub struct PlanArgs {
     #[command(flatten)]
-    path: PathArg,
-    #[command(flatten)]
-    environment: EnvironmentArgs,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    changes: ChangeArgs,
+    target: PlanTargetArgs,
     /// Text, JSON, Markdown for a comment, or an HTML page
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
     output: PlanFormat,
@@ -41,6 +35,44 @@ pub struct PlanArgs {
     /// With --from: plan this revision instead of the files as they are
     #[arg(long, env = "STATOR_TO", value_name = "REV", requires = "from")]
     to: Option<String>,
+}
+
+/// What is planned: an environment of a repository against its cluster.
+#[derive(Debug, Args)]
+pub struct PlanTargetArgs {
+    #[command(flatten)]
+    path: PathArg,
+    #[command(flatten)]
+    environment: EnvironmentArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    changes: ChangeArgs,
+}
+
+impl PlanTargetArgs {
+    /// Opens the repository.
+    pub fn open(&self, output: &Output) -> Result<OpenedRepository, CliError> {
+        repository::open(&self.path.path, output)
+    }
+
+    /// Plans the repository against the cluster, within `--timeout`.
+    pub async fn plan(&self, opened: OpenedRepository, output: &Output) -> Result<Plan, CliError> {
+        connect::with_timeout(&self.cluster, self.plan_against_cluster(opened, output)).await
+    }
+
+    async fn plan_against_cluster(&self, mut opened: OpenedRepository, output: &Output) -> Result<Plan, CliError> {
+        opened.note_when_empty(output);
+        let mut selection = repository::select_environment(&opened.workspace, &self.environment)?;
+        let context = selection.environment.context.clone();
+        let cluster = connect::open(&self.cluster, &opened.checkout.root, context.as_deref(), output).await?;
+        connect::preflight(&cluster, output).await?;
+        connect::detect_platform(&cluster, &mut selection).await;
+        let desired = repository::render_selection(selection);
+        opened.workspace.forget_models();
+        let found = live_plan::gather_live_state(&cluster, &desired).await?;
+        Ok(live_plan::plan_changes(&opened, desired, found, &self.changes).plan)
+    }
 }
 
 /// The forms of a plan.
@@ -99,16 +131,12 @@ impl FailOnClass {
 }
 
 pub async fn run(arguments: &PlanArgs, output: &Output) -> Result<ExitStatus, CliError> {
-    let opened = repository::open(&arguments.path.path, output)?;
+    let opened = arguments.target.open(output)?;
     let plan = match &arguments.from {
-        Some(from) => revisions::compare_revisions(&opened, from, arguments.to.as_deref(), &arguments.environment)?,
-        None => {
-            connect::with_timeout(
-                &arguments.cluster,
-                plan_against_cluster(opened, &arguments.environment, &arguments.cluster, &arguments.changes, output),
-            )
-            .await?
+        Some(from) => {
+            revisions::compare_revisions(&opened, from, arguments.to.as_deref(), &arguments.target.environment)?
         }
+        None => arguments.target.plan(opened, output).await?,
     };
     output.write_result(&match arguments.output {
         PlanFormat::Text => present::text(&plan, &output.stdout_style),
@@ -120,26 +148,6 @@ pub async fn run(arguments: &PlanArgs, output: &Output) -> Result<ExitStatus, Cl
         output.note(&format!("Next: stator sync -e {}", plan.environment));
     }
     Ok(exit_status(&plan, arguments, output))
-}
-
-/// Plans the repository against the cluster.
-pub async fn plan_against_cluster(
-    mut opened: OpenedRepository,
-    environment: &EnvironmentArgs,
-    cluster: &ClusterArgs,
-    changes: &ChangeArgs,
-    output: &Output,
-) -> Result<Plan, CliError> {
-    opened.note_when_empty(output);
-    let mut selection = repository::select_environment(&opened.workspace, environment)?;
-    let context = selection.environment.context.clone();
-    let connected = connect::open(cluster, &opened.checkout.root, context.as_deref(), output).await?;
-    connect::preflight(&connected, output).await?;
-    connect::detect_platform(&connected, &mut selection).await;
-    let desired = repository::render_selection(selection);
-    opened.workspace.forget_models();
-    let found = live_plan::gather_live_state(&connected, &desired).await?;
-    Ok(live_plan::plan_changes(&opened, desired, found, changes).plan)
 }
 
 /// True when a sync would do something, or is kept from doing it.

@@ -1,23 +1,22 @@
 //! `stator status`, and `stator get models`.
 
 use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, SimulateArgs};
-use super::error::{CliError, CliErrorKind, ExitStatus};
+use super::error::{CliError, ExitStatus};
+use super::list_output::{ListFormat, ListOutputArgs, ListPrinter, to_yaml};
 use super::live_plan;
 use super::output::Output;
 use super::repository::{self, DesiredState, OpenedRepository};
 use super::{connect, signals};
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, ValueEnum};
-use stator_cluster::cluster::{AnyCluster, Cluster as _, WatchEvent};
+use clap::Args;
+use stator_cluster::cluster::{AnyCluster, Cluster as _};
 use stator_cluster::sync;
 use stator_core::dynamo::kinds;
-use stator_core::finding::closest_match;
+use stator_core::finding::did_you_mean;
 use stator_core::object::ObjectRef;
 use stator_model::intent::ResolvedEnvironment;
 use stator_model::plan::{self, ModelStatus, ModelStatusContext, Record};
 use stator_model::present::status as present;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Show each model's sync, health, revision, GPUs and drift
 #[derive(Debug, Args)]
@@ -32,31 +31,9 @@ pub struct StatusArgs {
     cluster: ClusterArgs,
     #[command(flatten)]
     simulate: SimulateArgs,
-    /// Output format
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "table")]
-    output: StatusFormat,
-    /// Keep watching, and print the list again when it changes
-    #[arg(short, long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
-    watch: bool,
+    #[command(flatten)]
+    list: ListOutputArgs,
 }
-
-/// The forms of a list of models.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum StatusFormat {
-    /// A table
-    Table,
-    /// A table with more columns
-    Wide,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-    /// model/NAMESPACE/NAME
-    Name,
-}
-
-/// How long changes are gathered before the list is shown again.
-const WATCH_DEBOUNCE: Duration = Duration::from_millis(200);
 
 pub async fn run(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let work = show(arguments, output);
@@ -75,37 +52,24 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
     let cluster = open_cluster(&opened, &selection, &arguments.cluster, output).await?;
     // One look needs nobody to move what it looks at.
     let _operator = match arguments.simulate.embedded_cluster(&cluster)? {
-        Some(_) if arguments.watch => arguments.simulate.start_operator(&cluster)?,
+        Some(_) if arguments.list.watch => arguments.simulate.start_operator(&cluster)?,
         Some(_) | None => None,
     };
     connect::preflight(&cluster, output).await?;
     connect::detect_platform(&cluster, &mut selection).await;
     // The watch is opened first, so that nothing falls between it and the first look.
-    let mut changes = match arguments.watch {
+    let changes = match arguments.list.watch {
         true => Some(cluster.watch(kinds::ALL, Some(&namespace)).await?),
         false => None,
     };
     let mut models = read_statuses(&opened, repository::render_selection(selection), &cluster).await?.0;
-    let mut shown = String::new();
+    let mut printer = ListPrinter::new(arguments.list.output, changes, output);
     loop {
-        let text = format_statuses(&select_models(models, name.as_deref())?, arguments.output, output)?;
-        if text != shown {
-            if !shown.is_empty() && arguments.output != StatusFormat::Json {
-                output.write_result(if output.stdout_style.width.is_some() { "\u{1b}[H\u{1b}[2J" } else { "\n" })?;
-            }
-            output.write_result(&text)?;
-            shown = text;
+        let models_shown = select_models(models, name.as_deref())?;
+        printer.print(format_statuses(&models_shown, arguments.list.output, output)?)?;
+        if !printer.wait_for_change().await? {
+            return Ok(ExitStatus::Success);
         }
-        let Some(changes) = &mut changes else { return Ok(ExitStatus::Success) };
-        match changes.recv().await {
-            Some(WatchEvent::Applied(_) | WatchEvent::Deleted(_) | WatchEvent::Resync) => {}
-            None => {
-                return Err(CliError::new(CliErrorKind::Cluster, "the cluster closed the watch")
-                    .with_hint("run the command again"));
-            }
-        }
-        tokio::time::sleep(WATCH_DEBOUNCE).await;
-        while changes.try_recv().is_ok() {}
         // Files may have changed too: the list is about git as much as about the cluster.
         let again = repository::open(&path, output)?;
         let mut selection = repository::select_environment(&again.workspace, &arguments.environment)?;
@@ -179,23 +143,18 @@ pub fn select_models(models: Vec<ModelStatus>, name: Option<&str>) -> Result<Vec
 
 /// There is no model of that name.
 pub fn unknown_model(name: &str, known: &[String]) -> CliError {
-    let meant = closest_match(name, known.iter().map(String::as_str));
-    let hint = match meant {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => "`stator status` lists the models of the environment".to_owned(),
-    };
+    let hint = did_you_mean(name, known.iter().map(String::as_str))
+        .unwrap_or_else(|| "`stator status` lists the models of the environment".to_owned());
     CliError::input(format!("there is no model `{name}` in the environment")).with_hint(hint)
 }
 
-fn format_statuses(models: &[ModelStatus], format: StatusFormat, output: &Output) -> Result<String, CliError> {
+fn format_statuses(models: &[ModelStatus], format: ListFormat, output: &Output) -> Result<String, CliError> {
     let now = jiff::Timestamp::now();
     Ok(match format {
-        StatusFormat::Table => present::status_table(models, false, now, &output.stdout_style),
-        StatusFormat::Wide => present::status_table(models, true, now, &output.stdout_style),
-        StatusFormat::Json => stator_model::present::json(&present::ModelStatusReport { models })?,
-        StatusFormat::Yaml => serde_saphyr::to_string(&present::ModelStatusReport { models }).map_err(|error| {
-            CliError::new(CliErrorKind::Bug, format!("the status cannot be written as YAML: {error}"))
-        })?,
-        StatusFormat::Name => present::names(models),
+        ListFormat::Table => present::status_table(models, false, now, &output.stdout_style),
+        ListFormat::Wide => present::status_table(models, true, now, &output.stdout_style),
+        ListFormat::Json => stator_model::present::json(&present::ModelStatusReport { models })?,
+        ListFormat::Yaml => to_yaml(&present::ModelStatusReport { models })?,
+        ListFormat::Name => present::names(models),
     })
 }

@@ -1,6 +1,6 @@
 //! `stator sync`.
 
-use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg, SimulateArgs};
+use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg, ReportFormat, SimulateArgs};
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::live_plan::{self, PlanWithRecords};
 use super::output::Output;
@@ -13,7 +13,8 @@ use crate::controller::sources::folder_watch::FolderWatch;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster as _};
-use stator_cluster::sync::{self, CancelReason, SyncOptions, SyncReport, SyncResult};
+use stator_cluster::sync::{self, CancelReason, SyncOptions, SyncReport};
+use stator_core::outcome::{OutcomeClass, SyncOutcome};
 use stator_model::intent::{ResolvedEnvironment, SourceTree};
 use stator_model::plan::{Plan, PlannedWrite};
 use stator_model::present::plan as present;
@@ -65,7 +66,7 @@ pub struct SyncArgs {
     no_input: bool,
     /// Report format: text or JSON
     #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "text")]
-    output: SyncReportFormat,
+    output: ReportFormat,
     #[command(flatten)]
     source: SourceArgs,
 }
@@ -77,15 +78,6 @@ enum DryRunMode {
     Client,
     /// To the cluster, which checks every write and makes none
     Server,
-}
-
-/// The forms of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SyncReportFormat {
-    /// Text
-    Text,
-    /// JSON
-    Json,
 }
 
 pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, CliError> {
@@ -260,8 +252,8 @@ async fn apply_plan(
     };
     progress.finish();
     output.write_result(&match arguments.output {
-        SyncReportFormat::Text => format_report(&report, faulty, &output.stdout_style),
-        SyncReportFormat::Json => stator_model::present::json(&report)?,
+        ReportFormat::Text => format_report(&report, faulty, &output.stdout_style),
+        ReportFormat::Json => stator_model::present::json(&report)?,
     })?;
     for hold in &held {
         output.warn(hold);
@@ -295,10 +287,10 @@ fn hold_messages(plan: &Plan) -> Vec<String> {
 }
 
 /// Shows the plan and its verdict; nothing is written.
-fn print_dry_run(plan: &Plan, format: SyncReportFormat, output: &Output) -> Result<ExitStatus, CliError> {
+fn print_dry_run(plan: &Plan, format: ReportFormat, output: &Output) -> Result<ExitStatus, CliError> {
     output.write_result(&match format {
-        SyncReportFormat::Text => present::text(plan, &output.stdout_style),
-        SyncReportFormat::Json => present::json(plan)?,
+        ReportFormat::Text => present::text(plan, &output.stdout_style),
+        ReportFormat::Json => present::json(plan)?,
     })?;
     output.note("Dry run: nothing was changed.");
     Ok(if hold_messages(plan).is_empty() { ExitStatus::Success } else { ExitStatus::Negative })
@@ -383,10 +375,11 @@ fn format_report(report: &SyncReport, faulty: &BTreeSet<String>, look: &Terminal
     out
 }
 
-fn result_tone(result: SyncResult) -> Tone {
-    match result {
-        SyncResult::Synced | SyncResult::Healthy => Tone::Good,
-        SyncResult::Deferred => Tone::Caution,
-        SyncResult::Blocked | SyncResult::Failed | SyncResult::Cancelled => Tone::Bad,
+fn result_tone(result: SyncOutcome) -> Tone {
+    match result.class() {
+        // It went well, and something is left to do.
+        OutcomeClass::Success if result == SyncOutcome::Deferred => Tone::Caution,
+        OutcomeClass::Success => Tone::Good,
+        OutcomeClass::Failure | OutcomeClass::Error | OutcomeClass::Cancelled => Tone::Bad,
     }
 }

@@ -6,7 +6,7 @@ use crate::controller::report::preview::trees::{self, PullRequestReader, PullReq
 use crate::controller::sources::file::ResolvedSource;
 use stator_git::forge::ForgeHttp;
 use stator_git::forge::github::app::BlockingTokenProvider;
-use stator_git::source::credentials::{GitCredentials, GitLogin};
+use stator_git::source::credentials::GitLogin;
 use stator_git::source::mirror::{Mirror, MirrorError, RemoteRepository};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -134,13 +134,14 @@ impl MirrorHandleState {
     fn open_mirror(&self) -> Result<Mirror, GitError> {
         let source = &self.source;
         // Read here and not once and for all: it is wiped from memory with the mirror.
-        let credentials = GitCredentials::read(source.secrets.git.as_ref(), &source.url)
-            .map_err(|error| GitError::Credentials { message: error.to_string() })?;
+        let credentials =
+            source.git_credentials().map_err(|error| GitError::Credentials { message: error.to_string() })?;
         let mut remote = RemoteRepository::new(source.url.clone(), credentials);
         remote.cancel = self.cancel.clone();
         if let GitLogin::App(app) = &remote.credentials.login {
             let told = |error: stator_git::forge::ForgeError| GitError::Credentials { message: error.to_string() };
-            let http = ForgeHttp::new().map_err(told)?.with_observer(self.metrics.forge_observer());
+            let http = ForgeHttp::for_repository(&remote.credentials, source.secrets.forge.as_ref()).map_err(told)?;
+            let http = http.with_observer(self.metrics.forge_observer());
             let tokens =
                 BlockingTokenProvider::for_fetching(app, &source.url, &http, tokio::runtime::Handle::current());
             remote.tokens = Some(Arc::new(tokens.map_err(told)?));

@@ -18,7 +18,7 @@ use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
 use crate::controller::waiting::random_bits;
 use crate::telemetry::SPAN_TARGET;
 use futures_util::future::join_all;
-use stator_cluster::cluster::kube::{ConnectError, ConnectOptions as KubeOptions, ImpersonatedUser, KubeCluster};
+use stator_cluster::cluster::kube::{ConnectError, ImpersonatedUser, KubeCluster};
 use stator_cluster::cluster::{AnyCluster, Fence};
 use stator_core::retry::Backoff;
 use stator_git::source::model_source::status::ModelSourceStatus;
@@ -42,8 +42,6 @@ const NOTIFICATION_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct ControllerOptions {
     /// The cluster.
     pub cluster: AnyCluster,
-    /// How to connect to it as somebody else, where it is a Kubernetes cluster of a kubeconfig.
-    pub kube_options: Option<KubeOptions>,
     /// What cluster it is, where nobody said which one to use: an environment that names a context of its own is refused
     /// then.
     pub implied_cluster: Option<String>,
@@ -413,13 +411,13 @@ impl SourceTask {
     /// records goes through here, as the account that it acts as, and in the namespace that it may touch.
     async fn connect_cluster(&self) -> Result<CachedCluster, SourceProblem> {
         let access = &self.source.access;
-        let live = match &access.service_account {
-            None => self.caches.default_cluster(),
-            Some(_) if matches!(self.options.cluster, AnyCluster::Embedded(_)) => {
+        let live = match (&access.service_account, self.options.cluster.as_kubernetes()) {
+            (None, _) => self.caches.default_cluster(),
+            (Some(_), None) => {
                 tracing::info!(source = %self.source.key, "an embedded cluster has no service accounts to impersonate");
                 self.caches.default_cluster()
             }
-            Some(account) => self.connect_impersonated(account).await?,
+            (Some(account), Some(kube)) => self.connect_impersonated(kube, account).await?,
         };
         Ok(match &access.only_namespace {
             Some(namespace) => live.confined(namespace),
@@ -428,24 +426,17 @@ impl SourceTask {
     }
 
     /// The cluster as a service account of the source's own namespace sees it.
-    async fn connect_impersonated(&self, account: &str) -> Result<CachedCluster, SourceProblem> {
-        let impersonate = ImpersonatedUser::service_account(&self.source.key.namespace, account);
-        let user = impersonate.user.clone();
+    async fn connect_impersonated(&self, kube: &KubeCluster, account: &str) -> Result<CachedCluster, SourceProblem> {
+        let user = ImpersonatedUser::service_account(&self.source.key.namespace, account);
+        let name = user.user.clone();
         let connect = async {
-            let options =
-                KubeOptions { impersonate: Some(impersonate), ..self.options.kube_options.clone().unwrap_or_default() };
-            let connected = if self.options.kube_options.is_some() {
-                KubeCluster::connect(options).await
-            } else {
-                KubeCluster::in_cluster(options)
-            };
-            let told = |error: ConnectError| {
+            let problem = |error: ConnectError| {
                 SourceProblem::transient(ProblemReason::ClusterUnreachable, error.to_string(), error.help())
             };
-            let kube = connected.map_err(told)?;
+            let kube = kube.connect_as(user).await.map_err(problem)?;
             kube.observe_requests(self.metrics.kube_observer());
             Ok(AnyCluster::from(kube))
         };
-        self.caches.get_or_connect(&user, connect).await
+        self.caches.get_or_connect(&name, connect).await
     }
 }

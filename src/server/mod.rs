@@ -1,6 +1,7 @@
 //! The listener: webhooks in, and how the process stands out. Nothing here syncs, and nothing waits for a sync.
 
 mod listener;
+mod process_listeners;
 mod replay;
 mod response;
 mod webhooks;
@@ -9,6 +10,7 @@ mod webhooks;
 mod tests;
 
 pub use listener::{HttpListener, ListenError};
+pub use process_listeners::{BindError, ListenAddresses, ListenOptions, ProcessListeners};
 
 use crate::controller::metrics::{ExpositionFormat, Metrics};
 use crate::controller::sources::registry::SourceRegistry;

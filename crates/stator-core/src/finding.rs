@@ -127,3 +127,8 @@ pub fn closest_match<'a>(found: &str, allowed: impl IntoIterator<Item = &'a str>
     };
     near.map(|(_, word)| *word).or_else(begun)
 }
+
+/// The question that leads on from a word that is not allowed: "did you mean `prefill`?". `None` where no word is near.
+pub fn did_you_mean<'a>(found: &str, allowed: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    closest_match(found, allowed).map(|meant| format!("did you mean `{meant}`?"))
+}

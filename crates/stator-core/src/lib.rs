@@ -12,5 +12,6 @@ pub mod fields;
 pub mod finding;
 pub mod mask;
 pub mod object;
+pub mod outcome;
 pub mod retry;
 pub mod text;

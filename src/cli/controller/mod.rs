@@ -4,22 +4,20 @@ mod file;
 pub(super) mod objects;
 
 use super::args::{ClusterArgs, SimulateArgs};
+use super::connect;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
 use super::signals::wait_for_interrupt;
-use crate::controller::metrics::Metrics;
-use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::supervisor::ControllerOptions;
-use crate::server::{self, HttpListener, RouteOptions};
+use crate::controller::waiting::sleep_for_some;
+use crate::daemon::{Daemon, DaemonStartError};
+use crate::server::{BindError, ListenAddresses, ListenOptions};
 use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use stator_cluster::cluster::AnyCluster;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 /// Keep a cluster in sync with git repositories: poll, receive webhooks, sync, report
 ///
@@ -34,12 +32,8 @@ pub struct ControllerArgs {
     /// File of sources and their secrets; without it, follow the ModelSource objects of the cluster
     #[arg(long, env = "STATOR_SOURCE", value_name = "FILE", value_hint = ValueHint::FilePath)]
     source: Option<PathBuf>,
-    /// Address to listen on for webhooks, probes and metrics; port 0 picks a free port
-    #[arg(long, env = "STATOR_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
-    listen: SocketAddr,
-    /// Separate address for metrics and probes; --listen then serves no metrics
-    #[arg(long, env = "STATOR_METRICS_LISTEN", value_name = "ADDRESS")]
-    metrics_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    listen: ListenArgs,
     /// Folder for copies of the repositories; by default .stator/controller, next to the file if there is one
     #[arg(long, env = "STATOR_DATA", value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<PathBuf>,
@@ -69,14 +63,21 @@ pub enum LogFormat {
     Json,
 }
 
-/// How the wait for the end ended.
-pub(super) enum ShutdownReason {
-    /// All sources are through.
-    Completed(bool),
-    /// Asked to end.
-    Requested,
-    /// Timed out.
-    Timeout,
+/// Where a process listens.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct ListenArgs {
+    /// Address to listen on for webhooks, probes and metrics; port 0 picks a free port
+    #[arg(long, env = "STATOR_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Separate address for metrics and probes; --listen then serves no metrics
+    #[arg(long, env = "STATOR_METRICS_LISTEN", value_name = "ADDRESS")]
+    metrics_listen: Option<SocketAddr>,
+}
+
+impl ListenArgs {
+    pub(super) fn options(self, webhooks: bool) -> ListenOptions {
+        ListenOptions { main: self.listen, metrics: self.metrics_listen, webhooks }
+    }
 }
 
 pub async fn run(arguments: &ControllerArgs, output: &Output) -> Result<ExitStatus, CliError> {
@@ -86,95 +87,85 @@ pub async fn run(arguments: &ControllerArgs, output: &Output) -> Result<ExitStat
     }
 }
 
-fn controller_settings(
-    arguments: &ControllerArgs,
-    given: &ClusterArgs,
-    cluster: AnyCluster,
-    data: PathBuf,
-) -> ControllerOptions {
-    let chosen = given.cluster.is_some() || given.context.is_some() || given.kubeconfig.is_some();
-    let implied = (!chosen).then(|| stator_cluster::cluster::Cluster::describe(&cluster));
-    let in_cluster = given.cluster.as_deref() == Some("in-cluster");
-    let kube =
-        (!in_cluster && cluster.as_kubernetes().is_some()).then(|| stator_cluster::cluster::kube::ConnectOptions {
-            kubeconfig: given.kubeconfig.clone(),
-            context: given.context.clone(),
-            ..stator_cluster::cluster::kube::ConnectOptions::default()
-        });
-    ControllerOptions { cluster, kube_options: kube, implied_cluster: implied, data_dir: data, once: arguments.once }
-}
-
-/// Where a process listens.
-pub(super) struct ProcessListeners {
-    /// For everything that has no listener of its own.
-    pub(super) main: HttpListener,
-    /// For metrics, where they have one.
-    metrics: Option<HttpListener>,
-}
-
-impl ProcessListeners {
-    pub(super) async fn bind(main: SocketAddr, metrics: Option<SocketAddr>) -> Result<Self, CliError> {
-        let failed = |flag: &'static str| {
-            move |error: server::ListenError| {
-                CliError::new(CliErrorKind::Input, error.to_string())
-                    .with_hint(format!("choose another address with {flag}"))
-            }
-        };
-        let main = HttpListener::bind(main).await.map_err(failed("--listen"))?;
-        let metrics = match metrics {
-            Some(address) => Some(HttpListener::bind(address).await.map_err(failed("--metrics-listen"))?),
-            None => None,
-        };
-        Ok(Self { main, metrics })
+/// `folder` is where `.stator` is, unless `--data` says otherwise.
+fn controller_options(arguments: &ControllerArgs, cluster: AnyCluster, folder: &Path) -> ControllerOptions {
+    ControllerOptions {
+        implied_cluster: connect::implied_cluster(&arguments.cluster, &cluster),
+        cluster,
+        data_dir: arguments.data.clone().unwrap_or_else(|| folder.join(".stator").join("controller")),
+        once: arguments.once,
     }
+}
 
-    /// Says where metrics are, where they have a listener of their own.
-    pub(super) fn print_metrics_address(&self, output: &Output) {
-        if let Some(metrics) = &self.metrics {
-            output.note(&format!("Metrics are at http://{}/metrics.", metrics.address()));
+impl From<DaemonStartError> for CliError {
+    fn from(error: DaemonStartError) -> Self {
+        let message = error.to_string();
+        match error {
+            DaemonStartError::DataFolder(error) => error.into(),
+            DaemonStartError::Listen(BindError::Main(_)) => {
+                Self::input(message).with_hint("name another address with --listen")
+            }
+            DaemonStartError::Listen(BindError::Metrics(_)) => {
+                Self::input(message).with_hint("name another address with --metrics-listen")
+            }
         }
     }
+}
 
-    /// Answers until `ending` is set: probes, metrics, and webhooks where they are taken.
-    pub(super) fn serve(
-        self,
-        (board, metrics): (Arc<SourceRegistry>, Arc<Metrics>),
-        ending: &CancellationToken,
-        webhooks: bool,
-    ) -> JoinHandle<()> {
-        let routes = |parts| server::routes_with(Arc::clone(&board), Arc::clone(&metrics), ending.clone(), parts);
-        let main = self.main.serve(routes(RouteOptions { webhooks, metrics: self.metrics.is_none() }), ending.clone());
-        let aside = self
-            .metrics
-            .map(|listener| listener.serve(routes(RouteOptions { webhooks: false, metrics: true }), ending.clone()));
-        tokio::spawn(async move {
-            match aside {
-                Some(aside) => drop(tokio::join!(main, aside)),
-                None => main.await,
-            }
-        })
+/// Says where the process listens, and what it does there.
+pub(super) fn print_addresses(addresses: ListenAddresses, purpose: &str, output: &Output) {
+    output.note(&format!("Listening on http://{}, {purpose}.", addresses.main));
+    if let Some(metrics) = addresses.metrics {
+        output.note(&format!("Metrics are at http://{metrics}/metrics."));
     }
 }
 
-/// Ends with grace: what is under way is finished first, unless somebody does not want to wait for it.
-pub(super) async fn shut_down(
-    end: &ShutdownReason,
-    ending: &CancellationToken,
+/// Why a daemon is to end.
+enum ShutdownReason {
+    /// Nothing is left to do.
+    Completed { is_success: bool },
+    /// Asked to end.
+    Requested,
+    /// Timed out.
+    Timeout,
+}
+
+/// Runs a daemon until it is through, is asked to end or the time is up. Then what is under way is finished, unless it is
+/// asked once more.
+pub(super) async fn run_daemon(
+    mut daemon: impl Daemon,
+    timeout: Option<Duration>,
     output: &Output,
-    work: impl Future<Output = ()>,
-) -> Result<(), CliError> {
-    ending.cancel();
-    if matches!(end, ShutdownReason::Requested) {
+) -> Result<ExitStatus, CliError> {
+    let registry = daemon.registry();
+    let reason = tokio::select! {
+        is_success = daemon.run() => ShutdownReason::Completed { is_success },
+        () = wait_for_interrupt() => ShutdownReason::Requested,
+        () = sleep_for_some(timeout) => ShutdownReason::Timeout,
+    };
+    if matches!(reason, ShutdownReason::Requested) {
         output.note("Shutting down: work in progress is finished first. Repeat to stop at once.");
     }
     tokio::select! {
-        () = work => Ok(()),
+        () = daemon.shut_down() => {}
         () = wait_for_interrupt() => {
-            Err(CliError::new(CliErrorKind::Interrupted, "interrupted").with_hint("the next start completes the rest"))
+            return Err(CliError::new(CliErrorKind::Interrupted, "interrupted")
+                .with_hint("the next start completes the rest"));
         }
     }
-}
-
-pub(super) async fn wait_for_timeout(limit: Option<Duration>) {
-    crate::controller::waiting::sleep_for_some(limit).await;
+    Ok(match reason {
+        ShutdownReason::Completed { is_success: true } | ShutdownReason::Requested => ExitStatus::Success,
+        ShutdownReason::Completed { is_success: false } => {
+            for (source, state) in registry.states() {
+                if let Some(problem) = state.problem() {
+                    output.warn(&format!("{source}: {problem}"));
+                }
+            }
+            ExitStatus::Negative
+        }
+        ShutdownReason::Timeout => {
+            output.warn("Timed out.");
+            ExitStatus::Timeout
+        }
+    })
 }

@@ -193,10 +193,8 @@ fn find_rollback(
             ModelSelector::Intent(intent) => intent,
         };
         let names: Vec<String> = model_names(here).into_values().collect();
-        let hint = match finding::closest_match(called, names.iter().map(String::as_str)) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => "for a removed model, pass a commit that has it with --to".to_owned(),
-        };
+        let hint = finding::did_you_mean(called, names.iter().map(String::as_str))
+            .unwrap_or_else(|| "for a removed model, pass a commit that has it with --to".to_owned());
         CliError::input(format!("there is no model `{called}` in the checked-out commit")).with_hint(hint)
     };
     let (folder, model, to, files) = match (&arguments.to, known) {

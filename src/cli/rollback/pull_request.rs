@@ -6,11 +6,9 @@ use crate::cli::output::Output;
 use crate::controller::sources::file;
 use clap::ValueEnum;
 use stator_git::forge::{AnyForge, BranchPusher, ForgeApi as _, ForgeError, ForgeHttp, NewPullRequest};
-use stator_git::source::credentials::GitCredentials;
 use stator_git::source::model_source::{Forge, ForgeKind};
 use stator_git::source::restore::RollbackRepository;
 use stator_git::source::secret::SecretValues;
-use stator_git::source::transport::http::HttpSettings;
 use stator_git::source::url::{AllowedSchemes, RepositoryUrl, UrlScheme};
 use stator_model::present::{escape, findings};
 use std::path::Path;
@@ -65,7 +63,7 @@ pub(super) fn connect_forge(
                 .with_hint("pass a file with a ModelSource by --source, which has its own address")
         })
     });
-    let (spec, url, secret, settings) = match &arguments.source {
+    let (spec, url, secret, http) = match &arguments.source {
         Some(path) => match forge_of_file(path, here.and_then(Result::ok).as_ref(), output)? {
             Some(found) => found,
             None => return Ok(None),
@@ -91,12 +89,10 @@ pub(super) fn connect_forge(
                 Forge { kind, url: None, secret_ref: None, context: None, target_url: None },
                 url,
                 secret,
-                HttpSettings::default(),
+                ForgeHttp::new().map_err(forge_error)?,
             )
         }
     };
-    let http = ForgeHttp::with_settings(&settings)
-        .map_err(|error| CliError::new(CliErrorKind::Input, error.to_string()).with_hint(error.help()))?;
     let forge = AnyForge::connect_to_propose(&spec, &url, &secret, http.clone()).map_err(forge_error)?;
     let push = match url.scheme() {
         UrlScheme::Https | UrlScheme::Http => {
@@ -107,7 +103,7 @@ pub(super) fn connect_forge(
     Ok(Some(RollbackForge { forge, push }))
 }
 
-type ForgeAccess = (Forge, RepositoryUrl, SecretValues, HttpSettings);
+type ForgeAccess = (Forge, RepositoryUrl, SecretValues, ForgeHttp);
 
 /// The git host of a file's source: that of this repository, or the only one.
 fn forge_of_file(path: &Path, here: Option<&RepositoryUrl>, output: &Output) -> Result<Option<ForgeAccess>, CliError> {
@@ -129,6 +125,7 @@ fn forge_of_file(path: &Path, here: Option<&RepositoryUrl>, output: &Output) -> 
             .with_hint("compare `spec.url` with `git remote -v`"));
     };
     let source = all.swap_remove(at);
+    let credentials = source.git_credentials().map_err(|error| CliError::input(error.to_string()))?;
     let Some(spec) = source.spec.forge else {
         output.note(&format!("{} has no git host (`spec.forge`), so no pull request is opened.", source.key.name));
         return Ok(None);
@@ -137,16 +134,8 @@ fn forge_of_file(path: &Path, here: Option<&RepositoryUrl>, output: &Output) -> 
         return Err(CliError::input(format!("{}: the git host has no secret", source.key.name))
             .with_hint("name one with the key `token` in `spec.forge.secretRef`"));
     };
-    // Roots and proxy are the repository's, as its git host is behind the same.
-    let mut settings = HttpSettings::default();
-    if let Some(git) = &source.secrets.git {
-        let credentials =
-            GitCredentials::read(Some(git), &source.url).map_err(|error| CliError::input(error.to_string()))?;
-        settings.roots = credentials.roots;
-        settings.client = credentials.client.map(|client| (client.certificate, client.key));
-        settings.proxy = credentials.proxy;
-    }
-    Ok(Some((spec, source.url, secret, settings)))
+    let http = ForgeHttp::for_repository(&credentials, Some(&secret)).map_err(forge_error)?;
+    Ok(Some((spec, source.url, secret, http)))
 }
 
 /// The hosts that everybody knows.

@@ -3,20 +3,20 @@
 use super::{ListedSource, SourceClient, parse_source_name};
 use crate::cli::args::ClusterArgs;
 use crate::cli::connect;
-use crate::cli::error::{CliError, CliErrorKind, ExitStatus};
+use crate::cli::error::{CliError, ExitStatus};
+use crate::cli::list_output::{ListFormat, ListOutputArgs, ListPrinter, to_yaml};
 use crate::cli::output::Output;
 use crate::cli::signals;
 use crate::controller::sources::objects::MODEL_SOURCE;
 use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args};
 use serde::Serialize;
 use serde_json::Value;
-use stator_cluster::cluster::{Cluster as _, WatchEvent};
+use stator_cluster::cluster::Cluster as _;
 use stator_git::source::model_source::status::{ConditionStatus, ModelSourceStatus};
 use stator_model::present::status::format_age;
 use stator_model::present::table::{TableCell, TextTable};
 use stator_model::present::{TerminalOptions, Tone, escape};
-use std::time::Duration;
 
 /// List the sources of a Kubernetes cluster, what they follow, and their state
 #[derive(Debug, Args)]
@@ -33,31 +33,9 @@ pub struct GetSourcesArgs {
     all_namespaces: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Output format
-    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "table")]
-    output: SourceListFormat,
-    /// Keep watching, and print the list again when it changes
-    #[arg(short, long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
-    watch: bool,
+    #[command(flatten)]
+    list: ListOutputArgs,
 }
-
-/// The forms of a list of sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SourceListFormat {
-    /// A table
-    Table,
-    /// A table with more columns
-    Wide,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-    /// modelsource/NAMESPACE/NAME
-    Name,
-}
-
-/// How long changes are gathered before the list is shown again.
-const WATCH_DEBOUNCE: Duration = Duration::from_millis(200);
 
 pub async fn run(arguments: &GetSourcesArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let work = show(arguments, output);
@@ -75,37 +53,23 @@ async fn show(arguments: &GetSourcesArgs, output: &Output) -> Result<ExitStatus,
     let site = SourceClient::open(&arguments.cluster, elsewhere.or(arguments.namespace.as_deref()), output).await?;
     let everywhere = arguments.all_namespaces;
     // The watch is opened first, so that nothing falls between it and the first look.
-    let mut changes = match arguments.watch {
+    let changes = match arguments.list.watch {
         true => {
             let namespace = (!everywhere).then_some(site.namespace.as_str());
             Some(site.kube.watch(&[MODEL_SOURCE], namespace).await?)
         }
         false => None,
     };
-    let mut shown = String::new();
+    let mut printer = ListPrinter::new(arguments.list.output, changes, output);
     loop {
         let found = match name {
             Some(name) => vec![site.get(name).await?],
             None => site.list(everywhere).await?,
         };
-        let text = format_sources(&found, arguments, &site, output)?;
-        if text != shown {
-            if !shown.is_empty() && arguments.output != SourceListFormat::Json {
-                output.write_result(if output.stdout_style.width.is_some() { "\u{1b}[H\u{1b}[2J" } else { "\n" })?;
-            }
-            output.write_result(&text)?;
-            shown = text;
+        printer.print(format_sources(&found, arguments, &site, output)?)?;
+        if !printer.wait_for_change().await? {
+            return Ok(ExitStatus::Success);
         }
-        let Some(changes) = &mut changes else { return Ok(ExitStatus::Success) };
-        match changes.recv().await {
-            Some(WatchEvent::Applied(_) | WatchEvent::Deleted(_) | WatchEvent::Resync) => {}
-            None => {
-                return Err(CliError::new(CliErrorKind::Cluster, "the cluster closed the watch")
-                    .with_hint("run the command again"));
-            }
-        }
-        tokio::time::sleep(WATCH_DEBOUNCE).await;
-        while changes.try_recv().is_ok() {}
     }
 }
 
@@ -157,18 +121,16 @@ fn format_sources(
 ) -> Result<String, CliError> {
     let now = jiff::Timestamp::now();
     let report = || SourceListReport { sources: found.iter().map(list_row).collect() };
-    Ok(match arguments.output {
-        SourceListFormat::Table | SourceListFormat::Wide if found.is_empty() => match arguments.all_namespaces {
+    Ok(match arguments.list.output {
+        ListFormat::Table | ListFormat::Wide if found.is_empty() => match arguments.all_namespaces {
             true => "No sources.\n".to_owned(),
             false => format!("No sources in namespace {}.\n", escape::line(site.namespace())),
         },
-        SourceListFormat::Table => table(found, false, arguments.all_namespaces, now, &output.stdout_style),
-        SourceListFormat::Wide => table(found, true, arguments.all_namespaces, now, &output.stdout_style),
-        SourceListFormat::Json => stator_model::present::json(&report())?,
-        SourceListFormat::Yaml => serde_saphyr::to_string(&report()).map_err(|error| {
-            CliError::new(CliErrorKind::Bug, format!("the list cannot be written as YAML: {error}"))
-        })?,
-        SourceListFormat::Name => found
+        ListFormat::Table => table(found, false, arguments.all_namespaces, now, &output.stdout_style),
+        ListFormat::Wide => table(found, true, arguments.all_namespaces, now, &output.stdout_style),
+        ListFormat::Json => stator_model::present::json(&report())?,
+        ListFormat::Yaml => to_yaml(&report())?,
+        ListFormat::Name => found
             .iter()
             .map(|one| format!("modelsource/{}/{}\n", escape::line(one.object.namespace()), escape::line(one.name())))
             .collect(),
@@ -215,11 +177,11 @@ pub(super) fn table(
         ]);
         if wide {
             let gpus = status.plan.as_ref().map(|plan| plan.gpus.after.to_string());
-            let newest = status.revision.seen.as_deref().map(stator_model::plan::short_commit);
+            let newest = status.revision.seen.as_deref().map(stator_core::commit::short_commit);
             cells.extend([
                 TableCell::plain(status.environment.as_deref().unwrap_or_default()),
                 TableCell::plain(&gpus.unwrap_or_default()),
-                TableCell::plain(&newest.unwrap_or_default()),
+                TableCell::plain(newest.unwrap_or_default()),
                 TableCell::plain(if row.suspended { "yes" } else { "no" }),
                 TableCell::plain(row.url),
             ]);

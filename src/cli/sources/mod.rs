@@ -6,14 +6,14 @@ pub mod remote_sync;
 pub mod suspend;
 
 use super::args::ClusterArgs;
-use super::connect;
+use super::connect::{self, KubernetesPurpose};
 use super::error::{CliError, CliErrorKind};
 use super::output::Output;
 use crate::controller::sources::objects::MODEL_SOURCE;
 use serde_json::Value;
 use stator_cluster::cluster::kube::KubeCluster;
 use stator_cluster::cluster::{Cluster as _, ClusterError};
-use stator_core::finding::closest_match;
+use stator_core::finding::did_you_mean;
 use stator_core::object::Object;
 use stator_git::source::model_source::status::{ModelSourceStatus, READY, SourceCondition};
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ impl SourceClient {
     /// # Errors
     /// When it is the embedded one, or cannot be reached.
     pub async fn open(cluster: &ClusterArgs, namespace: Option<&str>, output: &Output) -> Result<Self, CliError> {
-        let kube = connect::open_kubernetes(cluster, "sources are objects", output).await?;
+        let kube = connect::open_kubernetes(cluster, KubernetesPurpose::EditSources, output).await?;
         let namespace = namespace.map_or_else(|| kube.client().default_namespace().to_owned(), str::to_owned);
         Ok(Self { kube, namespace })
     }
@@ -77,10 +77,8 @@ impl SourceClient {
     }
 
     fn unknown_source(&self, name: &str, known: &[String]) -> CliError {
-        let hint = match closest_match(name, known.iter().map(String::as_str)) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => "`stator get sources -A` lists the sources of all namespaces".to_owned(),
-        };
+        let hint = did_you_mean(name, known.iter().map(String::as_str))
+            .unwrap_or_else(|| "`stator get sources -A` lists the sources of all namespaces".to_owned());
         CliError::input(format!("there is no source `{name}` in namespace {}", self.namespace)).with_hint(hint)
     }
 }

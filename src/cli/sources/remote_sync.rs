@@ -1,11 +1,12 @@
 //! `stator sync --source`: asks a controller for a sync, and lets go what it holds back.
 
 use super::{ListedSource, SourceClient, parse_source_name};
+use crate::cli::args::{ClusterArgs, ReportFormat};
 use crate::cli::connect;
 use crate::cli::error::{CliError, CliErrorKind, ExitStatus};
 use crate::cli::output::Output;
 use crate::cli::signals::wait_for_interrupt;
-use crate::cli::sync::{SyncReportFormat, confirm};
+use crate::cli::sync::confirm;
 use crate::controller::sources::manual_requests::{
     self, ALLOW, HoldApproval, ManualRequests, OUTSIDE_WINDOWS_ANNOTATION, REQUESTED_AT_ANNOTATION,
 };
@@ -16,10 +17,11 @@ use clap::{ArgAction, ArgMatches, Args};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use stator_cluster::cluster::{Cluster as _, WatchEvent};
+use stator_core::commit::short_commit;
 use stator_git::source::model_source::status::{
     ConditionStatus, HeldRevision, MAX_MESSAGE_LENGTH, ModelSourceStatus, RECONCILING, truncate_line,
 };
-use stator_model::plan::{HoldKind, short_commit};
+use stator_model::plan::HoldKind;
 use stator_model::present::escape;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -99,7 +101,7 @@ pub struct SourceSyncOptions<'a> {
     /// Whether nobody may be asked.
     pub no_input: bool,
     /// The form of the answer.
-    pub format: SyncReportFormat,
+    pub format: ReportFormat,
 }
 
 /// How long changes are gathered before the source is looked at again.
@@ -112,7 +114,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// Asks, and waits where that is wished.
 pub async fn run(
     wish: &SourceSyncOptions<'_>,
-    cluster: &crate::cli::args::ClusterArgs,
+    cluster: &ClusterArgs,
     output: &Output,
 ) -> Result<ExitStatus, CliError> {
     let deadline = cluster.timeout.map(|limit| Instant::now() + limit);
@@ -125,7 +127,7 @@ pub async fn run(
 
 async fn request_sync(
     wish: &SourceSyncOptions<'_>,
-    cluster: &crate::cli::args::ClusterArgs,
+    cluster: &ClusterArgs,
     deadline: Option<Instant>,
     output: &Output,
 ) -> Result<ExitStatus, CliError> {
@@ -152,7 +154,7 @@ async fn request_sync(
         false => None,
     };
     let changed = site.patch(name, &asked.patch()).await?;
-    if wish.format == SyncReportFormat::Text {
+    if wish.format == ReportFormat::Text {
         output.write_result(&asked.text(&changed))?;
     }
     let Some(changes) = &mut changes else {
@@ -163,17 +165,17 @@ async fn request_sync(
                 site.namespace()
             ));
         }
-        if wish.format == SyncReportFormat::Json {
+        if wish.format == ReportFormat::Json {
             output.write_result(&stator_model::present::json(&asked.report(&changed, None))?)?;
         }
         return Ok(ExitStatus::Success);
     };
     let (last, end) = wait_for_answer(&site, name, changed, changes, deadline, output).await?;
     output.write_result(&match wish.format {
-        SyncReportFormat::Json => {
+        ReportFormat::Json => {
             stator_model::present::json(&asked.report(&last, Some(end != SyncWaitOutcome::TimedOut)))?
         }
-        SyncReportFormat::Text => format_outcome(&last, end),
+        ReportFormat::Text => format_outcome(&last, end),
     })?;
     if let Some(held) = last.status.held.as_ref().filter(|_| end == SyncWaitOutcome::NotReady) {
         for line in guard_lines(held).into_iter().chain(release_line(held)) {

@@ -4,19 +4,25 @@ use sha2::{Digest as _, Sha256};
 use stator_cluster::cluster::{Cluster, WatchEvent};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use tokio::sync::mpsc;
 
-/// A digest of what counts of an object.
-type DriftDigest = [u8; 32];
+/// What is remembered of an object: enough to tell what changed, and not the object, which is in the informer cache.
+#[derive(Clone, Copy, Debug)]
+struct BaselineObject {
+    /// SHA-256 of what a plan is made of. Versions and managers change with every write of a status, and say nothing.
+    spec_digest: [u8; 32],
+    /// SHA-256 of its status.
+    status_digest: [u8; 32],
+    /// It was on its way out when it was planned by: that it goes is no news.
+    was_terminating: bool,
+}
 
 /// Objects that were planned by, and a watch that tells when one of them is not as it was.
 #[derive(Debug, Default)]
 pub(in crate::controller) struct DriftDetector {
     feed: Option<mpsc::Receiver<WatchEvent>>,
-    baseline: HashMap<ObjectIdentity, (DriftDigest, DriftDigest)>,
-    /// Objects of the baseline that were on their way out already: that they go is no news.
-    terminating: HashSet<ObjectIdentity>,
+    baseline: HashMap<ObjectIdentity, BaselineObject>,
     /// Whether something that a sync did not write changed while it was under way, so that its plan does not know of it.
     changed_during_sync: bool,
 }
@@ -26,7 +32,7 @@ pub(in crate::controller) struct DriftDetector {
 pub(in crate::controller) struct PlannedWrites {
     /// Those that it applies or creates.
     pub(in crate::controller) applied: BTreeSet<ObjectIdentity>,
-    /// Those that it deletes, also to create them anew.
+    /// Those that it deletes, also to create them again.
     pub(in crate::controller) deleted: BTreeSet<ObjectIdentity>,
 }
 
@@ -77,21 +83,13 @@ impl DriftDetector {
     /// What a plan was made of.
     pub(in crate::controller) fn set_baseline(&mut self, live: &[Object]) {
         self.baseline.clear();
-        self.terminating.clear();
         self.extend_baseline(live);
     }
 
     /// What a plan was made of that left out what is as it was.
     pub(in crate::controller) fn extend_baseline(&mut self, live: &[Object]) {
-        for object in live {
-            let identity = object.reference().identity();
-            if object.is_deleting() {
-                self.terminating.insert(identity.clone());
-            } else {
-                self.terminating.remove(&identity);
-            }
-            self.baseline.insert(identity, digest_object(object));
-        }
+        let planned = live.iter().map(|object| (object.reference().identity(), BaselineObject::of(object)));
+        self.baseline.extend(planned);
     }
 
     /// Forgets the watch: the namespace is another one.
@@ -110,13 +108,11 @@ impl DriftDetector {
             match feed.recv().await {
                 Some(WatchEvent::Applied(object)) => {
                     let identity = object.reference().identity();
-                    let now = digest_object(&object);
-                    match self.baseline.get(&identity) {
-                        Some(then) if *then == now => {}
-                        Some((spec, _)) => {
-                            let sighting = if *spec == now.0 { DriftSignal::Status } else { DriftSignal::Drift };
-                            self.baseline.insert(identity, now);
-                            return sighting;
+                    match self.baseline.get_mut(&identity) {
+                        Some(known) => {
+                            if let Some(signal) = known.observe(&object) {
+                                return signal;
+                            }
                         }
                         None if ours(&object) => return DriftSignal::Drift,
                         None => {}
@@ -150,17 +146,22 @@ impl DriftDetector {
             match feed.recv().await {
                 Some(WatchEvent::Applied(object)) => {
                     let identity = object.reference().identity();
-                    if self.baseline.contains_key(&identity) || ours(&object) {
-                        let digest = digest_object(&object);
-                        let is_planned = planned.applied.contains(&identity) || planned.deleted.contains(&identity);
-                        let known = self.baseline.insert(identity, digest);
-                        self.changed_during_sync |= !is_planned && known.is_none_or(|known| known.0 != digest.0);
-                    }
+                    let is_planned = planned.applied.contains(&identity) || planned.deleted.contains(&identity);
+                    let is_news = if let Some(known) = self.baseline.get_mut(&identity) {
+                        known.observe(&object) == Some(DriftSignal::Drift)
+                    } else if ours(&object) {
+                        self.baseline
+                            .insert(identity, BaselineObject { was_terminating: false, ..BaselineObject::of(&object) });
+                        true
+                    } else {
+                        false
+                    };
+                    self.changed_during_sync |= is_news && !is_planned;
                 }
                 Some(WatchEvent::Deleted(object)) => {
                     let identity = object.reference().identity();
-                    let is_foreseen = self.terminating.remove(&identity) || planned.deleted.contains(&identity);
-                    if self.baseline.remove(&identity).is_some() && !is_foreseen {
+                    let is_unforeseen = |known: BaselineObject| !known.was_terminating && !planned.deleted.contains(&identity);
+                    if self.baseline.remove(&identity).is_some_and(is_unforeseen) {
                         return object.reference();
                     }
                 }
@@ -171,18 +172,35 @@ impl DriftDetector {
     }
 }
 
-/// What counts for a plan, and the status. Versions and managers change with every write of a status, and say nothing.
-fn digest_object(object: &Object) -> (DriftDigest, DriftDigest) {
-    let value = object.value();
-    let mut spec = Sha256::new();
-    for field in ["uid", "labels", "annotations", "deletionTimestamp"] {
-        let part = value.pointer(&format!("/metadata/{field}"));
-        spec.update(part.map(ToString::to_string).unwrap_or_default());
-        spec.update([0]);
+impl BaselineObject {
+    fn of(object: &Object) -> Self {
+        let value = object.value();
+        let mut spec = Sha256::new();
+        for field in ["uid", "labels", "annotations", "deletionTimestamp"] {
+            let part = value.pointer(&format!("/metadata/{field}"));
+            spec.update(part.map(ToString::to_string).unwrap_or_default());
+            spec.update([0]);
+        }
+        spec.update(value.get("spec").map(ToString::to_string).unwrap_or_default());
+        let status = Sha256::digest(value.get("status").map(ToString::to_string).unwrap_or_default());
+        Self {
+            spec_digest: spec.finalize().into(),
+            status_digest: status.into(),
+            was_terminating: object.is_deleting(),
+        }
     }
-    spec.update(value.get("spec").map(ToString::to_string).unwrap_or_default());
-    let status = Sha256::digest(value.get("status").map(ToString::to_string).unwrap_or_default());
-    (spec.finalize().into(), status.into())
+
+    /// Takes the object in as it is now, and says what of it is another than before.
+    fn observe(&mut self, object: &Object) -> Option<DriftSignal> {
+        let before = std::mem::replace(self, Self { was_terminating: self.was_terminating, ..Self::of(object) });
+        if before.spec_digest != self.spec_digest {
+            Some(DriftSignal::Drift)
+        } else if before.status_digest != self.status_digest {
+            Some(DriftSignal::Status)
+        } else {
+            None
+        }
+    }
 }
 
 #[cfg(test)]

@@ -38,20 +38,6 @@ label_values! {
 }
 
 label_values! {
-    /// How a sync ended.
-    SyncOutcome {
-        /// All is as git says, and healthy.
-        Success = "success",
-        /// The commit is at fault.
-        Failure = "failure",
-        /// stator, the cluster or the network is.
-        Error = "error",
-        /// A newer commit came, or the process ended.
-        Cancelled = "cancelled",
-    }
-}
-
-label_values! {
     /// What became of a delivery of a webhook.
     DeliveryOutcome {
         /// Taken as a hint.

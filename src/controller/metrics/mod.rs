@@ -13,7 +13,7 @@ pub use definitions::{ALL, MetricDefinition, MetricGroup, MetricKind, MetricLabe
 pub use exposition::ExpositionFormat;
 pub use labels::{
     DeliveryOutcome, GpuCountKind, MirrorOperation, NotificationResult, ObjectWriteKind, PollOutcome, PreviewOutcome,
-    QueueKind, SyncOutcome, SyncStage,
+    QueueKind, SyncStage,
 };
 
 use crate::controller::sources::registry::{SourcePhase, SourceRegistry};
@@ -31,6 +31,7 @@ use prometheus_client::registry::Registry;
 use stator_cluster::cluster::kube;
 use stator_core::dynamo::gpus::{UNKNOWN_SKU, is_known_sku};
 use stator_core::dynamo::health::Health;
+use stator_core::outcome::OutcomeClass;
 use stator_git::forge;
 use stator_git::source::model_source::{ForgeKind, NotificationKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,7 +215,9 @@ impl Metrics {
     pub fn init_source(&self, source: &SourceKey) {
         let [namespace, name] = source_labels(source);
         PollOutcome::ALL.iter().for_each(|look| self.looks.with_labels(&[namespace, name, look.as_str()], |_| ()));
-        SyncOutcome::ALL.iter().for_each(|ending| self.syncs.with_labels(&[namespace, name, ending.as_str()], |_| ()));
+        for class in OutcomeClass::ALL {
+            self.syncs.with_labels(&[namespace, name, class.metric_label()], |_| ());
+        }
         for counts in [&self.writes, &self.restarts, &self.drift_seen, &self.drift_repaired] {
             counts.with_labels(&[namespace, name], |_| ());
         }
@@ -232,12 +235,12 @@ impl Metrics {
     }
 
     /// A sync.
-    pub fn record_sync(&self, source: &SourceKey, ending: SyncOutcome, writes: usize, took: Duration) {
+    pub fn record_sync(&self, source: &SourceKey, class: OutcomeClass, writes: usize, took: Duration) {
         let [namespace, name] = source_labels(source);
-        increment_counter(&self.syncs, &[namespace, name, ending.as_str()]);
+        increment_counter(&self.syncs, &[namespace, name, class.metric_label()]);
         let writes = u64::try_from(writes).unwrap_or(u64::MAX);
         self.writes.with_labels(&[namespace, name], |all| all.inc_by(writes));
-        observe_seconds(&self.sync_seconds, &[ending.as_str()], took);
+        observe_seconds(&self.sync_seconds, &[class.metric_label()], took);
     }
 
     /// The newest commit was found synced and healthy.

@@ -10,7 +10,7 @@ fn key(name: &str) -> SourceKey {
 fn everything(metrics: &Metrics, source: &SourceKey) {
     let second = Duration::from_secs(1);
     PollOutcome::ALL.iter().for_each(|look| metrics.record_poll(source, *look));
-    SyncOutcome::ALL.iter().for_each(|ending| metrics.record_sync(source, *ending, 2, second));
+    OutcomeClass::ALL.iter().for_each(|class| metrics.record_sync(source, *class, 2, second));
     SyncStage::ALL.iter().for_each(|stage| metrics.record_stage(*stage, second));
     ObjectWriteKind::ALL.iter().for_each(|apply| metrics.record_apply("DynamoModel", *apply));
     for operation in MirrorOperation::ALL {

@@ -9,6 +9,7 @@ use crate::telemetry::traces::{TraceContext, TraceSpan};
 use jiff::Timestamp;
 use stator_cluster::sync::{SyncProgress, SyncReport};
 use stator_core::dynamo::health::Health;
+use stator_core::outcome::SyncOutcome;
 use stator_model::plan::{Action, Plan, UnchangedSummary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -147,7 +148,7 @@ impl ReconcileContext {
             let Some(health) = marks.found.get_mut(&outcome.name) else { continue };
             if outcome.result.is_success() {
                 *health = if *health == Health::Suspended { *health } else { Health::Healthy };
-            } else if *health < Health::Degraded && (outcome.is_unhealthy || report.timed_out) {
+            } else if *health < Health::Degraded && outcome.result == SyncOutcome::Unhealthy {
                 *health = Health::Failed;
             }
         }

@@ -6,7 +6,6 @@ use super::commit::PolledCommit;
 use super::context::{ReconcileContext, ReconcileTools};
 use super::machine::{ReconcileEffect, RejectedRequest, ReportedWindow};
 use super::sync_memory::SyncMemory;
-use crate::controller::metrics::SyncOutcome;
 use crate::controller::report::commit_ledger::{CommitStage, CommitVerdict, MAX_MODEL_STATUSES, commit_label};
 use crate::controller::report::commit_reporter::CommitReporter;
 use crate::controller::sources::manual_requests::ALLOW;
@@ -18,7 +17,6 @@ use crate::controller::sources::registry::{
 };
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
-use stator_git::forge::StatusState;
 use stator_model::present::pluralize;
 use std::collections::BTreeSet;
 
@@ -123,18 +121,13 @@ impl ReconcileContext {
     ) {
         let (source, revision) = (&self.source.key, commit.short());
         let AttemptReport { summary: _, verdict, failure, models, holds, writes, took } = report;
-        let state = verdict.state();
+        let outcome = verdict.outcome();
         let sentence = verdict.sentence();
-        let ending = match state {
-            StatusState::Success | StatusState::Pending => SyncOutcome::Success,
-            StatusState::Failure => SyncOutcome::Failure,
-            StatusState::Error => SyncOutcome::Error,
-        };
-        self.metrics.record_sync(source, ending, writes, took);
+        self.metrics.record_sync(source, outcome.class(), writes, took);
         let hold = (!holds.is_empty()).then(|| RevisionHold { guards: holds, revision: commit.commit.clone() });
         let counts = models.as_ref().map(|models| models.counts);
         let drift = drift_note(hold.as_ref(), counts);
-        if state == StatusState::Success {
+        if outcome.is_success() {
             self.metrics.record_success(source, Timestamp::now());
             tracing::info!(%source, revision, writes, "{sentence}");
         } else if let Some(failure) = &failure {
@@ -246,7 +239,7 @@ impl ReconcileContext {
 
 /// What is in the way; nothing where all is well.
 fn problem_reason(verdict: &CommitVerdict, failure: Option<&FailureDetails>) -> Option<ProblemReason> {
-    let of_verdict = ProblemReason::from_verdict(verdict);
+    let of_verdict = ProblemReason::from_outcome(verdict.outcome());
     match failure {
         Some(failure) => failure.reason.or(of_verdict).or(Some(ProblemReason::ReconciliationFailed)),
         None => of_verdict,

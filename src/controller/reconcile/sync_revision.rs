@@ -14,7 +14,7 @@ use super::unhealed_drift::{DriftedModels, LeftAlone};
 use super::verdict::{PlanOverview, SyncEvaluation, evaluate_sync};
 use crate::controller::cache::CachedCluster;
 use crate::controller::cache::drift_detector::PlannedWrites;
-use crate::controller::metrics::{SyncOutcome, SyncStage};
+use crate::controller::metrics::SyncStage;
 use crate::controller::report::commit_ledger::CommitStage;
 use crate::controller::report::commit_reporter::CommitReporter;
 use crate::controller::sources::registry::{PlanSummary, SourcePhase, TimestampedRevision};
@@ -25,6 +25,7 @@ use stator_cluster::cluster::Fence;
 use stator_cluster::cluster::FilteredCluster;
 use stator_cluster::sync::{self, CancelReason, DesiredState, PlanParameters, SyncOptions, SyncProgress, SyncReport};
 use stator_core::finding::Finding;
+use stator_core::outcome::OutcomeClass;
 use stator_model::plan::{Action, Plan, PlanScope, PlannedWrite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -84,7 +85,7 @@ impl ReconcileContext {
         let outcome = work.instrument(log_span.clone()).await;
         let _log_span = log_span.enter();
         let took = started.elapsed();
-        let record_cancelled = || self.metrics.record_sync(source, SyncOutcome::Cancelled, 0, took);
+        let record_cancelled = || self.metrics.record_sync(source, OutcomeClass::Cancelled, 0, took);
         if self.is_fenced_off() {
             tracing::warn!(%source, revision = commit.short(), "{}", ClusterError::Fenced);
             let refused = self.fence.as_ref().map_or(0, Fence::take_refused_writes);

@@ -15,8 +15,9 @@ use super::attempt_report::{AttemptSummary, NextStep, UncoveredModels};
 use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding, ModelVerdict};
 use crate::controller::sources::registry::ModelHealthCounts;
 use crate::controller::sources::registry::verdict::HoldCause;
-use stator_cluster::sync::{ModelOutcome, SyncReport, SyncResult};
+use stator_cluster::sync::{ModelOutcome, SyncReport};
 use stator_core::finding::Finding;
+use stator_core::outcome::{OutcomeClass, SyncOutcome};
 use stator_git::forge::StatusState;
 use stator_model::plan::{Action, Change, Hold, HoldKind, Plan};
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,14 +126,14 @@ struct FailedModels<'a> {
 }
 
 impl<'a> FailedModels<'a> {
-    fn of_models(models: impl Iterator<Item = &'a ModelOutcome>, timed_out: bool) -> Self {
+    fn of_models(models: impl Iterator<Item = &'a ModelOutcome>) -> Self {
         let mut failed = Self::default();
         for model in models {
-            match model.result {
-                SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred => {}
-                SyncResult::Blocked | SyncResult::Cancelled => failed.blocked.push(model),
-                SyncResult::Failed if model.is_unhealthy || timed_out => failed.unhealthy.push(model),
-                SyncResult::Failed => failed.errors.push(model),
+            match model.result.class() {
+                OutcomeClass::Success => {}
+                OutcomeClass::Failure if model.result == SyncOutcome::Unhealthy => failed.unhealthy.push(model),
+                OutcomeClass::Failure | OutcomeClass::Cancelled => failed.blocked.push(model),
+                OutcomeClass::Error => failed.errors.push(model),
             }
         }
         failed
@@ -152,7 +153,7 @@ pub(super) fn evaluate_sync(
     report: &SyncReport,
 ) -> SyncEvaluation {
     let sound = || report.models.iter().filter(|outcome| !faulty.contains_key(&outcome.name));
-    let failed = FailedModels::of_models(sound(), report.timed_out);
+    let failed = FailedModels::of_models(sound());
     let verdict = first_verdict(FirstFinding::from_findings(findings), overview, &failed);
     let watches_statuses = !failed.unhealthy.is_empty() || !failed.blocked.is_empty();
     let next = if !failed.errors.is_empty() {
@@ -165,14 +166,15 @@ pub(super) fn evaluate_sync(
     let mut models: Vec<(String, ModelVerdict)> = Vec::new();
     for outcome in sound() {
         if overview.changing.contains(&outcome.name) || !outcome.result.is_success() {
-            models.push((outcome.name.clone(), model_verdict(overview, report.timed_out, outcome)));
+            models.push((outcome.name.clone(), model_verdict(overview, outcome)));
         }
     }
     for (model, source) in faulty {
         let is_own = |finding: &&Finding| folder_of(&finding.location.file) == folder_of(source);
         let own: Vec<Finding> = findings.iter().filter(is_own).cloned().collect();
         if let Some(first) = FirstFinding::from_findings(&own) {
-            models.push((model.clone(), ModelVerdict::Invalid(first)));
+            let message = first.sentence();
+            models.push((model.clone(), ModelVerdict { outcome: SyncOutcome::Invalid, message }));
         }
     }
     let counts = ModelHealthCounts {
@@ -212,17 +214,13 @@ fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-fn model_verdict(overview: &PlanOverview, timed_out: bool, outcome: &ModelOutcome) -> ModelVerdict {
-    let message = outcome.message.clone();
-    match outcome.result {
-        SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred if overview.retired.contains(&outcome.name) => {
-            ModelVerdict::Removed
-        }
-        SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred => ModelVerdict::Healthy,
-        SyncResult::Blocked | SyncResult::Cancelled => ModelVerdict::Held { message },
-        SyncResult::Failed if outcome.is_unhealthy || timed_out => ModelVerdict::Unhealthy { why: message },
-        SyncResult::Failed => ModelVerdict::Error { message },
+fn model_verdict(overview: &PlanOverview, outcome: &ModelOutcome) -> ModelVerdict {
+    if !outcome.result.is_success() {
+        return ModelVerdict { outcome: outcome.result, message: outcome.message.clone() };
     }
+    // Whether health was waited for is of no interest to whoever reads of the commit.
+    let is_retired = overview.retired.contains(&outcome.name);
+    ModelVerdict::success(if is_retired { SyncOutcome::Removed } else { SyncOutcome::Healthy })
 }
 
 #[cfg(test)]

@@ -277,10 +277,11 @@ impl CommitReporter {
 /// The source's forge, where it names one with a secret.
 fn connect_forge(source: &ResolvedSource, metrics: &Arc<Metrics>) -> Result<Option<AnyForge>, String> {
     let (Some(spec), Some(secret)) = (&source.spec.forge, &source.secrets.forge) else { return Ok(None) };
-    let http = ForgeHttp::with_roots_of([Some(secret), source.secrets.git.as_ref()].into_iter().flatten())
+    let told = |error: stator_git::forge::ForgeError| format!("{error}; {}", error.help());
+    let credentials = source.git_credentials().map_err(|error| error.to_string())?;
+    let http = ForgeHttp::for_repository(&credentials, Some(secret))
         .map_err(|error| error.to_string())?
         .with_observer(metrics.forge_observer());
-    let told = |error: stator_git::forge::ForgeError| format!("{error}; {}", error.help());
     AnyForge::connect(spec, &source.url, secret, http).map(Some).map_err(told)
 }
 

@@ -2,6 +2,7 @@
 
 use super::schedule::CronSchedule;
 use super::tenancy::TenantAccess;
+use stator_git::source::credentials::{CredentialError, GitCredentials};
 use stator_git::source::model_source::{ModelSourceSpec, Reference, WindowKind};
 use stator_git::source::secret::SecretValues;
 use stator_git::source::url::RepositoryUrl;
@@ -100,6 +101,14 @@ pub struct SourceSecrets {
 }
 
 impl ResolvedSource {
+    /// How its repository is reached and logged in to, as its secret says.
+    ///
+    /// # Errors
+    /// Every fault of the secret at once.
+    pub fn git_credentials(&self) -> Result<GitCredentials, CredentialError> {
+        GitCredentials::read(self.secrets.git.as_ref(), &self.url)
+    }
+
     /// Whether both are the same in everything that a reconciler uses: then an edit changes nothing for it.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let secret = |one: &Option<SecretValues>, other: &Option<SecretValues>| match (one, other) {

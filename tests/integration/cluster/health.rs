@@ -4,10 +4,11 @@ use super::place::{Namespaces, Place as _};
 use super::whole::words::Shop;
 use crate::testbed::{ObjectRecording, RecordedVersion, RecordingPlayer};
 use stator_cluster::cluster::Cluster as _;
-use stator_cluster::sync::{SyncReport, SyncResult};
+use stator_cluster::sync::SyncReport;
 use stator_core::dynamo::health::{self, Health};
 use stator_core::dynamo::kinds::{self, GRAPH};
 use stator_core::object::{Object, ObjectRef};
+use stator_core::outcome::SyncOutcome;
 use std::time::Duration;
 
 /// Plays every row of every recording, users included, and judges what the API server then holds.
@@ -113,7 +114,7 @@ impl<'a> Scene<'a> {
 
 const LONG: Duration = Duration::from_secs(120);
 
-fn outcome(report: &SyncReport) -> (SyncResult, &str) {
+fn outcome(report: &SyncReport) -> (SyncOutcome, &str) {
     (report.models[0].result, report.models[0].message.as_str())
 }
 
@@ -122,12 +123,12 @@ async fn a_wait_ends_when_the_roll_is_through() {
     let Some(place) = Namespaces::of("wait-for-a-roll").await else { return };
     let scene = Scene::new(&place, "worker-args-managed-roll", AGGREGATED).await;
     let report = scene.sync_while(&scene.recording.at(1), LONG).await;
-    assert_eq!(outcome(&report), (SyncResult::Healthy, ""));
+    assert_eq!(outcome(&report), (SyncOutcome::Healthy, ""));
     // The operator's annotations, finalizer and status are nobody's drift.
     scene.shop.settled().await;
     scene.model("  env: {LEVEL: debug}\n");
     let report = scene.sync_while(&scene.recording.at(2), LONG).await;
-    assert_eq!(outcome(&report), (SyncResult::Healthy, ""));
+    assert_eq!(outcome(&report), (SyncOutcome::Healthy, ""));
     scene.shop.settled().await;
 }
 
@@ -138,7 +139,7 @@ async fn a_wait_ends_when_the_scale_is_reached() {
     for (generation, replicas) in [(1, 1), (2, 3), (3, 1)] {
         scene.shop.model("llama", replicas, "");
         let report = scene.sync_while(&scene.recording.at(generation), LONG).await;
-        assert_eq!(outcome(&report), (SyncResult::Healthy, ""));
+        assert_eq!(outcome(&report), (SyncOutcome::Healthy, ""));
         scene.shop.settled().await;
     }
 }
@@ -148,7 +149,7 @@ async fn a_broken_image_ends_by_the_deadline_and_names_the_component() {
     let Some(place) = Namespaces::of("wait-for-a-broken-image").await else { return };
     let scene = Scene::new(&place, "worker-broken-image-then-fixed", DISAGGREGATED).await;
     let report = scene.sync_while(&scene.recording.at(1), LONG).await;
-    assert_eq!(outcome(&report), (SyncResult::Healthy, ""));
+    assert_eq!(outcome(&report), (SyncOutcome::Healthy, ""));
     scene.model("  env: {LEVEL: broken}\n");
     let stuck = scene.sync_while(&scene.recording.at(2), Duration::from_secs(4)).await;
     assert!(stuck.timed_out, "{stuck:#?}");
@@ -157,7 +158,7 @@ async fn a_broken_image_ends_by_the_deadline_and_names_the_component() {
     scene.shop.settled().await;
     scene.model("");
     let report = scene.sync_while(&scene.recording.at(3), LONG).await;
-    assert_eq!(outcome(&report), (SyncResult::Healthy, ""));
+    assert_eq!(outcome(&report), (SyncOutcome::Healthy, ""));
     scene.shop.settled().await;
 }
 

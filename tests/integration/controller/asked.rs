@@ -43,7 +43,6 @@ impl Room {
         let operator = SimulatedOperator::start(cluster.clone(), 1000.0);
         let place = ControllerOptions {
             cluster: AnyCluster::from(cluster),
-            kube_options: None,
             implied_cluster: None,
             data_dir: folder.path().join("data"),
             once: false,

@@ -6,6 +6,7 @@ use serde_json::json;
 use stator_git::forge::{
     AnyForge, CommitStatus, ForgeApi as _, ForgeError, ForgeHttp, NewPullRequest, PullRequestState, StatusState,
 };
+use stator_git::source::credentials::GitCredentials;
 use stator_git::source::model_source;
 use stator_git::source::secret::SecretValues;
 use stator_git::source::url::{AllowedSchemes, RepositoryUrl};
@@ -17,7 +18,7 @@ fn connect(gitea: &Gitea, repository: &Repository<'_>, token: &str) -> AnyForge 
     let certificate = fs_err::read(gitea.certificate()).unwrap();
     let values = [("token".to_owned(), token.as_bytes().to_vec()), ("caFile".to_owned(), certificate)];
     let secret = SecretValues::new("forge", values);
-    let http = ForgeHttp::with_roots_of([&secret]).unwrap();
+    let http = ForgeHttp::for_repository(&GitCredentials::read(None, &url).unwrap(), Some(&secret)).unwrap();
     AnyForge::connect(&spec, &url, &secret, http).unwrap()
 }
 

@@ -4,9 +4,10 @@ use super::pipeline::{Site, mocker};
 use serde_json::json;
 use stator_cluster::cluster::Cluster as _;
 use stator_cluster::cluster::embedded::ObjectPart;
-use stator_cluster::sync::{SyncOptions, SyncReport, SyncResult, run_sync};
+use stator_cluster::sync::{SyncOptions, SyncReport, run_sync};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
+use stator_core::outcome::SyncOutcome;
 use std::time::Duration;
 
 /// A model of so many workers with one adapter.
@@ -62,10 +63,10 @@ async fn an_adapter_of_a_graph_that_never_gets_ready_is_never_applied() {
     let site = Site::of("prod");
     with_adapter(&site, 1, "");
     let left = site.sync_on(&site.cluster, false, &[]).await;
-    assert_eq!(left.models[0].result, SyncResult::Deferred, "{left:#?}");
+    assert_eq!(left.models[0].result, SyncOutcome::Deferred, "{left:#?}");
     insta::assert_snapshot!(left.models[0].message, @"DynamoModel llama-sql is waiting for its graph to be Ready (DynamoGraphDeployment prod/llama: the operator has not observed it yet); run `stator sync --wait`");
     let waited = in_vain(&site).await;
-    assert_eq!(waited.models[0].result, SyncResult::Failed, "{waited:#?}");
+    assert_eq!(waited.models[0].result, SyncOutcome::Failed, "{waited:#?}");
     insta::assert_snapshot!(waited.models[0].message, @"no progress for 300ms: DynamoGraphDeployment prod/llama: the operator has not observed it yet; DynamoModel prod/llama-sql is skipped for now: its graph is not ready");
     assert!(adapter(&site).await.is_none());
     // The operator comes up after all.
@@ -85,7 +86,7 @@ async fn an_adapter_that_only_some_endpoints_have_is_waited_for() {
     for ready in [1, 0] {
         says(&site, &object, ready, 2).await;
         let report = in_vain(&site).await;
-        assert_eq!(report.models[0].result, SyncResult::Failed, "{report:#?}");
+        assert_eq!(report.models[0].result, SyncOutcome::Failed, "{report:#?}");
         told.push(report.models[0].message.clone());
     }
     insta::assert_snapshot!(told.join("\n"), @"
@@ -93,7 +94,7 @@ async fn an_adapter_that_only_some_endpoints_have_is_waited_for() {
     no progress for 300ms: DynamoModel prod/llama-sql: loaded on 0 of 2 endpoints: 0 of 2 endpoint(s) are ready
     ");
     // Whoever does not wait is not held up: nothing is to be written.
-    assert_eq!(site.sync_on(&site.cluster, false, &[]).await.models[0].result, SyncResult::Synced);
+    assert_eq!(site.sync_on(&site.cluster, false, &[]).await.models[0].result, SyncOutcome::Synced);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -105,7 +106,7 @@ async fn adapters_come_back_after_their_workers_were_replaced() {
     // All workers are replaced, and there is one more of them.
     with_adapter(&site, 2, "  env: {LOG_LEVEL: debug}\n");
     let report = site.sync(&[]).await;
-    assert_eq!(report.models[0].result, SyncResult::Healthy, "{report:#?}");
+    assert_eq!(report.models[0].result, SyncOutcome::Healthy, "{report:#?}");
     assert_eq!(loaded(&site).await, (2, 2), "Healthy is said when every endpoint has it");
     let after = adapter(&site).await.unwrap();
     assert_eq!((before.uid(), before.generation()), (after.uid(), after.generation()), "nobody wrote the adapter");

@@ -1,14 +1,14 @@
 //! What a user sees happen.
 
 use super::pipeline::Site;
-use stator_cluster::sync::SyncResult;
+use stator_core::outcome::SyncOutcome;
 use stator_model::plan::{Action, HoldKind};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_sync_becomes_healthy_and_a_second_writes_nothing() {
     let site = Site::new(&[("llama", 1), ("qwen", 2)]);
     let report = site.sync(&[]).await;
-    assert!(report.models.iter().all(|model| model.result == SyncResult::Healthy), "{report:#?}");
+    assert!(report.models.iter().all(|model| model.result == SyncOutcome::Healthy), "{report:#?}");
     site.settled().await;
 }
 

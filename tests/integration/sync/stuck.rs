@@ -4,8 +4,9 @@ use super::pipeline::Site;
 use serde_json::json;
 use stator_cluster::cluster::Cluster as _;
 use stator_cluster::cluster::embedded::ObjectPart;
-use stator_cluster::sync::{SyncOptions, SyncResult, run_sync};
+use stator_cluster::sync::{SyncOptions, run_sync};
 use stator_core::dynamo::kinds::{self, GRAPH};
+use stator_core::outcome::SyncOutcome;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,6 +27,6 @@ async fn a_deletion_that_does_not_end_is_named_with_what_holds_it() {
     let (_keep, cancel) = tokio::sync::watch::channel(None);
     let report = run_sync(&site.cluster, plan, gathered.records, options, &|_| {}, cancel).await;
     let model = report.models.iter().find(|model| model.name == "goes").unwrap();
-    assert_eq!((model.result, model.pruned), (SyncResult::Failed, 1), "{report:#?}");
+    assert_eq!((model.result, model.pruned), (SyncOutcome::Failed, 1), "{report:#?}");
     insta::assert_snapshot!(model.message, @"DynamoGraphDeployment prod/goes is still being deleted (waiting for finalizer nvidia.com/finalizer), after 300ms: check that its controller is running");
 }

@@ -19,7 +19,7 @@ pub use runner::{SyncOptions, run_sync};
 
 use serde::Serialize;
 use stator_core::object::ObjectRef;
-use std::fmt;
+use stator_core::outcome::SyncOutcome;
 
 /// How a sync ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -49,56 +49,13 @@ pub struct ModelOutcome {
     /// The model's name.
     pub name: String,
     /// How it ended.
-    pub result: SyncResult,
+    pub result: SyncOutcome,
     /// Why, in a sentence or a few; empty when there is nothing to say.
     pub message: String,
     /// Objects created or changed.
     pub applied: usize,
     /// Objects deleted.
     pub pruned: usize,
-    /// True for one that failed by its health alone: trying again changes nothing before the cluster does.
-    #[serde(skip)]
-    pub is_unhealthy: bool,
-}
-
-/// How one model ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum SyncResult {
-    /// Everything is applied; health was not waited for.
-    Synced,
-    /// Everything is applied, and Healthy at the generation applied.
-    Healthy,
-    /// Adapters wait for their graph and were left for a later sync.
-    Deferred,
-    /// Something must not be touched: a conflict, a hold, an object of somebody else.
-    Blocked,
-    /// Something failed, or did not become Healthy in time.
-    Failed,
-    /// The sync was cancelled before the model was through.
-    Cancelled,
-}
-
-impl SyncResult {
-    /// Whether this is what was asked for. Deferred adapters are: nothing is wrong, and the message says what to run.
-    pub fn is_success(self) -> bool {
-        match self {
-            Self::Synced | Self::Healthy | Self::Deferred => true,
-            Self::Blocked | Self::Failed | Self::Cancelled => false,
-        }
-    }
-}
-
-impl fmt::Display for SyncResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Synced => "Synced",
-            Self::Healthy => "Healthy",
-            Self::Deferred => "Deferred",
-            Self::Blocked => "Blocked",
-            Self::Failed => "Failed",
-            Self::Cancelled => "Cancelled",
-        })
-    }
 }
 
 /// What a sync tells while it runs.

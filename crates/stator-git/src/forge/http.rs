@@ -1,8 +1,8 @@
 //! How hosts are reached.
 
 use super::ForgeError;
+use crate::source::credentials::GitCredentials;
 use crate::source::secret::SecretValues;
-use crate::source::transport::TransportError;
 use crate::source::transport::http::{self, HttpSettings};
 use ::http::HeaderMap;
 use std::fmt;
@@ -44,38 +44,29 @@ impl ForgeHttp {
     /// # Errors
     /// When TLS cannot be set up.
     pub fn new() -> Result<Self, ForgeError> {
-        Self::with_roots(&[])
+        Self::with_settings(&HttpSettings::default())
     }
 
-    /// Connections that trust these certificates, as PEM, in place of the system's; the system's where there are none.
+    /// Connections to the API of a repository's host, which is reached as the repository is: through the same proxy, and with
+    /// the same client certificate. Where the API's own secret has certificates to trust, under `ca.crt` or `caFile`, these
+    /// count in place of the repository's.
     ///
     /// # Errors
-    /// When they are not PEM, or TLS cannot be set up.
-    pub fn with_roots(roots: &[u8]) -> Result<Self, ForgeError> {
-        let settings = HttpSettings { roots: roots.to_vec(), ..HttpSettings::default() };
-        Self::with_settings(&settings).map_err(|error| ForgeError::Misconfigured {
+    /// When certificates are not PEM, or TLS cannot be set up.
+    pub fn for_repository(git: &GitCredentials, api: Option<&SecretValues>) -> Result<Self, ForgeError> {
+        let mut settings = HttpSettings::from(git);
+        if let Some(roots) = api.and_then(|secret| secret.get("ca.crt").or_else(|| secret.get("caFile"))) {
+            settings.roots = roots.to_vec();
+        }
+        Self::with_settings(&settings)
+    }
+
+    fn with_settings(settings: &HttpSettings) -> Result<Self, ForgeError> {
+        http::HttpClient::new("the git host", settings).map(Self::from).map_err(|error| ForgeError::Misconfigured {
             field: "caFile",
             message: format!("cannot be used: {error}"),
             fix: "put the certificate there, from -----BEGIN CERTIFICATE----- on",
         })
-    }
-
-    /// Connections with roots, proxy and client certificate as a repository's credentials have them.
-    ///
-    /// # Errors
-    /// When one of them cannot be used.
-    pub fn with_settings(settings: &HttpSettings) -> Result<Self, TransportError> {
-        http::HttpClient::new("the git host", settings).map(Self::from)
-    }
-
-    /// Connections that trust the certificates of the first of these secrets that has some, under `ca.crt` or `caFile`; the
-    /// system's where none has.
-    ///
-    /// # Errors
-    /// As [`ForgeHttp::with_roots`].
-    pub fn with_roots_of<'a>(secrets: impl IntoIterator<Item = &'a SecretValues>) -> Result<Self, ForgeError> {
-        let roots = secrets.into_iter().find_map(|secret| secret.get("ca.crt").or_else(|| secret.get("caFile")));
-        Self::with_roots(roots.unwrap_or_default())
     }
 
     /// The same connections, with an observer of every request.
@@ -111,4 +102,32 @@ impl From<http::HttpClient> for ForgeHttp {
 fn remaining_calls(headers: &HeaderMap) -> Option<u64> {
     let names = ["x-ratelimit-remaining", "ratelimit-remaining"];
     names.iter().find_map(|name| headers.get(*name)?.to_str().ok()?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::url::{AllowedSchemes, RepositoryUrl};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    /// The controller posted statuses past the proxy that it fetched through.
+    #[tokio::test]
+    async fn the_api_is_reached_through_the_proxy_of_the_repository() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = format!("http://{}", listener.local_addr().unwrap());
+        let secret = SecretValues::new("git", [("proxy".to_owned(), proxy.into_bytes())]);
+        let allowed = AllowedSchemes { insecure: true, local: false };
+        let url = RepositoryUrl::parse("http://git.invalid/fleet/models.git", allowed).unwrap();
+        let http = ForgeHttp::for_repository(&GitCredentials::read(Some(&secret), &url).unwrap(), None).unwrap();
+        let answer = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = vec![0; 64];
+            let read = stream.read(&mut head).await.unwrap();
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+            String::from_utf8_lossy(&head[..read]).into_owned()
+        };
+        let (head, answer) = tokio::join!(answer, http.client().get("http://git.invalid/api").send());
+        assert!(head.starts_with("GET http://git.invalid/api HTTP/1.1"), "{head}");
+        assert_eq!(answer.unwrap().status(), 204);
+    }
 }

@@ -28,8 +28,8 @@ pub use dry_run::{SEED_MANAGER, replicas_only, with_replicas};
 pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
 pub use reason::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt, join_reasons};
 pub use record::{
-    InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry, applyset,
-    custom_resource_definition, short_commit,
+    InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry,
+    abbreviate_revision, applyset, custom_resource_definition,
 };
 pub use schema::schema;
 pub use status::{FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, SyncState, model_statuses};

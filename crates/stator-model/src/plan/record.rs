@@ -14,7 +14,7 @@ mod tests;
 
 pub use crd::custom_resource_definition;
 pub use error::RecordError;
-pub use state::{ObservedModelState, RecordCondition, RecordState, short_commit};
+pub use state::{ObservedModelState, RecordCondition, RecordState, abbreviate_revision};
 
 use serde::Serialize;
 use serde_json::Value;

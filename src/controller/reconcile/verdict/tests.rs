@@ -21,9 +21,9 @@ use Trouble::{Blocked, Error, Healthy, Held, Invalid, Unhealthy};
 
 const ALL: [Trouble; 6] = [Invalid, Held, Error, Blocked, Unhealthy, Healthy];
 
-fn outcome(name: &str, result: SyncResult, is_unhealthy: bool) -> ModelOutcome {
+fn outcome(name: &str, result: SyncOutcome) -> ModelOutcome {
     let message = if result.is_success() { String::new() } else { "why".to_owned() };
-    ModelOutcome { name: name.to_owned(), result, message, applied: 0, pruned: 0, is_unhealthy }
+    ModelOutcome { name: name.to_owned(), result, message, applied: 0, pruned: 0 }
 }
 
 fn overview(models: &[&str], troubles: &[Trouble]) -> PlanOverview {
@@ -41,10 +41,10 @@ fn judge(troubles: &[Trouble], writes: usize) -> SyncEvaluation {
         .iter()
         .filter_map(|trouble| match trouble {
             Invalid | Held => None,
-            Error => Some(outcome("error", SyncResult::Failed, false)),
-            Blocked => Some(outcome("blocked", SyncResult::Blocked, false)),
-            Unhealthy => Some(outcome("unhealthy", SyncResult::Failed, true)),
-            Healthy => Some(outcome("healthy", SyncResult::Healthy, false)),
+            Error => Some(outcome("error", SyncOutcome::Failed)),
+            Blocked => Some(outcome("blocked", SyncOutcome::Blocked)),
+            Unhealthy => Some(outcome("unhealthy", SyncOutcome::Unhealthy)),
+            Healthy => Some(outcome("healthy", SyncOutcome::Healthy)),
         })
         .collect();
     let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
@@ -120,15 +120,4 @@ fn a_commit_without_models_is_no_healthy_one() {
     let removed = PlanOverview { changing: BTreeSet::from(["gone".to_owned()]), ..overview(&[], &[]) };
     let evaluation = evaluate_sync(&removed, &[], &BTreeMap::new(), &report);
     assert_eq!(evaluation.verdict, CommitVerdict::Healthy { models: 0, changed: 1 });
-}
-
-#[test]
-fn a_sync_that_ran_out_of_time_is_unhealthy_and_not_an_error() {
-    let report = SyncReport {
-        models: vec![outcome("slow", SyncResult::Failed, false)],
-        timed_out: true,
-        ..SyncReport::default()
-    };
-    let evaluation = evaluate_sync(&overview(&["slow"], &[]), &[], &BTreeMap::new(), &report);
-    assert_eq!(trouble_of(&evaluation.verdict), Unhealthy);
 }

@@ -4,6 +4,7 @@ mod laws;
 
 use super::*;
 use crate::controller::sources::registry::verdict::HoldCause;
+use stator_core::outcome::SyncOutcome;
 use stator_model::plan::HoldKind;
 use std::fmt::Write as _;
 
@@ -125,7 +126,7 @@ fn a_newer_commit_ends_the_one_before_and_its_late_end_changes_nothing() {
     ledger.record_commit(&b);
     ledger.record_verdict(&a, CommitVerdict::Healthy { models: 1, changed: 1 });
     ledger.record_progress(&a, CommitStage::Planning);
-    ledger.record_model(&a, "llama", Some(ModelVerdict::Healthy));
+    ledger.record_model(&a, "llama", Some(ModelVerdict::success(SyncOutcome::Healthy)));
     insta::assert_snapshot!(shown(&ledger), @r#"
     aaaaaaa stator/prod success: superseded by bbbbbbb
     aaaaaaa stator/prod/llama success: superseded by bbbbbbb
@@ -184,11 +185,15 @@ fn models_have_statuses_of_their_own_and_beyond_the_cap_a_sentence() {
     let (mut ledger, a) = (ledger(), commit("a"));
     ledger.record_commit(&a);
     ledger.record_model(&a, "llama", None);
-    ledger.record_model(&a, "qwen", Some(ModelVerdict::Healthy));
-    ledger.record_model(&a, "old", Some(ModelVerdict::Removed));
-    ledger.record_model(&a, "phi", Some(ModelVerdict::Healthy));
-    ledger.record_model(&a, "phi", Some(ModelVerdict::Healthy));
-    ledger.record_model(&a, "llama", Some(ModelVerdict::Unhealthy { why: "Failed: no GPUs".into() }));
+    ledger.record_model(&a, "qwen", Some(ModelVerdict::success(SyncOutcome::Healthy)));
+    ledger.record_model(&a, "old", Some(ModelVerdict::success(SyncOutcome::Removed)));
+    ledger.record_model(&a, "phi", Some(ModelVerdict::success(SyncOutcome::Healthy)));
+    ledger.record_model(&a, "phi", Some(ModelVerdict::success(SyncOutcome::Healthy)));
+    ledger.record_model(
+        &a,
+        "llama",
+        Some(ModelVerdict { outcome: SyncOutcome::Unhealthy, message: "Failed: no GPUs".into() }),
+    );
     ledger.record_verdict(&a, CommitVerdict::Unhealthy { model: "llama".into(), why: "x".repeat(400), more: 0 });
     insta::assert_snapshot!(shown(&ledger), @r#"
     aaaaaaa stator/prod failure: llama: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…; only 3 models have their own status
@@ -215,7 +220,7 @@ fn a_model_under_way_shares_the_end_of_its_commit() {
 fn without_being_asked_models_have_no_statuses() {
     let (mut ledger, a) = (CommitLedger::new(contexts(false)), commit("a"));
     ledger.record_commit(&a);
-    ledger.record_model(&a, "llama", Some(ModelVerdict::Healthy));
+    ledger.record_model(&a, "llama", Some(ModelVerdict::success(SyncOutcome::Healthy)));
     assert_eq!(ledger.desired_statuses().len(), 1);
 }
 

@@ -5,10 +5,10 @@
 //! hears of them, in order, however fast one follows the other.
 
 use super::source_state::{ProblemReason, ProblemScope, SourcePhase, SourceState};
-use super::verdict::{ModelVerdict, commit_label};
+use super::verdict::{CommitVerdict, ModelVerdict, commit_label};
 use crate::controller::sources::resolved_source::SourceKey;
 use jiff::Timestamp;
-use stator_git::source::model_source::NotificationEvent;
+use stator_core::outcome::SyncOutcome;
 use stator_model::present::pluralize;
 
 /// Something that happened to a source.
@@ -35,13 +35,6 @@ pub struct ModelName {
     pub namespace: String,
     /// Its name, and its record's.
     pub name: String,
-}
-
-impl SourceEvent {
-    /// What `spec.notifications` calls it; none where it is for events alone, as what is about one model is.
-    pub fn notification_event(&self) -> Option<NotificationEvent> {
-        self.model.is_none().then(|| self.kind.notification_event()).flatten()
-    }
 }
 
 /// What may happen.
@@ -96,23 +89,6 @@ impl SourceEventKind {
             Self::Synced | Self::Recovered | Self::Healed | Self::WindowClosed | Self::Suspended | Self::Resumed => {
                 false
             }
-        }
-    }
-
-    /// What `spec.notifications` calls it; none where it is for events alone.
-    fn notification_event(self) -> Option<NotificationEvent> {
-        match self {
-            Self::Synced => Some(NotificationEvent::Synced),
-            Self::Failed(_) => Some(NotificationEvent::Failed),
-            Self::Recovered => Some(NotificationEvent::Recovered),
-            Self::Held => Some(NotificationEvent::Held),
-            Self::Drifted => Some(NotificationEvent::Drifted),
-            Self::Healed
-            | Self::OutsideWindows
-            | Self::WindowClosed
-            | Self::Suspended
-            | Self::Resumed
-            | Self::RequestRejected => None,
         }
     }
 }
@@ -178,14 +154,12 @@ pub(in crate::controller) fn model_event(
     model: ModelName,
     verdict: &ModelVerdict,
 ) -> Option<SourceEvent> {
-    let what = match verdict {
-        ModelVerdict::Healthy => SourceEventKind::Synced,
+    let what = match ProblemReason::from_outcome(verdict.outcome) {
         // Its record is gone, and with it whoever would read of it.
-        ModelVerdict::Removed => return None,
-        ModelVerdict::Unhealthy { .. } => SourceEventKind::Failed(ProblemReason::HealthCheckFailed),
-        ModelVerdict::Invalid(_) => SourceEventKind::Failed(ProblemReason::BuildFailed),
-        ModelVerdict::Held { .. } => SourceEventKind::Held,
-        ModelVerdict::Error { .. } => SourceEventKind::Failed(ProblemReason::ReconciliationFailed),
+        None if verdict.outcome == SyncOutcome::Removed => return None,
+        None => SourceEventKind::Synced,
+        Some(ProblemReason::Held | ProblemReason::Blocked) => SourceEventKind::Held,
+        Some(reason) => SourceEventKind::Failed(reason),
     };
     let message = format!("{}: {}", commit_label(revision), verdict.sentence());
     let (source, revision, model) = (source.clone(), Some(revision.to_owned()), Some(model));
@@ -203,7 +177,7 @@ fn is_newest_applied(state: &SourceState) -> bool {
 fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKind, Option<String>, String)> {
     let Some(judged) = now.verdict.as_ref() else { return Vec::new() };
     let last = before.verdict.as_ref();
-    let reason = ProblemReason::from_verdict(&judged.verdict);
+    let reason = ProblemReason::from_outcome(judged.verdict.outcome());
     let known =
         last.is_some_and(|last| last.revision == judged.revision && is_same_verdict(&last.verdict, &judged.verdict));
     if known {
@@ -231,11 +205,14 @@ fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKi
         None => {
             let was_bad = last.map_or_else(
                 || recalled.is_some_and(|recalled| !recalled.ready && recalled.judged_commit.is_some()),
-                |last| ProblemReason::from_verdict(&last.verdict).is_some_and(|reason| reason != ProblemReason::Held),
+                |last| {
+                    ProblemReason::from_outcome(last.verdict.outcome())
+                        .is_some_and(|reason| reason != ProblemReason::Held)
+                },
             );
             let same_commit = last.is_some_and(|last| last.revision == judged.revision);
-            let was_held =
-                last.is_some_and(|last| ProblemReason::from_verdict(&last.verdict) == Some(ProblemReason::Held));
+            let was_held = last
+                .is_some_and(|last| ProblemReason::from_outcome(last.verdict.outcome()) == Some(ProblemReason::Held));
             // The first success of a commit is that it was synced; what comes after a failure of it is a recovery too.
             let mut all = Vec::new();
             if !same_commit || was_held || was_bad {
@@ -250,15 +227,12 @@ fn verdict_events(before: &SourceState, now: &SourceState) -> Vec<(SourceEventKi
 }
 
 /// Whether two verdicts are one to people: numbers that move while a model starts are no news.
-fn is_same_verdict(
-    one: &crate::controller::sources::registry::verdict::CommitVerdict,
-    other: &crate::controller::sources::registry::verdict::CommitVerdict,
-) -> bool {
-    let is = ProblemReason::from_verdict(one);
+fn is_same_verdict(one: &CommitVerdict, other: &CommitVerdict) -> bool {
+    let is = ProblemReason::from_outcome(one.outcome());
     match is {
-        None => ProblemReason::from_verdict(other).is_none(),
+        None => ProblemReason::from_outcome(other.outcome()).is_none(),
         Some(ProblemReason::HealthCheckFailed | ProblemReason::ReconciliationFailed) => {
-            is == ProblemReason::from_verdict(other)
+            is == ProblemReason::from_outcome(other.outcome())
         }
         Some(_) => one == other,
     }

@@ -2,10 +2,11 @@
 //!
 //! Whoever tells people of a source maps this, and parses no sentence. The reconciler writes it; see `controller::reconcile`.
 
-use crate::controller::sources::registry::verdict::{CommitVerdict, HoldCause};
+use crate::controller::sources::registry::verdict::CommitVerdict;
 use crate::controller::sources::resolved_source::SourceKey;
 use jiff::Timestamp;
 use stator_core::dynamo::gpus::GpuTotals;
+use stator_core::outcome::SyncOutcome;
 use stator_git::forge::{CommitStatus, StatusState};
 use stator_git::source::model_source::status::{ModelSourceStatus, READY};
 use stator_model::plan::{HoldKind, Summary};
@@ -244,16 +245,20 @@ impl ProblemReason {
         }
     }
 
-    /// Of a verdict; none where it says that all is well.
-    pub fn from_verdict(verdict: &CommitVerdict) -> Option<Self> {
-        match verdict {
-            CommitVerdict::Healthy { .. } | CommitVerdict::NoModels | CommitVerdict::Superseded { .. } => None,
-            CommitVerdict::Invalid(_) => Some(Self::BuildFailed),
-            CommitVerdict::Unhealthy { .. } => Some(Self::HealthCheckFailed),
-            CommitVerdict::Held { by: HoldCause::BlockedObject, .. } => Some(Self::Blocked),
-            CommitVerdict::Held { by: HoldCause::Guard(_), .. } => Some(Self::Held),
-            CommitVerdict::Unsigned { .. } => Some(Self::VerificationFailed),
-            CommitVerdict::Error { .. } => Some(Self::ReconciliationFailed),
+    /// Of an outcome; none where it says that all is well.
+    pub const fn from_outcome(outcome: SyncOutcome) -> Option<Self> {
+        match outcome {
+            SyncOutcome::Synced
+            | SyncOutcome::Healthy
+            | SyncOutcome::Deferred
+            | SyncOutcome::Removed
+            | SyncOutcome::Cancelled => None,
+            SyncOutcome::Invalid => Some(Self::BuildFailed),
+            SyncOutcome::Unsigned => Some(Self::VerificationFailed),
+            SyncOutcome::Held => Some(Self::Held),
+            SyncOutcome::Blocked => Some(Self::Blocked),
+            SyncOutcome::Unhealthy => Some(Self::HealthCheckFailed),
+            SyncOutcome::Failed => Some(Self::ReconciliationFailed),
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use stator_core::commit::short_commit;
 use stator_core::mask;
+use stator_core::outcome::{OutcomeClass, SyncOutcome};
 use stator_git::forge::StatusState;
 use stator_model::plan::HoldKind;
 use stator_model::present::{escape, pluralize};
@@ -169,15 +170,23 @@ impl CommitStage {
 }
 
 impl CommitVerdict {
+    /// The outcome of the commit, without what is to be said of it.
+    pub fn outcome(&self) -> SyncOutcome {
+        match self {
+            Self::Healthy { .. } | Self::NoModels => SyncOutcome::Healthy,
+            Self::Superseded { .. } => SyncOutcome::Cancelled,
+            Self::Invalid(_) => SyncOutcome::Invalid,
+            Self::Unhealthy { .. } => SyncOutcome::Unhealthy,
+            Self::Held { by: HoldCause::BlockedObject, message: _ } => SyncOutcome::Blocked,
+            Self::Held { .. } => SyncOutcome::Held,
+            Self::Unsigned { .. } => SyncOutcome::Unsigned,
+            Self::Error { .. } => SyncOutcome::Failed,
+        }
+    }
+
     /// Which state a host shows.
     pub fn state(&self) -> StatusState {
-        match self {
-            Self::Healthy { .. } | Self::NoModels | Self::Superseded { .. } => StatusState::Success,
-            Self::Invalid(_) | Self::Unhealthy { .. } | Self::Held { .. } | Self::Unsigned { .. } => {
-                StatusState::Failure
-            }
-            Self::Error { .. } => StatusState::Error,
-        }
+        status_state(self.outcome())
     }
 
     /// What people read.
@@ -203,51 +212,46 @@ impl CommitVerdict {
     }
 }
 
-/// How one model ended, for a status of its own.
+/// The state that a git host shows. A commit that was superseded is no failure of anybody.
+fn status_state(outcome: SyncOutcome) -> StatusState {
+    match outcome.class() {
+        OutcomeClass::Success | OutcomeClass::Cancelled => StatusState::Success,
+        OutcomeClass::Failure => StatusState::Failure,
+        OutcomeClass::Error => StatusState::Error,
+    }
+}
+
+/// How one model of a commit ended, for a status of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ModelVerdict {
-    /// It is applied and healthy.
-    Healthy,
-    /// It is gone, as git wishes.
-    Removed,
-    /// It does not become healthy.
-    Unhealthy {
-        /// Its health and why, in a sentence.
-        why: String,
-    },
-    /// Its files have errors.
-    Invalid(FirstFinding),
-    /// A guard holds it back, or it cannot be touched.
-    Held {
-        /// What is held back and why.
-        message: String,
-    },
-    /// stator, the cluster or the network is at fault.
-    Error {
-        /// What happened.
-        message: String,
-    },
+pub struct ModelVerdict {
+    /// How.
+    pub outcome: SyncOutcome,
+    /// Why, in a sentence; empty where it ended well.
+    pub message: String,
 }
 
 impl ModelVerdict {
+    /// Of a model that ended well, or is gone.
+    pub fn success(outcome: SyncOutcome) -> Self {
+        Self { outcome, message: String::new() }
+    }
+
     /// Which state a host shows.
     pub fn state(&self) -> StatusState {
-        match self {
-            Self::Healthy | Self::Removed => StatusState::Success,
-            Self::Unhealthy { .. } | Self::Invalid(_) | Self::Held { .. } => StatusState::Failure,
-            Self::Error { .. } => StatusState::Error,
-        }
+        status_state(self.outcome)
     }
 
     /// What people read.
     pub fn sentence(&self) -> String {
-        match self {
-            Self::Healthy => "healthy".to_owned(),
-            Self::Removed => "removed".to_owned(),
-            Self::Unhealthy { why } => sanitize_message(why),
-            Self::Invalid(first) => first.sentence(),
-            Self::Held { message } => format!("held back: {}", sanitize_message(message)),
-            Self::Error { message } => format!("not synced: {}", sanitize_message(message)),
+        let message = sanitize_message(&self.message);
+        match self.outcome {
+            SyncOutcome::Synced | SyncOutcome::Healthy | SyncOutcome::Deferred => "healthy".to_owned(),
+            SyncOutcome::Removed => "removed".to_owned(),
+            // The sentence of a finding is made safe where it is put together.
+            SyncOutcome::Invalid => self.message.clone(),
+            SyncOutcome::Unhealthy | SyncOutcome::Unsigned => message,
+            SyncOutcome::Held | SyncOutcome::Blocked | SyncOutcome::Cancelled => format!("held back: {message}"),
+            SyncOutcome::Failed => format!("not synced: {message}"),
         }
     }
 }

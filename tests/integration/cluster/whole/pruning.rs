@@ -185,7 +185,6 @@ async fn a_pruned_object_may_take_its_time_to_go(place: &impl Place) {
                 message: "",
                 applied: 0,
                 pruned: 1,
-                is_unhealthy: false,
             },
             ModelOutcome {
                 name: "stays",
@@ -193,7 +192,6 @@ async fn a_pruned_object_may_take_its_time_to_go(place: &impl Place) {
                 message: "",
                 applied: 0,
                 pruned: 0,
-                is_unhealthy: false,
             },
         ]
         "#);

@@ -4,9 +4,9 @@ use super::words::{Shop, labelled};
 use crate::cluster::place::{Place, on_every_cluster};
 use crate::cluster::scenario::{try_apply, with};
 use serde_json::json;
-use stator_cluster::sync::SyncResult;
 use stator_core::dynamo::kinds::{GRAPH, RECORD};
 use stator_core::object::Object;
+use stator_core::outcome::SyncOutcome;
 use stator_model::plan::HoldKind;
 
 on_every_cluster! {
@@ -37,7 +37,7 @@ async fn what_is_nobodys_is_adopted_when_allowed(place: &impl Place) {
         "#);
     }
     let report = shop.sync(&[]).await;
-    assert_eq!(report.models[0].result, SyncResult::Blocked, "{report:#?}");
+    assert_eq!(report.models[0].result, SyncOutcome::Blocked, "{report:#?}");
     assert_eq!(shop.graph("llama").await, made, "nothing was written");
     assert_eq!(shop.pending(&[]).await.join("\n"), seen, "nor has the sync made it stator's");
     let seen = shop.pending(&[HoldKind::Adopt]).await.join("\n");
@@ -75,7 +75,7 @@ async fn what_another_tool_manages_is_refused(place: &impl Place) {
     }
     let report = shop.sync(&[HoldKind::Adopt, HoldKind::Replace, HoldKind::MassDelete]).await;
     let results: Vec<_> = report.models.iter().map(|model| (model.name.as_str(), model.result)).collect();
-    assert_eq!(results, [("llama", SyncResult::Blocked), ("qwen", SyncResult::Synced)]);
+    assert_eq!(results, [("llama", SyncOutcome::Blocked), ("qwen", SyncOutcome::Synced)]);
     assert_eq!(shop.graph("llama").await, made, "nothing was written");
     // Nor is it pruned when git gives it up.
     shop.site.remove("llama");
@@ -107,7 +107,7 @@ async fn a_conflict_blocks_its_model_until_the_manager_is_named(place: &impl Pla
     }
     let report = shop.sync(&[]).await;
     let results: Vec<_> = report.models.iter().map(|model| (model.name.as_str(), model.result)).collect();
-    assert_eq!(results, [("llama", SyncResult::Blocked), ("qwen", SyncResult::Synced)]);
+    assert_eq!(results, [("llama", SyncOutcome::Blocked), ("qwen", SyncOutcome::Synced)]);
     assert_eq!(shop.graph("llama").await, edited, "nothing was written");
     shop.model("llama", 2, "  takeOver: [kubectl-edit]\n");
     shop.synced(&[]).await;

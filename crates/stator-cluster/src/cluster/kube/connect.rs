@@ -1,7 +1,6 @@
 //! From a kubeconfig, or a pod's service account, to a client.
 
 use super::request_observer::ObserverSlot;
-use crate::cluster::Fence;
 use ::kube::client::ClientBuilder;
 use ::kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use ::kube::{Client, Config};
@@ -17,10 +16,10 @@ pub struct ConnectOptions {
     pub kubeconfig: Option<PathBuf>,
     /// A context of it in place of its current one.
     pub context: Option<String>,
+    /// Connects as a pod's service account; a kubeconfig is not read then.
+    pub service_account: Option<ServiceAccount>,
     /// Acts as somebody else, as `kubectl --as` does. Whoever connects needs the right to impersonate.
     pub impersonate: Option<ImpersonatedUser>,
-    /// What every write asks before it is sent; nothing where this works alone.
-    pub fence: Option<Fence>,
     /// How long each kind of request may take.
     pub deadlines: RequestDeadlines,
     /// Objects of one page of a list.
@@ -34,8 +33,8 @@ impl Default for ConnectOptions {
         Self {
             kubeconfig: None,
             context: None,
+            service_account: None,
             impersonate: None,
-            fence: None,
             deadlines: RequestDeadlines::default(),
             page_size: 500,
             watch_capacity: 4096,

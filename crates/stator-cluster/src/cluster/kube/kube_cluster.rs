@@ -1,7 +1,7 @@
 //! A Kubernetes cluster: a connection, what its writes ask first, and how far it reaches.
 
 use super::api_client;
-use super::connect::{self, ConnectError, ConnectOptions, ServiceAccount};
+use super::connect::{self, ConnectError, ConnectOptions, ImpersonatedUser, ServiceAccount};
 use super::connection::{KubeConnection, parse_object, resolve_object};
 use super::discovery_cache::DiscoveryCache;
 use super::namespace_restriction::NamespaceRestriction;
@@ -39,25 +39,23 @@ impl fmt::Debug for KubeCluster {
 }
 
 impl KubeCluster {
-    /// Connects as a kubeconfig says. Nothing is sent yet.
+    /// Connects as a kubeconfig says, or as a pod's service account where the options have one. Nothing is sent yet.
     ///
     /// # Errors
-    /// When the kubeconfig cannot be read, has no such context, or says what no client can be made of.
-    pub async fn connect(options: ConnectOptions) -> Result<Self, ConnectError> {
+    /// When the kubeconfig or the files of the service account cannot be read, there is no such context, or they say what
+    /// no client can be made of.
+    pub async fn connect(mut options: ConnectOptions) -> Result<Self, ConnectError> {
+        if let Some(account) = options.service_account.take() {
+            return Self::as_pod(&account, options);
+        }
         let (config, context) = connect::load_config(&options).await?;
         let name = format!("context `{context}`");
         let server = server_address(&config);
         let observed = ObserverSlot::default();
         let client = connect::client_on_thread(config, &options, &observed, &name).await?;
+        // Another connection leads to the same cluster, whatever the current context is by then.
+        options.context = Some(context);
         Ok(Self::of(client, server, options, observed, name))
-    }
-
-    /// Connects as the service account of the pod that this runs in.
-    ///
-    /// # Errors
-    /// When this is no pod, or its service account's files cannot be read.
-    pub fn in_cluster(options: ConnectOptions) -> Result<Self, ConnectError> {
-        Self::as_pod(&ServiceAccount::from_pod_env()?, options)
     }
 
     /// Connects as a pod's service account.
@@ -65,22 +63,26 @@ impl KubeCluster {
     /// # Errors
     /// When its files cannot be read.
     pub fn as_pod(account: &ServiceAccount, options: ConnectOptions) -> Result<Self, ConnectError> {
-        Self::new(account.client_config()?, options, "the pod's own cluster".to_owned())
-    }
-
-    /// Connects as a configuration says.
-    ///
-    /// # Errors
-    /// When no client can be made of it.
-    pub fn from_config(config: ::kube::Config, options: ConnectOptions) -> Result<Self, ConnectError> {
-        Self::new(config, options, "its own configuration".to_owned())
-    }
-
-    fn new(config: ::kube::Config, options: ConnectOptions, name: String) -> Result<Self, ConnectError> {
+        let (config, name) = (account.client_config()?, "the pod's own cluster".to_owned());
+        let options = ConnectOptions { service_account: Some(account.clone()), ..options };
         let server = server_address(&config);
         let observed = ObserverSlot::default();
         let client = connect::build_client(config, &options, &observed, &name)?;
         Ok(Self::of(client, server, options, observed, name))
+    }
+
+    /// A connection of its own to the same cluster, which acts as somebody else. Nothing that was learnt through this one is
+    /// known to it, as that user may see something else.
+    ///
+    /// # Errors
+    /// As [`KubeCluster::connect`]: what this one was made of is read again.
+    pub async fn connect_as(&self, user: ImpersonatedUser) -> Result<Self, ConnectError> {
+        Self::connect(ConnectOptions { impersonate: Some(user), ..self.inner.options.clone() }).await
+    }
+
+    /// Whether this connects as the service account of a pod, and not by a kubeconfig.
+    pub fn is_service_account(&self) -> bool {
+        self.inner.options.service_account.is_some()
     }
 
     pub(super) fn of(
@@ -91,7 +93,7 @@ impl KubeCluster {
         name: String,
     ) -> Self {
         Self {
-            fence: options.fence.clone(),
+            fence: None,
             restriction: NamespaceRestriction::default(),
             inner: Arc::new(KubeConnection {
                 client,

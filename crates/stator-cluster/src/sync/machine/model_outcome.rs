@@ -3,25 +3,17 @@
 use super::context::SyncContext;
 use super::health_wait::WatchedObject;
 use super::model_sync::ModelSync;
-use super::record_writer::{FAILED_RESULT, RecordWrite, SyncEnding};
+use super::record_writer::{RecordWrite, SyncEnding};
 use super::tasks::{SyncTask, is_about};
-use crate::sync::{ModelOutcome, SyncResult};
+use crate::sync::ModelOutcome;
 use stator_core::object::ObjectIdentity;
+use stator_core::outcome::{OutcomeClass, SyncOutcome};
 use stator_model::plan::{ObservedModelState, SyncState};
 
 impl ModelSync {
     pub(super) fn pending_record_write(&self, around: &SyncContext<'_>) -> Option<RecordWrite> {
-        let more_to_come = self.tasks.iter().any(|task| matches!(task, SyncTask::AwaitHealth | SyncTask::AwaitGraph));
-        let (result, word) = match &self.stopping {
-            Some((SyncResult::Cancelled, _)) => (SyncResult::Cancelled, "Superseded"),
-            Some((result, _)) => (*result, FAILED_RESULT),
-            None => match self.result() {
-                SyncResult::Failed | SyncResult::Blocked => (self.result(), FAILED_RESULT),
-                result @ (SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Cancelled) => {
-                    (result, if more_to_come { "Progressing" } else { "Succeeded" })
-                }
-            },
-        };
+        let is_waiting = self.tasks.iter().any(|task| matches!(task, SyncTask::AwaitHealth | SyncTask::AwaitGraph));
+        let result = self.result();
         let elapsed = jiff::SignedDuration::try_from(around.now).unwrap_or_default();
         let time = around.settings.started.checked_add(elapsed).unwrap_or(around.settings.started);
         let time = time.round(jiff::Unit::Second).unwrap_or(time).to_string();
@@ -29,7 +21,7 @@ impl ModelSync {
         let message = self.message(result);
         let ending = SyncEnding {
             time: &time,
-            result: word,
+            result: result.record_word(is_waiting),
             message: &message,
             refused: self.report.failed_stage().is_some(),
             waited: self.report.has_waited(),
@@ -39,7 +31,7 @@ impl ModelSync {
     }
 
     /// How the model stands, as far as this sync has seen it.
-    fn observed_state(&self, result: SyncResult, message: &str) -> ObservedModelState {
+    fn observed_state(&self, result: SyncOutcome, message: &str) -> ObservedModelState {
         let to_do = self.tasks.iter().any(|task| matches!(task, SyncTask::Apply(_) | SyncTask::Delete(_)));
         let is_whole = !to_do && self.stopping.is_none() && self.report.is_applied_whole();
         let sync = if self.report.has_blocked() {
@@ -56,20 +48,20 @@ impl ModelSync {
             sync,
             health,
             message: if message.is_empty() { said().unwrap_or_default() } else { message.to_owned() },
-            is_stuck: match result {
-                SyncResult::Failed | SyncResult::Blocked => true,
-                SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Cancelled => false,
+            is_stuck: match result.class() {
+                OutcomeClass::Failure | OutcomeClass::Error => true,
+                OutcomeClass::Success | OutcomeClass::Cancelled => false,
             },
             gpus: self.watched.values().fold(0, |sum, watched| sum.saturating_add(watched.gpus)),
             gpu_sku: self.watched.values().find_map(|watched| watched.gpu_sku.clone()),
         }
     }
 
-    pub(super) fn result(&self) -> SyncResult {
+    pub(super) fn result(&self) -> SyncOutcome {
         self.stopping.as_ref().map_or_else(|| self.report.result(), |(result, _)| *result)
     }
 
-    pub(super) fn message(&self, result: SyncResult) -> String {
+    pub(super) fn message(&self, result: SyncOutcome) -> String {
         let mut parts: Vec<&str> = Vec::new();
         let waiting = self.wait.reason().to_string();
         let stopping = self.stopping.as_ref().map(|(_, why)| why.as_str());
@@ -97,7 +89,6 @@ impl ModelSync {
             message: self.message(result),
             applied: self.report.applied(),
             pruned: self.report.pruned(),
-            is_unhealthy: self.report.is_unhealthy(),
         });
         self.applied_all = true;
     }

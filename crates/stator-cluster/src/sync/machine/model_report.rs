@@ -1,6 +1,6 @@
 //! What a model's sync did and what went wrong, as it adds up.
 
-use crate::sync::SyncResult;
+use stator_core::outcome::SyncOutcome;
 use stator_model::render::ApplyStage;
 
 /// What there is to report of a model so far. Everything only grows: what failed once has failed for this sync.
@@ -104,7 +104,7 @@ impl ModelReport {
     }
 
     /// Whether the model failed, by its health alone.
-    pub(super) fn is_unhealthy(&self) -> bool {
+    fn is_unhealthy(&self) -> bool {
         !self.faults.is_empty() && self.has_no_sync_fault()
     }
 
@@ -113,25 +113,34 @@ impl ModelReport {
     }
 
     /// How the model ends if nothing more happens. The worst decides.
-    pub(super) fn result(&self) -> SyncResult {
-        if !self.faults.is_empty() {
-            SyncResult::Failed
+    pub(super) fn result(&self) -> SyncOutcome {
+        if self.is_unhealthy() {
+            SyncOutcome::Unhealthy
+        } else if !self.faults.is_empty() {
+            SyncOutcome::Failed
         } else if !self.blocked.is_empty() {
-            SyncResult::Blocked
+            SyncOutcome::Blocked
         } else if !self.deferred.is_empty() {
-            SyncResult::Deferred
+            SyncOutcome::Deferred
         } else if self.became_healthy {
-            SyncResult::Healthy
+            SyncOutcome::Healthy
         } else {
-            SyncResult::Synced
+            SyncOutcome::Synced
         }
     }
 
     /// What is said of a model that ends so, the worst first. What is no fault is only said beside what is.
-    pub(super) fn sentences(&self, result: SyncResult) -> impl Iterator<Item = &str> {
+    pub(super) fn sentences(&self, result: SyncOutcome) -> impl Iterator<Item = &str> {
         let notes: &[String] = match result {
-            SyncResult::Synced | SyncResult::Healthy | SyncResult::Deferred | SyncResult::Blocked => &[],
-            SyncResult::Failed | SyncResult::Cancelled => &self.notes,
+            SyncOutcome::Unhealthy | SyncOutcome::Failed | SyncOutcome::Cancelled => &self.notes,
+            SyncOutcome::Synced
+            | SyncOutcome::Healthy
+            | SyncOutcome::Deferred
+            | SyncOutcome::Removed
+            | SyncOutcome::Invalid
+            | SyncOutcome::Unsigned
+            | SyncOutcome::Held
+            | SyncOutcome::Blocked => &[],
         };
         [&self.faults, &self.blocked, &self.deferred].into_iter().flatten().chain(notes).map(String::as_str)
     }

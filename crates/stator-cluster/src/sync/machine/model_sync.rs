@@ -7,8 +7,9 @@ use super::protocol::{ClusterCall, MachineEffect, MachineSettings};
 use super::record_writer::{RecordWrite, RecordWriter};
 use super::tasks::{ApplyTask, DeleteTask, SyncTask, is_about, stage_of};
 use crate::cluster::{ApplyRequest, Preconditions};
-use crate::sync::{ModelOutcome, SyncProgress, SyncResult, WaitingReason};
+use crate::sync::{ModelOutcome, SyncProgress, WaitingReason};
 use stator_core::object::{ObjectIdentity, ObjectRef};
+use stator_core::outcome::SyncOutcome;
 use stator_model::render::ApplyStage;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -41,7 +42,7 @@ pub(super) struct ModelSync {
     /// What was done, and what went wrong.
     pub(super) report: ModelReport,
     /// It is to end, how, and why.
-    pub(super) stopping: Option<(SyncResult, String)>,
+    pub(super) stopping: Option<(SyncOutcome, String)>,
     /// It passed the barrier, or has nothing to apply before it.
     pub(super) applied_all: bool,
     pub(super) outcome: Option<ModelOutcome>,
@@ -144,7 +145,7 @@ impl ModelSync {
     }
 
     /// Ends the model at its next chance. True when it is not through yet and wants a turn now.
-    pub(super) fn stop(&mut self, result: SyncResult, why: &str) -> bool {
+    pub(super) fn stop(&mut self, result: SyncOutcome, why: &str) -> bool {
         if self.outcome.is_some() || self.stopping.is_some() {
             return false;
         }

@@ -9,8 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcomes that a record keeps.
 const MAX_HISTORY: usize = 10;
-/// The word of [`SyncHistoryEntry::result`] for a sync that failed.
-pub(super) const FAILED_RESULT: &str = "Failed";
 
 /// The bookkeeping of one model.
 #[derive(Debug)]

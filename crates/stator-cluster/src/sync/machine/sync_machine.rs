@@ -5,8 +5,9 @@ use super::model_sync::{ModelSync, ModelTurn};
 use super::plan_models;
 use super::protocol::{CallResult, MachineEffect, MachineEvent, MachineInput, MachineSettings};
 use crate::cluster::{ApplyOutcome, ApplyResponse, DeleteOutcome};
-use crate::sync::{CancelReason, SyncProgress, SyncReport, SyncResult};
+use crate::sync::{CancelReason, SyncProgress, SyncReport};
 use stator_core::object::Object;
+use stator_core::outcome::SyncOutcome;
 use stator_core::retry::JitterSource;
 use stator_model::plan::{Plan, Record};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -104,7 +105,7 @@ impl SyncMachine {
                     CancelReason::Superseded { revision } => format!("superseded by {revision}"),
                 };
                 self.cancel.get_or_insert(cancel);
-                self.stop_all(SyncResult::Cancelled, &result);
+                self.stop_all(SyncOutcome::Cancelled, &result);
             }
         }
         if let Some(timeout) = self.settings.timeout
@@ -113,7 +114,8 @@ impl SyncMachine {
             && self.unfinished > 0
         {
             self.timed_out = true;
-            self.stop_all(SyncResult::Failed, &format!("timed out after {}", format_duration(timeout)));
+            // What is not through by now is not healthy in time; nothing of it failed.
+            self.stop_all(SyncOutcome::Unhealthy, &format!("timed out after {}", format_duration(timeout)));
         }
         self.wake_parked(now);
         self.run_turns(now, &mut effects);
@@ -121,7 +123,7 @@ impl SyncMachine {
     }
 
     /// Ends every model at its next chance, keeping its record true.
-    fn stop_all(&mut self, result: SyncResult, why: &str) {
+    fn stop_all(&mut self, result: SyncOutcome, why: &str) {
         let queued: BTreeSet<String> = self.ready.iter().cloned().collect();
         for (name, model) in &mut self.models {
             if model.stop(result, why) {

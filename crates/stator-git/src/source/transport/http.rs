@@ -1,7 +1,7 @@
 //! The one way out over HTTP: git hosts and their APIs are both reached through [`HttpClient`].
 
 use super::TransportError;
-use crate::source::credentials::ProxySettings;
+use crate::source::credentials::{GitCredentials, ProxySettings};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use reqwest::{Certificate, Client, Identity, NoProxy, redirect};
@@ -35,6 +35,18 @@ impl Default for HttpSettings {
             connect_timeout: Duration::from_secs(10),
             total_timeout: Some(Duration::from_secs(30)),
             max_body_bytes: 8 << 20,
+        }
+    }
+}
+
+impl From<&GitCredentials> for HttpSettings {
+    /// What a repository's secret says about reaching its host.
+    fn from(credentials: &GitCredentials) -> Self {
+        Self {
+            roots: credentials.roots.clone(),
+            client: credentials.client.as_ref().map(|client| (client.certificate.clone(), client.key.clone())),
+            proxy: credentials.proxy.clone(),
+            ..Self::default()
         }
     }
 }

@@ -208,15 +208,11 @@ impl GitSession {
 
 /// A client for a repository's host, with what its secret says about reaching it.
 pub(in crate::source) fn http_client(remote: &RemoteRepository) -> Result<HttpClient, TransportError> {
-    let credentials = &remote.credentials;
     let settings = HttpSettings {
-        roots: credentials.roots.clone(),
-        client: credentials.client.as_ref().map(|client| (client.certificate.clone(), client.key.clone())),
-        proxy: credentials.proxy.clone(),
         connect_timeout: remote.limits.connect_timeout,
         // A session counts the time itself, over all of its requests.
         total_timeout: None,
-        ..HttpSettings::default()
+        ..HttpSettings::from(&remote.credentials)
     };
     HttpClient::new(&host_name(&remote.url), &settings)
 }

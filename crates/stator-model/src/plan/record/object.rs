@@ -1,7 +1,7 @@
 //! The record as an object of the cluster, and back.
 
 use super::crd::{InventoryStatusEntry, RecordStatus};
-use super::{InventoryEntry, Record, RecordError, RecordState, applyset, short_commit};
+use super::{InventoryEntry, Record, RecordError, RecordState, abbreviate_revision, applyset};
 use crate::plan::SyncState;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ impl Record {
         let inventory: Vec<Value> = self.inventory.iter().map(to_status_entry).collect();
         let mut status = json!({
             "revision": self.revision,
-            "commit": short_commit(&self.revision),
+            "commit": abbreviate_revision(&self.revision),
             "source": self.source,
             "inventory": inventory,
             "history": self.history,

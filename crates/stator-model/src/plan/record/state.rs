@@ -90,7 +90,7 @@ impl RecordState {
 }
 
 /// A revision as people read it: the first seven digits of a commit, with `-dirty` where it has that.
-pub fn short_commit(revision: &str) -> String {
+pub fn abbreviate_revision(revision: &str) -> String {
     let (commit, dirty) = match revision.strip_suffix("-dirty") {
         Some(commit) => (commit, "-dirty"),
         None => (revision, ""),

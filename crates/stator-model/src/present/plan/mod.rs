@@ -7,7 +7,7 @@ pub use html::html;
 pub use text::{text, totals_text};
 
 use super::{Tone, escape};
-use crate::plan::{Action, Change, Disruption, GpuTotals, Plan, short_commit};
+use crate::plan::{Action, Change, Disruption, GpuTotals, Plan, abbreviate_revision};
 use serde_json::Value;
 use stator_core::dynamo::gpus::UNKNOWN_SKU;
 
@@ -53,7 +53,7 @@ pub(super) fn base_label(plan: &Plan) -> String {
 
 /// A commit in seven characters, with a `-dirty` that it has.
 pub fn short_revision(revision: &str) -> String {
-    escape::line(&short_commit(revision))
+    escape::line(&abbreviate_revision(revision))
 }
 
 /// A value of a field in one line: JSON, without the quotes where a word needs none.

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use stator_core::outcome::SyncOutcome;
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -61,8 +62,8 @@ fn stage() -> impl Strategy<Value = CommitStage> {
 fn event() -> impl Strategy<Value = Event> {
     let model = prop_oneof![
         Just(None),
-        Just(Some(ModelVerdict::Healthy)),
-        Just(Some(ModelVerdict::Unhealthy { why: "Failed".into() })),
+        Just(Some(ModelVerdict::success(SyncOutcome::Healthy))),
+        Just(Some(ModelVerdict { outcome: SyncOutcome::Unhealthy, message: "Failed".into() })),
     ];
     prop_oneof![
         2 => (0u8..6).prop_map(Event::Seen),

@@ -7,6 +7,7 @@ use serde_json::json;
 use stator_core::dynamo::health::Health;
 use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, ObjectKind};
 use stator_core::object::Object;
+use stator_core::outcome::SyncOutcome;
 use stator_model::plan::{Action, HoldKind, PlanStep, PlannedWrite};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -298,10 +299,13 @@ fn the_overall_timeout_says_what_was_waited_for() {
     let wanted = git(&[("llama", &[(GRAPH, "llama", 1)])]);
     let mut drive = Drive::default();
     drive.settings.timeout = Some(Duration::from_secs(300));
-    insta::assert_snapshot!(told(&sync(&mut world, &wanted, &drive).report.unwrap()), @"
+    let report = sync(&mut world, &wanted, &drive).report.unwrap();
+    insta::assert_snapshot!(told(&report), @"
     llama: Failed (1 applied, 0 pruned) timed out after 5m; DynamoGraphDeployment prod/llama: the operator has not observed it yet
     4 writes, timed out
     ");
+    // Another sync would write nothing, so its commit is unhealthy, and no error.
+    assert_eq!(report.models[0].result, SyncOutcome::Unhealthy);
 }
 
 #[test]

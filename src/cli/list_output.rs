@@ -1,0 +1,99 @@
+//! Lists that are shown once, or again whenever they change.
+
+use super::error::{CliError, CliErrorKind};
+use super::output::Output;
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, ValueEnum};
+use serde::Serialize;
+use stator_cluster::cluster::WatchEvent;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long changes are gathered before a list is shown again.
+const WATCH_DEBOUNCE: Duration = Duration::from_millis(200);
+
+/// How a list is shown.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ListOutputArgs {
+    /// Output format
+    #[arg(short, long, env = "STATOR_OUTPUT", value_name = "FORMAT", default_value = "table")]
+    pub output: ListFormat,
+    /// Keep watching, and print the list again when it changes
+    #[arg(short, long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    pub watch: bool,
+}
+
+/// The forms of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// A table
+    Table,
+    /// A table with more columns
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+    /// KIND/NAMESPACE/NAME
+    Name,
+}
+
+/// A list as YAML.
+///
+/// # Errors
+/// Never, unless stator is at fault.
+pub fn to_yaml(list: &impl Serialize) -> Result<String, CliError> {
+    serde_saphyr::to_string(list)
+        .map_err(|error| CliError::new(CliErrorKind::Bug, format!("the list cannot be written as YAML: {error}")))
+}
+
+/// What is on the screen of a list, and what may change it.
+pub struct ListPrinter<'a> {
+    output: &'a Output,
+    format: ListFormat,
+    shown: String,
+    /// `None` where the list is shown once.
+    changes: Option<mpsc::Receiver<WatchEvent>>,
+}
+
+impl<'a> ListPrinter<'a> {
+    /// Nothing is shown yet. Open the watch before the first look, so that nothing falls between the two.
+    pub fn new(format: ListFormat, changes: Option<mpsc::Receiver<WatchEvent>>, output: &'a Output) -> Self {
+        Self { output, format, shown: String::new(), changes }
+    }
+
+    /// Shows the list, unless that is what is shown already.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn print(&mut self, text: String) -> Result<(), CliError> {
+        if text == self.shown {
+            return Ok(());
+        }
+        if !self.shown.is_empty() && self.format != ListFormat::Json {
+            let is_terminal = self.output.stdout_style.width.is_some();
+            self.output.write_result(if is_terminal { "\u{1b}[H\u{1b}[2J" } else { "\n" })?;
+        }
+        self.output.write_result(&text)?;
+        self.shown = text;
+        Ok(())
+    }
+
+    /// Waits until something changed. False at once where the list is shown only once.
+    ///
+    /// # Errors
+    /// When the cluster ended the watch.
+    pub async fn wait_for_change(&mut self) -> Result<bool, CliError> {
+        let Some(changes) = &mut self.changes else { return Ok(false) };
+        match changes.recv().await {
+            Some(WatchEvent::Applied(_) | WatchEvent::Deleted(_) | WatchEvent::Resync) => {}
+            None => {
+                return Err(CliError::new(CliErrorKind::Cluster, "the cluster closed the watch")
+                    .with_hint("run the command again"));
+            }
+        }
+        tokio::time::sleep(WATCH_DEBOUNCE).await;
+        while changes.try_recv().is_ok() {}
+        Ok(true)
+    }
+}
