@@ -2,6 +2,7 @@
 
 use super::{MOCK, crowd, fleet};
 use insta::assert_snapshot;
+use std::io::{BufRead as _, Read as _};
 
 const SYNC: &[&str] = &["sync", "-e", "prod", "--yes"];
 
@@ -187,23 +188,20 @@ fn a_removed_model_stays_with_prune_false() {
 fn ctrl_c_stops_cleanly_with_130() {
     let bench = fleet();
     let mut command = bench.command();
-    let mut arguments = SYNC.to_vec();
-    arguments.push("--wait");
-    let child = command
+    // No operator will ever make it healthy: the timeout is for a test that fails.
+    let arguments = [SYNC, &["--wait", "--timeout", "60s"]].concat();
+    let mut child = command
         .args(arguments)
-        .stdout(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let started = std::time::Instant::now();
-    // Waiting for health is under way once the object is there; no operator will ever end it.
-    while bench.files(".stator/cluster/models/dynamographdeployments").is_empty() {
-        assert!(started.elapsed().as_secs() < 60, "the sync never applied anything");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+    let (mut said, mut output) = (String::new(), std::io::BufReader::new(child.stderr.take().unwrap()));
+    while !said.lines().any(|line| line.starts_with("mock: DynamoGraphDeployment")) {
+        assert_ne!(output.read_line(&mut said).unwrap(), 0, "it never waits for health: {said}");
     }
-    std::thread::sleep(std::time::Duration::from_millis(100));
     std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    output.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
     bench.run(["plan", "-e", "prod", "--exit-code"]).success();
 }

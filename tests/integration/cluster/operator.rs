@@ -78,7 +78,9 @@ async fn a_broken_image_never_becomes_ready_and_never_fails() {
     let ready =
         |now: Option<&Object>| now.is_some_and(|now| now.status()["components"]["frontend"]["readyReplicas"] == 1);
     until(&folder.cluster, &first.reference(), "half ready", ready).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // One that came later is through, and it is not.
+    let later = apply(&folder.cluster, graph("qwen", 1)).await.object;
+    successful(&folder.cluster, &later).await;
     let stuck = live(&folder.cluster, &first).await.unwrap();
     assert_eq!(stuck.status()["state"], "pending");
     let fixed = apply(&folder.cluster, graph("llama", 1)).await.object;
@@ -182,10 +184,14 @@ async fn a_request_deploys_its_graph_and_fails_when_that_is_deleted() {
 async fn an_operator_that_was_away_goes_on_where_it_was() {
     let folder = Folder::new();
     let first = apply(&folder.cluster, graph("llama", 1)).await.object;
-    for _ in 0..3 {
+    let mut version = first.resource_version().map(str::to_owned);
+    for round in 0..3 {
         let handle = SimulatedOperator::start(folder.cluster.clone(), 20.0);
-        tokio::time::sleep(Duration::from_millis(60)).await;
+        let moved = |now: Option<&Object>| now.is_some_and(|now| now.resource_version() != version.as_deref());
+        let half = until(&folder.cluster, &first.reference(), "a step further", moved).await.unwrap();
         drop(handle);
+        assert_ne!(half.status()["state"], "successful", "it is through after {round} steps");
+        version = half.resource_version().map(str::to_owned);
     }
     let _operator = SimulatedOperator::start(folder.cluster.clone(), 200.0);
     successful(&folder.cluster, &first).await;

@@ -66,10 +66,9 @@ async fn a_replace_waits_for_the_finalizers(place: &impl Place) {
     }
 
     // The operator lets go while the next sync waits.
-    let (done, ()) = tokio::join!(shop.sync(&[HoldKind::Replace]), async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        place.edit(&graph, "manager", |value| value["metadata"]["finalizers"] = json!([])).await;
-    });
+    let plan = shop.plan(&[HoldKind::Replace]).await;
+    let let_go = place.edit(&graph, "manager", |value| value["metadata"]["finalizers"] = json!([]));
+    let done = shop.carry_out_meanwhile(plan, let_go).await;
     assert!(done.is_success(), "{done:#?}");
     if shop.live(&GRAPH, "llama").await.is_none() {
         shop.synced(&[]).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use stator_cluster::cluster::{
     ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
 };
-use stator_cluster::sync::{GatheredState, SyncOptions, SyncReport, run_sync};
+use stator_cluster::sync::{GatheredState, SyncOptions, SyncProgress, SyncReport, run_sync};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
@@ -15,7 +15,10 @@ use stator_model::plan::{HoldKind, Plan, PlanStep, PlannedWrite, join_reasons};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
+
+/// How long a sync may take that nothing keeps waiting.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A repository whose one environment is the namespace of a scenario.
 pub struct Shop<'a, P: Place> {
@@ -79,7 +82,7 @@ impl<'a, P: Place> Shop<'a, P> {
 
     /// Carries out a plan that was made before, against a cluster that may be watched.
     pub async fn carry_out<C: Cluster>(&self, cluster: &C, (plan, gathered): (Plan, GatheredState)) -> SyncReport {
-        self.carry_out_within(cluster, (plan, gathered), Duration::from_secs(60)).await
+        self.carry_out_within(cluster, (plan, gathered), PATIENCE).await
     }
 
     /// The same with a timeout that is meant to end it.
@@ -90,6 +93,28 @@ impl<'a, P: Place> Shop<'a, P> {
         timeout: Duration,
     ) -> SyncReport {
         carry_out(cluster, (plan, gathered), false, timeout).await
+    }
+
+    /// Carries out a plan, and does something else as soon as that says what it waits for.
+    pub async fn carry_out_meanwhile(
+        &self,
+        (plan, gathered): (Plan, GatheredState),
+        meanwhile: impl Future<Output = ()>,
+    ) -> SyncReport {
+        let waits = Notify::new();
+        let progress = |event: SyncProgress| {
+            if let SyncProgress::Waiting { .. } = event {
+                waits.notify_one();
+            }
+        };
+        let (_keep, cancel) = tokio::sync::watch::channel(None);
+        let options = options(false, PATIENCE);
+        let work = run_sync(self.cluster(), plan, gathered.records, options, &progress, cancel);
+        let meanwhile = async {
+            tokio::time::timeout(PATIENCE, waits.notified()).await.expect("the sync waits for something");
+            meanwhile.await;
+        };
+        tokio::join!(work, meanwhile).0
     }
 
     /// Carries a plan out and waits for health.
@@ -194,10 +219,13 @@ async fn carry_out<C: Cluster>(
     wait: bool,
     timeout: Duration,
 ) -> SyncReport {
-    let started = "2026-01-01T00:00:00Z".parse().unwrap();
-    let options = SyncOptions { wait, timeout: Some(timeout), ..SyncOptions::new(started, 7) };
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    run_sync(cluster, plan, gathered.records, options, &|_| {}, cancel).await
+    run_sync(cluster, plan, gathered.records, options(wait, timeout), &|_| {}, cancel).await
+}
+
+fn options(wait: bool, timeout: Duration) -> SyncOptions {
+    let started = "2026-01-01T00:00:00Z".parse().unwrap();
+    SyncOptions { wait, timeout: Some(timeout), ..SyncOptions::new(started, 7) }
 }
 
 /// Sets one label of an object that is written as a whole.
