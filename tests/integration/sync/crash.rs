@@ -2,7 +2,7 @@
 //! both makes of cluster.
 
 use super::pipeline::{Dying, Site};
-use super::workloads::{WORKLOADS, Workload};
+use super::workloads::{self, WORKLOADS, Workload};
 use crate::testbed;
 use serde_json::{Value, json};
 use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
@@ -132,6 +132,55 @@ async fn converge<C: Cluster>(site: &Site, through: &Dying<'_, C>, cluster: &C, 
         }
     }
     panic!("{}: does not come to rest", workload.name);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_git_removed_after_the_crash_is_deleted_once_on_the_embedded_cluster() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = stator_cluster::cluster::embedded::EmbeddedOptions::default();
+    let cluster = stator_cluster::cluster::embedded::EmbeddedCluster::open(folder.path(), options).unwrap();
+    what_git_removed_after_the_crash_is_deleted_once(async |_| cluster.clone()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_git_removed_after_the_crash_is_deleted_once_on_a_real_api_server() {
+    let Some(plane) = testbed::shared() else { return };
+    let kubeconfig = Some(plane.kubeconfig());
+    let kube = KubeCluster::connect(ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
+    what_git_removed_after_the_crash_is_deleted_once(async |namespace: &str| {
+        plane.namespace(namespace).await;
+        kube.clone()
+    })
+    .await;
+}
+
+/// A process dies after some write of a model's first sync, and git has the model no more when the next one starts.
+async fn what_git_removed_after_the_crash_is_deleted_once<C: Cluster>(place: impl AsyncFn(&str) -> C) {
+    let quiet = Workload { name: "removed-after-a-crash", ..workloads::NOTHING };
+    for last in 1.. {
+        let namespace = format!("crash-removed-{last}");
+        let cluster = place(&namespace).await;
+        let site = Site::of(&namespace);
+        site.model("kept", 1);
+        converge(&site, &Dying::new(&cluster, usize::MAX, true), &cluster, &quiet).await;
+        let before = uids(&cluster, &namespace).await;
+
+        site.model("new", 1);
+        let dying = Dying::new(&cluster, last, true);
+        site.sync_at(&dying, false, &[], 1).await;
+        let began = uids(&cluster, &namespace).await;
+        site.remove("new");
+        let next = Dying::new(&cluster, usize::MAX, true);
+        converge(&site, &next, &cluster, &quiet).await;
+        assert_eq!(uids(&cluster, &namespace).await, before, "dead after write {last}");
+        let deleted: BTreeMap<String, usize> =
+            began.into_keys().filter(|name| !before.contains_key(name)).map(|name| (name, 1)).collect();
+        assert_eq!(next.deleted(), deleted, "dead after write {last}");
+        if !dying.died() {
+            assert!(last > 2, "a first sync writes the record and the graph");
+            return;
+        }
+    }
 }
 
 /// What Dynamo's operator says of a graph whose pods run.

@@ -25,7 +25,8 @@ pub struct Workload {
     pub blocked: usize,
 }
 
-const NOTHING: Workload = Workload {
+/// Nothing happens.
+pub const NOTHING: Workload = Workload {
     name: "nothing",
     before: |_| {},
     others: |_| Vec::new(),
