@@ -15,6 +15,7 @@ use crate::controller::sources::registry::{
     PreviousState, ProblemReason, ProblemScope, RegisteredSource, SourceProblem, SourceRegistry, SourceState,
 };
 use crate::controller::sources::resolved_source::{ResolvedSource, SourceKey};
+use crate::controller::sources::sync_windows::WindowClock;
 use crate::controller::waiting::random_bits;
 use crate::telemetry::SPAN_TARGET;
 use futures_util::future::join_all;
@@ -60,6 +61,7 @@ pub struct Controller {
     resources: Option<Arc<ModelSourceStore>>,
     metrics: Arc<Metrics>,
     notifier: Notifier,
+    window_clock: WindowClock,
     shutdown: CancellationToken,
     budgets: BTreeMap<String, Arc<ForgeWriteBudget>>,
     owned_shards: OwnedShards,
@@ -102,6 +104,7 @@ impl Controller {
             registry,
             resources: None,
             metrics,
+            window_clock: WindowClock::default(),
             shutdown: CancellationToken::new(),
             budgets: BTreeMap::new(),
             owned_shards: OwnedShards::all(),
@@ -113,6 +116,12 @@ impl Controller {
     /// Its sources are these objects of the cluster: what their status says is known of the time before.
     pub fn with_resources(mut self, resources: Arc<ModelSourceStore>) -> Self {
         self.resources = Some(resources);
+        self
+    }
+
+    /// Asks sync windows by another clock than the system's.
+    pub fn with_window_clock(mut self, clock: WindowClock) -> Self {
+        self.window_clock = clock;
         self
     }
 
@@ -275,6 +284,7 @@ impl Controller {
             requests: asked,
             state,
             metrics: self.metrics(),
+            window_clock: self.window_clock.clone(),
             budget,
             shutdown: ending.clone(),
             is_rewritten: anew,
@@ -321,6 +331,7 @@ struct SourceTask {
     requests: watch::Receiver<ManualRequests>,
     state: watch::Sender<SourceState>,
     metrics: Arc<Metrics>,
+    window_clock: WindowClock,
     budget: Arc<ForgeWriteBudget>,
     shutdown: CancellationToken,
     /// Its source was written anew, and no reconciler has taken that up yet.
@@ -383,6 +394,7 @@ impl SourceTask {
                 requests: self.requests.clone(),
                 state: self.state.clone(),
                 metrics: Arc::clone(&self.metrics),
+                window_clock: self.window_clock.clone(),
                 spans: SpanParent::default(),
                 shutdown: self.shutdown.clone(),
                 is_rewritten: std::mem::take(&mut self.is_rewritten),

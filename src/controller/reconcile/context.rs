@@ -13,6 +13,7 @@ use crate::controller::sources::manual_requests::ManualRequests;
 use crate::controller::sources::registry::source_events;
 use crate::controller::sources::registry::{SourcePhase, SourceRegistry, SourceState};
 use crate::controller::sources::resolved_source::ResolvedSource;
+use crate::controller::sources::sync_windows::WindowClock;
 use stator_cluster::cluster::Fence;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub(in crate::controller) struct ReconcileContext {
     pub(in crate::controller) requests: watch::Receiver<ManualRequests>,
     pub(in crate::controller) state: watch::Sender<SourceState>,
     pub(in crate::controller) metrics: Arc<Metrics>,
+    /// What sync windows are asked by.
+    pub(in crate::controller) window_clock: WindowClock,
     /// Where its spans belong now.
     pub(in crate::controller) spans: SpanParent,
     pub(in crate::controller) shutdown: CancellationToken,

@@ -3,7 +3,6 @@
 use super::context::ReconcileContext;
 use super::machine::GateDecision;
 use crate::controller::sources::sync_windows::{self, SyncWindowState};
-use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ impl ReconcileContext {
         if self.source.windows.is_empty() {
             return GateDecision::Open;
         }
-        let (source, now) = (Arc::clone(&self.source), Timestamp::now());
+        let (source, now) = (Arc::clone(&self.source), self.window_clock.now());
         let state = tokio::task::spawn_blocking(move || sync_windows::evaluate_windows(&source.windows, now)).await;
         match state {
             Ok(SyncWindowState::Open) => GateDecision::Open,

@@ -3,11 +3,41 @@
 use super::file::SyncWindow;
 use jiff::{SignedDuration, Timestamp};
 use stator_git::source::model_source::WindowKind;
+use std::fmt;
+use std::sync::Arc;
 
 /// Changes that one search looks at, of all windows: two weeks of one that opens every minute.
 const MAX_SEARCH_STEPS: usize = 20_000;
 /// Where none lets a sync in for so long, none ever does: two years, in which every hour of a year was looked at.
 const MAX_SEARCH_TIME: SignedDuration = SignedDuration::from_hours(2 * 366 * 24);
+
+/// The clock that sync windows are asked by: the system's, or one that a test moves.
+#[derive(Clone)]
+pub struct WindowClock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl WindowClock {
+    /// A clock that shows what `read` gives.
+    pub fn new(read: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    /// The time of day.
+    pub fn now(&self) -> Timestamp {
+        (self.0)()
+    }
+}
+
+impl Default for WindowClock {
+    fn default() -> Self {
+        Self::new(Timestamp::now)
+    }
+}
+
+impl fmt::Debug for WindowClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WindowClock").field(&self.now()).finish()
+    }
+}
 
 /// Whether a sync may run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use stator::controller::sources::manual_requests::{
 use stator::controller::sources::objects::ModelSourceStore;
 use stator::controller::sources::registry::{SourcePhase, SourceState};
 use stator::controller::sources::resolved_source::SourceKey;
+use stator::controller::sources::sync_windows::WindowClock;
 use stator::controller::supervisor::{Controller, ControllerOptions};
 use stator_cluster::cluster::AnyCluster;
 use stator_cluster::cluster::embedded::operator::{OperatorHandle, SimulatedOperator};
@@ -22,8 +23,8 @@ use std::time::{Duration, Instant};
 /// How long anything is waited for before the test counts as failed. Nothing here takes a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-struct Room {
-    bench: Workbench,
+pub(super) struct Room {
+    pub(super) bench: Workbench,
     folder: tempfile::TempDir,
     controller: Controller,
     told: Arc<Mutex<Vec<String>>>,
@@ -37,6 +38,11 @@ fn key() -> SourceKey {
 impl Room {
     /// A controller that follows the repository; `more` are further lines of the source's `spec`.
     async fn of(bench: Workbench, more: &str) -> Self {
+        Self::at(WindowClock::default(), bench, more).await
+    }
+
+    /// The same, with a clock of its own for sync windows.
+    pub(super) async fn at(clock: WindowClock, bench: Workbench, more: &str) -> Self {
         bench.commit("first");
         let folder = tempfile::Builder::new().prefix("stator-asked-").tempdir().unwrap();
         let cluster = EmbeddedCluster::open(&folder.path().join("cluster"), EmbeddedOptions::default()).unwrap();
@@ -49,6 +55,7 @@ impl Room {
         };
         // As where sources are objects of a cluster, which people annotate.
         let controller = Controller::new(place).with_resources(Arc::new(ModelSourceStore::default()));
+        let controller = controller.with_window_clock(clock);
         let (told, mut news) = (Arc::new(Mutex::new(Vec::new())), controller.registry().subscribe_events());
         let kept = Arc::clone(&told);
         tokio::spawn(async move {
@@ -80,7 +87,7 @@ impl Room {
         self.controller.states().into_iter().next().unwrap().1
     }
 
-    async fn until(&self, what: &str, so: impl Fn() -> bool) {
+    pub(super) async fn until(&self, what: &str, so: impl Fn() -> bool) {
         let start = Instant::now();
         while !so() {
             let (standing, told) = (self.standing(), self.told.lock().unwrap().clone());
@@ -89,12 +96,12 @@ impl Room {
         }
     }
 
-    async fn stands(&self, what: &str, so: impl Fn(&SourceState) -> bool) -> SourceState {
+    pub(super) async fn stands(&self, what: &str, so: impl Fn(&SourceState) -> bool) -> SourceState {
         self.until(what, || so(&self.standing())).await;
         self.standing()
     }
 
-    async fn synced(&self, commit: &str) -> SourceState {
+    pub(super) async fn synced(&self, commit: &str) -> SourceState {
         self.stands(&format!("{commit} is synced"), |standing| {
             standing.is_ready()
                 && standing.phase == SourcePhase::Idle
@@ -104,7 +111,7 @@ impl Room {
     }
 
     /// Annotates the source.
-    fn ask(&self, pairs: &[(&str, &str)]) {
+    pub(super) fn ask(&self, pairs: &[(&str, &str)]) {
         let annotations: BTreeMap<String, String> =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (requests, faults) = ManualRequests::from_annotations(&annotations);
@@ -116,25 +123,25 @@ impl Room {
         self.folder.path().join(format!("cluster/models/dynamographdeployments/{name}.yaml"))
     }
 
-    fn graph(&self, name: &str) -> String {
+    pub(super) fn graph(&self, name: &str) -> String {
         fs_err::read_to_string(self.place(name)).unwrap_or_default()
     }
 
-    fn graphs(&self) -> usize {
+    pub(super) fn graphs(&self) -> usize {
         let folder = self.folder.path().join("cluster/models/dynamographdeployments");
         let Ok(entries) = fs_err::read_dir(folder) else { return 0 };
         entries.flatten().filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')).count()
     }
 
     /// Changes a live graph, as somebody does by hand.
-    fn edit(&self, name: &str, old: &str, new: &str) {
+    pub(super) fn edit(&self, name: &str, old: &str, new: &str) {
         let text = self.graph(name);
         assert!(text.contains(old), "{text}");
         fs_err::write(self.place(name), text.replace(old, new)).unwrap();
     }
 
     /// Asserts that nothing is left to do.
-    fn is_settled(&self) {
+    pub(super) fn is_settled(&self) {
         let cluster = format!("embedded:{}", self.folder.path().join("cluster").display());
         self.bench.run(["plan", "--exit-code", "--cluster", &cluster]).success();
     }
@@ -143,7 +150,7 @@ impl Room {
         self.told.lock().unwrap().clone()
     }
 
-    async fn end(mut self) {
+    pub(super) async fn end(mut self) {
         self.controller.shutdown_token().cancel();
         assert!(self.controller.wait_until_ended().await);
     }

@@ -8,6 +8,7 @@ mod scene;
 mod served;
 mod told;
 mod traced;
+mod windows;
 
 use crate::cli::MOCK;
 use crate::workbench::Workbench;
