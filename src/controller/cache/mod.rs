@@ -11,12 +11,14 @@
 //! refused is in doubt, and is read from the cluster until the watch tells how it is.
 
 mod cached_store;
+mod denied_rights;
 pub(in crate::controller) mod drift_detector;
 mod namespace_cache;
 
 use namespace_cache::{NamespaceCache, kind_index, kind_index_of_object};
 use rayon::prelude::*;
 use stator_cluster::cluster::Fence;
+use stator_cluster::cluster::kube::AccessRight;
 use stator_cluster::cluster::{
     AnyCluster, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
 };
@@ -170,12 +172,15 @@ impl CachedCluster {
         self.namespace_cache(namespace).is_some()
     }
 
-    /// Waits until a namespace that could not be listed can be: rights were granted, or kinds installed. For ever where it
-    /// can be listed now, or is not remembered.
+    /// Waits until what was refused in a namespace is not any more: it could not be listed and now can be, or the account
+    /// has the rights that writes lacked. For ever where nothing is refused, or the namespace is not remembered.
     pub async fn wait_for_access(&self, namespace: String) {
-        match self.namespace_cache(&namespace) {
-            Some(cache) => cache.wait_for_recovery().await,
-            None => std::future::pending().await,
+        let (Some(cache), Some(cluster)) = (self.namespace_cache(&namespace), self.cluster.as_kubernetes()) else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            () = cache.wait_for_recovery() => {}
+            () = cache.denied_rights().wait_until_granted(cluster, &namespace) => {}
         }
     }
 
@@ -296,6 +301,13 @@ impl Cluster for CachedCluster {
         let reference = request.object.reference();
         let result = self.cluster.apply(request).await;
         let Some((cache, at)) = self.locate(&reference).filter(|_| !request.dry_run) else { return result };
+        if let Some(kind) = PLANNED_KINDS.get(at) {
+            let patch = AccessRight { kind: *kind, subresource: request.status.then_some("status"), verb: "patch" };
+            let is_new = cache.get(at, &reference.name).0.is_none();
+            let create = is_new.then_some(AccessRight { verb: "create", ..patch });
+            let needed: Vec<AccessRight> = [Some(patch), create].into_iter().flatten().collect();
+            cache.denied_rights().note_write(&needed, &result);
+        }
         match &result {
             // The last finalizer took the object along: the answer is its last state.
             Ok(ApplyResponse { object, .. }) if object.is_deleting() && object.finalizers().is_empty() => {
@@ -316,6 +328,10 @@ impl Cluster for CachedCluster {
             return Ok(DeleteOutcome::Absent);
         }
         let result = self.cluster.delete(object, preconditions).await;
+        if let Some(kind) = PLANNED_KINDS.get(at) {
+            let needed = AccessRight { kind: *kind, subresource: None, verb: "delete" };
+            cache.denied_rights().note_write(&[needed], &result);
+        }
         match &result {
             Ok(DeleteOutcome::Gone | DeleteOutcome::Absent) if !uid.is_empty() => {
                 cache.mark_gone(at, &object.name, uid)

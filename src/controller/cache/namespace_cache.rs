@@ -1,6 +1,7 @@
 //! What one namespace holds, kept up to date by a list and a watch of each kind.
 
 use super::cached_store::{CachedObject, CachedObjectStore, StoreChange};
+use super::denied_rights::DeniedRights;
 use stator_cluster::cluster::kube::{KubeCluster, WatchUpdate};
 use stator_cluster::cluster::{ClusterError, WatchEvent};
 use stator_cluster::sync::incremental::PLANNED_KINDS;
@@ -24,6 +25,7 @@ const WATCHER_CAPACITY: usize = 4096;
 #[derive(Debug)]
 pub(super) struct NamespaceCache {
     state: Arc<SharedCacheState>,
+    denied_rights: DeniedRights,
     _tasks: JoinSet<()>,
 }
 
@@ -112,7 +114,7 @@ impl NamespaceCache {
                 cluster.list_and_watch(kind, &namespace, nudge, &|told| state.handle_update(at, told)).await;
             });
         }
-        Self { state, _tasks: tasks }
+        Self { state, denied_rights: DeniedRights::default(), _tasks: tasks }
     }
 
     /// Waits until everything of a kind is known.
@@ -149,18 +151,25 @@ impl NamespaceCache {
         }
     }
 
-    /// Waits until everything of every kind is known; for ever where it is known now.
+    /// Waits until one of the kinds that cannot be listed now can be; for ever where all can. Whoever reads then has the
+    /// others listed at once, so a role that grants several kinds is noticed as a whole.
     pub(super) async fn wait_for_recovery(&self) {
         let mut changes = self.state.sync_changes.subscribe();
-        if self.state.is_synced() {
+        let failed = self.state.failed_kinds();
+        if failed.is_empty() {
             return std::future::pending().await;
         }
         // The sender lives as long as this does.
         while changes.changed().await.is_ok() {
-            if self.state.is_synced() {
+            if failed.iter().any(|at| self.state.is_synced(*at)) {
                 return;
             }
         }
+    }
+
+    /// The rights that writes lack.
+    pub(super) fn denied_rights(&self) -> &DeniedRights {
+        &self.denied_rights
     }
 
     /// Everything of a kind that may have these labels.
@@ -234,8 +243,16 @@ impl SharedCacheState {
         self.lock().kinds.get_mut(at).map(look)
     }
 
-    fn is_synced(&self) -> bool {
-        self.lock().kinds.iter().all(|row| matches!(row.sync_state, CacheSyncState::Synced))
+    /// The places of the kinds of which nothing is known, as they cannot be listed.
+    fn failed_kinds(&self) -> Vec<usize> {
+        let state = self.lock();
+        let failed =
+            state.kinds.iter().enumerate().filter(|(_, row)| matches!(row.sync_state, CacheSyncState::Failed(_)));
+        failed.map(|(at, _)| at).collect()
+    }
+
+    fn is_synced(&self, at: usize) -> bool {
+        self.with_kind(at, |row| matches!(row.sync_state, CacheSyncState::Synced)).unwrap_or_default()
     }
 
     fn request_relist(&self, at: usize) {

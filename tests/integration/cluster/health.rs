@@ -3,13 +3,19 @@
 use super::place::{Namespaces, Place as _};
 use super::whole::words::Shop;
 use crate::testbed::{ObjectRecording, RecordedVersion, RecordingPlayer};
-use stator_cluster::cluster::Cluster as _;
+use stator_cluster::cluster::kube::KubeCluster;
+use stator_cluster::cluster::{
+    ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
+};
 use stator_cluster::sync::SyncReport;
+use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::health::{self, Health};
-use stator_core::dynamo::kinds::{self, GRAPH};
+use stator_core::dynamo::kinds::{self, GRAPH, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
 use stator_core::outcome::SyncOutcome;
+use std::collections::BTreeMap;
 use std::time::Duration;
+use tokio::sync::{mpsc, watch};
 
 /// Plays every row of every recording, users included, and judges what the API server then holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,6 +57,92 @@ async fn nothing_is_healthy_at_an_old_generation_during_a_roll_or_while_it_goes(
     }
 }
 
+/// A cluster that knows how much of it whoever waits for health has seen.
+struct ObservedCluster<'a> {
+    cluster: &'a KubeCluster,
+    /// The newest resource version of a graph that was listed, or taken from a watch; the highest number once nobody
+    /// watches any more.
+    seen: watch::Sender<u64>,
+}
+
+impl<'a> ObservedCluster<'a> {
+    fn new(cluster: &'a KubeCluster) -> Self {
+        Self { cluster, seen: watch::Sender::new(0) }
+    }
+
+    /// Waits until a resource version was seen.
+    async fn is_seen(&self, version: u64) {
+        let mut seen = self.seen.subscribe();
+        let waits = seen.wait_for(|seen| *seen >= version);
+        tokio::time::timeout(LONG, waits).await.expect("the sync watches").unwrap();
+    }
+}
+
+impl Cluster for ObservedCluster<'_> {
+    fn describe(&self) -> String {
+        self.cluster.describe()
+    }
+
+    async fn platform(&self) -> Result<Platform, ClusterError> {
+        self.cluster.platform().await
+    }
+
+    async fn list(
+        &self,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<Object>, ClusterError> {
+        let objects = self.cluster.list(kind, namespace, labels).await?;
+        let graphs = objects.iter().filter(|object| object.kind() == GRAPH.kind);
+        let newest = graphs.filter_map(Object::version_number).max().unwrap_or_default();
+        self.seen.send_modify(|seen| *seen = newest.max(*seen));
+        Ok(objects)
+    }
+
+    async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {
+        self.cluster.get(object).await
+    }
+
+    async fn apply(&self, request: &ApplyRequest) -> Result<ApplyResponse, ClusterError> {
+        self.cluster.apply(request).await
+    }
+
+    async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
+        self.cluster.delete(object, preconditions).await
+    }
+
+    async fn watch(
+        &self,
+        kinds: &[ObjectKind],
+        namespace: Option<&str>,
+    ) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {
+        let mut events = self.cluster.watch(kinds, namespace).await?;
+        let (relay, receiver) = mpsc::channel(1);
+        let seen = self.seen.clone();
+        tokio::spawn(async move {
+            loop {
+                let event = tokio::select! {
+                    event = events.recv() => event,
+                    () = relay.closed() => None,
+                };
+                let Some(event) = event else { break };
+                let version = match &event {
+                    WatchEvent::Applied(object) if object.kind() == GRAPH.kind => object.version_number(),
+                    WatchEvent::Applied(_) | WatchEvent::Deleted(_) | WatchEvent::Resync => None,
+                };
+                // There is room again once it was taken out.
+                if relay.send(event).await.is_err() || relay.reserve().await.is_err() {
+                    break;
+                }
+                seen.send_modify(|seen| *seen = version.unwrap_or_default().max(*seen));
+            }
+            seen.send_replace(u64::MAX);
+        });
+        Ok(receiver)
+    }
+}
+
 /// A model whose graph has the components of a recording.
 struct Scene<'a> {
     shop: Shop<'a, Namespaces>,
@@ -82,15 +174,16 @@ impl<'a> Scene<'a> {
     async fn sync_while(&self, rows: &[RecordedVersion], timeout: Duration) -> SyncReport {
         let before = self.player.generation().await;
         let plan = self.shop.plan(&[]).await;
-        let work = self.shop.wait_within(plan, timeout);
+        let cluster = ObservedCluster::new(self.shop.cluster());
+        let work = self.shop.wait_on(&cluster, plan, timeout);
         let operator = async {
             while self.player.generation().await == before {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             for row in rows {
                 self.player.operator(row).await;
-                // Long enough for a wrong end of the wait to show.
-                tokio::time::sleep(Duration::from_millis(60)).await;
+                // From then on a wrong end of the wait shows.
+                cluster.is_seen(self.shop.graph("llama").await.version_number().unwrap()).await;
                 if row.serves() {
                     return true;
                 }

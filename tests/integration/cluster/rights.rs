@@ -2,10 +2,15 @@
 
 use super::place::{Namespaces, Place as _, user};
 use super::whole::words::Shop;
+use futures_util::FutureExt as _;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role};
-use stator_cluster::cluster::Cluster;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use stator::controller::cache::CachedCluster;
+use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster, ClusterError};
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH};
 use stator_model::plan::HoldKind;
+use std::time::Duration;
 
 /// The rules of the role that the page gives.
 fn documented() -> Vec<PolicyRule> {
@@ -117,6 +122,28 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
     shop.synced(&[]).await;
     assert_eq!(shop.live(&GRAPH, "goes").await, None);
     shop.settled().await;
+}
+
+/// Row D1 of the review, of a write: nobody tells that a right was granted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_right_that_a_write_lacked_is_noticed_when_it_is_granted() {
+    let Some(place) = Namespaces::of("rights-granted").await else { return };
+    let kubeconfig = place.plane.account(place.home(), "late", without("dynamographdeployments", "create")).await;
+    let cluster = CachedCluster::new(AnyCluster::from(user(kubeconfig, "late").await));
+    let _held = cluster.cache_namespace(place.home());
+    let graph = ApplyRequest::new(place.graph("llama", 1), "stator");
+    let refused = cluster.apply(&graph).await.unwrap_err();
+    assert!(matches!(refused, ClusterError::Forbidden { .. }), "{refused}");
+    let mut waits = std::pin::pin!(cluster.wait_for_access(place.home().to_owned()));
+    assert_eq!(waits.as_mut().now_or_never(), None, "it is refused still");
+
+    let roles: Api<Role> = Api::namespaced(place.plane.admin().await, place.home());
+    let patch = Patch::Merge(json!({"rules": documented()}));
+    roles.patch("late", &PatchParams::default(), &patch).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), waits).await.expect("it is noticed within a minute");
+    cluster.apply(&graph).await.unwrap();
+    let idle = std::pin::pin!(cluster.wait_for_access(place.home().to_owned())).now_or_never();
+    assert_eq!(idle, None, "nothing is refused any more");
 }
 
 /// What a sync says that is not allowed to do everything.

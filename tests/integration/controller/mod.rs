@@ -1,6 +1,7 @@
 //! `stator controller` as it runs: the real program, a repository, an embedded cluster, and an operator that is played.
 
 mod asked;
+mod granted;
 mod notified;
 mod objects;
 pub mod process;
@@ -175,20 +176,36 @@ fn a_newer_commit_and_a_force_push_overtake_a_sync() {
 fn a_controller_that_is_ended_in_the_middle_goes_on_where_it_was() {
     let mut scene = Scene::of(fleet(12));
     scene.declare(&scene.source("models", ""));
+    // At this speed no model is healthy before the test goes on: no sync is through before it is ended.
+    let slowly = "0.001";
+    scene.speed = slowly;
     scene.start();
     scene.until("a sync is under way", || scene.graphs("models").len() > 2);
+    assert_eq!(scene.times("models healthy"), 0, "{}", scene.said());
     assert_eq!(scene.end().code(), Some(0));
-    let half = scene.graphs("models").len();
+    scene.speed = "1000";
     scene.start();
     scene.synced("models", &head(&scene.bench));
-    assert!(scene.graphs("models").len() == 12, "{half} were there when it was ended");
-    // Killed this time: nobody is asked.
-    scale(&scene.bench, 3, 9);
-    scene.hears("syncing");
+    assert_eq!(scene.graphs("models").len(), 12);
+    assert_eq!(scene.end().code(), Some(0));
+
+    // Killed this time: nobody is asked. Before the next one starts, git goes on.
+    scene.speed = slowly;
+    scene.start();
+    let killed = scale(&scene.bench, 3, 9);
+    scene.until("a sync is under way", || scene.graph("models", "mock-3").contains("replicas: 9"));
+    let is_through = |line: &str| line.contains(&killed[..7]) && line.contains("healthy");
+    assert!(!scene.said().lines().any(is_through), "{}", scene.said());
     scene.signal("-KILL");
     scene.ended();
+    scale(&scene.bench, 3, 4);
+    scene.bench.remove("models/mock-5");
+    let last = scene.bench.commit("remove mock-5");
+    scene.speed = "1000";
     scene.start();
-    scene.synced("models", &head(&scene.bench));
+    scene.synced("models", &last);
+    assert!(scene.graph("models", "mock-3").contains("replicas: 4"));
+    assert_eq!(scene.graphs("models").len(), 11);
     scene.is_settled();
     assert_eq!(scene.end().code(), Some(0));
 }

@@ -75,6 +75,8 @@ fn it_ends_between_writes_when_it_is_asked_to_in_mid_sync() {
     stage.follow();
     stage.wait_for(&first, "stator/staging", "pending");
     assert_eq!(stage.ask_to_end(), 0, "{}", stage.log());
+    let statuses = stage.repository.statuses(&first);
+    assert!(statuses.iter().all(|status| status.state == "pending"), "it was through before it ended: {statuses:?}");
     stage.follow();
     stage.synced(&first);
     stage.end();

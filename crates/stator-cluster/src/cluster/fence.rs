@@ -3,6 +3,7 @@
 //! A process that was frozen and goes on does not know that it was: what it was about to send, it sends. So whatever
 //! holds a lease has a time after which it counts as lost here, well before anybody else may take it, and each write asks
 //! for it at the last moment: before it is made, and each time that it goes on, which is so when its connection is there.
+//! The connections to an API server ask as well, each time before they send (`kube/connection_gate.rs`).
 //!
 //! Two clocks must agree. The monotonic one goes on while a process is stopped (`SIGSTOP`, a full node), but not on every
 //! system while a machine sleeps; then the wall clock has moved on when it wakes. A wall clock that is put forward by

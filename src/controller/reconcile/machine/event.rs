@@ -40,7 +40,7 @@ pub(in crate::controller::reconcile) enum ReconcileEvent {
     /// Live objects are not as they were planned by. Only while
     /// [`drift_interest`](super::SourceReconciler::drift_interest) asks for it.
     Drifted(DriftSignal),
-    /// The cluster can be read as a whole again, where it could not be before: rights were granted, kinds installed.
+    /// The cluster does not refuse any more what it refused before: rights were granted, kinds installed.
     AccessRestored,
     /// [`wake_at`](super::SourceReconciler::wake_at) has come.
     TimerDue,

@@ -171,7 +171,21 @@ impl SourceReconciler {
 
     /// Whether [`ReconcileEvent::AccessRestored`] changes something.
     pub(super) fn awaits_access(&self) -> bool {
-        matches!(self.phase, ReconcilePhase::Watching { is_refused: true, .. })
+        match &self.phase {
+            ReconcilePhase::Watching { is_refused, .. } => *is_refused,
+            ReconcilePhase::BackingOff { .. } => true,
+            ReconcilePhase::AwaitingCommit
+            | ReconcilePhase::AwaitingPoll { .. }
+            | ReconcilePhase::Suspended
+            | ReconcilePhase::Refused { .. }
+            | ReconcilePhase::OutsideWindow { .. }
+            | ReconcilePhase::CheckingGate { .. }
+            | ReconcilePhase::RestoringLastGood { .. }
+            | ReconcilePhase::Reconciling { .. }
+            | ReconcilePhase::Settling { .. }
+            | ReconcilePhase::GatheringDrift { .. }
+            | ReconcilePhase::Finished => false,
+        }
     }
 
     /// Something else is known than what the current round began with: waits end, work goes on unless it is for naught.

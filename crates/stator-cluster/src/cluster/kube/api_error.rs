@@ -132,10 +132,16 @@ fn forbidden_error(asked: &ApiCall<'_>, status: &Status) -> ClusterError {
                 Some(namespace) => format!("a Role in {namespace}"),
                 None => "a ClusterRole".to_owned(),
             };
-            ClusterError::Forbidden {
-                message: status_message(status),
-                fix: format!("grant that user {place} with the verb `{verb}` on `{resource}`"),
-            }
+            let fix = if verb.starts_with("impersonate") {
+                // `impersonate`, or `impersonate-on:serviceaccount:list` where the server tells them apart. It is not the
+                // account acted as that lacks it.
+                "let stator act as that account: the chart does for those in `rbac.impersonate`; without it, grant stator's \
+                 own account the verb `impersonate` on that one"
+                    .to_owned()
+            } else {
+                format!("grant that user {place} with the verb `{verb}` on `{resource}`")
+            };
+            ClusterError::Forbidden { message: status_message(status), fix }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! From a kubeconfig, or a pod's service account, to a client.
 
+use super::connection_gate::{ConnectionExecutor, ConnectionGate};
 use super::request_observer::ObserverSlot;
 use ::kube::client::ClientBuilder;
 use ::kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -7,6 +8,7 @@ use ::kube::{Client, Config};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Which cluster, as whom, and with how much patience.
@@ -299,18 +301,19 @@ pub(super) async fn client_on_thread(
     config: Config,
     options: &ConnectOptions,
     observed: &ObserverSlot,
+    gate: &Arc<ConnectionGate>,
     what: &str,
 ) -> Result<Client, ConnectError> {
     let (tell, told) = tokio::sync::oneshot::channel();
     let (runtime, own, name) = (tokio::runtime::Handle::current(), options.clone(), what.to_owned());
-    let observed = observed.clone();
+    let (observed, gate) = (observed.clone(), Arc::clone(gate));
     let unusable = |message: &str| ConnectError::Unusable { what: what.to_owned(), message: message.to_owned() };
     std::thread::Builder::new()
         .name("stator-connect".to_owned())
         .spawn(move || {
             let _guard = runtime.enter();
             // Nobody waits any more after the time is over.
-            let _ = tell.send(build_client(config, &own, &observed, &name));
+            let _ = tell.send(build_client(config, &own, &observed, &gate, &name));
         })
         .map_err(|error| unusable(&error.to_string()))?;
     match tokio::time::timeout(EXEC_PLUGIN_TIMEOUT, told).await {
@@ -325,6 +328,7 @@ pub(super) fn build_client(
     mut config: Config,
     options: &ConnectOptions,
     observed: &ObserverSlot,
+    gate: &Arc<ConnectionGate>,
     what: &str,
 ) -> Result<Client, ConnectError> {
     config.default_retry = false;
@@ -335,7 +339,7 @@ pub(super) fn build_client(
         config.auth_info.impersonate = Some(somebody.user.clone());
         config.auth_info.impersonate_groups = Some(somebody.groups.clone()).filter(|groups| !groups.is_empty());
     }
-    let builder = ClientBuilder::try_from(config)
+    let builder = ClientBuilder::try_from((config, ConnectionExecutor(Arc::clone(gate))))
         .map_err(|error| ConnectError::Unusable { what: what.to_owned(), message: error_chain(&error) })?;
     Ok(builder.with_layer(observed).build())
 }

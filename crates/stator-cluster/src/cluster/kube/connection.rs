@@ -4,6 +4,7 @@ use super::api_client::{self, ApiPayload, ApiResponse, ApiUrl};
 use super::api_error::{self, ApiCall};
 use super::apply_outcome::{equal_ignoring_times, infer_outcome};
 use super::connect::ConnectOptions;
+use super::connection_gate::ConnectionGate;
 use super::discovery_cache::DiscoveryCache;
 use super::request_observer::ObserverSlot;
 use super::resource_versions::{KnownVersion, ResourceVersionCache};
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::fields::{self, FieldManager};
 use stator_core::object::{Object, ObjectRef};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -27,6 +29,7 @@ pub(super) struct KubeConnection {
     pub(super) name: String,
     pub(super) options: ConnectOptions,
     pub(super) observer: ObserverSlot,
+    pub(super) gate: Arc<ConnectionGate>,
     pub(super) versions: ResourceVersionCache,
     pub(super) discovery: DiscoveryCache,
 }
@@ -70,7 +73,10 @@ impl KubeConnection {
     ) -> Result<ApiResponse, ClusterError> {
         let exchange = self.send(request, self.options.deadlines.write);
         match fence {
-            Some(fence) => fence.guard(exchange).await,
+            Some(fence) => {
+                let _write = self.gate.begin_write(fence);
+                fence.guard(exchange).await
+            }
             None => exchange.await,
         }
     }

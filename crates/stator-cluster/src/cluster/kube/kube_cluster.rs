@@ -3,6 +3,7 @@
 use super::api_client;
 use super::connect::{self, ConnectError, ConnectOptions, ImpersonatedUser, ServiceAccount};
 use super::connection::{KubeConnection, parse_object, resolve_object};
+use super::connection_gate::ConnectionGate;
 use super::discovery_cache::DiscoveryCache;
 use super::namespace_restriction::NamespaceRestriction;
 use super::request_observer::{ObserverSlot, RequestObserver};
@@ -51,11 +52,11 @@ impl KubeCluster {
         let (config, context) = connect::load_config(&options).await?;
         let name = format!("context `{context}`");
         let server = server_address(&config);
-        let observed = ObserverSlot::default();
-        let client = connect::client_on_thread(config, &options, &observed, &name).await?;
+        let (observed, gate) = (ObserverSlot::default(), Arc::default());
+        let client = connect::client_on_thread(config, &options, &observed, &gate, &name).await?;
         // Another connection leads to the same cluster, whatever the current context is by then.
         options.context = Some(context);
-        Ok(Self::of(client, server, options, observed, name))
+        Ok(Self::of(client, server, options, (observed, gate), name))
     }
 
     /// Connects as a pod's service account.
@@ -66,9 +67,9 @@ impl KubeCluster {
         let (config, name) = (account.client_config()?, "the pod's own cluster".to_owned());
         let options = ConnectOptions { service_account: Some(account.clone()), ..options };
         let server = server_address(&config);
-        let observed = ObserverSlot::default();
-        let client = connect::build_client(config, &options, &observed, &name)?;
-        Ok(Self::of(client, server, options, observed, name))
+        let (observed, gate) = (ObserverSlot::default(), Arc::default());
+        let client = connect::build_client(config, &options, &observed, &gate, &name)?;
+        Ok(Self::of(client, server, options, (observed, gate), name))
     }
 
     /// A connection of its own to the same cluster, which acts as somebody else. Nothing that was learnt through this one is
@@ -89,7 +90,7 @@ impl KubeCluster {
         client: Client,
         server: String,
         options: ConnectOptions,
-        observed: ObserverSlot,
+        (observer, gate): (ObserverSlot, Arc<ConnectionGate>),
         name: String,
     ) -> Self {
         Self {
@@ -100,7 +101,8 @@ impl KubeCluster {
                 server,
                 name,
                 options,
-                observer: observed,
+                observer,
+                gate,
                 versions: ResourceVersionCache::default(),
                 discovery: DiscoveryCache::default(),
             }),

@@ -4,11 +4,13 @@
 //! impersonation), and every request here is one of ours, so that its deadline, its code (201 or 200) and its refusal
 //! are seen. Nothing is tried twice here: whoever knows what a call is for does that.
 
+mod access_review;
 mod api_client;
 mod api_error;
 mod apply_outcome;
 mod connect;
 mod connection;
+mod connection_gate;
 mod discovery;
 mod discovery_cache;
 mod events;
@@ -27,6 +29,7 @@ mod watch_update;
 #[cfg(test)]
 mod tests;
 
+pub use access_review::AccessRight;
 // Callers still know it by this path.
 pub use connect::{
     ConnectError, ConnectOptions, ImpersonatedUser, KubeconfigContexts, RequestDeadlines, ServiceAccount,

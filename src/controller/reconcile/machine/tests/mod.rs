@@ -91,6 +91,15 @@ fn a_refusal_of_the_cluster_is_tried_again_by_itself_and_at_once_when_access_is_
     assert_eq!(world.work, Some(Work::Gate));
 }
 
+#[test]
+fn a_write_that_was_refused_is_tried_again_at_once_when_its_right_is_granted() {
+    let mut world = World::new(ReconcilerStart { self_heal: true, ..ReconcilerStart::default() });
+    world.sync("a", judged(NextStep::Retry, false));
+    assert_eq!(world.work, None);
+    world.tell(ReconcileEvent::AccessRestored);
+    assert_eq!(world.work, Some(Work::Gate));
+}
+
 /// With `selfHeal: false`, a new commit is written in full however often the cluster refuses it first.
 #[test]
 fn a_commit_that_was_refused_by_the_cluster_is_still_new() {

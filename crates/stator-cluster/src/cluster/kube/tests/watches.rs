@@ -1,11 +1,15 @@
 //! Watches over connections that end.
 
 use super::{Reply, Server, live, status};
-use crate::cluster::kube::{ConnectOptions, KubeCluster};
+use crate::cluster::kube::{ConnectOptions, KubeCluster, WatchUpdate};
 use crate::cluster::{Cluster as _, WatchEvent};
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH};
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
 
 const THEN: &str = "2026-11-21T03:00:00Z";
 
@@ -88,7 +92,7 @@ async fn whoever_falls_behind_is_told_to_list_again() {
     let cluster = server.cluster_with(ConnectOptions { watch_capacity: 3, ..ConnectOptions::default() });
     let events = watch(&cluster).await;
     // Nobody listens while the events come.
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(heard(events).await, ["applied a 11", "applied a 12", "applied a 13", "resync"]);
 }
 
@@ -115,4 +119,41 @@ async fn a_kind_that_is_not_served_is_silent_and_one_that_is_forbidden_is_an_err
         error.help(),
         "grant that user a ClusterRole with the verb `watch` on `dynamographdeployments.nvidia.com`"
     );
+}
+
+/// How long after each answer the next list was asked for, up to the first that was a list.
+async fn delays_before_lists(answers: Vec<Reply>) -> Vec<Duration> {
+    let cluster = Server::new(answers).cluster();
+    let (moments, listed, nudge) = (Mutex::new(vec![Instant::now()]), Notify::new(), Notify::new());
+    let tell = |update: WatchUpdate| {
+        if let WatchUpdate::ListFailed(_) | WatchUpdate::ListComplete = update {
+            moments.lock().unwrap().push(Instant::now());
+        }
+        if let WatchUpdate::ListComplete = update {
+            listed.notify_one();
+        }
+    };
+    tokio::select! {
+        () = cluster.list_and_watch(&GRAPH, "prod", &nudge, &tell) => {}
+        () = listed.notified() => {}
+    }
+    let moments = moments.into_inner().unwrap();
+    moments.windows(2).map(|pair| pair[1] - pair[0]).skip(1).collect()
+}
+
+/// Row D1 of the review: a right that was granted later was seen after ten minutes.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_refused_is_tried_again_until_it_is_not() {
+    let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    let forbidden =
+        || status(403, "Forbidden", "User \"ci\" cannot list resource \"dynamographdeployments\"", Value::Null);
+    let answers = std::iter::repeat_with(forbidden).take(9).chain([newest("10")]).collect();
+    let delays = delays_before_lists(answers).await;
+    assert_eq!(delays.len(), 9);
+    assert!(delays[0] <= 5 * second && delays.iter().all(|delay| *delay > second && *delay <= minute), "{delays:?}");
+    // A kind that nobody installs is asked for less often.
+    let unserved = || Reply::text(404, "404 page not found\n");
+    let answers = std::iter::repeat_with(unserved).take(12).chain([newest("10")]).collect();
+    let delays = delays_before_lists(answers).await;
+    assert!(delays[0] <= 5 * second && delays[11] > 2 * minute && delays[11] <= 5 * minute, "{delays:?}");
 }
