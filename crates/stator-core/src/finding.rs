@@ -3,25 +3,16 @@
 //! Every room that judges input speaks through this type, so that `validate`, `plan` and `sync` report alike.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// How much a finding weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// The model cannot be rendered or applied.
     Error,
     /// It can, and something about it deserves a look.
     Warning,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-        })
-    }
 }
 
 /// A kind of finding: a stable id (`yaml/duplicate-key`) and what it means in a sentence.
@@ -33,6 +24,21 @@ pub struct Rule {
     pub id: &'static str,
     /// What the rule asks for, in one sentence.
     pub summary: &'static str,
+}
+
+/// Declares a room's rules, each as a constant with its sentence for documentation, and `ALL`, the list of them in the
+/// order of declaration. What is written above a rule is where it comes from.
+#[macro_export]
+macro_rules! rules {
+    ($($(#[$source:meta])* $name:ident = $id:literal, $summary:literal;)*) => {
+        $(
+            #[doc = $summary]
+            $(#[doc = ""] #[$source])*
+            pub const $name: $crate::finding::Rule = $crate::finding::Rule { id: $id, summary: $summary };
+        )*
+        /// Every rule of this room.
+        pub const ALL: &[$crate::finding::Rule] = &[$($name),*];
+    };
 }
 
 /// Where in the repository something stands. Lines and columns count from 1, columns in characters.

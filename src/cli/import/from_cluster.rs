@@ -3,6 +3,7 @@
 use crate::cli::error::CliError;
 use serde_json::{Map, Value, json};
 use stator_cluster::cluster::Cluster;
+use stator_core::dynamo::graph_components::components_mut;
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::v1beta1::GraphSpec;
 use stator_core::object::Object;
@@ -60,16 +61,11 @@ fn remove_delegated_replicas(graph: &mut Value) {
         .and_then(|spec| GraphSpec::from_value(spec).ok())
         .map(|spec| spec.delegated_components().into_iter().map(str::to_owned).collect())
         .unwrap_or_default();
-    for component in components(graph) {
+    for component in components_mut(graph) {
         if component.get("name").and_then(Value::as_str).is_some_and(|name| delegated.contains(name)) {
             component.remove("replicas");
         }
     }
-}
-
-fn components(graph: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
-    let list = graph.pointer_mut("/spec/components").and_then(Value::as_array_mut);
-    list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 /// Who writes nothing of a component but its replicas, by component: an autoscaler that was pointed at the graph itself,

@@ -16,6 +16,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
 use stator_cluster::cluster::{Cluster as _, WatchEvent};
 use stator_core::commit::short_commit;
 use stator_git::source::model_source::status::{
@@ -112,11 +113,7 @@ const UNANSWERED_WARNING_AFTER: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Asks, and waits where that is wished.
-pub async fn run(
-    wish: &SourceSyncOptions<'_>,
-    cluster: &ClusterArgs,
-    output: &Output,
-) -> Result<ExitStatus, CliError> {
+pub async fn run(wish: &SourceSyncOptions<'_>, cluster: &ClusterArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let deadline = cluster.timeout.map(|limit| Instant::now() + limit);
     tokio::select! {
         done = connect::with_timeout(cluster, request_sync(wish, cluster, deadline, output)) => done,
@@ -425,18 +422,16 @@ impl SourceSyncRequest {
 }
 
 /// What `sync --source -o json` prints.
+#[skip_serializing_none]
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SourceSyncReport<'a> {
     namespace: &'a str,
     name: &'a str,
     requested_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     allow: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     outside_windows: Option<String>,
     /// With `--wait`: whether an answer came in time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     answered: Option<bool>,
     ready: &'static str,
     reason: &'a str,

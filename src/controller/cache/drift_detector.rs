@@ -160,7 +160,8 @@ impl DriftDetector {
                 }
                 Some(WatchEvent::Deleted(object)) => {
                     let identity = object.reference().identity();
-                    let is_unforeseen = |known: BaselineObject| !known.was_terminating && !planned.deleted.contains(&identity);
+                    let is_unforeseen =
+                        |known: BaselineObject| !known.was_terminating && !planned.deleted.contains(&identity);
                     if self.baseline.remove(&identity).is_some_and(is_unforeseen) {
                         return object.reference();
                     }

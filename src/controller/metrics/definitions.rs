@@ -5,7 +5,8 @@
 //! would make as many series as there are of it. What has the labels `namespace` and `source` goes when the source goes.
 
 /// What a family counts in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum MetricKind {
     /// Only ever grows, until the process starts anew.
     Counter,
@@ -18,11 +19,7 @@ pub enum MetricKind {
 impl MetricKind {
     /// As the text form has it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
+        self.into()
     }
 }
 

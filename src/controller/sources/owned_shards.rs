@@ -54,11 +54,6 @@ impl OwnedShards {
             (Some(_), None) | (None, Some(_)) => false,
         }
     }
-
-    /// The numbers of the shards, sorted; none where this works alone.
-    pub fn shard_numbers(&self) -> Vec<u32> {
-        self.0.iter().flat_map(|shards| shards.fences.keys().copied()).collect()
-    }
 }
 
 /// The shard that a source belongs to, from 0.

@@ -10,11 +10,25 @@ pub use super::admission::ChangeRemedy;
 use crate::object::{FieldPath, Object};
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// What a change disrupts, from harmless to worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    schemars::JsonSchema,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Disruption {
     /// Nothing restarts.
     None,
@@ -36,35 +50,11 @@ pub enum Disruption {
 
 impl Disruption {
     /// Every class, from harmless to worst.
-    pub const ALL: [Self; 8] = [
-        Self::None,
-        Self::AdapterOnly,
-        Self::Scale,
-        Self::FrontendRoll,
-        Self::ManagedRoll,
-        Self::NativeRoll,
-        Self::Recreate,
-        Self::Delete,
-    ];
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The word for it, in JSON and wherever people read it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::AdapterOnly => "adapter-only",
-            Self::Scale => "scale",
-            Self::FrontendRoll => "frontend-roll",
-            Self::ManagedRoll => "managed-roll",
-            Self::NativeRoll => "native-roll",
-            Self::Recreate => "recreate",
-            Self::Delete => "delete",
-        }
-    }
-}
-
-impl fmt::Display for Disruption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        self.into()
     }
 }
 

@@ -14,6 +14,7 @@
 //!   operator's webhook fills in;
 //! - how a quantity (`1Gi`, `1024Mi`) or a number (`10`, `10.0`) is spelled.
 
+use super::graph_components::components_mut;
 use super::{kinds, registry};
 use crate::fields;
 use crate::object::{FieldPath, KeyValue, PathSegment};
@@ -61,12 +62,10 @@ pub fn normalize_document(document: &Value) -> Value {
     if let Some(schema) = fields::bundled_schema(text("apiVersion"), text("kind")) {
         fields::normalize(schema, &mut desired);
     }
-    if let Some(components) = desired.pointer_mut("/spec/components").and_then(Value::as_array_mut) {
-        for component in components.iter_mut().filter_map(Value::as_object_mut) {
-            component.entry("replicas").or_insert_with(|| 1.into());
-            if component.get("type").and_then(Value::as_str).is_some_and(is_unknown_component_type) {
-                component.remove("type");
-            }
+    for component in components_mut(&mut desired) {
+        component.entry("replicas").or_insert_with(|| 1.into());
+        if component.get("type").and_then(Value::as_str).is_some_and(is_unknown_component_type) {
+            component.remove("type");
         }
     }
     if let Some(schema) = fields::bundled_schema(text("apiVersion"), text("kind")) {
@@ -114,11 +113,6 @@ fn variable_references(value: &str) -> Vec<&str> {
         }
     }
     names
-}
-
-/// True when two documents ask for the same.
-pub fn is_equivalent(a: &Value, b: &Value) -> bool {
-    normalize_document(a) == normalize_document(b)
 }
 
 /// A field in which two documents ask for different things.

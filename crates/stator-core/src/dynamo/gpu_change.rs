@@ -2,7 +2,8 @@
 //! Dynamo's rolling updates.
 
 use super::disruption::{self, Disruption};
-use super::gpus::{ComponentGpus, GpuTotals, GpuUse, UNKNOWN_SKU, components, gpu_use, replicas, request_gpu_budget};
+use super::gpus::{ComponentGpus, GpuTotals, GpuUse, gpu_use, replicas, request_gpu_budget};
+use crate::dynamo::graph_components::named_components;
 use crate::dynamo::registry::annotation;
 use crate::object::Object;
 use serde_json::Value;
@@ -133,10 +134,7 @@ fn rollout_peak(before: Option<&ComponentGpus>, after: Option<&ComponentGpus>, s
 /// How many pods a component may have above its count while it rolls: the annotation of its pods, or of the graph's
 /// spec, as a count or a percentage rounded up; 25 % by default.
 fn max_surge(graph: &Object, name: &str) -> u64 {
-    let Some(component) = components(graph.spec()).find(|one| one.get("name").and_then(Value::as_str) == Some(name))
-    else {
-        return 0;
-    };
+    let Some((_, component)) = named_components(graph.spec()).find(|(other, _)| *other == name) else { return 0 };
     let count = replicas(component);
     let text = component
         .pointer("/podTemplate/metadata/annotations")

@@ -6,6 +6,7 @@ mod sku;
 
 pub use sku::is_known_sku;
 
+use super::graph_components::components;
 use crate::object::Object;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -31,6 +32,13 @@ impl GpuTotals {
         self.before = self.before.saturating_add(more.before);
         self.after = self.after.saturating_add(more.after);
         self.peak = self.peak.saturating_add(more.peak);
+    }
+
+    /// Adds to sums by SKU.
+    pub fn add_by_sku(sums: &mut BTreeMap<String, Self>, more: &BTreeMap<String, Self>) {
+        for (sku, totals) in more {
+            sums.entry(sku.clone()).or_default().add(*totals);
+        }
     }
 }
 
@@ -142,10 +150,6 @@ pub fn request_gpu_budget(object: &Object) -> Option<RequestGpuBudget> {
 }
 
 /// The components of a graph's spec.
-pub(super) fn components(spec: &Value) -> impl Iterator<Item = &Value> {
-    spec.get("components").and_then(Value::as_array).into_iter().flatten()
-}
-
 fn component_gpus(component: &Value) -> ComponentGpus {
     ComponentGpus {
         name: component.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),

@@ -13,10 +13,11 @@ pub use other_kinds::{AdapterEndpoints, ready_workers};
 use crate::object::Object;
 use serde::Serialize;
 use serde_json::Value;
-use std::fmt;
 
 /// How what was applied does. Ordered from best to worst, so that the worst of several is their maximum.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, strum::Display, strum::IntoStaticStr,
+)]
 pub enum Health {
     /// It serves, at the generation applied, with no rollout under way.
     Healthy,
@@ -36,14 +37,7 @@ pub enum Health {
 impl Health {
     /// The word for it, in JSON and wherever people read it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Healthy => "Healthy",
-            Self::Suspended => "Suspended",
-            Self::Progressing => "Progressing",
-            Self::Unknown => "Unknown",
-            Self::Degraded => "Degraded",
-            Self::Failed => "Failed",
-        }
+        self.into()
     }
 
     /// True where there is nothing to wait for or to explain. At zero replicas on purpose is as good as it gets.
@@ -58,12 +52,6 @@ impl Health {
     pub fn from_name(word: &str) -> Self {
         let all = [Self::Healthy, Self::Suspended, Self::Progressing, Self::Degraded, Self::Failed];
         all.into_iter().find(|one| one.as_str() == word).unwrap_or_default()
-    }
-}
-
-impl fmt::Display for Health {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

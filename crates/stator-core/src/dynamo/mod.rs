@@ -9,6 +9,7 @@ pub mod disruption;
 pub mod equivalence;
 pub mod gpu_change;
 pub mod gpus;
+pub mod graph_components;
 pub mod health;
 pub mod kinds;
 pub mod legacy;

@@ -4,26 +4,26 @@
 //! Source: the bundled CRDs of release 1.2 (`crds/dynamo/`). Fields that stator does not know survive in `rest`, so
 //! that an object of a later release reads too. Enumerations of Dynamo's are strings here for the same reason.
 
+use super::graph_components::is_worker_type;
 use super::registry::MAIN_CONTAINER;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `DynamoGraphDeployment.spec`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphSpec {
     /// `vllm`, `sglang` or `trtllm`; immutable. Absent for the mocker, which is none of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend_framework: Option<String>,
     /// A list-map by `name`, at most 25; the set of names is immutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<ComponentSpec>,
     /// A new `id` restarts the graph.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<RestartSpec>,
     /// `{clusterTopologyName, packDomain}`; immutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_constraint: Option<Value>,
     /// Every other field.
     #[serde(flatten)]
@@ -31,6 +31,7 @@ pub struct GraphSpec {
 }
 
 /// `spec.restart`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartSpec {
@@ -38,7 +39,6 @@ pub struct RestartSpec {
     #[serde(default)]
     pub id: String,
     /// In which order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<RestartStrategy>,
     /// Every other field.
     #[serde(flatten)]
@@ -46,11 +46,12 @@ pub struct RestartSpec {
 }
 
 /// `spec.restart.strategy`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartStrategy {
     /// `Sequential` (default) or `Parallel`.
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type")]
     pub strategy_type: Option<String>,
     /// Every component once; only with `Sequential`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,6 +62,7 @@ pub struct RestartStrategy {
 }
 
 /// `spec.components[]`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentSpec {
@@ -68,31 +70,23 @@ pub struct ComponentSpec {
     #[serde(default)]
     pub name: String,
     /// `frontend`, `worker`, `prefill`, `decode`, `planner` or `epp`; absent for one without Dynamo's defaults.
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type")]
     pub component_type: Option<String>,
     /// Absent where an adapter or a planner decides; the operator's webhook makes it 1 on create.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
     /// Several nodes a replica; cannot be switched on or off later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multinode: Option<MultinodeSpec>,
     /// Size of `/dev/shm`; `"0"` for none, 8Gi when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_memory_size: Option<Value>,
     /// The base model, which adapters refer to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_ref: Option<ModelRef>,
     /// Its presence hands `replicas` to a scaling adapter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling_adapter: Option<Map<String, Value>>,
     /// Settings of an endpoint picker: exactly one of `config` and `configMapRef`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epp_config: Option<Map<String, Value>>,
     /// The container that is a frontend beside the worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frontend_sidecar: Option<String>,
     /// A core/v1 PodTemplateSpec whose container `main` is Dynamo's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template: Option<Value>,
     /// Every other field.
     #[serde(flatten)]
@@ -182,7 +176,7 @@ impl ComponentSpec {
 
     /// True for the types whose pods are the graph's workers, which the operator hashes together.
     pub fn is_worker(&self) -> bool {
-        matches!(self.component_type.as_deref(), Some("worker" | "prefill" | "decode"))
+        self.component_type.as_deref().is_some_and(is_worker_type)
     }
 
     /// A block of `experimental`: `gpuMemoryService`, `failover`, `checkpoint`.
@@ -226,6 +220,7 @@ impl ComponentSpec {
 }
 
 /// `DynamoGraphDeploymentRequest.spec`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestSpec {
@@ -233,16 +228,12 @@ pub struct RequestSpec {
     #[serde(default)]
     pub model: String,
     /// `auto`, `vllm`, `sglang` or `trtllm`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// Image of the profiler.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Whether Dynamo deploys what it found; Dynamo's default is true, so stator always says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_apply: Option<bool>,
     /// `rapid` or `thorough`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_strategy: Option<String>,
     /// `{gpuSku, vramMb, totalGpus, numGpusPerNode, interconnect, rdma}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -268,6 +259,7 @@ pub struct RequestSpec {
 }
 
 /// `DynamoModel.spec` (v1alpha1).
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdapterSpec {
@@ -278,10 +270,8 @@ pub struct AdapterSpec {
     #[serde(default)]
     pub base_model_name: String,
     /// `base` (default), `lora` or `adapter`; immutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_type: Option<String>,
     /// Where the weights are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<AdapterSource>,
     /// Every other field.
     #[serde(flatten)]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::cmp::Ordering;
 
 /// How a manager came to own its fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum ManagerOperation {
     /// By server-side apply: it gives up what it no longer applies.
     Apply,
@@ -17,10 +17,7 @@ pub enum ManagerOperation {
 impl ManagerOperation {
     /// As `managedFields` writes it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Apply => "Apply",
-            Self::Update => "Update",
-        }
+        self.into()
     }
 }
 
@@ -123,6 +120,24 @@ impl FieldManager {
             .then_with(|| self.api_version.cmp(&other.api_version))
             .then_with(|| self.subresource.cmp(&other.subresource))
     }
+}
+
+/// The entries of `metadata.managedFields` for what a manager applied to the object itself, as they stand.
+pub(super) fn apply_entries<'a>(object: &'a Value, manager: &str) -> impl Iterator<Item = &'a Value> {
+    let is = |entry: &Value, name: &str, text: &str| entry.get(name).and_then(Value::as_str) == Some(text);
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    entries.into_iter().flatten().filter(move |entry| {
+        is(entry, "manager", manager)
+            && is(entry, "operation", ManagerOperation::Apply.name())
+            && entry.get("subresource").is_none()
+    })
+}
+
+/// The fields that a manager applied to an object, where its entry reads and is of the version that the object is read at.
+pub fn applied_fields(object: &Object, manager: &str) -> Option<FieldSet> {
+    let entry = apply_entries(object.value(), manager).next()?;
+    let same_version = entry.get("apiVersion").and_then(Value::as_str) == Some(object.api_version());
+    FieldSet::from_fields_v1(entry.get("fieldsV1").filter(|_| same_version)?).ok()
 }
 
 /// Reads `metadata.managedFields`; an object without any has no managers. Entries that are the same manager's are

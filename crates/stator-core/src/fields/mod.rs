@@ -29,7 +29,7 @@ pub use bundled_schemas::{bundled_kinds, bundled_schema};
 pub use defaults::{apply_defaults, apply_defaults_after_merge, tidy_metadata};
 pub use diff::{FieldDifference, diff};
 pub use field_set::{FieldSet, FieldsV1Error};
-pub use managers::{FieldManager, ManagedFieldsError, ManagerOperation, managers, owners_of};
+pub use managers::{FieldManager, ManagedFieldsError, ManagerOperation, applied_fields, managers, owners_of};
 pub use noop_apply::is_noop_apply;
 pub use normalization::{normalize, sort_keyed_lists};
 pub use remove::restrict_to;

@@ -1,7 +1,7 @@
 //! Whether an apply would change nothing, decided in one walk and without building a field set or a merged object.
 
 use super::field_set::{MAX_DEPTH, step_to_key};
-use super::managers::ManagerOperation;
+use super::managers::apply_entries;
 use super::schema::{ListType, StructuralSchema};
 use super::type_ref::{TypeRef, ValueForm, values_equal};
 use serde_json::{Map, Value};
@@ -52,14 +52,8 @@ fn ensure(condition: bool) -> Option<()> {
 
 /// The `fieldsV1` of the manager's applies, where they were written at the version of the schema.
 fn fields_applied_by<'a>(schema: &StructuralSchema, live: &'a Value, manager: &str) -> Option<&'a Map<String, Value>> {
-    let is = |entry: &Value, name: &str, text: &str| entry.get(name).and_then(Value::as_str) == Some(text);
-    let entries = live.pointer("/metadata/managedFields")?.as_array()?;
-    let mut own = entries.iter().filter(|entry| {
-        is(entry, "manager", manager)
-            && is(entry, "operation", ManagerOperation::Apply.name())
-            && entry.get("subresource").is_none()
-    });
-    let entry = own.next().filter(|entry| is(entry, "apiVersion", &schema.api_version))?;
+    let mut own = apply_entries(live, manager);
+    let entry = own.next().filter(|entry| entry.get("apiVersion").is_some_and(|own| *own == schema.api_version))?;
     ensure(own.next().is_none())?;
     entry.get("fieldsV1")?.as_object()
 }

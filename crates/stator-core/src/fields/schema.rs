@@ -1,5 +1,6 @@
 //! Structural schemas: what an OpenAPI v3 schema of a CRD says, in the form the other files of this room walk.
 
+use crate::object::PathSegment;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
@@ -18,7 +19,8 @@ pub struct StructuralSchema {
 }
 
 /// The JSON type that a schema asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum JsonType {
     /// No type, or `x-kubernetes-int-or-string`.
     Any,
@@ -32,15 +34,7 @@ pub(super) enum JsonType {
 
 impl JsonType {
     pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Any => "any",
-            Self::Object => "object",
-            Self::Array => "array",
-            Self::String => "string",
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::Boolean => "boolean",
-        }
+        self.into()
     }
 }
 
@@ -141,6 +135,35 @@ impl StructuralSchema {
 const MAX_SCHEMA_DEPTH: usize = 128;
 
 impl SchemaNode {
+    /// Visits each field and item of a value that the schema describes, with `path` leading to it meanwhile.
+    pub(super) fn for_each_child<'v>(
+        &self,
+        value: &'v Value,
+        path: &mut Vec<PathSegment>,
+        mut visit: impl FnMut(&Self, &'v Value, &mut Vec<PathSegment>),
+    ) {
+        match value {
+            Value::Object(map) => {
+                for (name, value) in map {
+                    if let Some(field) = self.properties.get(name).or(self.additional.as_deref()) {
+                        path.push(PathSegment::Field(name.clone()));
+                        visit(field, value, path);
+                        path.pop();
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(node) = self.items.as_deref() else { return };
+                for (index, item) in items.iter().enumerate() {
+                    path.push(PathSegment::Index(index));
+                    visit(node, item, path);
+                    path.pop();
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
     fn parse(schema: &Value, inherited_open: bool, depth: usize) -> Self {
         let flag = |name: &str| schema[name].as_bool().unwrap_or_default();
         // As in the published OpenAPI, the mark also opens every object below it.

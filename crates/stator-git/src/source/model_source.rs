@@ -7,6 +7,7 @@ pub mod status;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use stator_model::intent::model::ApiVersion;
 use stator_model::intent::scalar::{DnsName, ModelName};
 
@@ -38,17 +39,18 @@ pub enum ModelSourceKind {
 }
 
 /// What identifies a source.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceMetadata {
     /// Its name.
     pub name: DnsName,
     /// Its namespace; the secrets that it names are read there. Defaults to `default`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<DnsName>,
 }
 
 /// What to sync and how.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModelSourceSpec {
@@ -66,33 +68,25 @@ pub struct ModelSourceSpec {
     #[serde(rename = "ref")]
     pub reference: Reference,
     /// The folder of the repository that holds its root `stator.yaml`. Defaults to `.`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub path: Option<String>,
     /// The environment to sync. Optional if the repository has only one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<ModelName>,
     /// How often to poll for a new revision: `1m`. Webhooks trigger further polls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 64))]
     pub interval: Option<String>,
     /// When to poll, as a cron expression of five fields.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 6, max = 512))]
     pub schedule: Option<String>,
     /// The time zone of `schedule`, by its IANA name. Defaults to UTC.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub time_zone: Option<String>,
     /// The secret for git: `username` and `password`, `bearerToken`, `identity` and `known_hosts`, or the keys of a
     /// GitHub App; and `caFile`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
     /// The git host's API, for commit statuses and comments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forge: Option<Forge>,
     /// The webhook that the git host calls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
     /// Whether pull requests are planned and commented on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -101,23 +95,17 @@ pub struct ModelSourceSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub status_per_model: bool,
     /// Which signatures a revision must carry.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
     /// A namespace to use instead of the environment's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_namespace: Option<DnsName>,
     /// A service account to act as.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<DnsName>,
     /// Whether objects that are no longer in git are deleted. Defaults to true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prune: Option<bool>,
     /// Whether drift is healed at once. If false, drift is reported and stays until the next commit or manual request.
     /// Defaults to true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_heal: Option<bool>,
     /// Guards that limit a sync; they take precedence over the environment's guards.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<stator_model::intent::repository::Guards>,
     /// When syncs may run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -127,7 +115,6 @@ pub struct ModelSourceSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
     /// How long one sync may take, including the wait for health: `10m`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 64))]
     pub timeout: Option<String>,
     /// Notifications, in addition to the git host's statuses.
@@ -201,6 +188,7 @@ pub struct SecretRef {
 }
 
 /// The git host's API.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Forge {
@@ -208,25 +196,22 @@ pub struct Forge {
     #[serde(rename = "type")]
     pub kind: ForgeKind,
     /// The API's URL. Defaults to the host of the repository's URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub url: Option<String>,
     /// The secret with the key `token`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
     /// The prefix of commit status contexts. Defaults to `stator`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 100))]
     pub context: Option<String>,
     /// The page that commit statuses link to: the `https://` address of a dashboard or a page of the team.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub target_url: Option<String>,
 }
 
 /// A git host with an API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ForgeKind {
     /// GitHub, also on premises.
     Github,
@@ -246,13 +231,7 @@ impl ForgeKind {
 
     /// As `spec.forge.kind`, the paths of webhooks and labels of metrics have it: `github`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Github => "github",
-            Self::Gitlab => "gitlab",
-            Self::Gitea => "gitea",
-            Self::Bitbucket => "bitbucket",
-            Self::Azure => "azure",
-        }
+        self.into()
     }
 
     /// The kind that [`ForgeKind::as_str`] gives this name for.
@@ -314,7 +293,6 @@ pub struct Window {
     #[schemars(length(min = 2, max = 64))]
     pub duration: String,
     /// The time zone, by its IANA name. Defaults to UTC.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub time_zone: Option<String>,
 }

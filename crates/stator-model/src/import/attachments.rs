@@ -4,6 +4,7 @@ use super::documents::ManifestDocument;
 use super::{classify, completion, rules};
 use crate::intent::model::{AccessMode, Adapter, Cache, Engine, Model, OverrideKind};
 use serde_json::Value;
+use stator_core::dynamo::graph_components::components;
 use stator_core::finding::Finding;
 
 /// The model that an adapter is for: Dynamo compares `baseModelName` with the graph's reference byte for byte.
@@ -13,9 +14,8 @@ pub fn base_model_of(adapter: &ManifestDocument) -> &str {
 
 /// Whether a graph serves a base model: by its components' references, or by what its workers load.
 pub fn serves_base_model(graph: &Value, model: &Model, base: &str) -> bool {
-    let components = graph.pointer("/spec/components").and_then(Value::as_array);
     let reference = |component: &Value| component.pointer("/modelRef/name").is_some_and(|name| name == base);
-    !base.is_empty() && (model.spec.model == base || components.into_iter().flatten().any(reference))
+    !base.is_empty() && (model.spec.model == base || components(&graph["spec"]).any(reference))
 }
 
 /// An adapter as an intent has it; else why not.
@@ -60,11 +60,8 @@ pub fn adapter_from_manifest(
 /// A cache that is nothing but the claim, when a component of the graph mounts it.
 pub fn mounted_cache(graph: &Value, claim: &ManifestDocument) -> Option<Cache> {
     let name = classify::name_of(&claim.value);
-    let components = graph.pointer("/spec/components").and_then(Value::as_array);
     let volumes = |component: &Value| component.pointer("/podTemplate/spec/volumes")?.as_array().cloned();
-    let mounted = components
-        .into_iter()
-        .flatten()
+    let mounted = components(&graph["spec"])
         .filter_map(volumes)
         .flatten()
         .any(|volume| volume.pointer("/persistentVolumeClaim/claimName").is_some_and(|of| of == name));

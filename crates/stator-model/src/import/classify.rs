@@ -4,6 +4,7 @@ use super::documents::ManifestDocument;
 use super::rules;
 use serde_json::{Value, json};
 use stator_core::dynamo::conversion::{self, ConversionError, MalformedFieldReason, UnmappedField};
+use stator_core::dynamo::graph_components::components_mut;
 use stator_core::dynamo::legacy;
 use stator_core::fields::ExpectedType;
 use stator_core::finding::Finding;
@@ -148,8 +149,7 @@ fn convert_legacy(documents: Vec<ManifestDocument>, findings: &mut Vec<Finding>)
 
 /// Gives each component the container that the first operator started for it, said or not: an image is to be put there.
 fn with_containers(mut graph: Value) -> Value {
-    let components = graph.pointer_mut("/spec/components").and_then(Value::as_array_mut);
-    for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+    for component in components_mut(&mut graph) {
         let pod = || json!({"spec": {"containers": [{"name": "main"}]}});
         component.entry("podTemplate").or_insert_with(pod);
     }

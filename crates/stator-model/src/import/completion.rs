@@ -8,6 +8,7 @@ use crate::render::{self, RenderTarget, RenderedObject};
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::equivalence;
+use stator_core::dynamo::graph_components::named_components;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::dynamo::registry::MAIN_CONTAINER;
 use stator_core::object::{FieldPath, KeyValue, Object, PathSegment};
@@ -43,8 +44,7 @@ pub fn render_object(model: &Model, kind: ObjectKind, name: Option<&str>) -> Opt
 /// The arguments that each component of the graph renders to, by its name.
 pub fn rendered_args(model: &Model) -> BTreeMap<String, Vec<String>> {
     let Some(graph) = render_object(model, kinds::GRAPH, None) else { return BTreeMap::new() };
-    components(graph.value())
-        .into_iter()
+    named_components(graph.spec())
         .map(|(name, component)| {
             let args = component.get("podTemplate").and_then(|pod| pod.pointer("/spec/containers/0/args"));
             let texts = args.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
@@ -57,15 +57,6 @@ pub fn rendered_args(model: &Model) -> BTreeMap<String, Vec<String>> {
 pub fn renders_graph(model: &Model, graph: &Value) -> bool {
     render_object(model, kinds::GRAPH, None)
         .is_some_and(|object| equivalence::differences(object.value(), graph).is_empty())
-}
-
-fn components(graph: &Value) -> BTreeMap<&str, &Map<String, Value>> {
-    let list = graph.pointer("/spec/components").and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .filter_map(Value::as_object)
-        .filter_map(|component| Some((component.get("name")?.as_str()?, component)))
-        .collect()
 }
 
 /// Puts into the model what it lacks to render the target.
@@ -239,8 +230,7 @@ pub fn measure_coverage(model: &Model, targets: &[Value]) -> (usize, usize) {
     let mut templates: Vec<&Map<String, Value>> = Vec::new();
     if let Some(serving) = &spec.serving {
         templates.extend(serving.frontend.as_ref().and_then(|frontend| frontend.template.as_ref()));
-        let workers = [&serving.worker, &serving.prefill, &serving.decode];
-        templates.extend(workers.into_iter().flatten().filter_map(|worker| worker.template.as_ref()));
+        templates.extend(serving.workers().filter_map(|(_, worker)| worker.template.as_ref()));
     }
     templates.extend(spec.components.values().filter_map(|component| component.template.as_ref()));
     let count =

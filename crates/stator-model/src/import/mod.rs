@@ -24,6 +24,7 @@ use crate::intent::model::{Adapter, Model, OverrideKind};
 use crate::intent::scalar::{LabelValue, ModelName};
 use documents::ManifestDocument;
 use serde_json::{Map, Value};
+use stator_core::dynamo::graph_components::{components_mut, named_components};
 use stator_core::dynamo::{equivalence, kinds};
 use stator_core::finding::{self, Finding};
 use stator_core::object::FieldPath;
@@ -174,13 +175,10 @@ impl ImportDraft {
             let path = FieldPath::from_fields(["spec", "services", component.as_str(), "componentType"]);
             findings.push(Finding::warning(rules::DIFFERENCE_NOTE, root.at(&path), message, help));
         }
-        if let Some(Value::Array(components)) = root.value.pointer_mut("/spec/components") {
-            let foreign = |component: &Value| {
-                let word = component.get("type").and_then(Value::as_str);
-                word.is_some_and(equivalence::is_unknown_component_type)
-            };
-            for component in components.iter_mut().filter(|component| foreign(component)) {
-                component.as_object_mut().and_then(|component| component.remove("type"));
+        for component in components_mut(&mut root.value) {
+            let word = component.get("type").and_then(Value::as_str);
+            if word.is_some_and(equivalence::is_unknown_component_type) {
+                component.remove("type");
             }
         }
         let mut draft = Self {
@@ -306,12 +304,8 @@ impl ImportDraft {
 
 /// The components whose type v1beta1 has no word for, with that type.
 fn unknown_component_types(graph: &Value) -> Vec<(String, String)> {
-    let components = graph.pointer("/spec/components").and_then(Value::as_array);
-    let text = |component: &Value, field: &str| component.get(field).and_then(Value::as_str).map(str::to_owned);
-    components
-        .into_iter()
-        .flatten()
-        .filter_map(|component| Some((text(component, "name")?, text(component, "type")?)))
+    named_components(&graph["spec"])
+        .filter_map(|(name, component)| Some((name.to_owned(), component.get("type")?.as_str()?.to_owned())))
         .filter(|(_, word)| equivalence::is_unknown_component_type(word))
         .collect()
 }

@@ -168,10 +168,5 @@ fn holds_quantity(path: &FieldPath) -> bool {
 
 /// Whether both are one amount, spelled otherwise: `1` and `"1"`, `1Gi` and `1024Mi`.
 fn same_quantity(a: &Value, b: &Value) -> bool {
-    let amount = |value: &Value| match value {
-        Value::String(text) => Quantity::parse(text),
-        Value::Number(number) => Quantity::parse(&number.to_string()),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    };
-    amount(a).is_some() && amount(a) == amount(b)
+    Quantity::from_value(a).is_some_and(|amount| Some(amount) == Quantity::from_value(b))
 }

@@ -13,6 +13,7 @@ use super::{FieldOrigins, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
 use sha2::{Digest as _, Sha256};
 use stator_core::finding::{Finding, Location};
 use std::collections::BTreeSet;
@@ -48,13 +49,13 @@ pub struct LockMetadata {
 }
 
 /// What was asked for, and what came out.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockSpec {
     /// The request whose result this is.
     pub request: DnsName,
     /// The Dynamo version that the graph was made for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dynamo: Option<String>,
     /// SHA-256 of `target`, in hex. The lock holds as long as the intent's target has this digest.
     #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]

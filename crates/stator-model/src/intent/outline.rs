@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// The documents that stator reads. An overlay has a model's outline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum DocumentKind {
     /// A `model.yaml` or an overlay.
     Model,
@@ -29,6 +29,7 @@ pub enum DocumentKind {
     /// A folder's `stator.yaml`.
     Defaults,
     /// A `model.lock.yaml`.
+    #[strum(serialize = "ModelLock")]
     Lock,
 }
 
@@ -37,13 +38,8 @@ impl DocumentKind {
     pub const ALL: [Self; 4] = [Self::Model, Self::Repository, Self::Defaults, Self::Lock];
 
     /// Its `kind`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Model => "Model",
-            Self::Repository => "Repository",
-            Self::Defaults => "Defaults",
-            Self::Lock => "ModelLock",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// The document of a `kind`.

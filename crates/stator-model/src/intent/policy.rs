@@ -46,11 +46,6 @@ impl CompiledPolicy {
     }
 }
 
-/// Holds one model against rules; [`CompiledPolicy`] does the same for many models.
-pub fn evaluate_rules(rules: &[PolicyRule], intent: &Intent, environment: &str, gpus: u64) -> Vec<Finding> {
-    CompiledPolicy::new(rules).evaluate(intent, environment, gpus)
-}
-
 fn evaluate_rule(
     rule: &PolicyRule,
     program: &Result<Program, String>,
@@ -200,7 +195,7 @@ mod tests {
         let workspace = workspace(&[("stator.yaml", &root), ("m/model.yaml", QWEN)]);
         let selection = workspace.resolve_environment(Some("prod")).unwrap();
         match selection.intents.first() {
-            Some(intent) => report(&evaluate_rules(&selection.policy, intent, "prod", 8)),
+            Some(intent) => report(&CompiledPolicy::new(&selection.policy).evaluate(intent, "prod", 8)),
             None => report(&selection.findings),
         }
     }

@@ -5,6 +5,7 @@ use super::scalar::{DnsName, ModelName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 use stator_core::dynamo::admission::Platform;
 use std::collections::BTreeMap;
 
@@ -40,6 +41,7 @@ pub struct RepositoryMetadata {
 }
 
 /// Environments, defaults, policy, prices.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RepositorySpec {
@@ -54,18 +56,17 @@ pub struct RepositorySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy: Vec<PolicyRule>,
     /// What a GPU costs; no prices are built in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prices: Option<Prices>,
 }
 
 /// One named target of the repository.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Environment {
     /// The namespace that its objects live in.
     pub namespace: DnsName,
     /// The kubeconfig context of its cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub context: Option<String>,
     /// A partial `spec` merged under every model, over the repository's and the folders' defaults.
@@ -82,11 +83,9 @@ pub struct Environment {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy: Vec<PolicyRule>,
     /// Guards that limit a sync.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<Guards>,
     /// What its cluster has besides Dynamo's operator. Omitted fields are unknown, and models that need them get a
     /// warning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
 }
 
@@ -119,11 +118,11 @@ pub enum PolicySeverity {
 }
 
 /// What a GPU costs an hour, by SKU.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Prices {
     /// The currency's sign or code, as it is to be printed. Defaults to `$`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 8))]
     pub currency: Option<String>,
     /// Price of one GPU for one hour, by SKU.
@@ -135,11 +134,9 @@ pub struct Prices {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Guards {
     /// Deletions in one revision that need no approval. Defaults to the larger of 5 objects and 20 % of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1_000_000))]
     pub max_deletions: Option<u32>,
     /// The most GPUs that the environment's models may need at once, rollouts included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 10_000_000))]
     pub max_gpus: Option<u32>,
 }

@@ -1,19 +1,6 @@
 //! Every rule that an intent, an overlay, a lock or a `stator.yaml` can break.
 
-use stator_core::finding::Rule;
-
-macro_rules! rules {
-    ($($name:ident = $id:literal, $summary:literal;)*) => {
-        $(
-            #[doc = $summary]
-            pub const $name: Rule = Rule { id: $id, summary: $summary };
-        )*
-        /// All of them, sorted by id within each area.
-        pub const ALL: &[Rule] = &[$($name),*];
-    };
-}
-
-rules! {
+stator_core::rules! {
     FILE_UNREADABLE = "file/unreadable", "Every file of the repository can be read.";
 
     YAML_ANCHOR = "yaml/anchor", "A file has no anchors, aliases or merge keys.";

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// The documents that stator reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum SchemaKind {
     /// A `model.yaml`. Fields that defaults may give are not required.
     Intent,
@@ -31,13 +32,7 @@ impl SchemaKind {
 
     /// The name of its file and of the argument to `stator schema`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Intent => "intent",
-            Self::Overlay => "overlay",
-            Self::Repository => "repository",
-            Self::Defaults => "defaults",
-            Self::Lock => "lock",
-        }
+        self.into()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Puts a plan together.
 
 use super::context::PlanContext;
-use super::decide::{self, PlannedChange, block_change, empty_change};
+use super::decide::{self, PlannedChange, block_change};
 use super::{
     Action, Change, ChangeReason, Plan, PlanInput, PlanStep, PlannedWrite, applyset, gpu_usage, guard, masking, prune,
     rules, totals,
@@ -118,12 +118,12 @@ fn decide_by_role(
             decide::decide_desired(context, rendered, &with_applyset_label(context.input, &rendered.model, desired))
         }
         SharedObjectRole::Shares(owner) => {
-            let mut change = empty_change(&rendered.model, &rendered.source, desired.object.reference());
+            let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference());
             change.reasons.push(ChangeReason::SharedClaim { owner });
             PlannedChange { change, stage: desired.stage, findings: Vec::new() }
         }
         SharedObjectRole::Disputed(others) => {
-            let mut change = empty_change(&rendered.model, &rendered.source, desired.object.reference());
+            let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference());
             if let Some(live) = context.live(&change.object) {
                 gpu_usage::set_unchanged_gpus(&mut change, live);
             }

@@ -1,7 +1,6 @@
 //! One revision's desired objects against another's, with no cluster: what a pull request would change.
 
 use super::build::sort_changes;
-use super::decide::empty_change;
 use super::dry_run::{SeedReplicas, field_change};
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
@@ -10,6 +9,7 @@ use super::{
 use crate::intent::repository::{Guards, Prices};
 use crate::render::{RenderedModel, RenderedObject};
 use stator_core::dynamo::disruption;
+use stator_core::dynamo::graph_components::with_replicas;
 use stator_core::dynamo::kinds::FIELD_MANAGER;
 use stator_core::fields;
 use stator_core::finding::{self, Finding};
@@ -61,9 +61,7 @@ impl UnchangedTotals {
     pub fn add(&mut self, other: &Self) {
         self.objects = self.objects.saturating_add(other.objects);
         self.gpus.add(other.gpus);
-        for (sku, totals) in &other.gpus_by_sku {
-            self.gpus_by_sku.entry(sku.clone()).or_default().add(*totals);
-        }
+        GpuTotals::add_by_sku(&mut self.gpus_by_sku, &other.gpus_by_sku);
     }
 }
 
@@ -144,11 +142,11 @@ fn index_objects(rendered: &[RenderedModel]) -> BTreeMap<ObjectIdentity, Compare
 
 fn seeded_object(desired: &RenderedObject) -> Object {
     let (object, seeds): (Object, SeedReplicas) = dry_run::without_delegated(desired);
-    dry_run::with_replicas(&object, &seeds)
+    with_replicas(&object, &seeds)
 }
 
 fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>) -> Change {
-    let mut change = empty_change(&new.rendered.model, &new.rendered.source, new.desired.object.reference());
+    let mut change = Change::new(&new.rendered.model, &new.rendered.source, new.desired.object.reference());
     let after = seeded_object(new.desired);
     change.gpu_range = gpu_usage::scaling_gpu_range(new.desired, &after);
     let Some(old) = old else {
@@ -193,7 +191,7 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>) ->
 }
 
 fn removed_object(old: &ComparedObject<'_>, broken: bool) -> Change {
-    let mut change = empty_change(&old.rendered.model, &old.rendered.source, old.desired.object.reference());
+    let mut change = Change::new(&old.rendered.model, &old.rendered.source, old.desired.object.reference());
     let before = seeded_object(old.desired);
     gpu_usage::set_unchanged_gpus(&mut change, &before);
     if broken {

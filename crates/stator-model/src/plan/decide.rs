@@ -3,48 +3,25 @@
 use super::context::{LiveOwnership, PlanContext, model_of};
 use super::dry_run::{self, MergedObject};
 use super::{
-    Action, ApplyStep, Change, ChangeReason, DeleteStep, DeletionSequel, GpuTotals, HoldKind, ImmutableAdvice,
-    InventoryEntry, PlanStep, PlannedWrite, applyset, gpu_usage, rules,
+    Action, ApplyStep, Change, ChangeReason, DeleteStep, DeletionSequel, HoldKind, ImmutableAdvice, InventoryEntry,
+    PlanStep, PlannedWrite, applyset, gpu_usage, rules,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use stator_core::dynamo::disruption::{self, ChangeRemedy, Disruption};
+use stator_core::dynamo::graph_components::with_replicas;
 use stator_core::dynamo::health::{self, Health};
 use stator_core::dynamo::kinds::{self, FIELD_MANAGER};
 use stator_core::fields;
 use stator_core::finding::{Finding, Location};
-use stator_core::object::{FieldPath, Object, ObjectRef};
-use std::collections::BTreeMap;
+use stator_core::object::{FieldPath, Object};
 
 /// A change with what it says to the whole plan.
 pub(super) struct PlannedChange {
     pub(super) change: Change,
     pub(super) stage: ApplyStage,
     pub(super) findings: Vec<Finding>,
-}
-
-/// A line of the plan that does nothing yet.
-pub(super) fn empty_change(model: &str, source: &str, object: ObjectRef) -> Change {
-    Change {
-        model: model.to_owned(),
-        source: source.to_owned(),
-        object,
-        action: Action::Keep,
-        disruption: Disruption::None,
-        fields: Vec::new(),
-        gpus: GpuTotals::default(),
-        gpu_sku: None,
-        gpus_by_sku: BTreeMap::new(),
-        gpu_range: None,
-        cost: None,
-        reasons: Vec::new(),
-        step: PlanStep::NoWrite,
-        inventory: None,
-        health: None,
-        before: None,
-        after: None,
-    }
 }
 
 /// SHA-256 of what is applied, in hex. JSON maps are sorted, so equal objects have equal digests.
@@ -67,7 +44,7 @@ pub(super) fn decide_desired(
     let reference = desired.object.reference();
     let live = context.live(&reference);
     let mut decided = PlannedChange {
-        change: empty_change(&rendered.model, &rendered.source, reference),
+        change: Change::new(&rendered.model, &rendered.source, reference),
         stage: desired.stage,
         findings: Vec::new(),
     };
@@ -102,7 +79,7 @@ fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &
     let (object, seeds) = dry_run::without_delegated(desired);
     change.action = Action::Create;
     change.disruption = disruption::of_create(&object);
-    let whole = dry_run::with_replicas(&object, &seeds);
+    let whole = with_replicas(&object, &seeds);
     gpu_usage::set_changed_gpus(change, None, Some(&whole));
     change.gpu_range = gpu_usage::scaling_gpu_range(desired, &whole);
     change.after = Some(whole.into_value());

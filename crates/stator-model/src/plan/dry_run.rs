@@ -3,6 +3,7 @@
 use super::{ChangeReason, FieldChange};
 use crate::render::{RenderedModel, RenderedObject};
 use serde_json::{Value, json};
+use stator_core::dynamo::graph_components::{edit_components, named_components};
 use stator_core::dynamo::kinds::FIELD_MANAGER;
 use stator_core::fields::{self, ApplyError, ApplyInput, FieldManager, FieldSet, ManagerOperation, StructuralSchema};
 use stator_core::object::{FieldPath, KeyValue, Object, PathSegment};
@@ -44,21 +45,6 @@ pub(super) struct MergeRefusal {
     pub(super) fields: Vec<FieldChange>,
     /// Before and after, had it been forced.
     pub(super) sides: Option<(Value, Value)>,
-}
-
-/// stator's own field set, where it wrote at the version that the object is read at.
-fn own_field_set(live: &Object) -> Option<FieldSet> {
-    let text = |entry: &Value, name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
-    let entries = live.value().pointer("/metadata/managedFields")?.as_array()?;
-    let entry = entries.iter().find(|entry| {
-        text(entry, "manager").as_deref() == Some(FIELD_MANAGER)
-            && text(entry, "operation").as_deref() == Some(ManagerOperation::Apply.name())
-            && entry.get("subresource").is_none()
-    })?;
-    if text(entry, "apiVersion").as_deref() != Some(live.api_version()) {
-        return None;
-    }
-    FieldSet::from_fields_v1(entry.get("fieldsV1")?).ok()
 }
 
 /// Runs the apply dry. Disputed fields are taken only from managers that the intent names; a replica count that a
@@ -129,7 +115,7 @@ pub(super) fn merge_desired(
         let (before, after) = compared_sides(schema, live, &object, &applied, &managers);
         return Ok(MergedObject {
             fields: field_changes(schema, live, &object, &managers),
-            ownership_lost: own_field_set(live).is_none(),
+            ownership_lost: fields::applied_fields(live, FIELD_MANAGER).is_none(),
             released: released_components(live, &applied),
             object,
             applied,
@@ -253,7 +239,8 @@ fn replicas_component(path: &FieldPath) -> Option<String> {
 /// The component whose replica count a path is, when git leaves that count to a scaling adapter or a planner.
 fn delegated_component(applied: &Object, path: &FieldPath) -> Option<String> {
     let name = replicas_component(path)?;
-    let planner = components(applied).any(|(_, one)| one.get("type").and_then(Value::as_str) == Some("planner"));
+    let planner =
+        named_components(applied.spec()).any(|(_, one)| one.get("type").and_then(Value::as_str) == Some("planner"));
     (planner || component_has_adapter(applied, &name)).then_some(name)
 }
 
@@ -264,12 +251,7 @@ fn is_handed_back(applied: &Object, live: &Object, path: &FieldPath) -> bool {
 }
 
 fn component_has_adapter(object: &Object, name: &str) -> bool {
-    components(object).any(|(other, component)| other == name && has_scaling_adapter(component))
-}
-
-fn components(object: &Object) -> impl Iterator<Item = (&str, &Value)> {
-    let list = object.spec().get("components").and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(|one| Some((one.get("name")?.as_str()?, one)))
+    named_components(object.spec()).any(|(other, component)| other == name && has_scaling_adapter(component))
 }
 
 fn has_scaling_adapter(component: &Value) -> bool {
@@ -280,7 +262,9 @@ fn has_scaling_adapter(component: &Value) -> bool {
 pub(super) fn without_delegated(desired: &RenderedObject) -> (Object, SeedReplicas) {
     let mut seeds = desired.initial_replicas.clone();
     let mut names = BTreeSet::new();
-    for (name, component) in components(&desired.object).filter(|(_, component)| has_scaling_adapter(component)) {
+    for (name, component) in
+        named_components(desired.object.spec()).filter(|(_, component)| has_scaling_adapter(component))
+    {
         if let Some(replicas) = component.get("replicas").and_then(Value::as_u64) {
             seeds.insert(name.to_owned(), replicas);
             names.insert(name.to_owned());
@@ -291,40 +275,11 @@ pub(super) fn without_delegated(desired: &RenderedObject) -> (Object, SeedReplic
 }
 
 fn without_replicas(object: &Object, names: &BTreeSet<String>) -> Object {
-    map_components(object, |component| {
-        let name = component.get("name").and_then(Value::as_str).unwrap_or_default();
-        if names.contains(name)
-            && let Some(map) = component.as_object_mut()
-        {
-            map.remove("replicas");
+    edit_components(object, |name, component| {
+        if names.contains(name) {
+            component.remove("replicas");
         }
     })
-}
-
-/// The object with seeded counts written in: what it looks like once it is created.
-pub fn with_replicas(object: &Object, seeds: &BTreeMap<String, u64>) -> Object {
-    if seeds.is_empty() {
-        return object.clone();
-    }
-    map_components(object, |component| {
-        let name = component.get("name").and_then(Value::as_str).unwrap_or_default();
-        if let Some(count) = seeds.get(name)
-            && let Some(map) = component.as_object_mut()
-        {
-            map.insert("replicas".to_owned(), json!(count));
-        }
-    })
-}
-
-fn map_components(object: &Object, change: impl Fn(&mut Value)) -> Object {
-    let edited = object.clone().map(|mut value| {
-        if let Some(list) = value.pointer_mut("/spec/components").and_then(Value::as_array_mut) {
-            list.iter_mut().for_each(change);
-        }
-        value
-    });
-    // Editing components cannot take an object's name away.
-    edited.unwrap_or_else(|_| object.clone())
 }
 
 /// Nothing but the seeded counts: what the seeding manager applies.
@@ -341,12 +296,12 @@ pub fn replicas_only(object: &Object, seeds: &BTreeMap<String, u64>) -> Object {
 
 /// Components whose count stator owns, and does not apply.
 fn released_components(live: &Object, applied: &Object) -> Vec<String> {
-    let Some(own) = own_field_set(live) else { return Vec::new() };
+    let Some(own) = fields::applied_fields(live, FIELD_MANAGER) else { return Vec::new() };
     let counted = |name: &str| {
         let key = BTreeMap::from([("name".to_owned(), KeyValue::new(&Value::from(name)))]);
         FieldPath::from_fields(["spec", "components"]).join(PathSegment::Key(key)).field("replicas")
     };
-    components(applied)
+    named_components(applied.spec())
         .filter(|(_, one)| one.get("replicas").is_none())
         .map(|(name, _)| name.to_owned())
         .filter(|name| !own.intersection(&FieldSet::from_paths([counted(name)])).is_empty())
@@ -356,16 +311,12 @@ fn released_components(live: &Object, applied: &Object) -> Vec<String> {
 /// Counts that the live object has, that the merge would take away, of components that stay and give their count up.
 fn lost_replicas(live: &Object, merged: &Value, applied: &Object) -> SeedReplicas {
     let count = |component: &Value| component.get("replicas").and_then(Value::as_u64);
-    let merged_components: BTreeMap<&str, &Value> = merged
-        .pointer("/spec/components")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|one| Some((one.get("name")?.as_str()?, one)))
+    let merged_components: BTreeMap<&str, &Value> = named_components(&merged["spec"]).collect();
+    let gives_up: BTreeSet<&str> = named_components(applied.spec())
+        .filter(|(_, one)| one.get("replicas").is_none())
+        .map(|(name, _)| name)
         .collect();
-    let gives_up: BTreeSet<&str> =
-        components(applied).filter(|(_, one)| one.get("replicas").is_none()).map(|(name, _)| name).collect();
-    components(live)
+    named_components(live.spec())
         .filter(|(name, _)| gives_up.contains(name))
         .filter_map(|(name, component)| {
             let before = count(component)?;
@@ -380,6 +331,6 @@ pub(super) fn owned_fields(live: &Object) -> Option<Value> {
     let schema = fields::bundled_schema(live.api_version(), live.kind())?;
     let names = ["name", "namespace"].map(|name| FieldPath::from_fields(["metadata", name]));
     let heads = ["apiVersion", "kind"].map(|name| FieldPath::from_fields([name]));
-    let set = own_field_set(live)?.union(&FieldSet::from_paths(names.into_iter().chain(heads)));
+    let set = fields::applied_fields(live, FIELD_MANAGER)?.union(&FieldSet::from_paths(names.into_iter().chain(heads)));
     Some(fields::restrict_to(schema, live.value(), &set))
 }

@@ -24,7 +24,7 @@ pub use build::build_plan;
 pub use compare::{RevisionComparison, UnchangedTotals, compare_revisions};
 pub use context::graph_made_by;
 pub use drift::drifted_models;
-pub use dry_run::{SEED_MANAGER, replicas_only, with_replicas};
+pub use dry_run::{SEED_MANAGER, replicas_only};
 pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
 pub use reason::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt, join_reasons};
 pub use record::{
@@ -38,8 +38,10 @@ pub use unchanged::{UnchangedModel, unchanged_models};
 
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 pub use stator_core::dynamo::disruption::Disruption;
 pub use stator_core::dynamo::gpus::{GpuTotals, RequestGpuBudget};
+pub use stator_core::dynamo::graph_components::with_replicas;
 use stator_core::dynamo::health::Health;
 use stator_core::finding::Finding;
 use stator_core::object::{FieldPath, ObjectRef};
@@ -88,6 +90,7 @@ pub struct Plan {
 }
 
 /// Counts over all changes.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -110,7 +113,6 @@ pub struct Summary {
     /// GPUs by SKU; `unknown` where no SKU is given.
     pub gpus_by_sku: BTreeMap<String, GpuTotals>,
     /// Cost an hour, where prices are given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
     /// The models of which something changes and that have GPUs, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -118,6 +120,7 @@ pub struct Summary {
 }
 
 /// One model's share of a plan.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelTotals {
@@ -126,7 +129,6 @@ pub struct ModelTotals {
     /// The same by SKU.
     pub gpus_by_sku: BTreeMap<String, GpuTotals>,
     /// Cost an hour, where prices are given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
 }
 
@@ -149,6 +151,7 @@ pub struct Cost {
 }
 
 /// One object's line in a plan.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
@@ -168,16 +171,13 @@ pub struct Change {
     /// Its GPUs.
     pub gpus: GpuTotals,
     /// The SKU of those GPUs, where the graph says; the first, where it has several.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_sku: Option<String>,
     /// Its GPUs by SKU; `unknown` where no SKU is given.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub gpus_by_sku: BTreeMap<String, GpuTotals>,
     /// Between how many GPUs an autoscaler or planner may move it, where the intent gives bounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_range: Option<GpuRange>,
     /// What it costs an hour, where prices are given and it has GPUs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
     /// Why: one sentence each.
     #[schemars(with = "Vec<String>")]
@@ -206,6 +206,31 @@ pub struct Change {
     pub after: Option<Value>,
 }
 
+impl Change {
+    /// A line that keeps an object as it is, with nothing said of it yet.
+    pub fn new(model: &str, source: &str, object: ObjectRef) -> Self {
+        Self {
+            model: model.to_owned(),
+            source: source.to_owned(),
+            object,
+            action: Action::Keep,
+            disruption: Disruption::None,
+            fields: Vec::new(),
+            gpus: GpuTotals::default(),
+            gpu_sku: None,
+            gpus_by_sku: BTreeMap::new(),
+            gpu_range: None,
+            cost: None,
+            reasons: Vec::new(),
+            step: PlanStep::NoWrite,
+            inventory: None,
+            health: None,
+            before: None,
+            after: None,
+        }
+    }
+}
+
 /// Between how many GPUs somebody else may move a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct GpuRange {
@@ -216,8 +241,11 @@ pub struct GpuRange {
 }
 
 /// What happens to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Action {
     /// It is made.
     Create,
@@ -238,15 +266,7 @@ pub enum Action {
 impl Action {
     /// The word for it, in JSON and wherever people read it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Replace => "replace",
-            Self::Delete => "delete",
-            Self::Adopt => "adopt",
-            Self::Keep => "keep",
-            Self::Blocked => "blocked",
-        }
+        self.into()
     }
 }
 
@@ -280,8 +300,11 @@ pub struct Hold {
 }
 
 /// The guards (rule 11 of the design), and the opt-ins of rule 6. `--allow` takes these words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum HoldKind {
     /// Something would be deleted and made again.
     Replace,
@@ -298,13 +321,7 @@ pub enum HoldKind {
 impl HoldKind {
     /// The word for it, in JSON and for `--allow`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Replace => "replace",
-            Self::Delete => "delete",
-            Self::Adopt => "adopt",
-            Self::MassDelete => "mass-delete",
-            Self::MaxGpus => "max-gpus",
-        }
+        self.into()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What git no longer has: deleted only when label, recorded uid and field manager all say that it is stator's.
 
 use super::context::{LiveOwnership, PlanContext, is_applied_by_stator, model_of};
-use super::decide::{delete_step, empty_change};
+use super::decide::delete_step;
 use super::gpu_usage::{add_graph_gpus, set_unchanged_gpus};
 use super::{Action, Change, ChangeReason, DeletionSequel, KeptBy, OwnershipDoubt, PlanStep, PlannedWrite, dry_run};
 use crate::render::ApplyStage;
@@ -47,7 +47,7 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
             .map(|(record, _)| record.source.as_str())
             .or_else(|| input.rendered.iter().find(|one| one.model == model).map(|one| one.source.as_str()))
             .unwrap_or_default();
-        let mut change = empty_change(model, source, object.reference());
+        let mut change = Change::new(model, source, object.reference());
         set_unchanged_gpus(&mut change, object);
         add_graph_gpus(context, &mut change, object);
         match prune_refusal(context, &protection, model, object) {
@@ -59,7 +59,7 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
             }
             None => plan_deletion(context, object, &mut change),
         }
-        changes.push((stage_of(object), change));
+        changes.push((ApplyStage::of_kind(object.kind()), change));
     }
     let retired = context
         .records()
@@ -75,14 +75,6 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
         .map(|model| (*model).to_owned())
         .collect();
     PrunePlan { changes, retired }
-}
-
-fn stage_of(object: &Object) -> ApplyStage {
-    match object.kind() {
-        "PersistentVolumeClaim" => ApplyStage::Cache,
-        "DynamoModel" => ApplyStage::Adapter,
-        _ => ApplyStage::Graph,
-    }
 }
 
 /// Models whose objects are left alone because git cannot say what it wants of them.
@@ -234,5 +226,5 @@ fn plan_deletion(context: &PlanContext<'_>, object: &Object, change: &mut Change
         change.reasons.push(ChangeReason::GraphStays { graph: graph.reference() });
     }
     change.before = dry_run::owned_fields(object);
-    change.step = PlanStep::Write(PlannedWrite::Delete(delete_step(object, stage_of(object))));
+    change.step = PlanStep::Write(PlannedWrite::Delete(delete_step(object, ApplyStage::of_kind(object.kind()))));
 }

@@ -18,10 +18,12 @@ pub use state::{ObservedModelState, RecordCondition, RecordState, abbreviate_rev
 
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 use stator_core::object::{ObjectIdentity, ObjectRef};
 use std::collections::BTreeMap;
 
 /// One model's record.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -37,7 +39,6 @@ pub struct Record {
     pub source: String,
     /// The folder that it was last synced from, where its repository has no name of its own; see
     /// [`super::PlanInput::folder`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
     /// The intent's `spec` with defaults and overlay merged, as the last sync that changed anything had it. What looks
     /// like a secret is hidden in it. `null` when nobody kept it.
@@ -46,7 +47,6 @@ pub struct Record {
     /// The commit of the last sync that changed anything; empty outside git.
     pub revision: String,
     /// How the model stood at the end of the last sync that wrote, or waited; `None` before the first one ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<RecordState>,
     /// What was applied, or is about to be. Sorted by object.
     pub inventory: Vec<InventoryEntry>,
@@ -71,6 +71,7 @@ pub struct Record {
 }
 
 /// One object that stator applied, or is about to.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InventoryEntry {
@@ -78,10 +79,8 @@ pub struct InventoryEntry {
     #[serde(flatten)]
     pub object: ObjectRef,
     /// Its uid; `None` until the first apply came back.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// The generation that the last apply gave.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// SHA-256 of what was applied, in hex; empty until the first apply came back.
     pub digest: String,

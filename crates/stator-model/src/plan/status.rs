@@ -4,12 +4,14 @@ use super::context::PlanContext;
 use super::{Action, Change, HoldKind, Plan, PlanInput, masking};
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 use stator_core::dynamo::health::{self, Health, HealthContext, HealthVerdict};
 use stator_core::dynamo::kinds::{CLAIM, GRAPH, REQUEST};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One model's status.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelStatus {
@@ -28,19 +30,16 @@ pub struct ModelStatus {
     /// GPUs that it holds now.
     pub gpus: u64,
     /// The SKU of those GPUs, where its graph says.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_sku: Option<String>,
     /// The main kind: a graph or a request; empty when nothing of it is left.
     pub kind: String,
     /// When its main object was created, RFC 3339; absent when it is not there.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
     /// Fields that were changed in the cluster although git did not change. Sorted.
     pub drift: Vec<FieldDrift>,
     /// What most deserves to be known, in a sentence.
     pub message: String,
     /// How the last sync that did anything ended; absent when there was none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_sync: Option<LastSync>,
     /// Each of its objects.
     pub objects: Vec<ObjectStatus>,
@@ -59,7 +58,7 @@ pub struct LastSync {
 }
 
 /// Whether the cluster is as git says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, strum::IntoStaticStr)]
 pub enum SyncState {
     /// It is.
     Synced,
@@ -75,12 +74,7 @@ pub enum SyncState {
 impl SyncState {
     /// The word for it, in JSON and wherever people read it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Synced => "Synced",
-            Self::OutOfSync => "OutOfSync",
-            Self::Blocked => "Blocked",
-            Self::Unknown => "Unknown",
-        }
+        self.into()
     }
 
     /// The state of a word; `Unknown` for any other, so that what a later stator wrote can be read.

@@ -41,17 +41,11 @@ pub(super) fn summarize_changes(
         };
         *count += 1;
         summary.gpus.add(change.gpus);
-        add_gpus_by_sku(&mut summary.gpus_by_sku, change);
+        GpuTotals::add_by_sku(&mut summary.gpus_by_sku, &change.gpus_by_sku);
     }
     summary.cost = prices.map(|prices| compute_cost(&summary.gpus_by_sku, prices));
     summary.models = model_totals(changes, prices);
     summary
-}
-
-fn add_gpus_by_sku(sums: &mut BTreeMap<String, GpuTotals>, change: &Change) {
-    for (sku, totals) in &change.gpus_by_sku {
-        sums.entry(sku.clone()).or_default().add(*totals);
-    }
 }
 
 /// The models of which something changes.
@@ -62,7 +56,7 @@ fn model_totals(changes: &[Change], prices: Option<&Prices>) -> BTreeMap<String,
     for change in changes.iter().filter(|one| moving.contains(one.model.as_str()) && !one.gpus_by_sku.is_empty()) {
         let own = models.entry(change.model.clone()).or_default();
         own.gpus.add(change.gpus);
-        add_gpus_by_sku(&mut own.gpus_by_sku, change);
+        GpuTotals::add_by_sku(&mut own.gpus_by_sku, &change.gpus_by_sku);
     }
     for own in models.values_mut() {
         own.cost = prices.map(|prices| compute_cost(&own.gpus_by_sku, prices));

@@ -1,6 +1,6 @@
 //! Models that a plan has nothing to say of, so that the next plan need not look at them again.
 
-use super::{Action, Change, Plan, PlanInput, PlanScope, PlanStep, Record, UnchangedTotals};
+use super::{Action, Change, GpuTotals, Plan, PlanInput, PlanScope, PlanStep, Record, UnchangedTotals};
 use crate::render::RenderedModel;
 use stator_core::dynamo::kinds::REQUEST;
 use stator_core::object::{Object, ObjectIdentity};
@@ -54,9 +54,7 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
         let mut rest = UnchangedTotals { objects: changes.len(), ..UnchangedTotals::default() };
         for change in changes {
             rest.gpus.add(change.gpus);
-            for (sku, totals) in &change.gpus_by_sku {
-                rest.gpus_by_sku.entry(sku.clone()).or_default().add(*totals);
-            }
+            GpuTotals::add_by_sku(&mut rest.gpus_by_sku, &change.gpus_by_sku);
         }
         let record = records.get(rendered.model.as_str()).filter(|record| record.source == rendered.source)?;
         Some(UnchangedModel { rendered, changes: changes.clone(), live: found?, record, totals: rest })

@@ -1,7 +1,7 @@
 //! Plans that the tests of every face share.
 
 use crate::plan::{
-    Action, Change, ChangeReason, Cost, Disruption, FieldChange, GpuTotals, Hold, HoldKind, Plan, PlanStep, Summary,
+    Action, Change, ChangeReason, Cost, Disruption, FieldChange, GpuTotals, Hold, HoldKind, Plan, Summary,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -15,30 +15,13 @@ pub const CAPACITY: Rule = Rule { id: "plan/capacity", summary: "A rollout fits 
 
 /// A change of one object, with nothing in it.
 pub fn change(model: &str, kind: &str, name: &str, action: Action) -> Change {
-    Change {
-        model: model.into(),
-        source: format!("models/{model}/model.yaml"),
-        object: ObjectRef {
-            api_version: "nvidia.com/v1beta1".into(),
-            kind: kind.into(),
-            namespace: "prod".into(),
-            name: name.into(),
-        },
-        action,
-        disruption: Disruption::None,
-        fields: Vec::new(),
-        gpus: GpuTotals::default(),
-        gpu_sku: None,
-        gpus_by_sku: BTreeMap::new(),
-        gpu_range: None,
-        cost: None,
-        reasons: Vec::new(),
-        step: PlanStep::NoWrite,
-        inventory: None,
-        health: None,
-        before: None,
-        after: None,
-    }
+    let object = ObjectRef {
+        api_version: "nvidia.com/v1beta1".into(),
+        kind: kind.into(),
+        namespace: "prod".into(),
+        name: name.into(),
+    };
+    Change { action, ..Change::new(model, &format!("models/{model}/model.yaml"), object) }
 }
 
 /// A plan with these changes and nothing else.

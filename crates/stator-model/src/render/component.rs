@@ -22,7 +22,7 @@ pub(super) fn render_frontend(context: &mut RenderContext<'_>, graph: &GraphCont
     if let Some(mode) = written.router {
         env.set(names::ROUTER_MODE, router_mode_name(mode));
         if mode == RouterMode::Kv
-            && let Some(size) = graph.block_size()
+            && let Some(size) = graph.serving.block_size()
         {
             env.set(names::KV_BLOCK_SIZE, size.to_string());
         }
@@ -242,7 +242,7 @@ pub(super) fn render_further_component(
             });
             env.set(names::MODEL_NAME, spec.served_name.as_deref().unwrap_or(&spec.model));
             env.set(names::ENFORCE_DISAGG, if graph.serving.prefill.is_some() { "true" } else { "false" });
-            if let Some(size) = graph.block_size() {
+            if let Some(size) = graph.serving.block_size() {
                 env.set(names::KV_BLOCK_SIZE, size.to_string());
             }
         }

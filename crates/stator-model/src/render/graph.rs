@@ -33,14 +33,6 @@ impl<'a> GraphContext<'a> {
         .filter_map(|(name, role, worker)| worker.map(|worker| (name, role, worker)))
         .collect()
     }
-
-    /// The block size that a router must use: that of the workers whose events it follows.
-    pub(super) fn block_size(&self) -> Option<u32> {
-        self.workers()
-            .iter()
-            .find(|(_, role, _)| *role != WorkerRole::Decode)
-            .and_then(|(_, _, worker)| worker.block_size)
-    }
 }
 
 /// Renders `spec` of the graph, and judges what only makes sense between components.

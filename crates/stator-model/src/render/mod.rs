@@ -27,6 +27,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use stator_core::dynamo::admission::Platform;
+use stator_core::dynamo::graph_components::{components, named_components, with_replicas};
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::v1beta1::{GraphSpec, to_value};
 use stator_core::finding::{self, Finding, Rule};
@@ -43,6 +44,19 @@ pub enum ApplyStage {
     Graph,
     /// Adapters, once the graph is Ready: an earlier load fails (`ai-runway#84`).
     Adapter,
+}
+
+impl ApplyStage {
+    /// When objects of a kind are applied.
+    pub fn of_kind(kind: &str) -> Self {
+        if kind == kinds::CLAIM.kind {
+            Self::Cache
+        } else if kind == kinds::ADAPTER.kind {
+            Self::Adapter
+        } else {
+            Self::Graph
+        }
+    }
 }
 
 /// One rendered object.
@@ -64,15 +78,7 @@ pub struct RenderedObject {
 impl RenderedObject {
     /// The object as it is first created: with the initial replicas put in.
     pub fn with_initial_replicas(&self) -> Object {
-        let mut value = self.object.value().clone();
-        let components = value.pointer_mut("/spec/components").and_then(Value::as_array_mut);
-        for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
-            let start = component.get("name").and_then(Value::as_str).and_then(|name| self.initial_replicas.get(name));
-            if let Some(start) = start {
-                component.insert("replicas".to_owned(), (*start).into());
-            }
-        }
-        Object::from_value(value).unwrap_or_else(|_| self.object.clone())
+        with_replicas(&self.object, &self.initial_replicas)
     }
 }
 
@@ -247,14 +253,11 @@ fn finish_object(context: &mut RenderContext<'_>, draft: ObjectDraft) -> Option<
 /// The bounds of `scaling`, of the components that the graph really has.
 fn scaling_bounds(context: &RenderContext<'_>, graph: &Object) -> BTreeMap<String, (u64, u64)> {
     let Some(serving) = &context.intent.model.spec.serving else { return BTreeMap::new() };
-    let workers = [("worker", &serving.worker), ("prefill", &serving.prefill), ("decode", &serving.decode)];
+    let workers = serving.workers().map(|(name, own)| (name, own.scaling));
     let further = context.intent.model.spec.components.iter().map(|(name, own)| (name.as_str(), own.scaling));
-    let scaling = workers.into_iter().filter_map(|(name, own)| Some((name, own.as_ref()?.scaling))).chain(further);
-    let components = graph.spec().get("components").and_then(Value::as_array);
-    let there = |name: &str| {
-        components.is_some_and(|all| all.iter().any(|one| one.get("name").and_then(Value::as_str) == Some(name)))
-    };
-    scaling
+    let there = |name: &str| named_components(graph.spec()).any(|(component, _)| component == name);
+    workers
+        .chain(further)
         .filter_map(|(name, scaling)| match scaling? {
             Scaling::Bounds(bounds) => Some((name, (u64::from(bounds.min), u64::from(bounds.max)))),
             Scaling::External(_) => None,
@@ -269,11 +272,10 @@ fn take_delegated_replicas(value: &mut Map<String, Value>) -> BTreeMap<String, u
     let mut taken = BTreeMap::new();
     let Some(spec) = value.get_mut("spec") else { return taken };
     // Most graphs have neither an adapter nor a planner: they need not be read again.
-    let components = spec.get("components").and_then(Value::as_array);
     let may_delegate = |component: &Value| {
         component.get("scalingAdapter").is_some() || component.get("type").is_some_and(|kind| kind == "planner")
     };
-    if !components.into_iter().flatten().any(may_delegate) {
+    if !components(spec).any(may_delegate) {
         return taken;
     }
     // An override may have made a spec that cannot be read; admission's findings say so.

@@ -5,6 +5,7 @@ use crate::intent::model::{Cache, EnvValue, Hardware, Probes, Resources, Rollout
 use crate::intent::scalar::{EnvName, VolumeName};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
 use stator_core::dynamo::registry::{MAIN_CONTAINER, annotation, env as names, label};
 use stator_core::dynamo::v1beta1::to_value;
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ impl PodMetadata {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodSpec {
@@ -44,23 +46,21 @@ pub(super) struct PodSpec {
     pub(super) image_pull_secrets: Vec<Value>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) node_selector: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) affinity: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tolerations: Vec<Value>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodContainer {
     pub(super) name: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) image: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) command: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) args: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) working_dir: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) env: Vec<Value>,
@@ -70,11 +70,8 @@ pub(super) struct PodContainer {
     pub(super) resources: Map<String, Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) volume_mounts: Vec<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) startup_probe: Option<Map<String, Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) liveness_probe: Option<Map<String, Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) readiness_probe: Option<Map<String, Value>>,
 }
 

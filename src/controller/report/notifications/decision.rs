@@ -74,8 +74,9 @@ impl NotificationHistory {
     pub fn new(recalled: Option<&PreviousState>) -> Self {
         let Some(recalled) = recalled else { return Self { is_unprimed: true, ..Self::default() } };
         // A transient failure was perhaps never reported, so its end is not reported either.
-        let known =
-            |reason: &str| ProblemReason::ALL.into_iter().find(|one| one.as_str() == reason && is_commit_failure(*one));
+        let known = |reason: &str| {
+            ProblemReason::ALL.iter().copied().find(|one| one.as_str() == reason && is_commit_failure(*one))
+        };
         let reason =
             recalled.reason.as_deref().and_then(known).filter(|_| !recalled.ready && recalled.judged_commit.is_some());
         let failing = reason.map(|_| FailureSubject::Commit).into_iter().collect();

@@ -253,9 +253,7 @@ impl PullRequestPlanner {
             for change in &alone.changes {
                 let Some(facts) = found.get_mut(split_path(&change.source).0) else { continue };
                 facts.rest.gpus.add(change.gpus);
-                for (sku, totals) in &change.gpus_by_sku {
-                    facts.rest.gpus_by_sku.entry(sku.clone()).or_default().add(*totals);
-                }
+                plan::GpuTotals::add_by_sku(&mut facts.rest.gpus_by_sku, &change.gpus_by_sku);
             }
             for folder in missing {
                 let facts = found.remove(folder).unwrap_or_default();

@@ -31,7 +31,7 @@ pub struct RejectedSource {
 }
 
 /// Why a source is not run. As reasons of conditions have it, in CamelCase: [`RejectionReason::as_str`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum RejectionReason {
     /// Its spec cannot be worked by; only another spec helps.
     InvalidSpec,
@@ -44,20 +44,14 @@ pub enum RejectionReason {
     /// A secret that it names has not what it is read for.
     SecretInvalid,
     /// A secret could not be read yet; it is tried again.
+    #[strum(serialize = "SecretUnread")]
     SecretNotRead,
 }
 
 impl RejectionReason {
     /// The reason of a condition.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InvalidSpec => "InvalidSpec",
-            Self::Duplicate => "Duplicate",
-            Self::AccessDenied => "AccessDenied",
-            Self::SecretMissing => "SecretMissing",
-            Self::SecretInvalid => "SecretInvalid",
-            Self::SecretNotRead => "SecretUnread",
-        }
+        self.into()
     }
 
     /// Whether only somebody's change of the source can help: kstatus calls that stalled. A secret may come by itself.

@@ -166,7 +166,9 @@ impl fmt::Display for SourceProblem {
 }
 
 /// Why a source is not as it should be. The words are those of conditions and events; Flux's where they fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::IntoStaticStr, strum::VariantArray,
+)]
 pub enum ProblemReason {
     /// It may not do what its repository asks for: another namespace.
     AccessDenied,
@@ -196,37 +198,11 @@ pub enum ProblemReason {
 
 impl ProblemReason {
     /// All of them.
-    pub const ALL: [Self; 12] = [
-        Self::AccessDenied,
-        Self::SecretInvalid,
-        Self::ClusterUnreachable,
-        Self::InternalError,
-        Self::AuthenticationFailed,
-        Self::GitOperationFailed,
-        Self::VerificationFailed,
-        Self::BuildFailed,
-        Self::Held,
-        Self::Blocked,
-        Self::HealthCheckFailed,
-        Self::ReconciliationFailed,
-    ];
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// In CamelCase, as conditions have it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AccessDenied => "AccessDenied",
-            Self::SecretInvalid => "SecretInvalid",
-            Self::ClusterUnreachable => "ClusterUnreachable",
-            Self::InternalError => "InternalError",
-            Self::AuthenticationFailed => "AuthenticationFailed",
-            Self::GitOperationFailed => "GitOperationFailed",
-            Self::VerificationFailed => "VerificationFailed",
-            Self::BuildFailed => "BuildFailed",
-            Self::Held => "Held",
-            Self::Blocked => "Blocked",
-            Self::HealthCheckFailed => "HealthCheckFailed",
-            Self::ReconciliationFailed => "ReconciliationFailed",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Whether another secret could mend it: then the source's secrets are worth reading again.
@@ -260,12 +236,6 @@ impl ProblemReason {
             SyncOutcome::Unhealthy => Some(Self::HealthCheckFailed),
             SyncOutcome::Failed => Some(Self::ReconciliationFailed),
         }
-    }
-}
-
-impl fmt::Display for ProblemReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -1,19 +1,6 @@
 //! Every rule that a file of sources can break, besides those of its YAML and its schema.
 
-use stator_core::finding::Rule;
-
-macro_rules! rules {
-    ($($name:ident = $id:literal, $summary:literal;)*) => {
-        $(
-            #[doc = $summary]
-            pub const $name: Rule = Rule { id: $id, summary: $summary };
-        )*
-        /// All of them, sorted by id.
-        pub const ALL: &[Rule] = &[$($name),*];
-    };
-}
-
-rules! {
+stator_core::rules! {
     DOCUMENT = "source/document", "A file of sources holds `ModelSource` and `Secret` documents, and at least one source.";
     DUPLICATE = "source/duplicate", "Each source and each secret has its own name, and no two sources sync the same environment.";
     DURATION = "source/duration", "Durations are written as `30s`, `5m` or `1h30m`.";

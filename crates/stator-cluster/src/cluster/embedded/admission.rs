@@ -6,6 +6,7 @@
 use crate::cluster::ClusterError;
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::admission::{self, Platform, UpdateAuthor};
+use stator_core::dynamo::graph_components::components_mut;
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH, REQUEST};
 use stator_core::object::{Object, ObjectRef};
 
@@ -24,8 +25,7 @@ pub(super) fn mutate(kind: &str, value: &mut Value) {
                 map.entry(ORIGIN_VERSION_ANNOTATION).or_insert_with(|| json!(RELEASE));
             }
         }
-        let components = value.pointer_mut("/spec/components").and_then(Value::as_array_mut);
-        for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+        for component in components_mut(value) {
             component.entry("replicas").or_insert_with(|| json!(1));
         }
     } else if kind == REQUEST.kind

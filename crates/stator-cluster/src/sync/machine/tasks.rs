@@ -1,6 +1,5 @@
 //! What one model does, one task after the other.
 
-use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::{DeleteStep, InventoryEntry};
 use stator_model::render::ApplyStage;
@@ -63,13 +62,7 @@ pub(super) struct DeleteTask {
 
 /// When an object is applied, by its kind.
 pub(super) fn stage_of(object: &ObjectRef) -> ApplyStage {
-    if object.kind == kinds::CLAIM.kind {
-        ApplyStage::Cache
-    } else if object.kind == kinds::ADAPTER.kind {
-        ApplyStage::Adapter
-    } else {
-        ApplyStage::Graph
-    }
+    ApplyStage::of_kind(&object.kind)
 }
 
 /// When a task is done, by the object that it is about.

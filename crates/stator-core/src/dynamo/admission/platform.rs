@@ -3,31 +3,28 @@
 use crate::finding::Rule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rules;
 
 /// What is installed in a cluster beside Dynamo's operator, as far as it is known. What is left out is unknown: a model
 /// that needs it gets a warning, and the cluster decides.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Platform {
     /// Whether the operator runs graphs on Grove (`global.grove.enabled` of its chart). Assumed true if the cluster
     /// serves Grove; set `false` if the chart disables it anyway.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grove: Option<bool>,
     /// Whether LeaderWorkerSet is installed, which runs components of several nodes where Grove does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader_worker_set: Option<bool>,
     /// Whether the Gateway API Inference Extension (`inference.networking.k8s.io`) is installed, which endpoint pickers
     /// need.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inference_gateway: Option<bool>,
     /// Whether the operator discovers GPUs. An operator that is restricted to its namespace may not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_discovery: Option<bool>,
     /// Grove's cluster topologies: name → its domains, the broadest first (`[zone, rack, host]`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topologies: Option<BTreeMap<String, Vec<String>>>,
 }
 

@@ -1,16 +1,6 @@
 //! The rules of Dynamo's admission, and those that stator adds.
 
-use crate::finding::Rule;
-
-macro_rules! rules {
-    ($($(#[$doc:meta])* $name:ident = $id:literal, $summary:literal;)*) => {
-        $($(#[$doc])* pub const $name: Rule = Rule { id: $id, summary: $summary };)*
-        /// Every rule of this room.
-        pub const ALL: &[Rule] = &[$($name),*];
-    };
-}
-
-rules! {
+crate::rules! {
     /// Source: the bundled CRDs of release 1.2, their CEL rules, and the API server's own rules for metadata.
     SCHEMA = "dynamo/schema", "An object has the fields, types and values that Dynamo's CRDs declare.";
     /// Source: `sharedspec`/DGD webhook, "spec.services must have at least one service".

@@ -1,6 +1,7 @@
 //! Faults of form: fields, types, patterns and CEL rules of the bundled CRDs.
 
 use super::{AdmissionCollector, AdmissionOutcome, rules};
+use crate::dynamo::graph_components::components;
 use crate::dynamo::kinds::GRAPH;
 use crate::fields::{self, TypingErrorKind, ViolationKind};
 use crate::object::{FieldPath, KeyValue, Object, PathSegment};
@@ -47,10 +48,9 @@ pub(super) fn check(object: &Object, faults: &mut AdmissionCollector<'_>) {
 /// True when the object has nothing that a CEL rule is about but what [`COVERED_BY_RULES`] covers: most graphs have no
 /// `experimental` block, and rules in CEL take most of the time of a judgement.
 fn is_covered_by_rules(object: &Object) -> bool {
-    let components = object.spec().get("components").and_then(Value::as_array);
     object.kind() == GRAPH.kind
         && object.api_version() == GRAPH.api_version()
-        && components.is_none_or(|all| all.iter().all(|component| component.get("experimental").is_none()))
+        && components(object.spec()).all(|component| component.get("experimental").is_none())
 }
 
 fn is_worded_by_rule(kind: &ViolationKind) -> bool {

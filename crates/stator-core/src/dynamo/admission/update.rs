@@ -1,6 +1,7 @@
 //! What admission forbids to change after creation.
 
 use super::{AdmissionCollector, AdmissionFinding, Platform, component_path, rules};
+use crate::dynamo::graph_components::named_components;
 use crate::dynamo::kinds;
 use crate::object::{FieldPath, Object};
 use serde_json::Value;
@@ -44,19 +45,14 @@ pub fn check_update(old: &Object, new: &Object, writer: UpdateAuthor) -> Vec<Adm
 
 type ComponentsByName<'a> = BTreeMap<&'a str, &'a Value>;
 
-/// The components of a graph's spec by name.
-fn components_by_name(object: &Object) -> ComponentsByName<'_> {
-    let list = object.spec().get("components").and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(|one| Some((one.get("name")?.as_str()?, one))).collect()
-}
-
 fn non_null_field<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
     value.get(field).filter(|value| !value.is_null())
 }
 
 /// Source: the DGD webhook's `ValidateUpdate`.
 fn check_graph(old: &Object, new: &Object, writer: UpdateAuthor, faults: &mut AdmissionCollector<'_>) {
-    let (before, after) = (components_by_name(old), components_by_name(new));
+    let before: ComponentsByName<'_> = named_components(old.spec()).collect();
+    let after: ComponentsByName<'_> = named_components(new.spec()).collect();
     if non_null_field(old.spec(), "backendFramework") != non_null_field(new.spec(), "backendFramework") {
         faults.deny_immutable(
             FieldPath::from_fields(["spec", "backendFramework"]),

@@ -3,6 +3,8 @@
 //! `*` stands for a name, `[]` for the items of a list. A mapping speaks for everything below its path that has none of
 //! its own.
 
+use MappingTarget::{KeptInAnnotation, MovedTo, Same};
+
 /// What becomes of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingTarget {
@@ -62,208 +64,107 @@ pub(super) const SAME_IN_SERVICES: &[&str] = &[
     "topologyConstraint",
 ];
 
-const MAIN_CONTAINER_PATH: &str = "spec.components[].podTemplate.spec.containers[main]";
-
-/// Every field, by kind and path.
-pub const ALL: &[FieldMapping] = &[
-    graph("spec.annotations", MappingTarget::Same),
-    graph("spec.backendFramework", MappingTarget::Same),
-    graph("spec.envs", MappingTarget::MovedTo("spec.env")),
-    graph("spec.labels", MappingTarget::Same),
-    graph(
-        "spec.pvcs[]",
-        MappingTarget::KeptInAnnotation(
-            "v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names",
-        ),
-    ),
-    graph("spec.restart", MappingTarget::Same),
-    graph("spec.services.*", MappingTarget::MovedTo("spec.components[]")),
-    graph(
-        "spec.services.*.annotations",
-        MappingTarget::KeptInAnnotation("a component has no annotations; put them on `podTemplate.metadata`"),
-    ),
-    graph(
-        "spec.services.*.autoscaling",
-        MappingTarget::KeptInAnnotation(
-            "deprecated and ignored; switch a scaling adapter on and scale that with an autoscaler or the planner",
-        ),
-    ),
-    graph(
-        "spec.services.*.checkpoint",
-        MappingTarget::MovedTo("spec.components[].experimental.checkpoint, when enabled"),
-    ),
-    graph("spec.services.*.componentType", MappingTarget::MovedTo("spec.components[].type")),
-    graph(
-        "spec.services.*.dynamoNamespace",
-        MappingTarget::KeptInAnnotation("deprecated; the Dynamo namespace follows from the graph's namespace and name"),
-    ),
-    graph("spec.services.*.envFromSecret", MappingTarget::MovedTo("…containers[main].envFrom[].secretRef.name")),
-    graph("spec.services.*.envs", MappingTarget::MovedTo("…containers[main].env")),
-    graph("spec.services.*.eppConfig", MappingTarget::Same),
-    graph("spec.services.*.extraPodMetadata", MappingTarget::MovedTo("spec.components[].podTemplate.metadata")),
-    graph("spec.services.*.extraPodSpec", MappingTarget::MovedTo("spec.components[].podTemplate.spec")),
-    graph("spec.services.*.extraPodSpec.mainContainer", MappingTarget::MovedTo(MAIN_CONTAINER_PATH)),
-    graph("spec.services.*.failover", MappingTarget::MovedTo("spec.components[].experimental.failover, when enabled")),
-    graph(
-        "spec.services.*.frontendSidecar",
-        MappingTarget::MovedTo("…containers[sidecar-frontend], named by spec.components[].frontendSidecar"),
-    ),
-    graph("spec.services.*.globalDynamoNamespace", MappingTarget::Same),
-    graph(
-        "spec.services.*.gpuMemoryService",
-        MappingTarget::MovedTo("spec.components[].experimental.gpuMemoryService, when enabled"),
-    ),
-    graph(
-        "spec.services.*.ingress",
-        MappingTarget::KeptInAnnotation(
-            "the operator still serves it; write an Ingress or an HTTPRoute to the graph's frontend service instead",
-        ),
-    ),
-    graph(
-        "spec.services.*.labels",
-        MappingTarget::KeptInAnnotation("a component has no labels; put them on `podTemplate.metadata`"),
-    ),
-    graph("spec.services.*.livenessProbe", MappingTarget::MovedTo("…containers[main].livenessProbe")),
-    graph("spec.services.*.modelRef", MappingTarget::Same),
-    graph("spec.services.*.multinode", MappingTarget::Same),
-    graph("spec.services.*.readinessProbe", MappingTarget::MovedTo("…containers[main].readinessProbe")),
-    graph("spec.services.*.replicas", MappingTarget::Same),
-    graph(
-        "spec.services.*.resources",
-        MappingTarget::MovedTo(
-            "…containers[main].resources; `gpu` counts `nvidia.com/gpu` or the resource that `gpuType` names",
-        ),
-    ),
-    graph(
-        "spec.services.*.scalingAdapter",
-        MappingTarget::MovedTo("spec.components[].scalingAdapter: present when enabled"),
-    ),
-    graph(
-        "spec.services.*.serviceName",
-        MappingTarget::KeptInAnnotation("the operator takes the service's key as its name"),
-    ),
-    graph(
-        "spec.services.*.sharedMemory",
-        MappingTarget::MovedTo("spec.components[].sharedMemorySize; \"0\" when disabled"),
-    ),
-    graph(
-        "spec.services.*.subComponentType",
-        MappingTarget::KeptInAnnotation(
-            "`prefill` and `decode` of a worker become its type; any other value has no meaning at v1beta1",
-        ),
-    ),
-    graph("spec.services.*.topologyConstraint", MappingTarget::Same),
-    graph("spec.services.*.volumeMounts[]", MappingTarget::MovedTo("…containers[main].volumeMounts[]")),
-    graph(
-        "spec.services.*.volumeMounts[].useAsCompilationCache",
-        MappingTarget::KeptInAnnotation("a component has one compilation cache: the first becomes `compilationCache`"),
-    ),
-    graph("spec.topologyConstraint.packDomain", MappingTarget::Same),
-    graph(
-        "spec.topologyConstraint.topologyProfile",
-        MappingTarget::MovedTo("spec.topologyConstraint.clusterTopologyName"),
-    ),
-    request(
-        "spec.autoApply",
-        MappingTarget::MovedTo(
-            "spec.autoApply; written out, because it is off by default at v1alpha1 and on at v1beta1",
-        ),
-    ),
-    request("spec.backend", MappingTarget::Same),
-    request(
-        "spec.deploymentOverrides.annotations",
-        MappingTarget::KeptInAnnotation(
-            "a request has no annotations for its graph; lock the result in git and set them there",
-        ),
-    ),
-    request(
-        "spec.deploymentOverrides.labels",
-        MappingTarget::KeptInAnnotation(
-            "a request has no labels for its graph; lock the result in git and set them there",
-        ),
-    ),
-    request(
-        "spec.deploymentOverrides.name",
-        MappingTarget::KeptInAnnotation(
-            "the graph is named after the request; `overrides.dgd.metadata.name` sets another name",
-        ),
-    ),
-    request(
-        "spec.deploymentOverrides.namespace",
-        MappingTarget::KeptInAnnotation("the graph is created in the request's own namespace"),
-    ),
-    request(
-        "spec.deploymentOverrides.workersImage",
-        MappingTarget::MovedTo("spec.image, when there is no profilerImage; otherwise it is lost"),
-    ),
-    request(
-        "spec.enableGpuDiscovery",
-        MappingTarget::KeptInAnnotation(
-            "deprecated; the operator discovers GPUs where it may, set `hardware` where it may not",
-        ),
-    ),
-    request("spec.model", MappingTarget::Same),
-    request(
-        "spec.profilingConfig.config",
-        MappingTarget::KeptInAnnotation(
-            "v1beta1 has separate fields for the profiler's settings, but none for this one",
-        ),
-    ),
-    request(
-        "spec.profilingConfig.config.deployment.modelCache.modelPathInPvc",
-        MappingTarget::MovedTo("spec.modelCache.pvcModelPath"),
-    ),
-    request(
-        "spec.profilingConfig.config.deployment.modelCache.pvcMountPath",
-        MappingTarget::MovedTo("spec.modelCache.pvcMountPath"),
-    ),
-    request(
-        "spec.profilingConfig.config.deployment.modelCache.pvcName",
-        MappingTarget::MovedTo("spec.modelCache.pvcName"),
-    ),
-    request("spec.profilingConfig.config.planner", MappingTarget::MovedTo("spec.features.planner")),
-    request("spec.profilingConfig.config.sla.isl", MappingTarget::MovedTo("spec.workload.isl")),
-    request("spec.profilingConfig.config.sla.itl", MappingTarget::MovedTo("spec.sla.itl")),
-    request("spec.profilingConfig.config.sla.optimizationType", MappingTarget::MovedTo("spec.sla.optimizationType")),
-    request("spec.profilingConfig.config.sla.osl", MappingTarget::MovedTo("spec.workload.osl")),
-    request("spec.profilingConfig.config.sla.ttft", MappingTarget::MovedTo("spec.sla.ttft")),
-    request(
-        "spec.profilingConfig.configMapRef",
-        MappingTarget::KeptInAnnotation("a graph to start from is given as `overrides.dgd`"),
-    ),
-    request(
-        "spec.profilingConfig.nodeSelector",
-        MappingTarget::MovedTo("spec.overrides.profilingJob.template.spec.nodeSelector"),
-    ),
-    request(
-        "spec.profilingConfig.outputPVC",
-        MappingTarget::KeptInAnnotation("results are kept in the request's status and in a ConfigMap"),
-    ),
-    request("spec.profilingConfig.profilerImage", MappingTarget::MovedTo("spec.image")),
-    request(
-        "spec.profilingConfig.resources",
-        MappingTarget::MovedTo("spec.overrides.profilingJob.template.spec.containers[0].resources"),
-    ),
-    request(
-        "spec.profilingConfig.tolerations",
-        MappingTarget::MovedTo("spec.overrides.profilingJob.template.spec.tolerations"),
-    ),
-    request("spec.useMocker", MappingTarget::MovedTo("spec.features.mocker.enabled")),
-    adapter("spec.dgdRef.name", MappingTarget::Same),
-    adapter("spec.dgdRef.serviceName", MappingTarget::MovedTo("spec.dgdRef.componentName")),
-    adapter("spec.replicas", MappingTarget::Same),
-];
-
-const fn request(path: &'static str, fate: MappingTarget) -> FieldMapping {
-    FieldMapping { kind: "DynamoGraphDeploymentRequest", path, target: fate }
+/// Declares the table: kind, then each of its fields and what becomes of it.
+macro_rules! field_mappings {
+    ($($kind:literal { $($path:literal => $target:expr;)* })*) => {
+        /// Every field, by kind and path.
+        pub const ALL: &[FieldMapping] = &[$($(FieldMapping { kind: $kind, path: $path, target: $target }),*),*];
+    };
 }
 
-const fn adapter(path: &'static str, fate: MappingTarget) -> FieldMapping {
-    FieldMapping { kind: "DynamoGraphDeploymentScalingAdapter", path, target: fate }
-}
-
-const fn graph(path: &'static str, fate: MappingTarget) -> FieldMapping {
-    FieldMapping { kind: "DynamoGraphDeployment", path, target: fate }
+field_mappings! {
+    "DynamoGraphDeployment" {
+        "spec.annotations" => Same;
+        "spec.backendFramework" => Same;
+        "spec.envs" => MovedTo("spec.env");
+        "spec.labels" => Same;
+        "spec.pvcs[]" =>
+            KeptInAnnotation("v1beta1 has no equivalent; in a model use `cache: {claim: NAME, mountPath: PATH}`, otherwise a PersistentVolumeClaim that a volume names");
+        "spec.restart" => Same;
+        "spec.services.*" => MovedTo("spec.components[]");
+        "spec.services.*.annotations" =>
+            KeptInAnnotation("a component has no annotations; put them on `podTemplate.metadata`");
+        "spec.services.*.autoscaling" =>
+            KeptInAnnotation("deprecated and ignored; switch a scaling adapter on and scale that with an autoscaler or the planner");
+        "spec.services.*.checkpoint" => MovedTo("spec.components[].experimental.checkpoint, when enabled");
+        "spec.services.*.componentType" => MovedTo("spec.components[].type");
+        "spec.services.*.dynamoNamespace" =>
+            KeptInAnnotation("deprecated; the Dynamo namespace follows from the graph's namespace and name");
+        "spec.services.*.envFromSecret" => MovedTo("…containers[main].envFrom[].secretRef.name");
+        "spec.services.*.envs" => MovedTo("…containers[main].env");
+        "spec.services.*.eppConfig" => Same;
+        "spec.services.*.extraPodMetadata" => MovedTo("spec.components[].podTemplate.metadata");
+        "spec.services.*.extraPodSpec" => MovedTo("spec.components[].podTemplate.spec");
+        "spec.services.*.extraPodSpec.mainContainer" => MovedTo("spec.components[].podTemplate.spec.containers[main]");
+        "spec.services.*.failover" => MovedTo("spec.components[].experimental.failover, when enabled");
+        "spec.services.*.frontendSidecar" =>
+            MovedTo("…containers[sidecar-frontend], named by spec.components[].frontendSidecar");
+        "spec.services.*.globalDynamoNamespace" => Same;
+        "spec.services.*.gpuMemoryService" => MovedTo("spec.components[].experimental.gpuMemoryService, when enabled");
+        "spec.services.*.ingress" =>
+            KeptInAnnotation("the operator still serves it; write an Ingress or an HTTPRoute to the graph's frontend service instead");
+        "spec.services.*.labels" => KeptInAnnotation("a component has no labels; put them on `podTemplate.metadata`");
+        "spec.services.*.livenessProbe" => MovedTo("…containers[main].livenessProbe");
+        "spec.services.*.modelRef" => Same;
+        "spec.services.*.multinode" => Same;
+        "spec.services.*.readinessProbe" => MovedTo("…containers[main].readinessProbe");
+        "spec.services.*.replicas" => Same;
+        "spec.services.*.resources" =>
+            MovedTo("…containers[main].resources; `gpu` counts `nvidia.com/gpu` or the resource that `gpuType` names");
+        "spec.services.*.scalingAdapter" => MovedTo("spec.components[].scalingAdapter: present when enabled");
+        "spec.services.*.serviceName" => KeptInAnnotation("the operator takes the service's key as its name");
+        "spec.services.*.sharedMemory" => MovedTo("spec.components[].sharedMemorySize; \"0\" when disabled");
+        "spec.services.*.subComponentType" =>
+            KeptInAnnotation("`prefill` and `decode` of a worker become its type; any other value has no meaning at v1beta1");
+        "spec.services.*.topologyConstraint" => Same;
+        "spec.services.*.volumeMounts[]" => MovedTo("…containers[main].volumeMounts[]");
+        "spec.services.*.volumeMounts[].useAsCompilationCache" =>
+            KeptInAnnotation("a component has one compilation cache: the first becomes `compilationCache`");
+        "spec.topologyConstraint.packDomain" => Same;
+        "spec.topologyConstraint.topologyProfile" => MovedTo("spec.topologyConstraint.clusterTopologyName");
+    }
+    "DynamoGraphDeploymentRequest" {
+        "spec.autoApply" =>
+            MovedTo("spec.autoApply; written out, because it is off by default at v1alpha1 and on at v1beta1");
+        "spec.backend" => Same;
+        "spec.deploymentOverrides.annotations" =>
+            KeptInAnnotation("a request has no annotations for its graph; lock the result in git and set them there");
+        "spec.deploymentOverrides.labels" =>
+            KeptInAnnotation("a request has no labels for its graph; lock the result in git and set them there");
+        "spec.deploymentOverrides.name" =>
+            KeptInAnnotation("the graph is named after the request; `overrides.dgd.metadata.name` sets another name");
+        "spec.deploymentOverrides.namespace" => KeptInAnnotation("the graph is created in the request's own namespace");
+        "spec.deploymentOverrides.workersImage" =>
+            MovedTo("spec.image, when there is no profilerImage; otherwise it is lost");
+        "spec.enableGpuDiscovery" =>
+            KeptInAnnotation("deprecated; the operator discovers GPUs where it may, set `hardware` where it may not");
+        "spec.model" => Same;
+        "spec.profilingConfig.config" =>
+            KeptInAnnotation("v1beta1 has separate fields for the profiler's settings, but none for this one");
+        "spec.profilingConfig.config.deployment.modelCache.modelPathInPvc" => MovedTo("spec.modelCache.pvcModelPath");
+        "spec.profilingConfig.config.deployment.modelCache.pvcMountPath" => MovedTo("spec.modelCache.pvcMountPath");
+        "spec.profilingConfig.config.deployment.modelCache.pvcName" => MovedTo("spec.modelCache.pvcName");
+        "spec.profilingConfig.config.planner" => MovedTo("spec.features.planner");
+        "spec.profilingConfig.config.sla.isl" => MovedTo("spec.workload.isl");
+        "spec.profilingConfig.config.sla.itl" => MovedTo("spec.sla.itl");
+        "spec.profilingConfig.config.sla.optimizationType" => MovedTo("spec.sla.optimizationType");
+        "spec.profilingConfig.config.sla.osl" => MovedTo("spec.workload.osl");
+        "spec.profilingConfig.config.sla.ttft" => MovedTo("spec.sla.ttft");
+        "spec.profilingConfig.configMapRef" => KeptInAnnotation("a graph to start from is given as `overrides.dgd`");
+        "spec.profilingConfig.nodeSelector" => MovedTo("spec.overrides.profilingJob.template.spec.nodeSelector");
+        "spec.profilingConfig.outputPVC" =>
+            KeptInAnnotation("results are kept in the request's status and in a ConfigMap");
+        "spec.profilingConfig.profilerImage" => MovedTo("spec.image");
+        "spec.profilingConfig.resources" =>
+            MovedTo("spec.overrides.profilingJob.template.spec.containers[0].resources");
+        "spec.profilingConfig.tolerations" => MovedTo("spec.overrides.profilingJob.template.spec.tolerations");
+        "spec.useMocker" => MovedTo("spec.features.mocker.enabled");
+    }
+    "DynamoGraphDeploymentScalingAdapter" {
+        "spec.dgdRef.name" => Same;
+        "spec.dgdRef.serviceName" => MovedTo("spec.dgdRef.componentName");
+        "spec.replicas" => Same;
+    }
 }
 
 /// What becomes of a field. Kinds share no path with different fates.

@@ -2,13 +2,11 @@
 
 use super::immutable_fields;
 use super::{ChangeImpact, Disruption, DisruptionNote};
+use crate::dynamo::graph_components::{is_worker_type, named_components};
 use crate::dynamo::registry::annotation;
 use crate::object::Object;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Component types whose specs the operator hashes together.
-const WORKER_TYPES: &[&str] = &["worker", "prefill", "decode"];
 
 /// Annotations of the graph's metadata that the operator copies into its pods.
 const COPIED_ANNOTATIONS: &[&str] = &[
@@ -26,7 +24,8 @@ const KNOWN_FIELDS: &[&str] = &["components", "restart", "backendFramework", "to
 
 pub(super) fn classify_graph_change(old: &Object, new: &Object) -> ChangeImpact {
     let forbidden = immutable_fields::forbidden_changes(old, new);
-    let (before, after) = (components_by_name(old.spec()), components_by_name(new.spec()));
+    let before: BTreeMap<&str, &Value> = named_components(old.spec()).collect();
+    let after: BTreeMap<&str, &Value> = named_components(new.spec()).collect();
     let mut class = Disruption::None;
     let mut notes = Vec::new();
 
@@ -68,18 +67,14 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object) -> ChangeImpact 
 
 /// The components whose pods a change replaces; every worker when they roll.
 pub(super) fn rolled_components(old: &Object, new: &Object, workers: bool) -> BTreeSet<String> {
-    let before = components_by_name(old.spec());
+    let before: BTreeMap<&str, &Value> = named_components(old.spec()).collect();
     let shared = shared_pod_fields(old) != shared_pod_fields(new);
     let rolls = |name: &str, component: &Value| match before.get(name) {
         Some(_) if is_worker(component) => workers,
         Some(previous) => shared || pod_fields(previous) != pod_fields(component),
         None => false,
     };
-    components_by_name(new.spec())
-        .into_iter()
-        .filter(|(name, own)| rolls(name, own))
-        .map(|(name, _)| name.to_owned())
-        .collect()
+    named_components(new.spec()).filter(|(name, own)| rolls(name, own)).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// How the workers are replaced: by the operator, by the thing that groups their nodes, or all at once.
@@ -103,14 +98,8 @@ fn worker_disruption(old: &Object, new: &Object, components: &BTreeMap<&str, &Va
     if recreate { Disruption::Recreate } else { Disruption::ManagedRoll }
 }
 
-/// The components of a graph's spec by name.
-fn components_by_name(spec: &Value) -> BTreeMap<&str, &Value> {
-    let list = spec.get("components").and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(|component| Some((component.get("name")?.as_str()?, component))).collect()
-}
-
 fn is_worker(component: &Value) -> bool {
-    component.get("type").and_then(Value::as_str).is_some_and(|kind| WORKER_TYPES.contains(&kind))
+    component.get("type").and_then(Value::as_str).is_some_and(is_worker_type)
 }
 
 /// What makes the pods of a component.

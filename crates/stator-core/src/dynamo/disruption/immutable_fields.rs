@@ -2,7 +2,7 @@
 
 use super::{ChangeRemedy, ForbiddenChange};
 use crate::dynamo::admission::{self, UpdateAuthor};
-use crate::object::{FieldPath, Object};
+use crate::object::{FieldPath, Object, Quantity};
 
 fn correction_needed(path: FieldPath, message: impl Into<String>) -> ForbiddenChange {
     ForbiddenChange { path, message: message.into(), remedy: ChangeRemedy::Correct }
@@ -43,7 +43,7 @@ pub(super) fn forbidden_claim_changes(old: &Object, new: &Object) -> Vec<Forbidd
             ));
         }
     }
-    let size = |object: &Object| object.str_at("/spec/resources/requests/storage").and_then(bytes);
+    let size = |object: &Object| object.str_at("/spec/resources/requests/storage").and_then(Quantity::parse);
     if let (Some(before), Some(after)) = (size(old), size(new))
         && after < before
     {
@@ -53,35 +53,4 @@ pub(super) fn forbidden_claim_changes(old: &Object, new: &Object) -> Vec<Forbidd
         ));
     }
     faults
-}
-
-/// A quantity of bytes, in thousandths so that `1500m` counts; `None` for what is none.
-fn bytes(text: &str) -> Option<u128> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, suffix) = text.split_at_checked(split)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let factor: u128 = match suffix {
-        "" => 1_000,
-        "m" => 1,
-        "k" => 1_000_000,
-        "M" => 1_000_000_000,
-        "G" => 1_000_000_000_000,
-        "T" => 1_000_000_000_000_000,
-        "P" => 1_000_000_000_000_000_000,
-        "E" => 1_000_000_000_000_000_000_000,
-        "Ki" => 1_000 << 10,
-        "Mi" => 1_000 << 20,
-        "Gi" => 1_000 << 30,
-        "Ti" => 1_000 << 40,
-        "Pi" => 1_000 << 50,
-        "Ei" => 1_000 << 60,
-        _ => return None,
-    };
-    let mut sum = whole.parse::<u128>().ok()?.checked_mul(factor)?;
-    let mut unit = factor;
-    for digit in fraction.bytes() {
-        unit /= 10;
-        sum = sum.checked_add(u128::from(digit.checked_sub(b'0')?).checked_mul(unit)?)?;
-    }
-    Some(sum)
 }

@@ -1,6 +1,7 @@
 //! The health of requests, adapters, scaling adapters and claims.
 
 use super::{Health, HealthVerdict, find_condition, stale_generation_verdict, unobserved_verdict};
+use crate::dynamo::graph_components::named_components;
 use crate::dynamo::kinds::{ADAPTER, GRAPH};
 use crate::object::Object;
 use serde_json::Value;
@@ -177,10 +178,8 @@ impl AdapterEndpoints {
 /// those that are ready counts for none.
 pub fn ready_workers(graph: &Object) -> BTreeMap<String, u64> {
     let mut workers = BTreeMap::new();
-    let components = graph.spec().get("components").and_then(Value::as_array).into_iter().flatten();
-    for component in components.filter(|_| graph.kind() == GRAPH.kind) {
-        let text = |pointer: &str| component.pointer(pointer).and_then(Value::as_str);
-        let (Some(name), Some(base)) = (text("/name"), text("/modelRef/name")) else { continue };
+    for (name, component) in named_components(graph.spec()).filter(|_| graph.kind() == GRAPH.kind) {
+        let Some(base) = component.pointer("/modelRef/name").and_then(Value::as_str) else { continue };
         let counted = graph.status().get("components").and_then(|all| all.get(name));
         let ready = counted.and_then(|one| one.get("readyReplicas")).and_then(Value::as_u64).unwrap_or(0);
         let sum: &mut u64 = workers.entry(base.to_owned()).or_default();

@@ -9,7 +9,8 @@ mod tables;
 pub use tables::{ANNOTATIONS, LABELS, PORTS, VARIABLES};
 
 /// Who writes a label, an annotation or a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum MetadataWriter {
     /// People, in an intent or a manifest.
     User,
@@ -22,11 +23,7 @@ pub enum MetadataWriter {
 impl MetadataWriter {
     /// The word of a table.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Operator => "operator",
-            Self::Cluster => "cluster",
-        }
+        self.into()
     }
 }
 

@@ -37,28 +37,15 @@ pub(super) fn check(
             faults.push(ValidationIssue::new(path, message).of_kind(ViolationKind::BrokenRule { rule }));
         }
     }
-    match value {
-        Value::Object(map) => {
-            for (name, value) in map {
-                if let Some(field) = node.properties.get(name).or(node.additional.as_deref()) {
-                    path.push(PathSegment::Field(name.clone()));
-                    check(field, value, old.and_then(|old| old.get(name)), path, faults);
-                    path.pop();
-                }
+    node.for_each_child(value, path, |child, value, path| {
+        let before = match path.last() {
+            Some(PathSegment::Field(name)) => old.and_then(|old| old.get(name)),
+            Some(_) | None => {
+                old.and_then(Value::as_array).and_then(|old| predecessor(TypeRef::Declared(node), value, old))
             }
-        }
-        Value::Array(items) => {
-            let Some(item) = node.items.as_deref() else { return };
-            for (index, value) in items.iter().enumerate() {
-                let before =
-                    old.and_then(Value::as_array).and_then(|old| predecessor(TypeRef::Declared(node), value, old));
-                path.push(PathSegment::Index(index));
-                check(item, value, before, path, faults);
-                path.pop();
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
+        };
+        check(child, value, before, path, faults);
+    });
 }
 
 /// The message when the rule does not hold.

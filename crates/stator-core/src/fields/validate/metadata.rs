@@ -35,30 +35,12 @@ pub(super) fn check(root: &SchemaNode, value: &Value, create: bool, faults: &mut
 }
 
 fn walk(node: &SchemaNode, value: &Value, path: &mut Vec<PathSegment>, faults: &mut Vec<ValidationIssue>) {
-    match value {
-        Value::Object(map) => {
-            if node.embedded {
-                check_object_meta(map, path, faults);
-            }
-            for (name, value) in map {
-                if let Some(field) = node.properties.get(name).or(node.additional.as_deref()) {
-                    path.push(PathSegment::Field(name.clone()));
-                    walk(field, value, path, faults);
-                    path.pop();
-                }
-            }
-        }
-        Value::Array(items) => {
-            if let Some(node) = node.items.as_deref() {
-                for (index, item) in items.iter().enumerate() {
-                    path.push(PathSegment::Index(index));
-                    walk(node, item, path, faults);
-                    path.pop();
-                }
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    if let Value::Object(map) = value
+        && node.embedded
+    {
+        check_object_meta(map, path, faults);
     }
+    node.for_each_child(value, path, |node, value, path| walk(node, value, path, faults));
 }
 
 fn check_object_meta(map: &Map<String, Value>, path: &[PathSegment], faults: &mut Vec<ValidationIssue>) {

@@ -23,27 +23,9 @@ pub(super) fn check(node: &SchemaNode, value: &Value, path: &mut Vec<PathSegment
     if let Some(limits) = node.limits.as_deref() {
         check_limits(limits, value, path, faults);
     }
-    match value {
-        Value::Object(map) => {
-            for (name, value) in map {
-                if let Some(field) = node.properties.get(name).or(node.additional.as_deref()) {
-                    path.push(PathSegment::Field(name.clone()));
-                    check(field, value, path, faults);
-                    path.pop();
-                }
-            }
-        }
-        Value::Array(items) => {
-            if let Some(node) = node.items.as_deref() {
-                for (index, item) in items.iter().enumerate() {
-                    path.push(PathSegment::Index(index));
-                    check(node, item, path, faults);
-                    path.pop();
-                }
-            }
-            check_duplicates(node, items, path, faults);
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    node.for_each_child(value, path, |node, value, path| check(node, value, path, faults));
+    if let Value::Array(items) = value {
+        check_duplicates(node, items, path, faults);
     }
 }
 

@@ -28,16 +28,13 @@ pub use error::MirrorError;
 pub use reference::ResolvedRef;
 pub use remote_host::MirrorTraffic;
 
-use crate::source::credentials::{GitCredentials, TokenProvider};
 use crate::source::model_source::Reference;
 use git2::{ObjectType, Oid};
 use object_cache::GitObjectCache;
 use remote_host::RemoteHost;
 use remote_refs::RemoteRefs;
 use std::path::Path;
-use std::sync::Arc;
 use store::MirrorStore;
-use tokio_util::sync::CancellationToken;
 
 /// Why a range of versions, as `spec.ref.semver` has it, is none. `None` when it is one.
 pub fn version_range_error(text: &str) -> Option<String> {
@@ -79,17 +76,6 @@ impl Mirror {
     pub fn open(folder: &Path, remote: RemoteRepository) -> Result<Self, MirrorError> {
         let store = MirrorStore::open(folder, &remote.url)?;
         Ok(Self { store, remote, cache: GitObjectCache::default(), host: RemoteHost::default() })
-    }
-
-    /// Goes on with what the secret says by now, and with another switch to stop it by: a switch that was used stays off.
-    pub fn renew_credentials(
-        &mut self,
-        credentials: GitCredentials,
-        tokens: Option<Arc<dyn TokenProvider>>,
-        cancel: CancellationToken,
-    ) {
-        self.remote = RemoteRepository { credentials, tokens, cancel, ..self.remote.clone() };
-        self.host = RemoteHost::renewed_from(&self.host);
     }
 
     /// Where a reference leads at the moment. Asks the host once; for a commit that is here already, not at all.

@@ -22,10 +22,3 @@ pub(super) struct RemoteHost {
     pub(super) base: Option<url::Url>,
     pub(super) traffic: MirrorTraffic,
 }
-
-impl RemoteHost {
-    /// The host after its login has changed: connections and what it said before are not taken over.
-    pub(super) fn renewed_from(before: &Self) -> Self {
-        Self { traffic: before.traffic, ..Self::default() }
-    }
-}

@@ -6,12 +6,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 use stator_core::text::{TextLimit, one_line};
 
 /// The most characters of a message.
 pub const MAX_MESSAGE_LENGTH: usize = 1024;
-/// The most conditions.
-pub const MAX_CONDITIONS: usize = 8;
 /// The most commit statuses that are named.
 pub const MAX_POSTED_STATUSES: usize = 10;
 /// The most guards that are named.
@@ -29,14 +28,12 @@ pub const STALLED: &str = "Stalled";
 #[serde(rename_all = "camelCase", default)]
 pub struct ModelSourceStatus {
     /// `metadata.generation` of the spec that this is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// `Ready`, `Reconciling` and `Stalled`. The last two are never true at once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub conditions: Vec<SourceCondition>,
     /// The value of the annotation `stator.dev/requestedAt` (or Flux's) that was last handled, successfully or not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub last_handled_request: Option<String>,
     /// The current phase: `Idle`, `Reading`, `Syncing`, `Retrying`, `Window` or `Suspended`.
@@ -44,31 +41,25 @@ pub struct ModelSourceStatus {
     #[schemars(length(max = 64))]
     pub phase: String,
     /// The environment that is synced.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub environment: Option<String>,
     /// Commits, and since when.
     #[serde(skip_serializing_if = "Revisions::is_empty")]
     pub revision: Revisions,
     /// The commit that is applied, short.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub commit: Option<String>,
     /// The number of models, by state.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub models: Option<ModelCounts>,
     /// The numbers of the last plan that changed anything.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanCounts>,
     /// What a guard holds back until it is approved.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldRevision>,
     /// The newest commit's statuses on the git host, without those of models.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub statuses: Vec<PostedStatus>,
     /// When the next sync window opens, if none is open: RFC 3339 in UTC.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub next_window: Option<String>,
 }
@@ -94,12 +85,11 @@ pub struct SourceCondition {
     #[schemars(extend("format" = "date-time"))]
     pub last_transition_time: String,
     /// `metadata.generation` of the spec that it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
 /// Whether something is so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr)]
 pub enum ConditionStatus {
     /// It is.
     True,
@@ -110,31 +100,26 @@ pub enum ConditionStatus {
 }
 
 /// Commits, in full, and since when.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Revisions {
     /// The newest commit that was seen.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub seen: Option<String>,
     /// When it was seen first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub seen_at: Option<String>,
     /// The commit that was last synced, successfully or not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub attempted: Option<String>,
     /// When that began first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub attempted_at: Option<String>,
     /// The commit that was last synced successfully.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub applied: Option<String>,
     /// When that ended first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub applied_at: Option<String>,
 }
@@ -266,11 +251,7 @@ impl Revisions {
 impl ConditionStatus {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
+        self.into()
     }
 }
 

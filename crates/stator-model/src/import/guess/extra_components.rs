@@ -46,7 +46,7 @@ pub fn strip_picker_env(spec: &mut ModelSpec, targets: &[ComponentManifest<'_>])
         return;
     }
     let serving = spec.serving.clone().unwrap_or_default();
-    let size = [&serving.worker, &serving.prefill].into_iter().flatten().next().and_then(|worker| worker.block_size);
+    let size = serving.block_size();
     let told = [
         (names::MODEL_NAME, Some(spec.served_name.clone().unwrap_or_else(|| spec.model.clone()))),
         (names::ENFORCE_DISAGG, Some(serving.prefill.is_some().to_string())),

@@ -217,7 +217,7 @@ fn take_router_mode(env: &mut BTreeMap<EnvName, EnvValue>, serving: &Serving) ->
         })
     };
     let mode: RouterMode = serde_json::from_value(Value::String(text(env, names::ROUTER_MODE)?)).ok()?;
-    let size = [&serving.worker, &serving.prefill].into_iter().flatten().next().and_then(|worker| worker.block_size);
+    let size = serving.block_size();
     if let (RouterMode::Kv, Some(size)) = (mode, size) {
         // The field would tell the frontend the block size, too.
         if text(env, names::KV_BLOCK_SIZE)? != size.to_string() {

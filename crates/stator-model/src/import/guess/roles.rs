@@ -51,7 +51,7 @@ pub fn detect_engine(targets: &[ComponentManifest<'_>], spec: &Map<String, Value
 }
 
 fn is_worker(target: ComponentManifest<'_>) -> bool {
-    matches!(component_type(target), Some(ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode))
+    component_type(target).is_some_and(ComponentType::is_worker)
 }
 
 /// The half that a worker says it is: by its flags, its type, its name.

@@ -203,7 +203,7 @@ fn selected_hardware(selector: &Map<String, Value>, targets: &[ComponentManifest
 
 fn selected_sku(selector: &Map<String, Value>) -> Option<GpuSku> {
     let product = selector.get(label::GPU_PRODUCT).filter(|_| selector.len() == 1)?.as_str()?;
-    crate::intent::model::GpuSku::ALL.into_iter().find(|sku| gpu_products(*sku) == [product])
+    crate::intent::model::GpuSku::ALL.iter().copied().find(|sku| gpu_products(*sku) == [product])
 }
 
 /// Variables that every worker and further component has are the model's.

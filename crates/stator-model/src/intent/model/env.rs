@@ -3,13 +3,14 @@
 use crate::intent::scalar::DnsName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Secrets by name, in the environment's namespace.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Secrets {
     /// The Secret whose key `HF_TOKEN` is the Hugging Face token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hugging_face: Option<DnsName>,
     /// Secrets to pull images with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

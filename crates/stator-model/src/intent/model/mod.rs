@@ -25,6 +25,7 @@ pub use storage::{AccessMode, Adapter, Cache};
 use crate::intent::scalar::{ComponentName, EnvName, ImageReference, LabelValue, ModelName, RuntimeVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
 /// The API version of every document stator reads.
@@ -73,6 +74,7 @@ pub struct Metadata {
 }
 
 /// What to serve and how. Give `serving` to say how it runs, or `sla` to have Dynamo find out.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModelSpec {
@@ -80,47 +82,36 @@ pub struct ModelSpec {
     #[schemars(length(min = 1))]
     pub model: String,
     /// The name that clients ask for. Defaults to `model`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub served_name: Option<String>,
     /// The engine that runs the model. `auto` is only possible with `sla`.
     pub engine: Engine,
     /// Whether the graph names its engine (`spec.backendFramework`). Defaults to `declared`. Dynamo freezes it, so
     /// `detected` is for a graph that exists without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend_framework: Option<BackendFramework>,
     /// The Dynamo runtime version: `1.2.0` selects NVIDIA's image for the engine at that tag.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<RuntimeVersion>,
     /// A full image reference, in place of `runtime`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageReference>,
     /// The GPUs to run on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
     /// How the model runs, component by component: becomes a DynamoGraphDeployment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serving: Option<Serving>,
     /// Targets to reach: becomes a DynamoGraphDeploymentRequest, whose profiler chooses the deployment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
     /// LoRA adapters; each becomes a DynamoModel, applied once the graph is Ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<Adapter>,
     /// The volume that holds the weights.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
     /// Secrets by name, never by value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<Secrets>,
     /// Environment variables of every worker and further component.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<EnvName, EnvValue>,
     /// How workers are replaced when they change, unless a component says otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
     /// A new value here restarts the graph once, component after component.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub restart: Option<String>,
     /// Further components of the graph by name: a planner, an endpoint picker, your own router.

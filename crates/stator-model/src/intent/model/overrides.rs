@@ -4,6 +4,7 @@ use crate::intent::scalar::RemovedPath;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 use stator_core::dynamo::kinds;
 use stator_core::object::{FieldPath, PathSegment};
 
@@ -23,13 +24,13 @@ pub struct Override {
 }
 
 /// Which rendered object an override is for.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OverrideTarget {
     /// Its kind.
     pub kind: OverrideKind,
     /// Its name; by default all objects of the kind.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 

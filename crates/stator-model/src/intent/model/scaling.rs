@@ -3,6 +3,7 @@
 use crate::intent::scalar::{CountOrPercent, Quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
 /// Kubernetes resources of one pod, besides its GPUs.
@@ -48,17 +49,15 @@ pub struct ScalingBounds {
 }
 
 /// How pods are replaced when they change.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rollout {
     /// `rolling` replaces them bit by bit; `recreate` stops all first. Defaults to `rolling`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<RolloutStrategy>,
     /// How many may run above the number wanted, as a count or a share (`25%`). Needs spare GPUs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_surge: Option<CountOrPercent>,
     /// How many may be missing meanwhile, as a count or a share (`25%`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<CountOrPercent>,
 }
 

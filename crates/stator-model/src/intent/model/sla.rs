@@ -5,48 +5,38 @@ use crate::intent::scalar::Millis;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 
 /// What to reach, for Dynamo's profiler.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sla {
     /// The longest time to the first token (`300ms`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttft: Option<Millis>,
     /// The longest time between tokens (`20ms`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub itl: Option<Millis>,
     /// The longest time for a whole answer (`10s`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub e2e: Option<Millis>,
     /// What to prefer when there is a choice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimize: Option<Optimize>,
     /// The traffic to expect.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
     /// How hard the profiler searches. `thorough` needs a named engine. Defaults to `rapid`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
     /// Whether Dynamo deploys what it found by itself. Defaults to false: the result is a recommendation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_apply: Option<bool>,
     /// Settings for a planner in the graph that Dynamo creates; present means on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planner: Option<Map<String, Value>>,
     /// How the graph that Dynamo creates spreads requests over its workers. Defaults to what the profiler chooses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterMode>,
     /// Settings for every worker of the graph that Dynamo creates, whatever the profiler finds. Needs a named engine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<SlaWorker>,
     /// The number of the attempt. Dynamo never retries a request: increase the number to replace a failed request by a
     /// new one. Defaults to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub attempt: Option<u32>,
     /// Whether to profile with the mocker, without GPUs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mocker: Option<bool>,
 }
 
@@ -61,23 +51,20 @@ pub enum Optimize {
 }
 
 /// The traffic to expect.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Workload {
     /// Input sequence length in tokens. Dynamo's default is 4000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub isl: Option<u32>,
     /// Output sequence length in tokens. Dynamo's default is 1000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub osl: Option<u32>,
     /// Requests under way at once. Not together with `requestRate`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub concurrency: Option<u32>,
     /// Requests a second. Not together with `concurrency`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.001))]
     pub request_rate: Option<f64>,
 }
@@ -97,23 +84,18 @@ pub enum Search {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SlaWorker {
     /// Tensor parallel size. With it, or `pipelineParallel`, a replica gets tensorParallel × pipelineParallel GPUs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
     pub tensor_parallel: Option<u32>,
     /// Pipeline parallel size.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
     pub pipeline_parallel: Option<u32>,
     /// Number type of weights and activations (`bfloat16`, `float16`, `auto`, …).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub dtype: Option<String>,
     /// The most sequences in one batch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_sequences: Option<u32>,
     /// The longest sequence, prompt and answer together, in tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_length: Option<u32>,
     /// Arguments appended to the engine's command line.

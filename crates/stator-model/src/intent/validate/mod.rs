@@ -41,11 +41,8 @@ impl ModelValidator<'_> {
 
 /// The workers that `serving` gives, with name and path.
 fn serving_workers(serving: Option<&Serving>) -> Vec<(&'static str, String, &Worker)> {
-    let Some(serving) = serving else { return Vec::new() };
-    [("worker", &serving.worker), ("prefill", &serving.prefill), ("decode", &serving.decode)]
-        .into_iter()
-        .filter_map(|(name, worker)| Some((name, format!("spec.serving.{name}"), worker.as_ref()?)))
-        .collect()
+    let workers = serving.into_iter().flat_map(Serving::workers);
+    workers.map(|(name, worker)| (name, format!("spec.serving.{name}"), worker)).collect()
 }
 
 /// The further components, with path.

@@ -6,6 +6,7 @@ use crate::plan::SyncState;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 use stator_core::dynamo::health::Health;
 use stator_core::dynamo::kinds::{
     FIELD_MANAGER, LABEL_ENVIRONMENT, LABEL_MANAGED_BY, LABEL_MODEL, LABEL_REPOSITORY, RECORD,
@@ -21,13 +22,13 @@ const ANNOTATION_FOLDER: &str = "stator.dev/folder";
 const ANNOTATION_OBJECTS: &str = "stator.dev/objects";
 
 /// One entry of the annotation [`ANNOTATION_OBJECTS`].
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InventoryAnnotationEntry {
     api_version: String,
     kind: String,
     /// Left out where it is the record's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
     name: String,
     prune: bool,

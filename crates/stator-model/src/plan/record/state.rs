@@ -2,9 +2,11 @@
 
 use crate::plan::SyncState;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use stator_core::dynamo::health::Health;
 
 /// How a model stood when its record was last written.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordState {
@@ -15,7 +17,6 @@ pub struct RecordState {
     /// GPUs that its objects asked for.
     pub gpus: u64,
     /// The SKU of those GPUs, where the graph says.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_sku: Option<String>,
     /// `Ready`, `Reconciling` and `Stalled`, sorted by type.
     pub conditions: Vec<RecordCondition>,

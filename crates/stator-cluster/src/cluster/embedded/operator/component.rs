@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use stator_core::dynamo::graph_components::{self, is_worker_type};
 use stator_core::object::Object;
 use std::collections::BTreeMap;
 
@@ -44,14 +45,8 @@ pub(super) fn components(graph: &Object) -> Vec<SimulatedComponent> {
         }
         spec.to_string()
     };
-    let mut list: Vec<SimulatedComponent> = graph
-        .spec()
-        .get("components")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|value| component(value, &shared))
-        .collect();
+    let mut list: Vec<SimulatedComponent> =
+        graph_components::components(graph.spec()).filter_map(|value| component(value, &shared)).collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));
     list
 }
@@ -65,7 +60,7 @@ fn component(value: &Value, shared: &str) -> Option<SimulatedComponent> {
     }
     Some(SimulatedComponent {
         name: text("/name")?.to_owned(),
-        worker: matches!(text("/type"), Some("worker" | "prefill" | "decode")),
+        worker: text("/type").is_some_and(is_worker_type),
         multinode: value.get("multinode").is_some(),
         replicas: value.get("replicas").and_then(Value::as_i64).unwrap_or(1),
         broken: value

@@ -3,6 +3,7 @@
 
 use super::component;
 use serde_json::{Value, json};
+use stator_core::dynamo::graph_components::components_mut;
 use stator_core::dynamo::kinds::SCALING_ADAPTER;
 use stator_core::object::{Object, ObjectRef};
 
@@ -92,12 +93,9 @@ pub(super) fn graph_name(adapter: &Object) -> Option<&str> {
 
 /// Sets a component's replicas in a graph.
 pub(super) fn set_replicas(graph: &mut Value, component: &str, replicas: i64) {
-    let components = graph.pointer_mut("/spec/components").and_then(Value::as_array_mut);
-    for own in components.into_iter().flatten() {
-        if own.get("name").and_then(Value::as_str) == Some(component)
-            && let Some(map) = own.as_object_mut()
-        {
-            map.insert("replicas".to_owned(), json!(replicas));
+    for own in components_mut(graph) {
+        if own.get("name").and_then(Value::as_str) == Some(component) {
+            own.insert("replicas".to_owned(), json!(replicas));
         }
     }
 }

@@ -10,8 +10,7 @@ use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{FieldPath, Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::{
-    Action, ApplyStep, Change, DeleteStep, Disruption, GpuTotals, InventoryEntry, Plan, PlanStep, PlannedWrite, Record,
-    Summary,
+    Action, ApplyStep, Change, DeleteStep, InventoryEntry, Plan, PlanStep, PlannedWrite, Record, Summary,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -433,23 +432,5 @@ fn full() -> ClusterError {
 }
 
 fn line(model: &str, object: &ObjectRef, action: Action) -> Change {
-    Change {
-        model: model.to_owned(),
-        source: format!("models/{model}/model.yaml"),
-        object: object.clone(),
-        action,
-        disruption: Disruption::None,
-        fields: Vec::new(),
-        gpus: GpuTotals::default(),
-        gpu_sku: None,
-        gpus_by_sku: BTreeMap::new(),
-        gpu_range: None,
-        cost: None,
-        reasons: Vec::new(),
-        step: PlanStep::NoWrite,
-        inventory: None,
-        health: None,
-        before: None,
-        after: None,
-    }
+    Change { action, ..Change::new(model, &format!("models/{model}/model.yaml"), object.clone()) }
 }
