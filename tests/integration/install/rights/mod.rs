@@ -40,6 +40,7 @@ fn every_right_is_used_and_none_is_missing() {
     objects_drift(&stage);
     sources_are_suspended_twice(&stage);
     models_go(&mut stage);
+    nothing_is_asked_at_rest(&stage);
     webhooks_come(&stage);
     leases_are_fought_over(&stage);
     replicas_end(&stage);
@@ -151,6 +152,27 @@ fn models_go(stage: &mut Stage) {
     stage.bench.remove("models/wanted");
     stage.commit("remove two");
     stage.synced();
+}
+
+/// How many renewals of leases are looked at: one replica writes two or more in five seconds.
+const RENEWALS: usize = 40;
+
+/// Once everything is synced, leases are renewed and watches stay open, and nothing else is asked of the API server.
+fn nothing_is_asked_at_rest(stage: &Stage) {
+    let others = |requests: &[AuditedRequest]| -> Vec<String> {
+        let is_at_rest = |request: &AuditedRequest| request.resource == "leases" || request.verb == "watch";
+        let others = requests.iter().filter(|request| !is_at_rest(request));
+        others.map(|request| format!("{} {} {}", request.user, request.verb, request.path)).collect()
+    };
+    let newest = |requests: &[AuditedRequest]| requests.len().saturating_sub(RENEWALS);
+    stage.until("what is under way is through", || {
+        let requests = stage.requests();
+        others(&requests[newest(&requests)..]).is_empty()
+    });
+    let before = stage.requests().len();
+    stage.until("leases are renewed", || stage.requests().len() >= before + RENEWALS);
+    let asked = others(&stage.requests()[before..]);
+    assert!(asked.is_empty(), "asked at rest:\n{asked:#?}");
 }
 
 /// A push is told to whoever takes webhooks: a server, or a replica that has to hand it on.
