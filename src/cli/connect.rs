@@ -63,7 +63,7 @@ impl KubernetesPurpose {
     fn refuse_embedded(self, why: &str) -> CliError {
         match self {
             Self::EditSources => CliError::usage(format!(
-                "sources are objects of a Kubernetes cluster, and this is the embedded one{why}"
+                "sources are objects of a Kubernetes cluster, and this is the embedded cluster{why}"
             ))
             .with_hint("select a cluster with --context or --kubeconfig; on the embedded one, `stator controller --source FILE` runs the sources of a file"),
             Self::FollowSources => CliError::usage("no Kubernetes cluster to read ModelSource objects from")

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -300,14 +300,24 @@ impl Controller {
         }
     }
 
-    /// Waits until every source has ended: after `Controller::shutdown` was set, or by itself with `once`. True when all
-    /// ended well.
+    /// Waits until every source has ended: after [`Controller::shutdown_token`] was cancelled, or by itself with `once`. True
+    /// when all ended well. May be dropped while it waits, and called again: what has not ended is waited for then.
     pub async fn wait_until_ended(&mut self) -> bool {
-        let left = std::mem::take(&mut self.leaving).into_values();
-        let tasks = std::mem::take(&mut self.running).into_values().map(|running| running.task).chain(left);
-        let ended = join_all(tasks.collect::<Vec<_>>()).await;
+        let mut all_well = true;
+        let mut note_end = |ended: Result<ReconcileResult, JoinError>| {
+            all_well &= matches!(ended, Ok(ReconcileResult::Synced | ReconcileResult::Stopped));
+        };
+        // Each is kept until it has ended.
+        while let Some(mut leaving) = self.leaving.first_entry() {
+            note_end(leaving.get_mut().await);
+            leaving.remove();
+        }
+        while let Some(mut running) = self.running.first_entry() {
+            note_end((&mut running.get_mut().task).await);
+            running.remove();
+        }
         self.notifier.flush_and_stop(NOTIFICATION_FLUSH_TIMEOUT).await;
-        ended.into_iter().all(|one| matches!(one, Ok(ReconcileResult::Synced | ReconcileResult::Stopped)))
+        all_well
     }
 
     /// How the sources stand, sorted.
@@ -450,5 +460,34 @@ impl SourceTask {
             Ok(AnyCluster::from(kube))
         };
         self.caches.get_or_connect(&name, connect).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::sources::file;
+    use futures_util::FutureExt as _;
+    use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
+
+    /// With `--once`, Ctrl-C ended the process in the middle of what was under way.
+    #[tokio::test]
+    async fn whoever_stops_waiting_for_the_end_may_wait_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let cluster = EmbeddedCluster::open(&folder.path().join("cluster"), EmbeddedOptions::default()).unwrap();
+        let data_dir = folder.path().join("data");
+        let mut controller = Controller::new(ControllerOptions {
+            cluster: cluster.into(),
+            implied_cluster: None,
+            data_dir,
+            once: false,
+        });
+        let text = "apiVersion: stator.dev/v1alpha1\nkind: ModelSource\nmetadata: {name: a}\nspec: {url: 'https://h.invalid/a/b.git', ref: {branch: main}}\n";
+        controller.apply(file::parse_file("s.yaml", text.as_bytes()).sources);
+        for _ in 0..2 {
+            assert_eq!(controller.wait_until_ended().now_or_never(), None);
+        }
+        controller.shutdown_token().cancel();
+        assert!(controller.wait_until_ended().await);
     }
 }

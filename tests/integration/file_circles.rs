@@ -74,6 +74,8 @@ static TEST_MODULE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*([;{])"));
 static TEXT_OR_COMMENT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r###"(?s:r##?".*?"##?)|"(?s:\\.|[^"\\])*"|'(?:\\[^']+|[^\\'])'|//[^\n]*"###));
+/// Says who may use something, and uses nothing itself.
+static VISIBILITY: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bpub\(in [^)]*\)"));
 static DEFINITION: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?:\b(?:struct|enum|fn|trait|type|const|static|union)\s+|macro_rules!\s+)(\w+)"));
 static INLINE_PATH: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:\b[a-z_]\w*)(?:::\w+)+"));
@@ -117,6 +119,7 @@ impl ModuleNames {
             }
         }
         let code = USE.replace_all(code, "");
+        let code = VISIBILITY.replace_all(&code, "pub");
         names.used.extend(INLINE_PATH.find_iter(&code).map(|found| segments(found.as_str())));
         names.defined.extend(DEFINITION.captures_iter(&code).map(|found| found[1].to_owned()));
         names
@@ -303,7 +306,7 @@ fn a_folders_own_file_counts_where_it_is_asked_for() {
 }
 
 #[test]
-fn tests_texts_and_comments_use_nothing() {
+fn tests_texts_comments_and_visibilities_use_nothing() {
     let root = ("lib.rs", "mod a; mod b;");
     let a = ("a.rs", "use crate::b::g; pub fn f() {}");
     for b in [
@@ -313,6 +316,9 @@ fn tests_texts_and_comments_use_nothing() {
     ] {
         assert_eq!(circles_of(&[root, a, ("b.rs", b)], true), "", "{b}");
     }
+    let visible =
+        [("lib.rs", "mod b;"), ("b/mod.rs", "mod c; fn f() { c::g() }"), ("b/c.rs", "pub(in crate::b) fn g() {}")];
+    assert_eq!(circles_of(&visible, true), "");
     let tests = [root, a, ("b/mod.rs", "#[cfg(test)]\nmod tests;\npub fn g() {}"), ("b/tests.rs", "use crate::a::f;")];
     assert_eq!(circles_of(&tests, true), "");
 }

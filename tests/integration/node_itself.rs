@@ -141,6 +141,6 @@ async fn a_deployments_pods_run_come_again_and_end() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(node.pods(namespace).len(), 0);
-    assert!(node.log(namespace, &first).contains("Ending"), "{}", node.log(namespace, &first));
+    assert!(node.log(namespace, &first).contains("Shutting down"), "{}", node.log(namespace, &first));
     assert_eq!(node.strays(), Vec::<PathBuf>::new());
 }

@@ -246,7 +246,7 @@ async fn a_broken_image_ends_by_the_deadline_and_names_the_component() {
     scene.model("  env: {LEVEL: broken}\n");
     let stuck = scene.sync_while(&scene.recording.at(2), Duration::from_secs(4)).await;
     assert!(stuck.timed_out, "{stuck:#?}");
-    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Failed timed out after 4s; DynamoGraphDeployment prod/llama: rolling update: decode 1 of 2 updated");
+    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Unhealthy timed out after 4s; DynamoGraphDeployment prod/llama: rolling update: decode 1 of 2 updated");
     // It is applied as git says; only the fix is left to do.
     scene.shop.settled().await;
     scene.model("");
@@ -267,7 +267,7 @@ async fn what_is_being_deleted_is_not_healthy() {
     let plan = scene.shop.plan(&[]).await;
     let stuck = scene.shop.wait_within(plan, Duration::from_secs(3)).await;
     assert!(!stuck.is_success(), "{stuck:#?}");
-    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Failed timed out after 3s; DynamoGraphDeployment prod/llama is still being deleted (waiting for finalizer nvidia.com/finalizer)");
+    insta::assert_snapshot!(format!("{:?} {}", outcome(&stuck).0, place.said(outcome(&stuck).1)), @"Unhealthy timed out after 3s; DynamoGraphDeployment prod/llama is still being deleted (waiting for finalizer nvidia.com/finalizer)");
     assert_eq!(health::assess_health(&live, None).health, Health::Progressing);
     assert_eq!(live.kind(), GRAPH.kind);
 }

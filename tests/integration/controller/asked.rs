@@ -407,7 +407,7 @@ async fn drift_whose_repair_is_held_back_is_held_and_drifted() {
     };
     let state = room.stands("it is held, and drifted", is_told).await;
     let message = &state.problem().unwrap().message;
-    assert!(message.contains("GPUs") && message.contains("changed by somebody else"), "{message}");
+    assert!(message.contains("GPUs") && message.contains("model drifted"), "{message}");
     let told = room.told();
     assert!(told.contains(&"Drifted".to_owned()) && told.contains(&"Held".to_owned()), "{told:?}");
 

@@ -66,7 +66,7 @@ async fn an_adapter_of_a_graph_that_never_gets_ready_is_never_applied() {
     assert_eq!(left.models[0].result, SyncOutcome::Deferred, "{left:#?}");
     insta::assert_snapshot!(left.models[0].message, @"DynamoModel llama-sql is waiting for its graph to be Ready (DynamoGraphDeployment prod/llama: the operator has not observed it yet); run `stator sync --wait`");
     let waited = in_vain(&site).await;
-    assert_eq!(waited.models[0].result, SyncOutcome::Failed, "{waited:#?}");
+    assert_eq!(waited.models[0].result, SyncOutcome::Unhealthy, "{waited:#?}");
     insta::assert_snapshot!(waited.models[0].message, @"no progress for 300ms: DynamoGraphDeployment prod/llama: the operator has not observed it yet; DynamoModel prod/llama-sql is skipped for now: its graph is not ready");
     assert!(adapter(&site).await.is_none());
     // The operator comes up after all.
@@ -86,7 +86,7 @@ async fn an_adapter_that_only_some_endpoints_have_is_waited_for() {
     for ready in [1, 0] {
         says(&site, &object, ready, 2).await;
         let report = in_vain(&site).await;
-        assert_eq!(report.models[0].result, SyncOutcome::Failed, "{report:#?}");
+        assert_eq!(report.models[0].result, SyncOutcome::Unhealthy, "{report:#?}");
         told.push(report.models[0].message.clone());
     }
     insta::assert_snapshot!(told.join("\n"), @"

@@ -20,6 +20,7 @@ pub use runner::{SyncOptions, run_sync};
 use serde::Serialize;
 use stator_core::object::ObjectRef;
 use stator_core::outcome::SyncOutcome;
+use std::fmt;
 
 /// How a sync ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -2,7 +2,7 @@
 //! Dynamo's rolling updates.
 
 use super::disruption::{self, Disruption};
-use super::gpus::{ComponentGpus, GpuTotals, GpuUse, gpu_use, replicas, request_gpu_budget};
+use super::gpus::{ComponentGpus, GpuTotals, GpuUse, UNKNOWN_SKU, gpu_use, replicas, request_gpu_budget};
 use crate::dynamo::graph_components::named_components;
 use crate::dynamo::registry::annotation;
 use crate::object::Object;

@@ -96,7 +96,7 @@ impl ForgeRepositoryUrl {
             }
             ForgeBackend::Azure => azure_repository_url(host, owner, name).ok_or_else(|| {
                 repository_url_error(
-                    "is no address of Azure DevOps, such as \
+                    "is not an address of Azure DevOps, such as \
                      https://dev.azure.com/ORGANIZATION/PROJECT/_git/REPOSITORY or \
                      git@ssh.dev.azure.com:v3/ORGANIZATION/PROJECT/REPOSITORY",
                 )

@@ -211,23 +211,17 @@ mod tests {
 
     #[test]
     fn what_became_of_a_push_is_read_from_its_report() {
-        let verdict = |lines: &[&str]| {
+        let read = |lines: &[&str]| {
             let report: String = lines.iter().map(|text| line(text)).collect();
-            let result =
-                pusher().check_push_report(format!("{report}0000").as_bytes(), "refs/heads/a", "git.example.com");
-            result.map_or_else(|error| error.to_string(), |()| "pushed".to_owned())
+            pusher().check_push_report(format!("{report}0000").as_bytes(), "refs/heads/a", "git.example.com")
         };
-        let all = [
-            verdict(&["unpack ok\n", "ok refs/heads/a\n"]),
-            verdict(&["unpack index-pack failed\n"]),
-            verdict(&["unpack ok\n", "ng refs/heads/a hook declined\n"]),
-            verdict(&["unpack ok\n", "ok refs/heads/b\n"]),
-        ];
-        insta::assert_snapshot!(all.join("\n"), @"
-        pushed
-        git.example.com refuses the request: index-pack failed
-        git.example.com forbids it: hook declined
-        git.example.com answers in a way that stator does not understand: it does not say what became of the branch
-        ");
+        let host = || "git.example.com".to_owned();
+        assert_eq!(read(&["unpack ok\n", "ok refs/heads/a\n"]), Ok(()));
+        let broken = ForgeError::Invalid { host: host(), message: "index-pack failed".to_owned() };
+        assert_eq!(read(&["unpack index-pack failed\n"]), Err(broken));
+        let declined = ForgeError::Forbidden { host: host(), message: "hook declined".to_owned() };
+        assert_eq!(read(&["unpack ok\n", "ng refs/heads/a hook declined\n"]), Err(declined));
+        let other_branch = read(&["unpack ok\n", "ok refs/heads/b\n"]);
+        assert!(matches!(other_branch, Err(ForgeError::Unreadable { .. })), "{other_branch:?}");
     }
 }

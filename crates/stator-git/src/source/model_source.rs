@@ -281,6 +281,7 @@ fn with_spellings_of_flux(schema: &mut schemars::Schema) {
 }
 
 /// A time span in which syncs may, or may not, run.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Window {

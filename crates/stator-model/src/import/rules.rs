@@ -2,7 +2,7 @@
 
 stator_core::rules! {
     NO_MODEL = "import/no-model", "The model that was written is valid and renders to the manifest.";
-    DIFFERENCE_NOTE = "import/note", "What was read differs in no way that counts, and is worth a look.";
+    DIFFERENCE_NOTE = "import/note", "A harmless difference that should be reviewed.";
     NOT_AN_OBJECT = "import/not-an-object", "A document is a Kubernetes object: it has `apiVersion`, `kind` and a name.";
     NOT_CARRIED = "import/not-carried", "Everything in a manifest can be expressed in a model.";
     TEMPLATE = "import/template", "A Helm template is rendered before it is imported.";

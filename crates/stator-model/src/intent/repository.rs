@@ -130,6 +130,7 @@ pub struct Prices {
 }
 
 /// Guards that limit a sync until it is approved.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Guards {

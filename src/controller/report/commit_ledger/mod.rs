@@ -5,7 +5,7 @@
 //!
 //! - A commit is `pending` until it ends, and ends once: `success`, `failure`, `error`, or `success` as superseded.
 //! - `success` is final. `failure` and `error` may still become `success` while the commit is the newest, by a sync
-//! that goes well.
+//!   that goes well.
 //! - The newest commit is the one that was seen last. All before it that have not ended are superseded by it, and what
 //!   is said of a commit that was overtaken never changes again.
 

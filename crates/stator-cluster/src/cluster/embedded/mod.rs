@@ -14,6 +14,7 @@ mod file_format;
 mod file_writer;
 mod folder_watch;
 mod layout;
+mod leadership;
 mod object_file;
 mod object_part;
 pub mod operator;
@@ -29,7 +30,7 @@ pub use object_part::ObjectPart;
 pub use options::EmbeddedOptions;
 
 use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
-use operator::leadership::OperatorLeadership;
+use leadership::OperatorLeadership;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::{Object, ObjectRef};

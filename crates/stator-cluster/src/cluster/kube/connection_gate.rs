@@ -178,7 +178,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let fence = open_fence();
-        let cluster = KubeCluster::from_config(::kube::Config::new(url), ConnectOptions::default()).unwrap();
+        let cluster =
+            KubeCluster::from_config(::kube::Config::new(url), ConnectOptions::default(), String::new()).unwrap();
         let cluster = cluster.with_fence(fence.clone());
         let (api_version, kind) = ("nvidia.com/v1beta1".to_owned(), "DynamoGraphDeployment".to_owned());
         let object = ObjectRef { api_version, kind, namespace: "prod".to_owned(), name: "llama".to_owned() };

@@ -64,8 +64,15 @@ impl KubeCluster {
     /// # Errors
     /// When its files cannot be read.
     pub fn as_pod(account: &ServiceAccount, options: ConnectOptions) -> Result<Self, ConnectError> {
-        let (config, name) = (account.client_config()?, "the pod's own cluster".to_owned());
         let options = ConnectOptions { service_account: Some(account.clone()), ..options };
+        Self::from_config(account.client_config()?, options, "the pod's own cluster".to_owned())
+    }
+
+    pub(super) fn from_config(
+        config: ::kube::Config,
+        options: ConnectOptions,
+        name: String,
+    ) -> Result<Self, ConnectError> {
         let server = server_address(&config);
         let (observed, gate) = (ObserverSlot::default(), Arc::default());
         let client = connect::build_client(config, &options, &observed, &gate, &name)?;

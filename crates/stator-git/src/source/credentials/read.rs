@@ -26,7 +26,7 @@ impl GitCredentials {
     /// Where two are alternatives, the first one is used.
     ///
     /// # Errors
-    /// Every fault of the secret at once. See [`CredentialFault`].
+    /// Every fault of the secret at once. See [`super::CredentialFault`].
     pub fn read(secret: Option<&SecretValues>, url: &RepositoryUrl) -> Result<Self, CredentialError> {
         let way = GitTransport::for_url(url);
         let Some(secret) = secret else {
@@ -56,7 +56,7 @@ impl GithubApp {
     /// API and not for git.
     ///
     /// # Errors
-    /// Every fault of these keys at once. See [`CredentialFault`].
+    /// Every fault of these keys at once. See [`super::CredentialFault`].
     pub fn read(secret: &SecretValues) -> Result<Option<Self>, CredentialError> {
         let mut reader = CredentialReader::new(secret);
         if !APP_KEYS.iter().any(|key| reader.has(key)) {

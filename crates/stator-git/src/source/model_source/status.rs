@@ -24,6 +24,7 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 
 /// The state of a source. Written by stator; editing it does not change live objects.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ModelSourceStatus {
@@ -65,6 +66,7 @@ pub struct ModelSourceStatus {
 }
 
 /// A condition in Kubernetes' format.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceCondition {

@@ -80,6 +80,7 @@ pub enum Search {
 }
 
 /// Settings for every worker of the graph that Dynamo creates.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SlaWorker {

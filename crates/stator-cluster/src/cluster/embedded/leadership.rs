@@ -15,7 +15,7 @@ const TRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The lock of the leader. It is free once all clones are dropped, also when the process is killed.
 #[derive(Clone, Debug)]
-pub(in super::super) struct OperatorLeadership {
+pub(super) struct OperatorLeadership {
     _file: Arc<fs::File>,
 }
 
