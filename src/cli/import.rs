@@ -3,7 +3,7 @@
 use super::args::ClusterArgs;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
-use super::{connect, files};
+use super::{connect, files, repository, validate};
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueHint};
 use stator_core::finding::Finding;
@@ -245,7 +245,24 @@ fn write_models(
             output.write_result(&(escape::line(&shown.to_string()) + "\n"))?;
         }
     }
-    Ok(refused)
+    Ok(refused || !is_valid_as_written(import, folder, output)?)
+}
+
+/// Reads the folder back as any other command does, and reports what is wrong with it beside what the import reports of
+/// single models.
+fn is_valid_as_written(import: &ImportResult, folder: &Path, output: &Output) -> Result<bool, CliError> {
+    if !folder.is_dir() {
+        return Ok(true);
+    }
+    let opened = repository::open(folder, output)?;
+    let (found, _) = validate::collect_findings(&opened, None)?;
+    let reported: Vec<String> = import.models.iter().filter(|model| !model.round_trips).map(model_path).collect();
+    let is_new = |finding: &Finding| !reported.iter().any(|path| finding.location.file.ends_with(path));
+    let errors: Vec<Finding> = found.into_iter().filter(|finding| finding.is_error() && is_new(finding)).collect();
+    if !errors.is_empty() {
+        output.note(findings::concise(&errors, &output.stderr_style).trim_end());
+    }
+    Ok(errors.is_empty())
 }
 
 /// Whether a folder is in a repository already, or is one.

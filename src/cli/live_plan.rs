@@ -5,7 +5,7 @@ use super::error::{CliError, CliErrorKind};
 use super::repository::{self, DesiredState, OpenedRepository};
 use rayon::prelude::*;
 use stator_cluster::cluster::Cluster;
-use stator_cluster::sync::{GatherError, GatheredState, PlanParameters};
+use stator_cluster::sync::{self, GatherError, GatheredState, PlanParameters};
 use stator_model::plan::{self, Plan, PlanInput, PlanScope, Record};
 
 /// Looks at everything that a plan of these objects needs to know of a cluster.
@@ -30,24 +30,32 @@ pub struct PlanWithRecords {
 }
 
 /// Plans an environment against what the cluster holds.
-pub fn plan_changes(
+pub async fn plan_changes<C: Cluster>(
+    cluster: &C,
     opened: &OpenedRepository,
     desired: DesiredState,
     live: GatheredState,
     arguments: &ChangeArgs,
 ) -> PlanWithRecords {
-    let input = plan_input(opened, desired, live, arguments);
+    let mut input = plan_input(opened, desired, live, arguments);
     let records = input
         .records
         .iter()
         .filter(|record| record.repository == input.repository && record.environment == input.environment)
         .cloned()
         .collect();
-    let mut plan = plan::build_plan(&input);
+    let mut plan = build_explained_plan(cluster, &mut input).await;
     plan.findings = repository::findings_in_scope(plan.findings, &opened.checkout.scope);
     // Ten thousand trees take a while to take down, too.
     input.live.into_par_iter().for_each(drop);
     PlanWithRecords { plan, records }
+}
+
+/// The plan, once the cluster has explained what only it can tell.
+pub async fn build_explained_plan<C: Cluster>(cluster: &C, input: &mut PlanInput) -> Plan {
+    let plan = plan::build_plan(input);
+    input.dry_runs = sync::run_unexplained(cluster, &plan).await;
+    if input.dry_runs.is_empty() { plan } else { plan::build_plan(input) }
 }
 
 /// What a plan of these is made of.

@@ -71,7 +71,7 @@ impl PlanTargetArgs {
         let desired = repository::render_selection(selection);
         opened.workspace.forget_models();
         let found = live_plan::gather_live_state(&cluster, &desired).await?;
-        Ok(live_plan::plan_changes(&opened, desired, found, &self.changes).plan)
+        Ok(live_plan::plan_changes(&cluster, &opened, desired, found, &self.changes).await.plan)
     }
 }
 

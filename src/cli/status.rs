@@ -95,8 +95,8 @@ pub async fn read_statuses(
     cluster: &AnyCluster,
 ) -> Result<(Vec<ModelStatus>, Vec<Record>), CliError> {
     let found = live_plan::gather_live_state(cluster, &desired).await?;
-    let input = live_plan::plan_input(opened, desired, found, &ChangeArgs::for_status());
-    let plan = plan::build_plan(&input);
+    let mut input = live_plan::plan_input(opened, desired, found, &ChangeArgs::for_status());
+    let plan = live_plan::build_explained_plan(cluster, &mut input).await;
     let mut sight = ModelStatusContext { now: Some(jiff::Timestamp::now()), pods: Vec::new() };
     let mut models = plan::model_statuses(&input, &plan, &sight);
     // Pods are read only where something is to be explained by them.

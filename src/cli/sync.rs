@@ -131,7 +131,7 @@ async fn sync_once(
     opened.workspace.forget_models();
     let faulty = desired.failed_models(|source| opened.checkout.scope.contains(source));
     let found = connect::with_timeout(&arguments.cluster, live_plan::gather_live_state(cluster, &desired)).await?;
-    let planned = live_plan::plan_changes(&opened, desired, found, &arguments.changes);
+    let planned = live_plan::plan_changes(cluster, &opened, desired, found, &arguments.changes).await;
     if let Some(file) = &arguments.plan {
         saved_plan::check_saved_plan(file, &planned.plan)?;
     }
@@ -308,6 +308,7 @@ async fn server_dry_run(cluster: &AnyCluster, plan: &Plan, output: &Output) -> R
         let request = ApplyRequest {
             force: apply.force,
             dry_run: true,
+            transfer: apply.transfer.clone(),
             ..ApplyRequest::new(apply.object.clone(), stator_core::dynamo::kinds::FIELD_MANAGER)
         };
         if let Err(error) = cluster.apply(&request).await {

@@ -73,7 +73,10 @@ pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliE
 }
 
 /// Every finding once, and how many models were looked at.
-fn collect_findings(opened: &OpenedRepository, environment: Option<&str>) -> Result<(Vec<Finding>, usize), CliError> {
+pub fn collect_findings(
+    opened: &OpenedRepository,
+    environment: Option<&str>,
+) -> Result<(Vec<Finding>, usize), CliError> {
     let workspace = &opened.workspace;
     let scope = &opened.checkout.scope;
     let names = match environment {

@@ -7,6 +7,7 @@
 )]
 
 pub mod commit;
+pub mod deployment_tools;
 pub mod dynamo;
 pub mod fields;
 pub mod finding;

@@ -3,6 +3,7 @@
 use crate::cli::error::CliError;
 use serde_json::{Map, Value, json};
 use stator_cluster::cluster::Cluster;
+use stator_core::deployment_tools::{self, ToolTracking};
 use stator_core::dynamo::graph_components::components_mut;
 use stator_core::dynamo::kinds;
 use stator_core::dynamo::v1beta1::GraphSpec;
@@ -42,13 +43,17 @@ pub async fn read_manifests<C: Cluster>(cluster: &C, namespace: &str) -> Result<
         foreign_replica_managers(graph).into_iter().map(|(component, managers)| {
             let managers: Vec<&str> = managers.iter().map(String::as_str).collect();
             format!(
-                "The replicas of `{component}` of {} are set by {}, not by the writer of its other fields: the model keeps the current number, and git decides once the graph is adopted.",
+                "The replicas of `{component}` of {} are set by {}, not by the writer of its other fields: the model keeps the current number, and to change it in git later, list the manager in `spec.takeOver`.",
                 graph.name(),
                 managers.join(" and ")
             )
         })
     });
-    let notes = notes.collect();
+    let managed = objects.iter().filter(|object| object.kind() == kinds::GRAPH.kind).filter_map(|graph| {
+        let ToolTracking { tool, mark, labels: _, annotations: _ } = deployment_tools::tracking_of(graph)?;
+        Some(format!("{} is managed by {} (`{mark}`): {}.", graph.name(), tool.name(), tool.release_advice()))
+    });
+    let notes = notes.chain(managed).collect();
     let items: Vec<Value> = objects.into_iter().map(strip_server_fields).collect();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     Ok((ManifestFile { file: "cluster".to_owned(), content: serde_json::to_vec(&list)? }, notes))
@@ -113,6 +118,8 @@ fn owned_components(entry: &Value) -> Vec<(String, &Map<String, Value>)> {
 
 /// Takes away what a cluster writes for itself.
 fn strip_server_fields(object: Object) -> Value {
+    // Labels that are marks of a tool only as it owns them go here, where their owner is still known.
+    let marks = deployment_tools::tracking_of(&object).map(|tracking| tracking.labels).unwrap_or_default();
     let claim = object.kind() == kinds::CLAIM.kind;
     let graph = object.kind() == kinds::GRAPH.kind;
     let mut value = object.into_value();
@@ -124,6 +131,9 @@ fn strip_server_fields(object: Object) -> Value {
     }
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|field, _| matches!(field.as_str(), "name" | "namespace" | "labels" | "annotations"));
+        if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
+            labels.retain(|name, _| !marks.contains(name));
+        }
         if claim {
             // The volume controller's own notes.
             metadata.remove("annotations");

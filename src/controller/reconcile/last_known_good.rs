@@ -71,7 +71,8 @@ impl ReconcileContext {
             },
             ..PlanParameters::default()
         };
-        let PlannedCommit { mut plan, records, .. } = plan_commit(rendered, live, parameters, false).await?;
+        let PlannedCommit { mut plan, records, .. } =
+            plan_commit(&self.cluster, rendered, live, parameters, false).await?;
         let drifted = DriftedModels::find(&plan, &records);
         let all = drifted.all();
         memory.drifted_uncovered = if self.heals_drift() { drifted.unrepairable.len() } else { all.len() };

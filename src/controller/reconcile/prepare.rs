@@ -7,7 +7,7 @@ use super::sync_memory::{SharedPlanner, SyncMemory};
 use crate::controller::metrics::{MirrorOperation, SyncStage};
 use crate::controller::report::commit_reporter::CommitReporter;
 use futures_util::FutureExt as _;
-use stator_cluster::cluster::FilteredCluster;
+use stator_cluster::cluster::{Cluster, FilteredCluster};
 use stator_cluster::sync::incremental::PlanDelta;
 use stator_cluster::sync::{self, DesiredState, GatheredState, PlanParameters};
 use stator_core::dynamo::kinds::ObjectKind;
@@ -199,24 +199,38 @@ impl ReconcileContext {
     }
 }
 
-/// Plans on a thread that may take its time. `remembers` says whether what needs no second look is noted.
-pub(super) async fn plan_commit(
+/// Plans on threads that may take their time; what only the cluster can tell of a difference, it is asked in between.
+/// `remembers` says whether what needs no second look is noted.
+pub(super) async fn plan_commit<C: Cluster>(
+    cluster: &C,
     rendered: RenderedCommit,
     live: GatheredState,
     parameters: PlanParameters,
     remembers: bool,
 ) -> Result<PlannedCommit, AttemptFailure> {
-    let planned = tokio::task::spawn_blocking(move || {
-        let RenderedCommit { desired, delta, planner, is_named: _ } = rendered;
-        let target = desired.target.clone();
-        let input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
-        let plan = plan::build_plan(&input);
+    let RenderedCommit { desired, delta, planner, is_named: _ } = rendered;
+    let target = desired.target.clone();
+    let input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
+    let (mut input, mut plan) = build_on_thread(input).await?;
+    input.dry_runs = sync::run_unexplained(cluster, &plan).await;
+    if !input.dry_runs.is_empty() {
+        (input, plan) = build_on_thread(input).await?;
+    }
+    let remembered = tokio::task::spawn_blocking(move || {
         if remembers {
             planner.with(|planner| planner.remember_plan(&delta, &target, &input, &plan));
         }
         let own = |record: &Record| record.repository == input.repository && record.environment == input.environment;
         let records = input.records.into_iter().filter(|record| own(record)).collect();
         PlannedCommit { plan, records, delta }
+    });
+    remembered.await.map_err(|_| AttemptFailure::panicked("planning"))
+}
+
+async fn build_on_thread(input: PlanInput) -> Result<(PlanInput, Plan), AttemptFailure> {
+    let planned = tokio::task::spawn_blocking(move || {
+        let plan = plan::build_plan(&input);
+        (input, plan)
     });
     planned.await.map_err(|_| AttemptFailure::panicked("planning"))
 }

@@ -154,7 +154,8 @@ impl ReconcileContext {
             prune: self.source.spec.prune.unwrap_or(true),
             scope: PlanScope::All,
         };
-        let planning = plan_commit(rendered, live, parameters, self.cluster.is_cached(&memory.namespace));
+        let planning =
+            plan_commit(&self.cluster, rendered, live, parameters, self.cluster.is_cached(&memory.namespace));
         let planned = self.measure_stage(SyncStage::Plan, planning).await?;
         let known = memory.concluded.as_ref().filter(|known| known.commit == commit.commit).cloned();
         let ready = self.take_stock(commit, &pass, planned, known.as_ref(), memory);

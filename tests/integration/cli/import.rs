@@ -308,7 +308,7 @@ fn replicas_that_an_adapter_decides_are_left_to_it_and_those_of_another_manager_
     second/chat/model.yaml
     ----- stderr -----
     Using the embedded cluster in live.
-    The replicas of `Frontend` of chat are set by night-shift, not by the writer of its other fields: the model keeps the current number, and git decides once the graph is adopted.
+    The replicas of `Frontend` of chat are set by night-shift, not by the writer of its other fields: the model keeps the current number, and to change it in git later, list the manager in `spec.takeOver`.
     1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
     "#);
     let model = bench.read("second/chat/model.yaml");
@@ -368,7 +368,7 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
           · already exists and is not managed by stator or another tool: allow its adoption, or give the model another name
           · held back: `--allow adopt` takes it over
 
-    held back[adopt]: already there and not managed by any tool; would be taken over: DynamoGraphDeployment models/chat
+    held back[adopt]: already there, not managed by stator; would be taken over: DynamoGraphDeployment models/chat
       = help: allow it with --allow adopt, or give the model another name
 
     Plan: 0 to create, 0 to change, 1 to adopt, 0 to delete, 0 unchanged.
@@ -565,4 +565,22 @@ spec:
     All checks passed (1 model).
     ----- stderr -----
     "#);
+}
+
+/// Row A6 of the review: a placeholder was copied into `stator.yaml`, and the folder did not validate.
+#[test]
+fn a_placeholder_for_a_namespace_is_left_out_and_the_folder_validates() {
+    let templated = GRAPH.replace("namespace: models", "namespace: <your-namespace>");
+    assert_ne!(templated, GRAPH);
+    let bench = Workbench::with(&[("graph.yaml", &templated)]);
+    assert_snapshot!(bench.run(["import", "graph.yaml", "--out", "models"]), @"
+    exit 0
+    ----- stdout -----
+    models/chat/model.yaml
+    ----- stderr -----
+    graph.yaml:5:3: warning[import/placeholder] document 1: namespace `<your-namespace>` is a placeholder, and is left out
+    1 model imported, 1 of them rendering back to their manifests; 0 things not imported.
+    ");
+    bench.run(["validate", "models"]).success();
+    bench.run(["render", "models"]).success();
 }

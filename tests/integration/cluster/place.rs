@@ -30,6 +30,9 @@ pub trait Place {
     /// Somebody reads an object, changes it and writes the whole of it back.
     async fn edit(&self, object: &ObjectRef, manager: &str, change: impl FnOnce(&mut Value) + Send + 'static);
 
+    /// Somebody creates an object, by anything but server-side apply.
+    async fn create(&self, object: Object, manager: &str);
+
     /// From now on, until what is returned is dropped, admission fills in what Dynamo's webhook fills in.
     async fn admitting(&self) -> Box<dyn std::any::Any + Send>;
 
@@ -65,6 +68,10 @@ impl Place for Folder {
         self.cluster.update(object, ObjectPart::Main, manager, change).await.unwrap().unwrap();
     }
 
+    async fn create(&self, object: Object, manager: &str) {
+        self.cluster.create(object, manager).await.unwrap();
+    }
+
     /// The webhook belongs to the operator.
     async fn admitting(&self) -> Box<dyn std::any::Any + Send> {
         Box::new(SimulatedOperator::start(self.cluster.clone(), 10_000.0))
@@ -81,14 +88,18 @@ pub struct Namespaces {
 impl Namespaces {
     /// Namespaces of their own for a scenario of this name; `None` when there is no API server, which has been said.
     pub async fn of(scenario: &str) -> Option<Self> {
-        let plane = testbed::shared()?;
+        Some(Self::on(testbed::shared()?, scenario).await)
+    }
+
+    /// The same on a control plane of a test's own.
+    pub async fn on(plane: &'static ControlPlane, scenario: &str) -> Self {
         let mut name = scenario.replace('_', "-");
         // A namespace has at most 63 characters.
         name.truncate(59);
         let home = plane.namespace(name.trim_end_matches('-')).await;
         let place = Self { plane, cluster: admin(plane).await, home };
         plane.namespace(&place.away()).await;
-        Some(place)
+        place
     }
 }
 
@@ -127,15 +138,45 @@ impl Place for Namespaces {
         objects.replace(&object.name, &post, &serde_json::from_value(value).unwrap()).await.unwrap();
     }
 
+    async fn create(&self, object: Object, manager: &str) {
+        let kind = kinds::by_name(object.kind()).unwrap();
+        let version = object.api_version().rsplit('/').next().unwrap();
+        let named = GroupVersionKind::gvk(kind.group, version, kind.kind);
+        let resource = ApiResource::from_gvk_with_plural(&named, kind.plural);
+        let objects: Api<DynamicObject> = Api::namespaced_with(self.plane.admin().await, object.namespace(), &resource);
+        let post = PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() };
+        objects.create(&post, &serde_json::from_value(object.into_value()).unwrap()).await.unwrap();
+    }
+
     /// A mutating admission policy of this namespace. It stays, as a webhook does.
     async fn admitting(&self) -> Box<dyn std::any::Any + Send> {
-        let client = self.plane.admin().await;
-        let name = format!("{}.stator.dev", self.home);
         let filled = r#"Object{
             metadata: Object.metadata{annotations: {"nvidia.com/dynamo-operator-origin-version": "1.2.0"}},
             spec: Object.spec{components: object.spec.components.filter(own, !has(own.replicas)).map(own,
                 Object.spec.components{name: own.name, replicas: 1})}
         }"#;
+        let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": filled}});
+        self.mutate_graphs("defaults", &["CREATE"], mutation, |probe| !probe.annotations().is_empty()).await;
+        Box::new(())
+    }
+}
+
+impl Namespaces {
+    /// From now on admission puts every graph's images on a mirror, at each write.
+    pub async fn mirroring_images(&self) {
+        let moved = r#"[0, 1].map(at, JSONPatch{
+            op: "replace", path: "/spec/components/" + string(at) + "/podTemplate/spec/containers/0/image",
+            value: object.spec.components[at].podTemplate.spec.containers[0].image.replace("nvcr.io/", "mirror.example/")
+        })"#;
+        let mutation = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": moved}});
+        let is_moved = |probe: &Object| probe.spec().to_string().contains("mirror.example/");
+        self.mutate_graphs("mirror", &["CREATE", "UPDATE"], mutation, is_moved).await;
+    }
+
+    /// Installs a mutating admission policy for the graphs of this namespace, and waits until it is heeded.
+    async fn mutate_graphs(&self, what: &str, operations: &[&str], mutation: Value, heeded: impl Fn(&Object) -> bool) {
+        let client = self.plane.admin().await;
+        let name = format!("{what}.{}.stator.dev", self.home);
         let policy = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
             "metadata": {"name": name},
@@ -145,13 +186,11 @@ impl Place for Namespaces {
                 "matchConstraints": {
                     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.home}},
                     "resourceRules": [{
-                        "apiGroups": ["nvidia.com"], "apiVersions": ["v1beta1"], "operations": ["CREATE"],
+                        "apiGroups": ["nvidia.com"], "apiVersions": ["v1beta1"], "operations": operations,
                         "resources": ["dynamographdeployments"],
                     }],
                 },
-                "mutations": [{
-                    "patchType": "ApplyConfiguration", "applyConfiguration": {"expression": filled},
-                }],
+                "mutations": [mutation],
             },
         });
         let binding = json!({
@@ -167,8 +206,8 @@ impl Place for Namespaces {
         // The API server takes a moment until it heeds a new policy: a dry run tells.
         let probe = ApplyRequest { dry_run: true, ..ApplyRequest::new(self.graph("probe", 1), "probe") };
         for _ in 0..600 {
-            if !self.cluster.apply(&probe).await.unwrap().object.annotations().is_empty() {
-                return Box::new(());
+            if heeded(&self.cluster.apply(&probe).await.unwrap().object) {
+                return;
             }
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
@@ -220,6 +259,12 @@ impl Place for Remembered {
     async fn edit(&self, object: &ObjectRef, manager: &str, change: impl FnOnce(&mut Value) + Send + 'static) {
         self.place.edit(object, manager, change).await;
         self.heard(object).await;
+    }
+
+    async fn create(&self, object: Object, manager: &str) {
+        let made = object.reference();
+        self.place.create(object, manager).await;
+        self.heard(&made).await;
     }
 
     async fn admitting(&self) -> Box<dyn std::any::Any + Send> {

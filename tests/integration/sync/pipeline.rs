@@ -5,7 +5,7 @@ use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use stator_cluster::cluster::{
     ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
 };
-use stator_cluster::sync::{GatherError, GatheredState, SyncOptions, SyncReport, gather, run_sync};
+use stator_cluster::sync::{GatherError, GatheredState, SyncOptions, SyncReport, gather, run_sync, run_unexplained};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
@@ -104,7 +104,7 @@ impl Site {
         let wanted: Vec<ObjectRef> =
             rendered.iter().flat_map(|one| &one.objects).map(|one| one.object.reference()).collect();
         let gathered = gather(cluster, &target.repository, &target.environment, &target.namespace, &wanted).await?;
-        let input = PlanInput {
+        let mut input = PlanInput {
             repository: target.repository,
             environment: target.environment,
             namespace: target.namespace,
@@ -121,7 +121,10 @@ impl Site {
             findings: selection.findings,
             ..PlanInput::default()
         };
-        Ok((build_plan(&input), gathered))
+        let plan = build_plan(&input);
+        input.dry_runs = run_unexplained(cluster, &plan).await;
+        let plan = if input.dry_runs.is_empty() { plan } else { build_plan(&input) };
+        Ok((plan, gathered))
     }
 
     /// Plans and syncs against a cluster, waiting or not.

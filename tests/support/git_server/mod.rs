@@ -9,7 +9,7 @@
 )]
 
 mod origin;
-mod tls;
+pub mod tls;
 
 pub use origin::{OriginRepository, packet};
 pub use tls::{TlsProxy, pem};

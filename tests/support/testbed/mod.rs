@@ -53,15 +53,18 @@ pub struct ControlPlane {
 pub fn shared() -> Option<&'static ControlPlane> {
     static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
     let started = SHARED.get_or_init(|| ControlPlane::start(&Programs::find()?));
-    match started {
-        Ok(plane) => Some(plane),
-        Err(reason) if required() => panic!("no API server to test against: {reason}"),
-        Err(reason) => {
-            let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            say(&format!("SKIPPED {test}: no API server to test against: {reason}"));
-            None
-        }
-    }
+    started.as_ref().map_err(|reason| skip(reason)).ok()
+}
+
+/// A control plane of its own with every definition, for tests that change those. `None` as for [`shared`].
+pub fn another() -> Option<ControlPlane> {
+    Programs::find().and_then(|programs| ControlPlane::start(&programs)).map_err(|reason| skip(&reason)).ok()
+}
+
+fn skip(reason: &str) {
+    assert!(!required(), "no API server to test against: {reason}");
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    say(&format!("SKIPPED {test}: no API server to test against: {reason}"));
 }
 
 /// Whether a test may not be skipped.

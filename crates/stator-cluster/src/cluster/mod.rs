@@ -18,6 +18,7 @@ pub use filtered_cluster::FilteredCluster;
 
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::fields::OwnershipTransfer;
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -73,12 +74,15 @@ pub struct ApplyRequest {
     pub dry_run: bool,
     /// Writes the status subresource in place of the rest.
     pub status: bool,
+    /// Ownership that passes to the manager first, on the condition that nobody writes the object in between. A dry run, which
+    /// cannot move it, forces in place of it.
+    pub transfer: Option<OwnershipTransfer>,
 }
 
 impl ApplyRequest {
     /// An apply of the main resource, without force, for real.
     pub fn new(object: Object, manager: impl Into<String>) -> Self {
-        Self { object, manager: manager.into(), force: false, dry_run: false, status: false }
+        Self { object, manager: manager.into(), force: false, dry_run: false, status: false, transfer: None }
     }
 }
 

@@ -10,7 +10,7 @@ use stator_model::intent::ResolvedEnvironment;
 use stator_model::intent::policy::CompiledPolicy;
 use stator_model::plan::{HoldKind, PlanInput, PlanScope, Record, UnchangedSummary};
 use stator_model::render::{self, RenderTarget, RenderedModel};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One environment, rendered.
 #[derive(Debug)]
@@ -113,6 +113,7 @@ impl DesiredState {
             prune: aim.prune,
             scope: aim.scope,
             empty_render: false,
+            dry_runs: BTreeMap::new(),
             unchanged: UnchangedSummary::default(),
         }
     }

@@ -9,6 +9,7 @@ pub mod incremental;
 pub mod machine;
 mod pods;
 mod runner;
+mod server_dry_runs;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ pub use desired::{DesiredState, PlanParameters};
 pub use gather::{GatherError, GatheredState, environment_labels, find_orphaned_records, gather};
 pub use pods::list_graph_pods;
 pub use runner::{SyncOptions, run_sync};
+pub use server_dry_runs::run_unexplained;
 
 use serde::Serialize;
 use stator_core::object::ObjectRef;

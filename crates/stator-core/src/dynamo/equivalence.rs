@@ -15,11 +15,13 @@
 //! - how a quantity (`1Gi`, `1024Mi`) or a number (`10`, `10.0`) is spelled.
 
 use super::graph_components::components_mut;
+use super::list_order::is_order_significant;
 use super::{kinds, registry};
+use crate::deployment_tools;
 use crate::fields;
 use crate::object::{FieldPath, KeyValue, PathSegment};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Fields whose zero value is the same as none: in Go they are no pointers, so an encoder leaves it out.
 const EMPTY_SAYS_NOTHING: &[&str] = &[
@@ -84,37 +86,6 @@ pub fn is_unknown_component_type(word: &str) -> bool {
     !COMPONENT_TYPES.contains(&word)
 }
 
-/// Whether the order of a list counts although its items have keys.
-fn is_order_significant(field: &str, items: &[Value]) -> bool {
-    field == "initContainers" || (field == "env" && is_env_order_significant(items))
-}
-
-/// Whether the order of a container's variables counts: one of them is made of another (`$(NAME)`). Kubernetes resolves
-/// such a reference from the variables before it in the list, and from no later one.
-pub fn is_env_order_significant(items: &[Value]) -> bool {
-    let names: BTreeSet<&str> = items.iter().filter_map(name).collect();
-    let values = items.iter().filter_map(|item| item.get("value")?.as_str());
-    values.flat_map(variable_references).any(|reference| names.contains(reference))
-}
-
-/// The names that a variable's value refers to as `$(NAME)`, as Kubernetes reads it: `$$` is a dollar sign, so that
-/// `$$(NAME)` refers to nothing, and neither does a parenthesis that is never closed.
-fn variable_references(value: &str) -> Vec<&str> {
-    let mut names = Vec::new();
-    let mut rest = value;
-    while let Some((_, after)) = rest.split_once('$') {
-        if let Some(after) = after.strip_prefix('$') {
-            rest = after;
-        } else if let Some((name, after)) = after.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
-            names.push(name);
-            rest = after;
-        } else {
-            rest = after;
-        }
-    }
-    names
-}
-
 /// A field in which two documents ask for different things.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentDifference {
@@ -133,15 +104,14 @@ pub fn differences(a: &Value, b: &Value) -> Vec<DocumentDifference> {
     found
 }
 
-/// Whether a label or annotation is written by the operator, by stator, or by `kubectl apply` for itself.
+/// Whether a label or annotation is written by the operator, by stator, by `kubectl apply` for itself, or by another tool as
+/// its mark.
 pub fn is_reserved_key(key: &str) -> bool {
-    registry::is_operator_key(key) || is_stator_key(key)
+    registry::is_operator_key(key) || is_stator_key(key) || deployment_tools::is_tool_mark(key)
 }
 
 fn is_stator_key(key: &str) -> bool {
-    key == kinds::LABEL_MANAGED_BY
-        || key.starts_with("stator.dev/")
-        || key == "kubectl.kubernetes.io/last-applied-configuration"
+    key == kinds::LABEL_MANAGED_BY || key.starts_with("stator.dev/") || key == fields::LAST_APPLIED_ANNOTATION
 }
 
 fn name(value: &Value) -> Option<&str> {
@@ -217,25 +187,5 @@ fn items(a: &[Value], b: &[Value], path: &FieldPath, found: &mut Vec<DocumentDif
     }
     for index in 0..a.len().max(b.len()) {
         compare(a.get(index), b.get(index), &path.join(PathSegment::Index(index)), found);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn the_order_of_variables_counts_where_one_is_made_of_another() {
-        let is_significant = |value: &str| {
-            is_env_order_significant(&[json!({"name": "B", "value": value}), json!({"name": "A", "value": "z"})])
-        };
-        for value in ["$(A)", "x$(A)y", "$$$(A)", "$(X)$(A)"] {
-            assert!(is_significant(value), "{value}");
-        }
-        for value in ["", "$", "$(", "$(A", "$$(A)", "$A", "$()", "(A)", "$(X)"] {
-            assert!(!is_significant(value), "{value}");
-        }
-        assert!(!is_env_order_significant(&[json!({"value": "$(A)"}), json!(1)]));
     }
 }

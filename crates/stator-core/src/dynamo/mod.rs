@@ -13,6 +13,7 @@ pub mod graph_components;
 pub mod health;
 pub mod kinds;
 pub mod legacy;
+pub mod list_order;
 pub mod names;
 pub mod registry;
 pub mod v1alpha1;

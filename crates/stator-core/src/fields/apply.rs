@@ -96,7 +96,7 @@ const SYSTEM_METADATA_FIELDS: &[&str] = &[
 ];
 
 /// Fields that nobody ever owns: they name the object or are the server's.
-static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+pub(super) static NEVER_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     let paths = SYSTEM_METADATA_FIELDS.iter().map(|name| FieldPath::from_fields(["metadata", name]));
     FieldSet::from_paths(paths.chain(["apiVersion", "kind", "metadata"].map(|name| FieldPath::from_fields([name]))))
 });

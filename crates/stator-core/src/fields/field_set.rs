@@ -151,6 +151,20 @@ impl FieldSet {
         }
     }
 
+    /// The set without the containers that it has as one, with nothing in them (`labels: {}`), and that `other` has fields in.
+    #[must_use]
+    pub(super) fn without_empty_containers_of(&self, other: &Self) -> Self {
+        let children = self.keep_children(|step, below| {
+            Some(match other.children.get(step) {
+                Some(theirs) => below.without_empty_containers_of(theirs),
+                None => below.clone(),
+            })
+        });
+        let is_filled = |step: &PathSegment| other.children.get(step).is_some_and(|below| !below.is_empty());
+        let members = self.members.iter().filter(|step| children.contains_key(step) || !is_filled(step));
+        Self { members: members.cloned().collect(), children }
+    }
+
     fn keep_children(&self, keep: impl Fn(&PathSegment, &Self) -> Option<Self>) -> BTreeMap<PathSegment, Self> {
         let kept = self.children.iter().filter_map(|(step, below)| Some((step.clone(), keep(step, below)?)));
         kept.filter(|(_, below)| !below.is_empty()).collect()

@@ -7,6 +7,7 @@
 //! How fields merge follows from the kind's structural schema ([`bundled_schema`]): which lists are keyed, which containers
 //! are atomic. [`validate`] judges an object as the schema and its rules do.
 
+mod align;
 mod apply;
 mod bundled_schemas;
 mod compare;
@@ -20,10 +21,13 @@ mod normalization;
 mod ownership;
 mod remove;
 mod schema;
+mod server_normal_form;
+mod transfer;
 mod type_ref;
 mod typecheck;
 mod validate;
 
+pub use align::align_keyed_lists;
 pub use apply::{ApplyError, ApplyInput, ApplyResult, apply, apply_as_api_server, update};
 pub use bundled_schemas::{bundled_kinds, bundled_schema};
 pub use defaults::{apply_defaults, apply_defaults_after_merge, tidy_metadata};
@@ -34,6 +38,8 @@ pub use noop_apply::is_noop_apply;
 pub use normalization::{normalize, sort_keyed_lists};
 pub use remove::restrict_to;
 pub use schema::StructuralSchema;
+pub use server_normal_form::take_server_form;
+pub use transfer::{LAST_APPLIED_ANNOTATION, OwnershipTransfer, TransferError, owns_only_replicas};
 pub use type_ref::values_equal;
 pub use typecheck::{ExpectedType, TypingError, TypingErrorKind, typing_errors, undeclared_fields};
 pub use validate::{SchemaViolation, ViolationKind, structure_violations, validate, violations};

@@ -21,7 +21,7 @@ mod tests;
 mod write;
 
 use crate::intent::model::{Adapter, Model, OverrideKind};
-use crate::intent::scalar::{LabelValue, ModelName};
+use crate::intent::scalar::{DnsName, LabelValue, ModelName};
 use documents::ManifestDocument;
 use serde_json::{Map, Value};
 use stator_core::dynamo::graph_components::{components_mut, named_components};
@@ -293,13 +293,26 @@ impl ImportDraft {
         }
         ImportedModel {
             name,
-            namespace: classify::namespace_of(&root.value).map(str::to_owned),
+            namespace: valid_namespace(&root, findings),
             origin: (root.file, root.number),
             text,
             round_trips: proven,
             coverage: FieldCoverage { leaves, unmapped: rest },
         }
     }
+}
+
+/// The namespace of a manifest, where it is the name of one: what was meant to be replaced by hand (`<your-namespace>`) is
+/// reported and left out.
+fn valid_namespace(root: &ManifestDocument, findings: &mut Vec<Finding>) -> Option<String> {
+    let text = classify::namespace_of(&root.value)?;
+    if text.parse::<DnsName>().is_ok_and(|name| !name.as_str().contains('.')) {
+        return Some(text.to_owned());
+    }
+    let message = format!("document {}: namespace `{text}` is a placeholder, and is left out", root.number);
+    let help = "name the namespace with `-n NAMESPACE`, or in the environment of stator.yaml";
+    findings.push(Finding::warning(rules::PLACEHOLDER, root.at_text("metadata.namespace"), message, help));
+    None
 }
 
 /// The components whose type v1beta1 has no word for, with that type.

@@ -3,7 +3,7 @@
 
 use crate::render::strategic_merge;
 use serde_json::{Map, Value};
-use stator_core::dynamo::equivalence::is_env_order_significant;
+use stator_core::dynamo::list_order::is_env_order_significant;
 use stator_core::object::{FieldPath, KeyValue, PathSegment, Quantity};
 use std::collections::BTreeMap;
 

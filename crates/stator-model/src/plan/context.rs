@@ -2,6 +2,7 @@
 
 use super::{ForeignOwner, InventoryEntry, KeptBy, PlanInput, Record, applyset};
 use serde_json::Value;
+use stator_core::deployment_tools::{self, ToolTracking};
 use stator_core::dynamo::kinds::{
     FIELD_MANAGER, GRAPH, LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_REPOSITORY, RECORD, REQUEST,
 };
@@ -23,24 +24,11 @@ pub(super) struct PlanContext<'a> {
 pub(super) enum LiveOwnership {
     /// stator's, for this repository and environment.
     Ours,
-    /// Nobody's that says so.
-    Unowned,
+    /// Nobody's that says so, or another tool's, which may let go of it.
+    Unowned(Option<ToolTracking>),
     /// Somebody else's.
     Foreign(ForeignOwner),
 }
-
-/// Labels and annotations with which other tools mark what they manage, and the tools.
-const TRACKING_MARKS: &[(&str, &str)] = &[
-    ("argocd.argoproj.io/", "Argo CD"),
-    ("kustomize.toolkit.fluxcd.io/", "Flux"),
-    ("helm.toolkit.fluxcd.io/", "Flux"),
-    ("meta.helm.sh/release-name", "Helm"),
-    ("kapp.k14s.io/", "kapp"),
-    ("kluctl.io/", "kluctl"),
-    ("configsync.gke.io/", "Config Sync"),
-    ("configmanagement.gke.io/", "Config Sync"),
-    ("objectset.rio.cattle.io/", "Fleet"),
-];
 
 impl<'a> PlanContext<'a> {
     pub(super) fn new(input: &'a PlanInput) -> Self {
@@ -63,6 +51,12 @@ impl<'a> PlanContext<'a> {
 
     pub(super) fn live(&self, object: &ObjectRef) -> Option<&'a Object> {
         self.live.get(&object.identity()).copied()
+    }
+
+    /// What a dry run made of the live object, where the cluster was asked about this very version of it.
+    pub(super) fn dry_run_of(&self, live: &Object) -> Option<&'a Object> {
+        let result = self.input.dry_runs.get(&live.reference().identity())?;
+        (result.uid() == live.uid() && result.resource_version() == live.resource_version()).then_some(result)
     }
 
     /// The graph that a live request made, where it is there and says so itself.
@@ -140,12 +134,15 @@ impl<'a> PlanContext<'a> {
         if labels.get(applyset::PART_OF).is_some_and(|set| Some(*set) != own.as_deref()) {
             return LiveOwnership::Foreign(ForeignOwner::ApplySet);
         }
+        if let Some(tracking) = deployment_tools::tracking_of(object) {
+            return LiveOwnership::Unowned(Some(tracking));
+        }
         let recorded = self.inventory_entry(&object.reference()).and_then(|(_, entry)| entry.uid.as_deref());
         let known = recorded.is_some() && recorded == object.uid();
         if known || (self.has_source_labels(object) && is_applied_by_stator(object)) {
             LiveOwnership::Ours
         } else {
-            LiveOwnership::Unowned
+            LiveOwnership::Unowned(None)
         }
     }
 
@@ -188,14 +185,9 @@ pub(super) fn is_applied_by_stator(object: &Object) -> bool {
     })
 }
 
-/// The other tool or object that an object belongs to, whatever stator's labels say.
+/// The other object that an object belongs to, whatever stator's labels say.
 fn foreign_owner(object: &Object) -> Option<ForeignOwner> {
-    let (labels, annotations) = (object.labels(), object.annotations());
-    for key in labels.keys().chain(annotations.keys()) {
-        if let Some((_, tool)) = TRACKING_MARKS.iter().find(|(prefix, _)| key.starts_with(prefix)) {
-            return Some(ForeignOwner::Tool { tool, mark: (*key).to_owned() });
-        }
-    }
+    let labels = object.labels();
     if let Some(request) = labels.get(LABEL_REQUEST_NAME) {
         return Some(ForeignOwner::Request { request: (*request).to_owned() });
     }

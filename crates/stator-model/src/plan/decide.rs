@@ -1,7 +1,8 @@
 //! One desired object against the live one: what happens to it, and why.
 
 use super::context::{LiveOwnership, PlanContext, model_of};
-use super::dry_run::{self, MergedObject};
+use super::dry_run::{self, MergeTarget, MergedObject};
+use super::server_merge::settle_by_dry_run;
 use super::{
     Action, ApplyStep, Change, ChangeReason, DeleteStep, DeletionSequel, HoldKind, ImmutableAdvice, InventoryEntry,
     PlanStep, PlannedWrite, applyset, gpu_usage, rules,
@@ -9,6 +10,7 @@ use super::{
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use stator_core::deployment_tools::ToolTracking;
 use stator_core::dynamo::disruption::{self, ChangeRemedy, Disruption};
 use stator_core::dynamo::graph_components::with_replicas;
 use stator_core::dynamo::health::{self, Health};
@@ -16,6 +18,7 @@ use stator_core::dynamo::kinds::{self, FIELD_MANAGER};
 use stator_core::fields;
 use stator_core::finding::{Finding, Location};
 use stator_core::object::{FieldPath, Object};
+use std::collections::BTreeSet;
 
 /// A change with what it says to the whole plan.
 pub(super) struct PlannedChange {
@@ -95,6 +98,7 @@ fn decide_create(context: &PlanContext<'_>, rendered: &RenderedModel, desired: &
         force: false,
         planned_resource_version: None,
         seed_replicas: seeds,
+        transfer: None,
     }));
 }
 
@@ -135,7 +139,11 @@ fn decide_existing(
         explain_keep(context, live, change);
         return;
     }
-    let merged = match dry_run::merge_desired(schema, rendered, desired, live) {
+    let target = match &ownership {
+        LiveOwnership::Unowned(tracking) => MergeTarget::Adopted(tracking.as_ref()),
+        LiveOwnership::Ours | LiveOwnership::Foreign(_) => MergeTarget::Own,
+    };
+    let merged = match dry_run::merge_desired(schema, rendered, desired, live, target) {
         Ok(merged) => merged,
         Err(fault) => {
             change.inventory =
@@ -150,6 +158,10 @@ fn decide_existing(
             }
             return;
         }
+    };
+    let merged = match context.dry_run_of(live) {
+        Some(result) => settle_by_dry_run(merged, schema, live, result),
+        None => merged,
     };
     // A record that names the object makes it stator's: none may before its adoption is approved.
     let may_record = ownership == LiveOwnership::Ours || context.input.allow.contains(&HoldKind::Adopt);
@@ -192,6 +204,9 @@ fn decide_write(
     }
     gpu_usage::set_changed_gpus(change, Some(live), Some(&merged.object));
     explain_write(context, rendered, live, &ownership, change);
+    if let LiveOwnership::Unowned(Some(tracking)) = &ownership {
+        decided.findings.push(still_managed(rendered, change, tracking));
+    }
     change.reasons.extend(judgement.notes.into_iter().map(ChangeReason::Disrupts));
     if !judgement.forbidden.is_empty() {
         change.reasons.extend(
@@ -202,7 +217,13 @@ fn decide_write(
         );
         return decide_replace(context, desired, live, change);
     }
-    if merged.ownership_lost && ownership == LiveOwnership::Ours {
+    if let Some(transfer) = &merged.transfer
+        && !transfer.from.is_empty()
+    {
+        let managers: BTreeSet<&String> = transfer.from.iter().map(|(manager, _)| manager).collect();
+        change.reasons.push(ChangeReason::OwnershipMoves { managers: managers.into_iter().cloned().collect() });
+    }
+    if merged.ownership_lost && ownership == LiveOwnership::Ours && change.fields.is_empty() {
         change.reasons.push(ChangeReason::OwnershipLost);
     }
     if change.fields.is_empty() && !merged.released.is_empty() {
@@ -230,10 +251,19 @@ fn decide_write(
         force: !merged.forced.is_empty(),
         planned_resource_version: live.resource_version().map(str::to_owned),
         seed_replicas: merged.seeds,
+        transfer: merged.transfer,
     }));
     if change.action == Action::Adopt {
         hold_unless_allowed(context, change, HoldKind::Adopt);
     }
+}
+
+/// What the tool that manages an object does to it as long as it does.
+fn still_managed(rendered: &RenderedModel, change: &Change, tracking: &ToolTracking) -> Finding {
+    let ToolTracking { tool, mark, labels: _, annotations: _ } = tracking;
+    let message = format!("{} is managed by {}, as its `{mark}` says", change.object, tool.name());
+    let location = Location::file(rendered.source.clone());
+    Finding::warning(rules::STILL_MANAGED, location, message, tool.release_advice())
 }
 
 /// Holds a write back that needs an approval by its kind, whatever else the plan does.
@@ -262,9 +292,14 @@ fn explain_write(
     ownership: &LiveOwnership,
     change: &mut Change,
 ) {
-    if *ownership == LiveOwnership::Unowned {
+    if let LiveOwnership::Unowned(tracking) = ownership {
         let is_allowed = context.input.allow.contains(&HoldKind::Adopt);
-        change.reasons.push(if is_allowed { ChangeReason::Adopted } else { ChangeReason::Unmanaged });
+        change.reasons.push(match (tracking, is_allowed) {
+            (None, true) => ChangeReason::Adopted,
+            (None, false) => ChangeReason::Unmanaged,
+            (Some(tracking), true) => ChangeReason::AdoptedFrom { tool: tracking.tool },
+            (Some(tracking), false) => ChangeReason::ManagedByTool { tool: tracking.tool, mark: tracking.mark.clone() },
+        });
         return;
     }
     if let Some(model) = model_of(live).filter(|model| *model != rendered.model) {
@@ -300,6 +335,7 @@ fn decide_replace(context: &PlanContext<'_>, desired: &RenderedObject, live: &Ob
             force: false,
             planned_resource_version: live.resource_version().map(str::to_owned),
             seed_replicas: seeds,
+            transfer: None,
         },
     };
     change.step = PlanStep::Write(write);

@@ -1,16 +1,19 @@
 //! What a server-side apply of the desired object would make of the live one: run here, dry, before it is run there.
 
+use super::adoption::{SEED_MANAGER, adoption_transfer, co_owned_transfer};
 use super::{ChangeReason, FieldChange};
 use crate::render::{RenderedModel, RenderedObject};
 use serde_json::{Value, json};
+use stator_core::deployment_tools::ToolTracking;
 use stator_core::dynamo::graph_components::{edit_components, named_components};
 use stator_core::dynamo::kinds::FIELD_MANAGER;
-use stator_core::fields::{self, ApplyError, ApplyInput, FieldManager, FieldSet, ManagerOperation, StructuralSchema};
+use stator_core::dynamo::list_order::may_take_live_order;
+use stator_core::fields::{
+    self, ApplyError, ApplyInput, FieldManager, FieldSet, LAST_APPLIED_ANNOTATION, ManagerOperation, OwnershipTransfer,
+    StructuralSchema,
+};
 use stator_core::object::{FieldPath, KeyValue, Object, PathSegment};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The manager that holds replica counts while they pass from git to a scaling adapter.
-pub const SEED_MANAGER: &str = "stator-initial-replicas";
 
 /// Times are the cluster's to give: a dry run needs one that is well formed.
 const DRY_RUN_TIME: &str = "1970-01-01T00:00:00Z";
@@ -32,7 +35,10 @@ pub(super) struct MergedObject {
     pub(super) seeds: SeedReplicas,
     /// Components whose count stator still owns and leaves to others from now on.
     pub(super) released: Vec<String>,
-    /// True when stator is not among the managers although the object is its own.
+    /// Ownership that passes to stator before the apply; see [`super::ApplyStep::transfer`].
+    pub(super) transfer: Option<OwnershipTransfer>,
+    /// True when stator does not own everything that git declares, although the object is its own: another writer set a field
+    /// to the value that git has.
     pub(super) ownership_lost: bool,
     pub(super) before: Value,
     pub(super) after: Value,
@@ -47,20 +53,35 @@ pub(super) struct MergeRefusal {
     pub(super) sides: Option<(Value, Value)>,
 }
 
-/// Runs the apply dry. Disputed fields are taken only from managers that the intent names; a replica count that a
-/// scaling adapter or planner owns is left out; one that stator hands over to an adapter keeps its value.
+/// Whose the live object is that something is merged into.
+#[derive(Clone, Copy)]
+pub(super) enum MergeTarget<'a> {
+    /// stator's.
+    Own,
+    /// To be taken over: from nobody that says so, or from a tool.
+    Adopted(Option<&'a ToolTracking>),
+}
+
+/// Runs the apply dry. Disputed fields are taken only from managers that the intent names, and from those that an object is
+/// adopted from; a replica count that a scaling adapter or planner owns is left out; one that stator hands over to an
+/// adapter keeps its value. Keyed lists keep the order that they have live, as any other order would replace pods.
 pub(super) fn merge_desired(
     schema: &StructuralSchema,
     rendered: &RenderedModel,
     desired: &RenderedObject,
     live: &Object,
+    target: MergeTarget<'_>,
 ) -> Result<MergedObject, MergeRefusal> {
-    let managers = fields::managers(live).map_err(|fault| MergeRefusal {
-        reasons: vec![ChangeReason::FieldOwnersDamaged { message: fault.to_string() }],
-        ..MergeRefusal::default()
-    })?;
-    let (mut applied, _) = without_delegated(desired);
-    let mut start = live.clone();
+    let managers = fields::managers(live).map_err(owners_damaged)?;
+    let (applied, _) = without_delegated(desired);
+    let mut applied = in_live_order(schema, applied, live);
+    let transfer = transfer_to_stator(schema, live, &applied, &managers, target);
+    let after_transfer = match &transfer {
+        Some(transfer) => transfer.carry_out(schema, live, FIELD_MANAGER).map_err(owners_damaged)?,
+        None => None,
+    };
+    let transfer = transfer.filter(|_| after_transfer.is_some());
+    let mut start = after_transfer.unwrap_or_else(|| live.clone());
     let mut seeds = SeedReplicas::new();
     let mut force = false;
     let mut forced = Vec::new();
@@ -86,7 +107,9 @@ pub(super) fn merge_desired(
                     force = true;
                     continue;
                 }
-                return Err(explain_conflicts(schema, rendered, live, &start, &applied, &managers, conflicts));
+                let mut refusal = explain_conflicts(schema, rendered, live, &start, &applied, &managers, conflicts);
+                refusal.fields.retain(|change| !is_manifest_copy(&change.path));
+                return Err(refusal);
             }
             Err(
                 fault
@@ -113,9 +136,14 @@ pub(super) fn merge_desired(
             return Err(MergeRefusal { reasons, ..MergeRefusal::default() });
         };
         let (before, after) = compared_sides(schema, live, &object, &applied, &managers);
+        let mut fields = field_changes(schema, live, &object, &managers);
+        fields.retain(|change| !is_manifest_copy(&change.path));
+        // What is stator's moves no ownership for its own sake: nothing is written while nothing changes.
+        let moves = matches!(target, MergeTarget::Adopted(_)) || !fields.is_empty();
         return Ok(MergedObject {
-            fields: field_changes(schema, live, &object, &managers),
-            ownership_lost: fields::applied_fields(live, FIELD_MANAGER).is_none(),
+            fields,
+            transfer: transfer.filter(|_| moves),
+            ownership_lost: is_ownership_lost(live, &object),
             released: released_components(live, &applied),
             object,
             applied,
@@ -125,6 +153,45 @@ pub(super) fn merge_desired(
             after,
         });
     }
+}
+
+fn is_ownership_lost(live: &Object, merged: &Object) -> bool {
+    let owned = fields::applied_fields(merged, FIELD_MANAGER).unwrap_or_default();
+    fields::applied_fields(live, FIELD_MANAGER).is_none_or(|known| !owned.difference(&known).is_empty())
+}
+
+fn owners_damaged(fault: impl ToString) -> MergeRefusal {
+    let reasons = vec![ChangeReason::FieldOwnersDamaged { message: fault.to_string() }];
+    MergeRefusal { reasons, ..MergeRefusal::default() }
+}
+
+/// What is applied, with keyed lists in the live order wherever pods come out the same.
+fn in_live_order(schema: &StructuralSchema, applied: Object, live: &Object) -> Object {
+    let aligned = fields::align_keyed_lists(schema, applied.value(), live.value(), &may_take_live_order);
+    Object::from_value(aligned).unwrap_or(applied)
+}
+
+fn transfer_to_stator(
+    schema: &StructuralSchema,
+    live: &Object,
+    applied: &Object,
+    managers: &[FieldManager],
+    target: MergeTarget<'_>,
+) -> Option<OwnershipTransfer> {
+    match target {
+        MergeTarget::Adopted(tracking) => Some(adoption_transfer(schema, live, applied, managers, tracking)),
+        MergeTarget::Own => {
+            let forced = run_apply(schema, live, applied, FIELD_MANAGER, true).ok();
+            let differences = forced.map(|forced| fields::diff(schema, live.value(), &forced)).unwrap_or_default();
+            let changes: Vec<FieldPath> = differences.into_iter().map(|one| one.path).collect();
+            co_owned_transfer(schema, live, applied, managers, &changes)
+        }
+    }
+}
+
+/// kubectl's copy of a manifest: long, kubectl's own, and gone with the adoption.
+fn is_manifest_copy(path: &FieldPath) -> bool {
+    *path == FieldPath::from_fields(["metadata", "annotations", LAST_APPLIED_ANNOTATION])
 }
 
 fn run_apply(
@@ -147,7 +214,7 @@ fn run_apply(
 }
 
 /// What changes, and who owns it now.
-fn field_changes(
+pub(super) fn field_changes(
     schema: &StructuralSchema,
     live: &Object,
     merged: &Object,
@@ -168,7 +235,7 @@ fn field_changes(
 }
 
 /// Before and after, restricted to what stator owns or wants.
-fn compared_sides(
+pub(super) fn compared_sides(
     schema: &StructuralSchema,
     live: &Object,
     merged: &Object,

@@ -48,7 +48,7 @@ impl GuardLimits<'_> {
         let names = objects_with(changes, Action::Adopt)?;
         Some(Hold {
             kind: HoldKind::Adopt,
-            message: format!("already there and not managed by any tool; would be taken over: {names}"),
+            message: format!("already there, not managed by stator; would be taken over: {names}"),
             help: "allow it with --allow adopt, or give the model another name".to_owned(),
             allowed: self.allow.contains(&HoldKind::Adopt),
         })

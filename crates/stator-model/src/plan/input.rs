@@ -5,8 +5,8 @@ use crate::intent::BrokenIntent;
 use crate::intent::repository::{Guards, Prices};
 use crate::render::RenderedModel;
 use stator_core::finding::Finding;
-use stator_core::object::{Object, ObjectRef};
-use std::collections::BTreeSet;
+use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which models a plan is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,6 +81,9 @@ pub struct PlanInput {
     /// True when the render is empty although it should not be trusted to be: a path that is not there, a fetch that
     /// failed. Nothing is pruned then. An environment without a single model counts as one too.
     pub empty_render: bool,
+    /// What the cluster answered to dry runs of [`super::Plan::unexplained_applies`]. An answer counts for the live object of
+    /// its resource version alone.
+    pub dry_runs: BTreeMap<ObjectIdentity, Object>,
     /// What is not here, since nothing of it changes: see `plan::unchanged`.
     pub unchanged: UnchangedSummary,
 }

@@ -1,5 +1,6 @@
 //! The plan: desired against live, as a value that carries its reasons. The executor makes no choices.
 
+mod adoption;
 mod build;
 mod compare;
 mod context;
@@ -15,16 +16,18 @@ mod reason;
 mod record;
 pub mod rules;
 mod schema;
+mod server_merge;
 mod status;
 mod step;
 mod totals;
 mod unchanged;
 
+pub use adoption::SEED_MANAGER;
 pub use build::build_plan;
 pub use compare::{RevisionComparison, UnchangedTotals, compare_revisions};
 pub use context::graph_made_by;
 pub use drift::drifted_models;
-pub use dry_run::{SEED_MANAGER, replicas_only};
+pub use dry_run::replicas_only;
 pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
 pub use reason::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt, join_reasons};
 pub use record::{

@@ -3,7 +3,9 @@
 use super::context::{LiveOwnership, PlanContext, is_applied_by_stator, model_of};
 use super::decide::delete_step;
 use super::gpu_usage::{add_graph_gpus, set_unchanged_gpus};
-use super::{Action, Change, ChangeReason, DeletionSequel, KeptBy, OwnershipDoubt, PlanStep, PlannedWrite, dry_run};
+use super::{
+    Action, Change, ChangeReason, DeletionSequel, ForeignOwner, KeptBy, OwnershipDoubt, PlanStep, PlannedWrite, dry_run,
+};
 use crate::render::ApplyStage;
 use serde_json::Value;
 use stator_core::dynamo::disruption;
@@ -160,8 +162,12 @@ fn keeping_cause(
 
 /// What says that an object is not stator's to delete.
 fn ownership_doubt(context: &PlanContext<'_>, model: &str, object: &Object) -> Option<OwnershipDoubt> {
-    if let LiveOwnership::Foreign(owner) = context.ownership_of(object) {
-        return Some(OwnershipDoubt::Foreign(owner));
+    match context.ownership_of(object) {
+        LiveOwnership::Foreign(owner) => return Some(OwnershipDoubt::Foreign(owner)),
+        LiveOwnership::Unowned(Some(tracking)) => {
+            return Some(OwnershipDoubt::Foreign(ForeignOwner::Tool { tool: tracking.tool, mark: tracking.mark }));
+        }
+        LiveOwnership::Unowned(None) | LiveOwnership::Ours => {}
     }
     if !context.has_source_labels(object) {
         return Some(OwnershipDoubt::LabelsLost);

@@ -4,6 +4,7 @@ mod wording;
 
 use super::{HoldKind, RequestGpuBudget};
 use serde::{Serialize, Serializer};
+use stator_core::deployment_tools::DeploymentTool;
 use stator_core::dynamo::disruption::DisruptionNote;
 use stator_core::object::{FieldPath, ObjectRef};
 
@@ -45,6 +46,23 @@ pub enum ChangeReason {
     Adopted,
     /// It is managed by nobody, and `--allow adopt` was not given.
     Unmanaged,
+    /// It is marked by another tool, and `--allow adopt` was given.
+    AdoptedFrom {
+        /// The tool.
+        tool: DeploymentTool,
+    },
+    /// It is marked by another tool, and `--allow adopt` was not given.
+    ManagedByTool {
+        /// The tool.
+        tool: DeploymentTool,
+        /// The label or annotation by which it is known.
+        mark: String,
+    },
+    /// Other field managers own what the intent declares, and lose it to stator; no value changes by that.
+    OwnershipMoves {
+        /// The field managers.
+        managers: Vec<String>,
+    },
     /// What the change does to running pods.
     Disrupts(DisruptionNote),
     /// The workers would change while a rolling update of theirs goes on.
@@ -217,7 +235,7 @@ pub enum ForeignOwner {
     /// Another deployment tool marks it.
     Tool {
         /// The tool.
-        tool: &'static str,
+        tool: DeploymentTool,
         /// The label or annotation by which it is known.
         mark: String,
     },

@@ -3,6 +3,7 @@
 use super::HoldKind;
 use crate::render::ApplyStage;
 use serde::{Serialize as _, Serializer};
+use stator_core::fields::OwnershipTransfer;
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
 
@@ -87,6 +88,9 @@ pub struct ApplyStep {
     /// Replicas to seed under a second manager, then give up: components whose count belongs to a scaling adapter
     /// (`stator-initial-replicas`). Empty in the steady state.
     pub seed_replicas: BTreeMap<String, u64>,
+    /// Ownership that passes to stator before the apply, so that what git gives up later goes, and what git changes is no
+    /// conflict; `None` where nobody else owns what the apply is about.
+    pub transfer: Option<OwnershipTransfer>,
 }
 
 /// A delete that the plan decided on.

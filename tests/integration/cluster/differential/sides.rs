@@ -181,6 +181,7 @@ async fn take(
                 force: *force,
                 dry_run: *dry_run,
                 status: *status,
+                transfer: None,
             };
             compare::applied(side.cluster().apply(&request).await, manager, *status)
         }

@@ -1,10 +1,11 @@
 //! The cluster moves although git did not.
 
 use super::words::{Shop, labelled};
-use crate::cluster::place::{Place, on_every_cluster};
+use crate::cluster::place::{Namespaces, Place, on_every_cluster};
 use serde_json::json;
 use stator_cluster::cluster::{Cluster as _, DeleteOutcome, Preconditions};
 use stator_core::dynamo::kinds::{GRAPH, RECORD};
+use stator_core::object::Object;
 
 on_every_cluster! {
     what_somebody_deleted_comes_back,
@@ -96,4 +97,50 @@ async fn a_lost_record_is_written_again(place: &impl Place) {
     assert!(shop.live(&RECORD, "llama").await.is_some());
     assert_eq!(shop.graph("llama").await, graph);
     shop.settled().await;
+}
+
+/// Row A5 of the review: what the server itself made of an apply was drift for ever, and every sync wrote it again. Here
+/// admission puts every image on a mirror, as many clusters do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_server_makes_of_an_apply_is_no_drift() {
+    let Some(place) = Namespaces::of("normalized").await else { return };
+    place.mirroring_images().await;
+    let shop = Shop::new(&place, &[("llama", 1), ("qwen", 1)]);
+    shop.synced(&[]).await;
+    let first = shop.graph("llama").await;
+    let image = worker_container(&first)["image"].as_str().unwrap().to_owned();
+    assert!(image.starts_with("mirror.example/"), "{image}");
+    shop.settled().await;
+    assert_eq!(shop.graph("llama").await, first, "nothing was written");
+
+    // What somebody else changes is seen and healed all the same, and nothing else is written.
+    place
+        .edit(&first.reference(), "kubectl-edit", |value| {
+            value["metadata"]["labels"].as_object_mut().unwrap().remove("stator.dev/environment");
+        })
+        .await;
+    let (plan, _) = shop.plan(&[]).await;
+    let fields: Vec<String> = plan.changes.iter().flat_map(|one| &one.fields).map(|one| one.path.to_string()).collect();
+    assert_eq!(fields, ["metadata.labels[\"stator.dev/environment\"]"]);
+    shop.synced(&[]).await;
+    assert_eq!(shop.graph("llama").await.generation(), first.generation());
+    shop.settled().await;
+
+    // A change in git is that change, and not a change of the image.
+    shop.model("llama", 2, "");
+    let (plan, _) = shop.plan(&[]).await;
+    let change = plan.changes.iter().find(|one| one.object.name == "llama").unwrap();
+    let fields: Vec<String> = change.fields.iter().map(|one| one.path.to_string()).collect();
+    assert_eq!(
+        (fields, change.disruption.to_string()),
+        (vec!["spec.components[name=worker].replicas".to_owned()], "scale".to_owned())
+    );
+    shop.synced(&[]).await;
+    assert_eq!(shop.graph("llama").await.generation(), first.generation().map(|generation| generation + 1));
+    shop.settled().await;
+}
+
+fn worker_container(graph: &Object) -> serde_json::Value {
+    let components = graph.spec()["components"].as_array().unwrap();
+    components.iter().find(|own| own["name"] == "worker").unwrap()["podTemplate"]["spec"]["containers"][0].clone()
 }

@@ -2,6 +2,7 @@
 //! that writes nothing.
 
 mod admission;
+mod adopting;
 mod drift;
 mod pruning;
 mod replacing;

@@ -11,7 +11,7 @@ use stator_model::plan::HoldKind;
 
 on_every_cluster! {
     what_is_nobodys_is_adopted_when_allowed,
-    what_another_tool_manages_is_refused,
+    what_another_tool_manages_is_left_alone_until_its_adoption_is_allowed,
     a_conflict_blocks_its_model_until_the_manager_is_named,
     ownership_is_given_up_with_the_field,
 }
@@ -31,10 +31,10 @@ async fn what_is_nobodys_is_adopted_when_allowed(place: &impl Place) {
     let made = try_apply(place.cluster(), theirs, "kubectl").await.unwrap().object;
     let seen = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(seen, @r#"
-        adopt DynamoGraphDeployment prod/llama: already exists and is not managed by stator or another tool: allow its adoption, or give the model another name; held back: `--allow adopt` takes it over
-        already there and not managed by any tool; would be taken over: DynamoGraphDeployment prod/llama
-        "#);
+        insta::assert_snapshot!(seen, @"
+        adopt DynamoGraphDeployment prod/llama: already exists and is not managed by stator or another tool: allow its adoption, or give the model another name; field ownership moves to stator from kubectl; held back: `--allow adopt` takes it over
+        already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/llama
+        ");
     }
     let report = shop.sync(&[]).await;
     assert_eq!(report.models[0].result, SyncOutcome::Blocked, "{report:#?}");
@@ -42,7 +42,7 @@ async fn what_is_nobodys_is_adopted_when_allowed(place: &impl Place) {
     assert_eq!(shop.pending(&[]).await.join("\n"), seen, "nor has the sync made it stator's");
     let seen = shop.pending(&[HoldKind::Adopt]).await.join("\n");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(seen, @"adopt DynamoGraphDeployment prod/llama: already exists and is not managed by stator or another tool: taken over, as allowed");
+        insta::assert_snapshot!(seen, @"adopt DynamoGraphDeployment prod/llama: already exists and is not managed by stator or another tool: taken over, as allowed; field ownership moves to stator from kubectl");
     }
     shop.synced(&[HoldKind::Adopt]).await;
     let adopted = shop.graph("llama").await;
@@ -59,21 +59,22 @@ async fn what_is_nobodys_is_adopted_when_allowed(place: &impl Place) {
     shop.settled().await;
 }
 
-async fn what_another_tool_manages_is_refused(place: &impl Place) {
+async fn what_another_tool_manages_is_left_alone_until_its_adoption_is_allowed(place: &impl Place) {
     let shop = Shop::new(place, &[("llama", 1), ("qwen", 1)]);
     let theirs = with(anonymous(shop.rendered(&GRAPH, "llama").await), |value| {
         value["metadata"]["annotations"] =
             json!({"argocd.argoproj.io/tracking-id": "ml:nvidia.com/DynamoGraphDeployment"});
     });
-    let made = try_apply(place.cluster(), theirs, "argocd-controller").await.unwrap().object;
-    let seen = shop.pending(&[HoldKind::Adopt]).await.join("\n");
+    let made = try_apply(place.cluster(), theirs.clone(), "argocd-controller").await.unwrap().object;
+    let seen = shop.pending(&[]).await.join("\n");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(seen, @r#"
-        blocked DynamoGraphDeployment prod/llama: is managed by Argo CD (`argocd.argoproj.io/tracking-id`): remove it from Argo CD first, or two tools would fight
+        insta::assert_snapshot!(seen, @"
+        adopt DynamoGraphDeployment prod/llama: already exists and is managed by Argo CD (`argocd.argoproj.io/tracking-id`): allow its adoption once Argo CD has let go of it, or give the model another name; field ownership moves to stator from argocd-controller; held back: `--allow adopt` takes it over
         create DynamoGraphDeployment prod/qwen: is not in the cluster yet
-        "#);
+        already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/llama
+        ");
     }
-    let report = shop.sync(&[HoldKind::Adopt, HoldKind::Replace, HoldKind::MassDelete]).await;
+    let report = shop.sync(&[HoldKind::Replace, HoldKind::MassDelete]).await;
     let results: Vec<_> = report.models.iter().map(|model| (model.name.as_str(), model.result)).collect();
     assert_eq!(results, [("llama", SyncOutcome::Blocked), ("qwen", SyncOutcome::Synced)]);
     assert_eq!(shop.graph("llama").await, made, "nothing was written");
@@ -81,6 +82,26 @@ async fn what_another_tool_manages_is_refused(place: &impl Place) {
     shop.site.remove("llama");
     shop.synced(&[HoldKind::MassDelete]).await;
     assert_eq!(shop.graph("llama").await, made);
+    shop.settled().await;
+
+    // Once it is adopted, a tool that still runs and marks it again is named, and not fought.
+    shop.model("llama", 1, "");
+    shop.synced(&[HoldKind::Adopt]).await;
+    shop.settled().await;
+    try_apply(place.cluster(), theirs, "argocd-controller").await.unwrap();
+    let contested = shop.graph("llama").await;
+    let seen = shop.pending(&[]).await.join("\n");
+    insta::allow_duplicates! {
+        insta::assert_snapshot!(seen, @"
+        adopt DynamoGraphDeployment prod/llama: already exists and is managed by Argo CD (`argocd.argoproj.io/tracking-id`): allow its adoption once Argo CD has let go of it, or give the model another name; field ownership moves to stator from argocd-controller; held back: `--allow adopt` takes it over
+        already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/llama
+        ");
+    }
+    let report = shop.sync(&[]).await;
+    assert_eq!((report.is_success(), shop.graph("llama").await), (false, contested));
+    shop.site.remove("llama");
+    shop.synced(&[HoldKind::MassDelete]).await;
+    assert!(shop.live(&GRAPH, "llama").await.is_some(), "what another tool marks is not pruned");
     shop.settled().await;
 }
 

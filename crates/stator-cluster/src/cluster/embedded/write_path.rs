@@ -10,7 +10,7 @@ use crate::cluster::{
 };
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::kinds::{CLAIM, ObjectKind};
-use stator_core::fields;
+use stator_core::fields::{self, TransferError};
 use stator_core::object::{FieldPath, Object, ObjectRef};
 use std::sync::atomic::Ordering;
 
@@ -122,13 +122,14 @@ pub(super) fn delete(
 
 impl WriteTransaction<'_> {
     fn apply(self, request: ApplyRequest) -> Result<ApplyResponse, ClusterError> {
+        let moved = self.transfer_ownership(&request)?;
         let mut config = request.object.into_value();
         let own = metadata_mut(&mut config)?;
         let (uid, revision) = (own.remove("uid"), own.remove("resourceVersion"));
         let text = |value: &Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_owned);
         let (uid, revision) = (text(&uid), text(&revision));
         let part = if request.status { ObjectPart::Status } else { ObjectPart::Main };
-        let live = self.live.as_ref().map(Object::value);
+        let live = moved.as_ref().or(self.live.as_ref()).map(Object::value);
         let merged = structured_merge::apply(&structured_merge::ServerSideApply {
             kind: self.kind,
             live,
@@ -160,6 +161,18 @@ impl WriteTransaction<'_> {
             (None, None) => {}
         }
         self.finish(merged, &request.manager, request.dry_run, Some(part))
+    }
+
+    /// The live object with the ownership moved that the request asks for; `None` where nothing moves.
+    fn transfer_ownership(&self, request: &ApplyRequest) -> Result<Option<Object>, ClusterError> {
+        let (Some(transfer), Some(live)) = (&request.transfer, &self.live) else { return Ok(None) };
+        let Some(schema) = fields::bundled_schema(live.api_version(), live.kind()) else { return Ok(None) };
+        transfer.carry_out(schema, live, &request.manager).map_err(|fault| match fault {
+            TransferError::MalformedManagedFields(fault) => {
+                structured_merge::apply_error(&self.store.root, &self.reference, fault.into())
+            }
+            TransferError::MalformedObject(fault) => internal_error(fault),
+        })
     }
 
     /// From a merged object to the stored one: defaults, admission, validation, system fields, and the write, unless

@@ -128,10 +128,14 @@ impl KubeConnection {
     ) -> Result<ApplyResponse, ClusterError> {
         let reference = request.object.reference();
         let (kind, url) = resolve_object(&reference)?;
+        if let Some(transfer) = request.transfer.as_ref().filter(|_| !request.dry_run) {
+            self.transfer_ownership(&reference, transfer, &request.manager, fence).await?;
+        }
         let url = if request.status { url.join("status") } else { url };
+        let takes_by_force = request.dry_run && request.transfer.is_some();
         let mut url = url
             .query("fieldManager", &request.manager)
-            .query("force", if request.force { "true" } else { "false" })
+            .query("force", if request.force || takes_by_force { "true" } else { "false" })
             .query("fieldValidation", field_validation(kind));
         // A dry run moves no resource version, so the whole object must tell whether anything would change.
         let (known, before) = if request.dry_run {

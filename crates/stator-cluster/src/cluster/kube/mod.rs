@@ -19,6 +19,7 @@ mod kube_cluster;
 mod list_watch;
 mod merge_patch;
 mod namespace_restriction;
+mod ownership_transfer;
 mod paged_list;
 mod preflight;
 mod request_observer;

@@ -91,7 +91,7 @@ impl ModelSync {
     fn settle_apply(&mut self, result: Result<ApplyResponse, ClusterError>, effects: &mut Vec<MachineEffect>) {
         let Some(SyncTask::Apply(task)) = self.tasks.pop_front() else { return };
         self.attempt = 0;
-        let ApplyTask { object, manager: _, force: _, stage, entry, history_line: line, follows } = task;
+        let ApplyTask { object, manager: _, force: _, transfer: _, stage, entry, history_line: line, follows } = task;
         let reference = object.reference();
         match result {
             Ok(ApplyResponse { object: live, outcome }) => {

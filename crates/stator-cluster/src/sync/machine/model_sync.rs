@@ -280,10 +280,10 @@ impl ModelSync {
     }
 
     fn apply_request(&mut self, task: ApplyTask) -> ApplyRequest {
-        let ApplyTask { object, manager, force, stage: _, entry, history_line: _, follows } = task;
+        let ApplyTask { object, manager, force, transfer, stage: _, entry, history_line: _, follows } = task;
         self.record_writer.mark_sent(&entry);
         let object = object.with_uid(self.record_writer.uid(&entry.object.identity()).filter(|_| follows));
-        ApplyRequest { force, ..ApplyRequest::new(object, manager) }
+        ApplyRequest { force, transfer, ..ApplyRequest::new(object, manager) }
     }
 
     /// Waits for the graph, or for everything. `None` when there is nothing left to wait for.

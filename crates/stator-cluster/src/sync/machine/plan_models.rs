@@ -194,7 +194,7 @@ fn apply_tasks(
 ) -> Vec<SyncTask> {
     // Who owns what is settled by server-side apply itself, and status alone moves the resource version: the uid in
     // the object is what must still be true.
-    let ApplyStep { object, stage, force, planned_resource_version: _, seed_replicas } = step;
+    let ApplyStep { object, stage, force, planned_resource_version: _, seed_replicas, transfer } = step;
     let entry = inventory.unwrap_or_else(|| InventoryEntry {
         object: object.reference(),
         uid: None,
@@ -208,6 +208,7 @@ fn apply_tasks(
             object,
             manager,
             force: force && !follows,
+            transfer: transfer.clone().filter(|_| !follows),
             stage,
             entry: entry.clone(),
             history_line: line,

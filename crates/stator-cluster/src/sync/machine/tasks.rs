@@ -1,5 +1,6 @@
 //! What one model does, one task after the other.
 
+use stator_core::fields::OwnershipTransfer;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::{DeleteStep, InventoryEntry};
 use stator_model::render::ApplyStage;
@@ -38,6 +39,8 @@ pub(super) struct ApplyTask {
     pub object: Object,
     pub manager: &'static str,
     pub force: bool,
+    /// Ownership that passes to the manager first.
+    pub transfer: Option<OwnershipTransfer>,
     pub stage: ApplyStage,
     /// What the inventory says of it; uid and generation come with the answer.
     pub entry: InventoryEntry,

@@ -4,7 +4,7 @@ use crate::import::command_line::CommandLine;
 use crate::intent::model::{EnvFromConfigMap, EnvFromSecret, EnvValue, Probes, Resources, Secrets};
 use crate::intent::scalar::{EnvName, ImageReference, Quantity};
 use serde_json::{Map, Value};
-use stator_core::dynamo::equivalence::is_env_order_significant;
+use stator_core::dynamo::list_order::is_env_order_significant;
 use stator_core::dynamo::registry::{self, MAIN_CONTAINER, env};
 use std::collections::BTreeMap;
 

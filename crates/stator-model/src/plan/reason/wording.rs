@@ -29,6 +29,19 @@ impl fmt::Display for ChangeReason {
                 "already exists and is not managed by stator or another tool: allow its adoption, or give the model \
                  another name",
             ),
+            Self::AdoptedFrom { tool } => {
+                write!(f, "already exists and is managed by {}: taken over, as allowed", tool.name())
+            }
+            Self::ManagedByTool { tool, mark } => write!(
+                f,
+                "already exists and is managed by {} (`{mark}`): allow its adoption once {} has let go of it, or give \
+                 the model another name",
+                tool.name(),
+                tool.name()
+            ),
+            Self::OwnershipMoves { managers } => {
+                write!(f, "field ownership moves to stator from {}", managers.join(", "))
+            }
             Self::Disrupts(note) => write_disruption(f, note),
             Self::MidRollout { object } => write!(
                 f,
@@ -168,6 +181,7 @@ impl fmt::Display for ForeignOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tool { tool, mark } => {
+                let tool = tool.name();
                 write!(f, "is managed by {tool} (`{mark}`): remove it from {tool} first, or two tools would fight")
             }
             Self::Request { request } => write!(

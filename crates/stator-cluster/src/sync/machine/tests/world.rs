@@ -250,6 +250,7 @@ impl World {
             force: false,
             planned_resource_version: live.and_then(Object::resource_version).map(str::to_owned),
             seed_replicas: BTreeMap::new(),
+            transfer: None,
         };
         change.step = match action {
             Action::Create | Action::Update => PlanStep::Write(PlannedWrite::Apply(apply)),
@@ -327,7 +328,7 @@ impl World {
     }
 
     fn apply(&mut self, request: &ApplyRequest) -> Result<ApplyResponse, ClusterError> {
-        let ApplyRequest { object, manager, force: _, dry_run: _, status: _ } = request;
+        let ApplyRequest { object, manager, force: _, dry_run: _, status: _, transfer: _ } = request;
         let reference = object.reference();
         let identity = reference.identity();
         let precondition =

@@ -1,0 +1,86 @@
+//! What a dry run on the cluster says of an apply, and what that leaves of a difference.
+//!
+//! A server may make something else of what is applied: it fills in defaults, converts to the version that it stores and
+//! back, and lets webhooks change it. Which fields that concerns only the server knows. So before a difference that git
+//! has no part in is called drift, and before an object is taken over, the cluster is asked by a dry run.
+
+use super::dry_run::{MergedObject, compared_sides, field_changes};
+use super::{Action, ApplyStep, Change, ChangeReason, Plan, PlanStep, PlannedWrite};
+use stator_core::fields::{self, StructuralSchema};
+use stator_core::object::{FieldPath, Object, PathSegment};
+
+/// Up to so many updates that git asks for are tried before they are planned. Of more, the plan says what is known here: it
+/// may name fields, and a disruption, that the server's own form of them does not need.
+const MAX_TRIED_UPDATES: usize = 32;
+
+/// Why the cluster is asked about an apply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DryRunCause {
+    /// git has no part in the difference, or the object is somebody else's: only the cluster can tell what is to be done.
+    Unexplained,
+    /// git changed: only the cluster can tell whether more than that would change.
+    ChangedInGit,
+}
+
+impl Plan {
+    /// The applies whose effect only the cluster can tell. Their answers go into [`super::PlanInput::dry_runs`], and the plan is
+    /// made again.
+    pub fn unexplained_applies(&self) -> impl Iterator<Item = &ApplyStep> {
+        let asked: Vec<(DryRunCause, &ApplyStep)> = self.changes.iter().filter_map(dry_run_of_change).collect();
+        let updates = asked.iter().filter(|(cause, _)| *cause == DryRunCause::ChangedInGit).count();
+        let tries = move |cause| cause == DryRunCause::Unexplained || updates <= MAX_TRIED_UPDATES;
+        asked.into_iter().filter(move |(cause, _)| tries(*cause)).map(|(_, apply)| apply)
+    }
+}
+
+fn dry_run_of_change(change: &Change) -> Option<(DryRunCause, &ApplyStep)> {
+    let cause = match change.action {
+        Action::Adopt => DryRunCause::Unexplained,
+        Action::Update if change.reasons.contains(&ChangeReason::Drifted) => DryRunCause::Unexplained,
+        Action::Update => DryRunCause::ChangedInGit,
+        Action::Create | Action::Replace | Action::Delete | Action::Keep | Action::Blocked => return None,
+    };
+    match &change.step {
+        PlanStep::Write(PlannedWrite::Apply(apply)) | PlanStep::Held { by: _, would: PlannedWrite::Apply(apply) } => {
+            Some((cause, apply))
+        }
+        PlanStep::Write(PlannedWrite::Replace { .. } | PlannedWrite::Delete(_))
+        | PlanStep::Held { by: _, would: PlannedWrite::Replace { .. } | PlannedWrite::Delete(_) }
+        | PlanStep::NoWrite => None,
+    }
+}
+
+/// The merge as the cluster carries it out: only what `result`, the answer to a dry run, has otherwise than the live object is
+/// a change.
+pub(super) fn settle_by_dry_run(
+    merged: MergedObject,
+    schema: &StructuralSchema,
+    live: &Object,
+    result: &Object,
+) -> MergedObject {
+    let managers = fields::managers(live).unwrap_or_default();
+    let form = fields::take_server_form(schema, merged.applied.value(), live.value(), result.value());
+    let applied = Object::from_value(form).unwrap_or_else(|_| merged.applied.clone());
+    let mut changes = field_changes(schema, live, result, &managers);
+    changes.retain(|change| !is_counted_by_server(&change.path));
+    // A dry run cannot move ownership, and leaves the marks that go with it.
+    let is_mark = |path: &FieldPath| {
+        let gone = merged.transfer.iter().flat_map(|transfer| {
+            let labels = transfer.labels.iter().map(|name| ["metadata", "labels", name.as_str()]);
+            labels.chain(transfer.annotations.iter().map(|name| ["metadata", "annotations", name.as_str()]))
+        });
+        gone.map(FieldPath::from_fields).any(|gone| gone.starts_with(path) || *path == gone)
+    };
+    let known: Vec<FieldPath> = changes.iter().map(|change| change.path.clone()).collect();
+    changes.extend(merged.fields.iter().filter(|one| is_mark(&one.path) && !known.contains(&one.path)).cloned());
+    changes.sort_by(|a, b| a.path.cmp(&b.path));
+    let (before, after) = compared_sides(schema, live, result, &applied, &managers);
+    MergedObject { fields: changes, applied, object: result.clone(), before, after, ..merged }
+}
+
+/// Fields of `metadata` that move with every write.
+fn is_counted_by_server(path: &FieldPath) -> bool {
+    let counted = ["generation", "resourceVersion"];
+    matches!(path.0.as_slice(), [PathSegment::Field(metadata), PathSegment::Field(name)]
+        if metadata == "metadata" && counted.contains(&name.as_str()))
+}
