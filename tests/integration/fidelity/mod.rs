@@ -12,13 +12,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Lines of a file of verdicts.
-fn verdicts(name: &str) -> Vec<Value> {
+pub fn verdicts(name: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/dynamo/oracle/{name}.jsonl"));
     fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The document that a verdict on a manifest is about, as upstream wrote it.
-fn source(row: &Value) -> Value {
+pub fn source(row: &Value) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/dynamo").join(row["file"].as_str().unwrap());
     // Some of upstream's files hold more comments in a row than the reader looks past.
     let options = serde_saphyr::options! { emit_comments: false };
