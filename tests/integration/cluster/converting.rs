@@ -10,13 +10,14 @@ use crate::testbed::{self, ControlPlane};
 use axum::{Json, Router, routing::post};
 use base64::Engine as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
 use stator_cluster::cluster::{ApplyRequest, Cluster as _};
 use stator_core::dynamo::equivalence::is_unknown_component_type;
 use stator_core::dynamo::graph_components::{components, components_mut};
-use stator_core::dynamo::kinds::GRAPH;
-use stator_core::object::{Object, Quantity};
+use stator_core::dynamo::kinds::{FIELD_MANAGER, GRAPH};
+use stator_core::fields;
+use stator_core::object::{FieldPath, Object, PathSegment, Quantity};
 use stator_model::import::{self, ManifestFile};
 use stator_model::plan::{Action, HoldKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -257,4 +258,115 @@ async fn every_recorded_graph_is_adopted_without_a_new_generation() {
     shop.synced(&[HoldKind::Adopt]).await;
     assert_eq!(generations(&place).await, before);
     shop.settled().await;
+}
+
+/// A change of a value that is still one of its type.
+fn alter(value: &mut Value) -> bool {
+    match value {
+        // A quantity stays one.
+        Value::String(text) if text.starts_with(|first: char| first.is_ascii_digit()) => text.insert(0, '1'),
+        Value::String(text) => text.push('x'),
+        Value::Bool(flag) => *flag = !*flag,
+        Value::Number(number) => *value = json!(number.as_i64().unwrap_or_default() + 1),
+        Value::Array(items) if items.iter().all(Value::is_string) => items.push(json!("x")),
+        Value::Array(items) => return items.first_mut().is_some_and(alter),
+        Value::Object(map) => return map.values_mut().any(alter),
+        Value::Null => return false,
+    }
+    true
+}
+
+/// The value that a path leads to.
+fn at<'a>(mut value: &'a mut Value, path: &FieldPath) -> Option<&'a mut Value> {
+    for segment in &path.0 {
+        value = match segment {
+            PathSegment::Field(name) => value.get_mut(name)?,
+            PathSegment::Key(keys) => {
+                let is_it = |item: &Value| {
+                    keys.iter().all(|(name, key)| {
+                        let default = if name == "protocol" { json!("TCP") } else { Value::Null };
+                        *item.get(name).unwrap_or(&default) == key.value()
+                    })
+                };
+                value.as_array_mut()?.iter_mut().find(|item| is_it(item))?
+            }
+            PathSegment::Item(_) | PathSegment::Index(_) => return None,
+        };
+    }
+    Some(value)
+}
+
+/// A path without the keys of its list items: the kind of leaf that it is.
+fn kind_of_leaf(path: &FieldPath) -> String {
+    let names = path.0.iter().map(|segment| match segment {
+        PathSegment::Field(name) => name.as_str(),
+        PathSegment::Key(_) | PathSegment::Item(_) | PathSegment::Index(_) => "[]",
+    });
+    names.collect::<Vec<_>>().join(".")
+}
+
+fn has_planner(graph: &Object) -> bool {
+    components(graph.spec()).any(|one| one["type"] == "planner")
+}
+
+/// Every kind of leaf that stator applies in any recorded graph is changed by hand once, on a server that converts, and each
+/// time the plan names the field.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_every_kind_of_leaf_is_seen() {
+    let Some(plane) = converting_plane().await else { return };
+    let place = Namespaces::on(plane, "leaves").await;
+    let shop = Shop::new(&place, &[]);
+    import_graphs(&shop);
+    shop.synced(&[]).await;
+    let mut kinds: BTreeMap<String, Vec<(String, FieldPath)>> = BTreeMap::new();
+    for graph in place.cluster.list(&GRAPH, Some(place.home()), &BTreeMap::new()).await.unwrap() {
+        for path in fields::applied_fields(&graph, FIELD_MANAGER).unwrap().leaves() {
+            let kind = kind_of_leaf(&path);
+            // Counts are left to a planner as soon as it writes one.
+            let is_delegated = path.last_field() == Some("replicas") && has_planner(&graph);
+            if kind.starts_with("spec.") && !kind.ends_with(".[]") && !is_delegated {
+                let places = kinds.entry(kind).or_default();
+                // A server that refuses two changes of a kind refuses all of them: it is a word of a fixed list.
+                if places.len() < 2 {
+                    places.push((graph.name().to_owned(), path));
+                }
+            }
+        }
+    }
+    let resource =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GRAPH.group, GRAPH.version, GRAPH.kind), GRAPH.plural);
+    let graphs: Api<DynamicObject> = Api::namespaced_with(plane.admin().await, place.home(), &resource);
+    let (mut seen, mut refused) = (0, Vec::new());
+    while !kinds.is_empty() {
+        // One change of a graph at a time.
+        let mut changed: BTreeMap<String, FieldPath> = BTreeMap::new();
+        let mut done = Vec::new();
+        for (kind, places) in &mut kinds {
+            let Some(free) = places.iter().position(|(name, _)| !changed.contains_key(name)) else { continue };
+            let (name, path) = places.swap_remove(free);
+            let mut value = serde_json::to_value(graphs.get(&name).await.unwrap()).unwrap();
+            // What stands in a map that is applied empty is somebody else's.
+            let altered = at(&mut value, &path).filter(|leaf| !leaf.is_object()).is_some_and(alter);
+            let post = PostParams { field_manager: Some("kubectl-edit".to_owned()), ..PostParams::default() };
+            let written = graphs.replace(&name, &post, &serde_json::from_value(value).unwrap()).await;
+            if altered && written.is_ok() {
+                changed.insert(name, path);
+                done.push(kind.clone());
+            } else if places.is_empty() {
+                refused.push(kind.clone());
+                done.push(kind.clone());
+            }
+        }
+        done.iter().for_each(|kind| drop(kinds.remove(kind)));
+        let (plan, _) = shop.plan(&[]).await;
+        for (name, path) in changed {
+            let change =
+                plan.changes.iter().find(|one| one.object.kind == GRAPH.kind && one.object.name == name).unwrap();
+            let named =
+                change.fields.iter().any(|field| field.path.starts_with(&path) || path.starts_with(&field.path));
+            assert!(named && change.action != Action::Keep, "{name}: {path}: {:?} {:#?}", change.action, change.fields);
+            seen += 1;
+        }
+    }
+    assert!(seen > 55 && refused.len() < 12, "{seen} seen, refused: {refused:#?}");
 }

@@ -108,7 +108,7 @@ pub(super) fn merge_desired(
                     continue;
                 }
                 let mut refusal = explain_conflicts(schema, rendered, live, &start, &applied, &managers, conflicts);
-                refusal.fields.retain(|change| !is_manifest_copy(&change.path));
+                refusal.fields.retain(|change| !is_manifest_copy(change));
                 return Err(refusal);
             }
             Err(
@@ -137,7 +137,7 @@ pub(super) fn merge_desired(
         };
         let (before, after) = compared_sides(schema, live, &object, &applied, &managers);
         let mut fields = field_changes(schema, live, &object, &managers);
-        fields.retain(|change| !is_manifest_copy(&change.path));
+        fields.retain(|change| !is_manifest_copy(change));
         // What is stator's moves no ownership for its own sake: nothing is written while nothing changes.
         let moves = matches!(target, MergeTarget::Adopted(_)) || !fields.is_empty();
         return Ok(MergedObject {
@@ -190,8 +190,10 @@ fn transfer_to_stator(
 }
 
 /// kubectl's copy of a manifest: long, kubectl's own, and gone with the adoption.
-fn is_manifest_copy(path: &FieldPath) -> bool {
-    *path == FieldPath::from_fields(["metadata", "annotations", LAST_APPLIED_ANNOTATION])
+fn is_manifest_copy(change: &FieldChange) -> bool {
+    let is_alone = || change.old.as_object().is_some_and(|all| all.keys().all(|key| key == LAST_APPLIED_ANNOTATION));
+    change.path == FieldPath::from_fields(["metadata", "annotations", LAST_APPLIED_ANNOTATION])
+        || (change.path == FieldPath::from_fields(["metadata", "annotations"]) && change.new.is_null() && is_alone())
 }
 
 fn run_apply(
