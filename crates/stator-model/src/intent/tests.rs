@@ -209,6 +209,18 @@ fn one_bad_file_never_stops_another() {
     assert_eq!(selection.broken.iter().map(|broken| broken.name.clone()).collect::<Vec<_>>(), [None, None]);
 }
 
+/// Row B1 of the review: what hides behind a second name or document must not look removed.
+#[test]
+fn a_file_that_says_two_names_has_none() {
+    let twice = QWEN.replace("  name: qwen\n", "  name: qwen\n  name: llama\n");
+    let two = format!("{QWEN}---\n{}", QWEN.replace("qwen", "llama"));
+    for text in [twice, two] {
+        let workspace = workspace(&[("stator.yaml", ROOT), ("a/model.yaml", &text)]);
+        let selection = workspace.resolve_environment(Some("prod")).unwrap();
+        assert_eq!(selection.broken, [BrokenIntent { source: "a/model.yaml".into(), name: None }], "{text}");
+    }
+}
+
 #[test]
 fn broken_settings_break_everything_under_them() {
     let workspace = workspace(&[

@@ -47,6 +47,8 @@ pub(super) struct ParsedFile {
     pub(super) node: Option<YamlNode>,
     /// It has errors of its own: nothing may be built on it.
     pub(super) broken: bool,
+    /// A key or the whole document is there twice, so that what was read of it may not be what is meant.
+    pub(super) is_ambiguous: bool,
 }
 
 /// A `model.yaml` and its overlays.
@@ -138,7 +140,9 @@ fn load_file(position: usize, file: &SourceFile) -> LoadedFile {
         }
     }
     let broken = findings.iter().any(Finding::is_error);
-    LoadedFile { role, kind, document: ParsedFile { path: file.path.clone(), node, broken }, findings }
+    let is_ambiguous =
+        findings.iter().any(|one| [rules::YAML_DUPLICATE_KEY, rules::YAML_DOCUMENTS].contains(&one.rule));
+    LoadedFile { role, kind, document: ParsedFile { path: file.path.clone(), node, broken, is_ambiguous }, findings }
 }
 
 /// Below the root a settings file holds defaults, at the root it says itself what it is.
@@ -386,8 +390,11 @@ pub(super) fn decode_finding(location: Location, message: &str) -> Finding {
     )
 }
 
-/// `metadata.name`, as far as it can be read.
+/// `metadata.name`, as far as it can be read. A file that is ambiguous may hold another name as well.
 pub(super) fn document_model_name(document: &ParsedFile) -> Option<String> {
+    if document.is_ambiguous {
+        return None;
+    }
     document.node.as_ref()?.get("metadata")?.get("name")?.as_str().map(str::to_owned)
 }
 

@@ -4,8 +4,10 @@ use super::context::{LiveOwnership, PlanContext, is_applied_by_stator, model_of}
 use super::decide::delete_step;
 use super::gpu_usage::{add_graph_gpus, set_unchanged_gpus};
 use super::{
-    Action, Change, ChangeReason, DeletionSequel, ForeignOwner, KeptBy, OwnershipDoubt, PlanStep, PlannedWrite, dry_run,
+    Action, Change, ChangeReason, DeletionSequel, ForeignOwner, KeptBy, OwnershipDoubt, PlanInput, PlanStep,
+    PlannedWrite, dry_run,
 };
+use crate::intent::BrokenIntent;
 use crate::render::ApplyStage;
 use serde_json::Value;
 use stator_core::dynamo::disruption;
@@ -70,7 +72,7 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
             input.prune
                 && !input.is_empty_render()
                 && input.scope.covers(model)
-                && !protection.covers(model)
+                && protection.protecting_cause(context, model).is_none()
                 && context.other_folder_reason(model).is_none()
                 && !context.renders(model)
         })
@@ -81,32 +83,69 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
 
 /// Models whose objects are left alone because git cannot say what it wants of them.
 struct PruneProtection<'a> {
+    /// Models that render with errors, and those that git no longer renders and a file with errors may declare.
     models: BTreeSet<&'a str>,
-    /// A file that cannot be read and whose model nobody knows: any model that git does not have may be its.
-    unreadable_source: Option<&'a str>,
+    /// A file with errors that does not say whose it is: any model that git no longer renders may be its.
+    nameless_source: Option<&'a str>,
 }
 
 impl<'a> PruneProtection<'a> {
     fn new(context: &PlanContext<'a>) -> Self {
         let input = context.input;
-        let mut models: BTreeSet<&str> = BTreeSet::new();
-        let mut unreadable_source = None;
-        for broken in &input.broken {
-            let at = context.records().values().filter(|record| record.source == broken.source);
-            let known: Vec<&str> = broken.name.as_deref().into_iter().chain(at.map(|one| one.model.as_str())).collect();
-            if known.is_empty() {
-                unreadable_source = Some(broken.source.as_str());
-            }
-            models.extend(known);
-        }
         let faulty = input.rendered.iter().filter(|one| one.findings.iter().any(Finding::is_error));
-        models.extend(faulty.map(|one| one.model.as_str()));
-        Self { models, unreadable_source }
+        let mut models: BTreeSet<&str> = faulty.map(|one| one.model.as_str()).collect();
+        let mut nameless_source = None;
+        let claims = NameClaims::of(input);
+        for broken in &input.broken {
+            match claims.trusted_name(broken) {
+                Some(name) => {
+                    models.insert(name);
+                }
+                None => nameless_source = nameless_source.or(Some(broken.source.as_str())),
+            }
+            // The name in the file may be a new one of the model that is recorded there.
+            let at = context.records().values().filter(|record| record.source == broken.source);
+            models.extend(at.map(|record| record.model.as_str()).filter(|model| !context.renders(model)));
+        }
+        Self { models, nameless_source }
     }
 
-    fn covers(&self, model: &str) -> bool {
-        self.unreadable_source.is_some() || self.models.contains(model)
+    /// What protects a model. One that is rendered without errors needs no protection from anybody's file.
+    fn protecting_cause(&self, context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
+        if self.models.contains(model) {
+            return Some(KeptBy::ModelErrors);
+        }
+        let source = self.nameless_source.filter(|_| !context.renders(model))?;
+        Some(KeptBy::UnreadableSource { source: source.to_owned() })
     }
+}
+
+/// Which folders say that a model is theirs. A name that two folders claim is a mistake in one of them, and then that
+/// one's own name is unknown.
+struct NameClaims<'a> {
+    folders: BTreeMap<&'a str, BTreeSet<&'a str>>,
+}
+
+impl<'a> NameClaims<'a> {
+    fn of(input: &'a PlanInput) -> Self {
+        let rendered = input.rendered.iter().map(|one| (one.model.as_str(), one.source.as_str()));
+        let broken = input.broken.iter().filter_map(|one| Some((one.name.as_deref()?, one.source.as_str())));
+        let mut folders: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (model, source) in rendered.chain(broken) {
+            folders.entry(model).or_default().insert(folder_of(source));
+        }
+        Self { folders }
+    }
+
+    /// The name of a file's model, where nobody else claims it.
+    fn trusted_name(&self, broken: &'a BrokenIntent) -> Option<&'a str> {
+        broken.name.as_deref().filter(|name| self.folders.get(name).is_some_and(|folders| folders.len() == 1))
+    }
+}
+
+/// The folder of a file, which holds one model's files.
+fn folder_of(source: &str) -> &str {
+    source.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 /// Why an object that git no longer has is not deleted.
@@ -133,13 +172,8 @@ fn keeping_cause(
     if let Some(cause) = context.other_folder_reason(model) {
         return Some(cause);
     }
-    if protection.models.contains(model) {
-        return Some(KeptBy::ModelErrors);
-    }
-    if let Some(source) = protection.unreadable_source
-        && !context.renders(model)
-    {
-        return Some(KeptBy::UnreadableSource { source: source.to_owned() });
+    if let Some(cause) = protection.protecting_cause(context, model) {
+        return Some(cause);
     }
     if input.is_empty_render() {
         return Some(KeptBy::EmptyRender);

@@ -182,7 +182,7 @@ pub enum KeptBy {
     },
     /// Its model's files have errors.
     ModelErrors,
-    /// A file that cannot be read may be its model's.
+    /// A file with errors may be its model's: it says no name, or one that another folder claims.
     UnreadableSource {
         /// The file.
         source: String,

@@ -144,7 +144,7 @@ impl fmt::Display for KeptBy {
                 f.write_str("git no longer has it, and its model has errors: kept until they are fixed")
             }
             Self::UnreadableSource { source } => {
-                write!(f, "git no longer has it, and {source} cannot be read: it may be that model's")
+                write!(f, "git no longer has it, and {source} has errors that hide whose it is: it may be this model's")
             }
             Self::EmptyRender => {
                 f.write_str("nothing was rendered, so nothing is pruned: delete it by hand if that is intended")

@@ -1,4 +1,5 @@
 mod laws;
+mod protection;
 mod pruning;
 mod records;
 mod requests;

@@ -1,0 +1,148 @@
+//! What an unreadable file protects: every model that it may declare, wherever that model was before.
+
+use super::world::*;
+use crate::intent::BrokenIntent;
+use crate::plan::{Change, Plan, PlannedWrite};
+use crate::render::RenderedModel;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn broken(folder: &str, name: Option<&str>) -> BrokenIntent {
+    BrokenIntent { source: format!("models/{folder}/model.yaml"), name: name.map(str::to_owned) }
+}
+
+fn moved(name: &str, folder: &str) -> RenderedModel {
+    RenderedModel { source: format!("models/{folder}/model.yaml"), ..small(name) }
+}
+
+fn deleted(plan: &Plan) -> BTreeSet<&str> {
+    let goes = |change: &&Change| matches!(change.step.write(), Some(PlannedWrite::Delete(_)));
+    let changes = plan.changes.iter().filter(goes).map(|change| change.model.as_str());
+    changes.chain(plan.retired.iter().map(String::as_str)).collect()
+}
+
+/// Row B1 of the review: one commit moves `a/` to `b/` and `c/` to `a/`, with merge markers in `a/model.yaml`. What was
+/// at that path is rendered elsewhere, so the file may be any model that git does not have.
+#[test]
+fn a_file_that_cannot_be_read_protects_what_may_have_moved_into_it() {
+    let mut story = PlanScenario::synced([small("a"), small("c")]);
+    story.rendered = vec![moved("a", "b")];
+    story.broken = vec![broken("a", None)];
+    assert_eq!(deleted(&story.plan()), BTreeSet::new());
+    insta::assert_snapshot!(story.show(), @"
+    Keep a DynamoGraphDeployment prod/a none 1->1 peak 1
+    Keep c DynamoGraphDeployment prod/c none 1->1 peak 1
+      - git no longer has it, and models/a/model.yaml has errors that hide whose it is: it may be this model's
+    ");
+}
+
+/// Row B1: `a/` moves over `b/`, whose model is removed, and cannot be read there.
+#[test]
+fn a_file_that_cannot_be_read_protects_more_than_what_was_at_its_path() {
+    let mut story = PlanScenario::synced([small("a"), small("b"), small("stays")]);
+    story.rendered = vec![small("stays")];
+    story.broken = vec![broken("b", None)];
+    assert_eq!(deleted(&story.plan()), BTreeSet::new());
+}
+
+/// Row B1: a file that claims the name of a model which another folder declares says nothing of whose it is.
+#[test]
+fn a_claimed_name_that_another_folder_declares_is_no_name() {
+    let mut story = PlanScenario::synced([small("a"), small("b"), small("stays")]);
+    story.rendered = vec![small("stays"), small("a")];
+    story.broken = vec![broken("elsewhere", Some("a"))];
+    assert_eq!(deleted(&story.plan()), BTreeSet::new(), "rendered there");
+    story.rendered = vec![small("stays")];
+    story.broken.push(broken("a", Some("a")));
+    assert_eq!(deleted(&story.plan()), BTreeSet::new(), "as broken there");
+    // Two files of one folder are one model's.
+    story.broken = vec![
+        broken("a", Some("a")),
+        BrokenIntent { source: "models/a/model.prod.yaml".into(), name: Some("a".into()) },
+    ];
+    assert_eq!(deleted(&story.plan()), BTreeSet::from(["b"]));
+}
+
+/// What a file of the next commit is like.
+#[derive(Clone, Debug)]
+enum NextFile {
+    Valid,
+    /// Not even its name can be read.
+    Unreadable,
+    /// It has errors, and says its name.
+    Named,
+    /// It has errors, and says the name of another model.
+    Claims(usize),
+}
+
+const NAMES: [&str; 6] = ["m0", "m1", "m2", "m3", "m4", "m5"];
+
+fn next_file() -> impl Strategy<Value = NextFile> {
+    prop_oneof![
+        4 => Just(NextFile::Valid),
+        1 => Just(NextFile::Unreadable),
+        1 => Just(NextFile::Named),
+        1 => (0..NAMES.len()).prop_map(NextFile::Claims),
+    ]
+}
+
+/// Which folder each model moves to, which models git still has, and what each file is like.
+fn next_commit() -> impl Strategy<Value = Vec<(usize, Option<NextFile>)>> {
+    let folders = Just((0..NAMES.len()).collect::<Vec<usize>>()).prop_shuffle();
+    let files = proptest::collection::vec(proptest::option::weighted(0.6, next_file()), NAMES.len());
+    (folders, files).prop_map(|(folders, files)| folders.into_iter().zip(files).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 2))]
+
+    /// Row B1: no graph is deleted that a file with errors may declare, through swaps, chains, removals and false
+    /// claims; and everything else that git no longer has goes.
+    #[test]
+    fn no_graph_is_deleted_that_an_unreadable_file_may_declare(next in next_commit()) {
+        let mut story = PlanScenario::synced(NAMES.iter().map(|name| small(name)).chain([small("stays")]));
+        story.rendered = vec![small("stays")];
+        let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+        let said = |model: usize, file: &NextFile| match file {
+            NextFile::Valid | NextFile::Named => Some(NAMES[model]),
+            NextFile::Unreadable => None,
+            NextFile::Claims(other) => Some(NAMES[*other]),
+        };
+        for (model, (_, file)) in next.iter().enumerate() {
+            if let Some(name) = file.as_ref().and_then(|file| said(model, file)) {
+                *names.entry(name).or_default() += 1;
+            }
+        }
+        // What each file with errors may be, by the reasoning of somebody who knows what its author meant.
+        let (mut may_be, mut is_any) = (BTreeSet::new(), false);
+        for (model, (folder, file)) in next.iter().enumerate() {
+            let Some(file) = file else { continue };
+            let shown = said(model, file);
+            match file {
+                NextFile::Valid => story.rendered.push(moved(NAMES[model], NAMES[*folder])),
+                NextFile::Unreadable | NextFile::Named | NextFile::Claims(_) => {
+                    story.broken.push(broken(NAMES[*folder], shown));
+                    may_be.insert(NAMES[*folder]);
+                    match shown.filter(|name| names[name] == 1) {
+                        Some(name) => drop(may_be.insert(name)),
+                        None => {
+                            may_be.insert(NAMES[model]);
+                            is_any = true;
+                        }
+                    }
+                }
+            }
+        }
+        story.allow = vec![crate::plan::HoldKind::MassDelete];
+        let plan = story.plan();
+        let deleted = deleted(&plan);
+        let kept: Vec<_> = may_be.intersection(&deleted).collect();
+        prop_assert!(kept.is_empty(), "{kept:?} in {:?} of {:?}", story.broken, deleted);
+        prop_assert!(!deleted.contains("stays"));
+        if !is_any {
+            let rendered: BTreeSet<&str> = story.rendered.iter().map(|one| one.model.as_str()).collect();
+            let expected: BTreeSet<&str> = NAMES.into_iter().filter(|name| !rendered.contains(name) && !may_be.contains(name)).collect();
+            prop_assert_eq!(deleted, expected);
+        }
+    }
+}
