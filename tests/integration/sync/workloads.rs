@@ -137,7 +137,7 @@ pub const WORKLOADS: &[Workload] = &[
             write(site, "broken", WORKER, &weights("weights"));
             write(site, "gone", WORKER, "");
         },
-        // Admission refuses the graph in the middle; what comes after it goes on, and nothing is pruned.
+        // Admission refuses the graph in the middle; what comes after it goes on, and others are pruned.
         then: |site| {
             write(site, "a", TWO_WORKERS, "");
             write(site, "broken", TWO_WORKERS, &weights("weights"));
@@ -145,7 +145,7 @@ pub const WORKLOADS: &[Workload] = &[
             write(site, "new", WORKER, "");
         },
         refused: Some("broken"),
-        left: 2,
+        left: 1,
         ..NOTHING
     },
     Workload {

@@ -237,12 +237,14 @@ pub fn labelled(value: &mut Value, key: &str, text: &str) {
 pub struct Watched<'a, C> {
     cluster: &'a C,
     pub unlistable: Option<ObjectKind>,
+    /// The name of objects that cannot be applied.
+    pub unappliable: Option<&'static str>,
     writes: Mutex<Vec<String>>,
 }
 
 impl<'a, C: Cluster> Watched<'a, C> {
     pub fn new(cluster: &'a C) -> Self {
-        Self { cluster, unlistable: None, writes: Mutex::new(Vec::new()) }
+        Self { cluster, unlistable: None, unappliable: None, writes: Mutex::new(Vec::new()) }
     }
 
     pub fn writes(&self) -> Vec<String> {
@@ -280,6 +282,9 @@ impl<C: Cluster> Cluster for Watched<'_, C> {
     }
 
     async fn apply(&self, request: &ApplyRequest) -> Result<ApplyResponse, ClusterError> {
+        if self.unappliable == Some(request.object.name()) && request.object.kind() != kinds::RECORD.kind {
+            return Err(ClusterError::Invalid { object: request.object.reference(), causes: Vec::new() });
+        }
         let applied = self.cluster.apply(request).await?;
         let outcome = match applied.outcome {
             ApplyOutcome::Created => "created",

@@ -3,14 +3,14 @@
 use super::protocol::MachineSettings;
 use std::time::Duration;
 
-/// Where the models stand with each other.
+/// Whether a model may prune.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PruneBarrier {
-    /// Some model still has something to apply.
+    /// Others still have something to apply that goes first, or what takes the model's place has.
     Closed,
-    /// Everything is applied: prune.
+    /// It may.
     Open,
-    /// Something failed: nothing is pruned in this sync, and why.
+    /// What takes the model's place could not be applied: nothing of the model is pruned in this sync, and why.
     Blocked(String),
 }
 

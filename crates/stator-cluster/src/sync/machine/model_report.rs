@@ -16,7 +16,7 @@ pub(super) struct ModelReport {
     deferred: Vec<String>,
     /// Something to say that is no fault.
     notes: Vec<String>,
-    /// The earliest stage in which an apply failed: later ones are left out, and nothing is pruned.
+    /// The earliest stage in which an apply failed: later ones are left out, and nothing of the model is pruned.
     failed_stage: Option<ApplyStage>,
     /// Objects created or changed.
     applied: usize,

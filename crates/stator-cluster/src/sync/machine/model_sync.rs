@@ -45,6 +45,8 @@ pub(super) struct ModelSync {
     pub(super) stopping: Option<(SyncOutcome, String)>,
     /// It passed the barrier, or has nothing to apply before it.
     pub(super) applied_all: bool,
+    /// Models that take its place: they are applied before it is pruned.
+    pub(super) successors: Vec<String>,
     pub(super) outcome: Option<ModelOutcome>,
 }
 
@@ -93,6 +95,7 @@ impl ModelSync {
         record_writer: RecordWriter,
         watched: BTreeMap<ObjectIdentity, WatchedObject>,
         blocked: Vec<String>,
+        successors: Vec<String>,
     ) -> Self {
         Self {
             name,
@@ -108,6 +111,7 @@ impl ModelSync {
             report: ModelReport::new(blocked),
             stopping: None,
             applied_all: false,
+            successors,
             outcome: None,
         }
     }
@@ -128,8 +132,15 @@ impl ModelSync {
         self.applied_all
     }
 
+    /// Whether something of it was not applied, and will not be in this sync.
     pub(super) fn has_failed_apply(&self) -> bool {
-        self.report.failed_stage().is_some() || self.stopping.is_some()
+        self.report.failed_stage().is_some() || self.report.has_blocked() || self.stopping.is_some()
+    }
+
+    /// Whether it waits until an object is gone that it is to make again. That may take for ever: a claim goes when no
+    /// pod uses it any more.
+    pub(super) fn awaits_deletion(&self) -> bool {
+        matches!(self.tasks.front(), Some(SyncTask::AwaitGone { .. }))
     }
 
     /// When it wants a turn although nothing happened.
@@ -197,6 +208,10 @@ impl ModelSync {
                 SyncTask::Delete(DeleteTask { step, prune, .. }) => {
                     if prune && let PruneBarrier::Blocked(why) = around.barrier {
                         self.cancel_deletes(why);
+                        continue;
+                    }
+                    if prune && self.report.failed_stage().is_some() {
+                        self.cancel_deletes("not everything of the model could be applied");
                         continue;
                     }
                     let preconditions =
@@ -385,7 +400,7 @@ impl ModelSync {
         self.skip_object(&object.identity());
     }
 
-    /// An apply failed: later stages of the model wait, and nobody prunes.
+    /// An apply failed: later stages of the model wait, and nothing of it is pruned.
     pub(super) fn fail_apply(&mut self, stage: ApplyStage) {
         self.report.fail_stage(stage);
     }
@@ -394,7 +409,8 @@ impl ModelSync {
         let count =
             self.tasks.iter().filter(|task| matches!(task, SyncTask::Delete(DeleteTask { prune: true, .. }))).count();
         self.tasks.retain(|task| !matches!(task, SyncTask::Delete(_) | SyncTask::AwaitGone { .. }));
-        self.report.add_blocked(format!("{count} deletions are held back, because {why}"));
+        let deletions = if count == 1 { "1 deletion is" } else { &format!("{count} deletions are") };
+        self.report.add_blocked(format!("{deletions} held back, because {why}"));
     }
 
     /// The pause before the next look at an object that is going.

@@ -53,6 +53,7 @@ pub(super) fn build_models(
         }
     }
     let retired: BTreeSet<String> = retired.into_iter().collect();
+    let successors = Successors::of(&by_model, &intents);
     by_model
         .into_iter()
         .map(|(name, changes)| {
@@ -78,16 +79,42 @@ pub(super) fn build_models(
             };
             let book = RecordWriter::new(stored, blank);
             let retired = retired.contains(&name);
-            (name.clone(), build_model(name, changes, book, retired, settings))
+            let successors = successors.of_model(&name, &changes);
+            (name.clone(), build_model(name, changes, (book, retired, successors), settings))
         })
         .collect()
+}
+
+/// Which models take the place of others: a model that was renamed is applied from the file of the one that goes.
+struct Successors {
+    /// File → the models that git wants of it.
+    wanted: BTreeMap<String, Vec<String>>,
+}
+
+impl Successors {
+    fn of(by_model: &BTreeMap<String, Vec<Change>>, intents: &BTreeMap<String, Value>) -> Self {
+        let mut wanted: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, changes) in by_model.iter().filter(|(name, _)| intents.contains_key(*name)) {
+            if let Some(first) = changes.first().filter(|first| !first.source.is_empty()) {
+                wanted.entry(first.source.clone()).or_default().push(name.clone());
+            }
+        }
+        Self { wanted }
+    }
+
+    /// Those of a model of which something goes.
+    fn of_model(&self, name: &str, changes: &[Change]) -> Vec<String> {
+        let deletes = |change: &&Change| matches!(change.step.write(), Some(PlannedWrite::Delete(_)));
+        let Some(first) = changes.iter().find(deletes) else { return Vec::new() };
+        let there = self.wanted.get(&first.source).into_iter().flatten();
+        there.filter(|other| *other != name).cloned().collect()
+    }
 }
 
 fn build_model(
     name: String,
     changes: Vec<Change>,
-    mut book: RecordWriter,
-    retired: bool,
+    (mut book, retired, successors): (RecordWriter, bool, Vec<String>),
     settings: &MachineSettings,
 ) -> ModelSync {
     let mut blocked = Vec::new();
@@ -182,7 +209,7 @@ fn build_model(
         tasks.push_back(SyncTask::AwaitHealth);
         tasks.push_back(SyncTask::WriteRecord);
     }
-    ModelSync::new(name, tasks, book, watched, blocked)
+    ModelSync::new(name, tasks, book, watched, blocked, successors)
 }
 
 /// The applies of one change: one, or three where replicas are seeded and then left to whoever scales.

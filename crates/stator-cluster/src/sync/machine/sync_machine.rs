@@ -28,7 +28,10 @@ pub struct SyncMachine {
     parked: BTreeSet<String>,
     /// When they want a turn at the latest. May hold times that are no longer true; they cost a look.
     timers: BTreeSet<(Duration, String)>,
-    barrier: PruneBarrier,
+    /// Those of the models that have not come to the barrier that wait until something is gone.
+    awaiting_deletion: BTreeSet<String>,
+    /// Everybody who could has applied.
+    is_barrier_open: bool,
     in_flight: usize,
     /// Models that are not through.
     unfinished: usize,
@@ -51,7 +54,8 @@ impl SyncMachine {
             at_barrier: BTreeSet::new(),
             parked: BTreeSet::new(),
             timers: BTreeSet::new(),
-            barrier: PruneBarrier::Closed,
+            awaiting_deletion: BTreeSet::new(),
+            is_barrier_open: false,
             in_flight: 0,
             watching: false,
             cancel: None,
@@ -142,7 +146,7 @@ impl SyncMachine {
         };
         self.in_flight -= 1;
         self.writes += count_writes(&answer);
-        let around = SyncContext { settings: &self.settings, now, barrier: &self.barrier };
+        let around = SyncContext { settings: &self.settings, now, barrier: &PruneBarrier::Closed };
         model.handle_result(&around, answer, &mut self.jitter, effects);
         self.ready.push_back(name.to_owned());
     }
@@ -208,14 +212,20 @@ impl SyncMachine {
                 return;
             }
             let Some(name) = self.ready.pop_front() else { return };
+            let barrier = self.barrier_of(&name);
             let Some(model) = self.models.get_mut(&name) else { continue };
             if model.outcome().is_some() {
                 continue;
             }
-            let around = SyncContext { settings: &self.settings, now, barrier: &self.barrier };
+            let around = SyncContext { settings: &self.settings, now, barrier: &barrier };
             let turn = model.take_turn(&around, effects);
             if model.has_applied() {
                 self.applying.remove(&name);
+                self.awaiting_deletion.remove(&name);
+            } else if model.awaits_deletion() {
+                self.awaiting_deletion.insert(name.clone());
+            } else {
+                self.awaiting_deletion.remove(&name);
             }
             match turn {
                 ModelTurn::Call(call) => {
@@ -236,6 +246,7 @@ impl SyncMachine {
                 }
                 ModelTurn::Done => {
                     self.applying.remove(&name);
+                    self.awaiting_deletion.remove(&name);
                     self.unfinished -= 1;
                     if let Some(outcome) = model.outcome() {
                         effects.push(MachineEffect::Report(SyncProgress::Finished(outcome.clone())));
@@ -245,20 +256,36 @@ impl SyncMachine {
         }
     }
 
-    /// Once no model has anything left to apply, lets all of them prune, or none.
+    /// Whether a model may prune now.
+    fn barrier_of(&self, name: &str) -> PruneBarrier {
+        if !self.is_barrier_open {
+            return PruneBarrier::Closed;
+        }
+        let successors = self.models.get(name).map(|model| model.successors.as_slice()).unwrap_or_default();
+        let successors = || successors.iter().filter_map(|name| self.models.get(name));
+        if successors().any(|one| !one.has_applied() && one.outcome().is_none()) {
+            return PruneBarrier::Closed;
+        }
+        match successors().find(|one| one.has_failed_apply()) {
+            Some(failed) => {
+                PruneBarrier::Blocked(format!("model {}, which takes its place, could not be applied", failed.name()))
+            }
+            None => PruneBarrier::Open,
+        }
+    }
+
+    /// Lets models prune once nobody has anything left to apply, but for those that wait until something is gone. One
+    /// whose place another one takes waits for that one in any case.
     fn lift_barrier(&mut self) {
-        if self.barrier == PruneBarrier::Closed && self.applying.is_empty() {
-            let failed: Vec<&str> =
-                self.models.values().filter(|model| model.has_failed_apply()).map(ModelSync::name).collect();
-            self.barrier = if failed.is_empty() {
-                PruneBarrier::Open
-            } else {
-                PruneBarrier::Blocked(format!("not everything could be applied ({})", join_first_names(&failed)))
-            };
+        self.is_barrier_open |= self.applying.len() == self.awaiting_deletion.len();
+        if !self.is_barrier_open || self.at_barrier.is_empty() {
+            return;
         }
-        if self.barrier != PruneBarrier::Closed {
-            self.ready.extend(std::mem::take(&mut self.at_barrier));
-        }
+        let standing = std::mem::take(&mut self.at_barrier);
+        let (waiting, free): (BTreeSet<String>, BTreeSet<String>) =
+            standing.into_iter().partition(|name| self.barrier_of(name) == PruneBarrier::Closed);
+        self.at_barrier = waiting;
+        self.ready.extend(free);
     }
 }
 
@@ -280,10 +307,4 @@ fn count_writes(answer: &CallResult) -> usize {
         | CallResult::Read(_)
         | CallResult::Pods(_) => 0,
     }
-}
-
-/// Up to three names, and how many more.
-fn join_first_names(names: &[&str]) -> String {
-    let shown = names.iter().take(3).copied().collect::<Vec<_>>().join(", ");
-    if names.len() > 3 { format!("{shown} and {} more", names.len() - 3) } else { shown }
 }

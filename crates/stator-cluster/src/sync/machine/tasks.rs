@@ -21,7 +21,8 @@ pub(super) enum SyncTask {
     },
     /// Look whether a graph is Ready, so that its adapters may be applied at once.
     CheckGraph(ObjectRef),
-    /// Wait until every model has applied what it can.
+    /// Wait until every model has applied what it can, but for those that wait until something is gone; and until what
+    /// takes the model's place is applied.
     Barrier,
     /// Write the record as it is now.
     WriteRecord,

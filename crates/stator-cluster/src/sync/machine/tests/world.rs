@@ -82,6 +82,8 @@ pub struct World {
     /// Whether the operator makes graphs Healthy.
     pub operator: bool,
     pub faults: BTreeMap<ObjectIdentity, VecDeque<Fault>>,
+    /// Models whose file is not called after them.
+    pub sources: BTreeMap<String, String>,
     /// Pods, whoever's they are.
     pub pods: Vec<Object>,
     /// The graphs whose pods somebody asked for, in order.
@@ -198,6 +200,10 @@ impl World {
             }
             changes.push(change);
         }
+        for change in &mut changes {
+            let own = format!("{}/model.yaml", change.model);
+            change.source = self.sources.get(&change.model).cloned().unwrap_or(own);
+        }
         let retired = self.records.keys().filter(|model| !git.contains_key(*model)).cloned().collect();
         let plan = Plan {
             api_version: "stator.dev/v1alpha1",
@@ -213,7 +219,7 @@ impl World {
             retired,
             elsewhere: Vec::new(),
             folder: None,
-            intents: BTreeMap::new(),
+            intents: git.keys().map(|model| (model.clone(), Value::Null)).collect(),
             findings: Vec::new(),
         };
         (plan, self.records.values().cloned().collect())
