@@ -8,9 +8,18 @@ use stator_cluster::cluster::Cluster;
 use stator_cluster::sync::{self, GatherError, GatheredState, PlanParameters};
 use stator_model::plan::{self, Plan, PlanInput, PlanScope, Record};
 
-/// Looks at everything that a plan of these objects needs to know of a cluster.
-pub async fn gather_live_state<C: Cluster>(cluster: &C, desired: &DesiredState) -> Result<GatheredState, CliError> {
-    Ok(desired.gather_live(cluster).await?)
+/// Looks at everything that a plan of these objects needs to know of a cluster. Nothing is left of what is desired when
+/// that says that the repository lost its settings.
+pub async fn gather_live_state<C: Cluster>(
+    cluster: &C,
+    opened: &OpenedRepository,
+    desired: &mut DesiredState,
+) -> Result<GatheredState, CliError> {
+    let live = desired.gather_live(cluster).await?;
+    if !opened.workspace.is_named() {
+        sync::refuse_lost_settings(cluster, desired, &live).await;
+    }
+    Ok(live)
 }
 
 impl From<GatherError> for CliError {

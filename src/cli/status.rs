@@ -91,10 +91,10 @@ pub async fn open_cluster(
 /// Every model's status, and the environment's records.
 pub async fn read_statuses(
     opened: &OpenedRepository,
-    desired: DesiredState,
+    mut desired: DesiredState,
     cluster: &AnyCluster,
 ) -> Result<(Vec<ModelStatus>, Vec<Record>), CliError> {
-    let found = live_plan::gather_live_state(cluster, &desired).await?;
+    let found = live_plan::gather_live_state(cluster, opened, &mut desired).await?;
     let mut input = live_plan::plan_input(opened, desired, found, &ChangeArgs::for_status());
     let plan = live_plan::build_explained_plan(cluster, &mut input).await;
     let mut sight = ModelStatusContext { now: Some(jiff::Timestamp::now()), pods: Vec::new() };

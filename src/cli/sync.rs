@@ -127,10 +127,11 @@ async fn sync_once(
         Ok(())
     })
     .await?;
-    let desired = repository::render_selection(selection);
+    let mut desired = repository::render_selection(selection);
     opened.workspace.forget_models();
+    let looking = live_plan::gather_live_state(cluster, &opened, &mut desired);
+    let found = connect::with_timeout(&arguments.cluster, looking).await?;
     let faulty = desired.failed_models(|source| opened.checkout.scope.contains(source));
-    let found = connect::with_timeout(&arguments.cluster, live_plan::gather_live_state(cluster, &desired)).await?;
     let planned = live_plan::plan_changes(cluster, &opened, desired, found, &arguments.changes).await;
     if let Some(file) = &arguments.plan {
         saved_plan::check_saved_plan(file, &planned.plan)?;

@@ -307,7 +307,7 @@ fn build_restored_tree(
         files.push(SourceFile { path: join(&rollback.folder, name), content });
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(SourceTree { files })
+    Ok(SourceTree { files, ..SourceTree::default() })
 }
 
 /// The plan of every environment that it changes something in, or of the one that was asked for.

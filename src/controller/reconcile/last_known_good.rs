@@ -49,8 +49,8 @@ impl ReconcileContext {
     ) -> Result<RestoreOutcome, AttemptFailure> {
         memory.detector.begin_look();
         let prepared = async {
-            let rendered = self.render_commit(good, None, SharedPlanner::default()).await?;
-            let live = self.gather_live(&rendered, memory).await?;
+            let mut rendered = self.render_commit(good, None, SharedPlanner::default()).await?;
+            let live = self.gather_live(&mut rendered, memory).await?;
             Ok::<_, AttemptFailure>((rendered, live))
         };
         let (rendered, live) = tokio::select! {

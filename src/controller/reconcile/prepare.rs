@@ -52,7 +52,7 @@ impl ReconcileContext {
     /// What is live of an environment, with a watch on it from before it is read.
     pub(super) async fn gather_live(
         &self,
-        rendered: &RenderedCommit,
+        rendered: &mut RenderedCommit,
         memory: &mut SyncMemory,
     ) -> Result<GatheredState, AttemptFailure> {
         let target = &rendered.desired.target;
@@ -75,6 +75,12 @@ impl ReconcileContext {
         };
         let read = self.measure_stage(SyncStage::Look, tokio::time::timeout(READ_TIMEOUT, read));
         let live = read.await.map_err(|_| AttemptFailure::timeout("the cluster could not be read", READ_TIMEOUT))??;
+        if !rendered.is_named {
+            let looking = sync::refuse_lost_settings(&self.cluster, &mut rendered.desired, &live).boxed();
+            tokio::time::timeout(READ_TIMEOUT, looking)
+                .await
+                .map_err(|_| AttemptFailure::timeout("the cluster could not be read", READ_TIMEOUT))?;
+        }
         match rendered.delta.listed_objects {
             None => memory.detector.set_baseline(&live.live),
             Some(_) => memory.detector.extend_baseline(&live.live),

@@ -93,7 +93,7 @@ mod tests {
         let root = SourceFile { path: "stator.yaml".to_owned(), content: Ok(root.as_bytes().to_vec()) };
         let planner = SharedPlanner::default();
         planner.with(|planner| {
-            let snapshot = planner.snapshot(SourceTree { files: vec![root] }, "");
+            let snapshot = planner.snapshot(SourceTree { files: vec![root], ..SourceTree::default() }, "");
             let delta = planner.delta(&snapshot, None, &BTreeSet::new(), &|_, _| None);
             let desired = DesiredState::render(Workspace::parse(&delta.tree).resolve_environment(None).unwrap());
             let target = desired.target.clone();

@@ -135,9 +135,9 @@ impl ReconcileContext {
         reporter.report_progress(&commit.commit, CommitStage::Reading);
         memory.detector.begin_look();
         let prepared = async {
-            let rendered = self.render_commit(&commit.commit, Some(reporter), memory.planner.clone()).await?;
+            let mut rendered = self.render_commit(&commit.commit, Some(reporter), memory.planner.clone()).await?;
             reporter.report_progress(&commit.commit, CommitStage::Planning);
-            let live = self.gather_live(&rendered, memory).await?;
+            let live = self.gather_live(&mut rendered, memory).await?;
             Ok::<_, AttemptFailure>((rendered, live))
         }
         .boxed();
@@ -146,7 +146,6 @@ impl ReconcileContext {
             () = wait_for_cancel(&mut cancelled) => return Ok(RevisionResult::Cancelled),
         };
         let faulty = faulty_models(&rendered.desired);
-        let findings: Vec<Finding> = rendered.desired.findings.clone();
         let parameters = PlanParameters {
             revision: commit.commit.clone(),
             folder: self.recorded_folder(rendered.is_named),
@@ -157,6 +156,8 @@ impl ReconcileContext {
         let planning =
             plan_commit(&self.cluster, rendered, live, parameters, self.cluster.is_cached(&memory.namespace));
         let planned = self.measure_stage(SyncStage::Plan, planning).await?;
+        // Those of the files, and what only the cluster's records show to be wrong with them.
+        let findings: Vec<Finding> = planned.plan.findings.clone();
         let known = memory.concluded.as_ref().filter(|known| known.commit == commit.commit).cloned();
         let ready = self.take_stock(commit, &pass, planned, known.as_ref(), memory);
         let uncovered = ready.overview.uncovered(&faulty);

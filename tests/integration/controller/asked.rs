@@ -133,6 +133,16 @@ impl Room {
         entries.flatten().filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')).count()
     }
 
+    /// Whether anything was ever written to a namespace.
+    pub(super) fn has_namespace(&self, name: &str) -> bool {
+        self.folder.path().join("cluster").join(name).exists()
+    }
+
+    /// Deletes a model's record, as somebody does by hand.
+    pub(super) fn remove_record(&self, model: &str) {
+        fs_err::remove_file(self.folder.path().join(format!("cluster/models/models/{model}.yaml"))).unwrap();
+    }
+
     /// Changes a live graph, as somebody does by hand.
     pub(super) fn edit(&self, name: &str, old: &str, new: &str) {
         let text = self.graph(name);

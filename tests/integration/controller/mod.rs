@@ -5,6 +5,7 @@ mod granted;
 mod notified;
 mod objects;
 pub mod process;
+mod protected;
 mod scene;
 mod served;
 mod told;

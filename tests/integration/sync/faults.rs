@@ -75,7 +75,7 @@ fn a_damaged_record_is_named_and_deleted_and_made_again() {
     assert_eq!(bench.cluster(), before, "{output}");
     // As it says: without its record, what the model left is nobody's to delete.
     bench.remove(&record);
-    bench.sync(&[]).success();
+    bench.sync(&[]).exits(1);
     assert!(bench.has("dynamographdeployments", "a"), "{output}");
     assert!(!bench.has("dynamographdeployments", "b"), "{output}");
     // Back in git, its record is written anew, and from then on it can go again.
@@ -99,10 +99,15 @@ fn a_record_that_is_gone_is_made_again() {
     // Without a record nobody knows that stator made it.
     bench.remove(&bench.live("models", "a"));
     bench.remove("models/a");
-    let output = bench.sync(&["-v"]).success();
+    let output = bench.sync(&["-v"]).exits(1);
     assert!(output.stderr.contains("no record shows that stator created it"), "{output}");
+    assert!(output.stderr.contains("plan/leftover"), "{output}");
     assert!(bench.has("dynamographdeployments", "a"));
-    bench.settled();
+    let before = bench.cluster();
+    bench.push(&[]).exits(1);
+    assert_eq!(bench.cluster(), before, "said again, and nothing is written");
+    let status = bench.run(["status", "-o", "json"]).success().json();
+    assert_eq!(status["models"][0]["sync"], "Blocked", "{status:#}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod folders;
 mod held;
 mod killed;
 pub mod pipeline;
+mod protected;
 mod scenarios;
 mod steady;
 mod stuck;

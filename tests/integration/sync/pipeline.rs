@@ -111,6 +111,7 @@ impl Site {
             revision: checkout.revision,
             rendered,
             broken: selection.broken,
+            unread: selection.unread,
             live: gathered.live.clone(),
             records: gathered.records.clone(),
             unreadable: gathered.damaged.clone(),

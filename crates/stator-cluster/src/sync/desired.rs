@@ -103,6 +103,7 @@ impl DesiredState {
             findings: selection.findings,
             rendered,
             broken: selection.broken,
+            unread: selection.unread,
             live: live.live,
             records: live.records,
             orphaned_records: live.orphaned_records,

@@ -6,6 +6,7 @@
 pub mod desired;
 pub mod gather;
 pub mod incremental;
+mod lost_settings;
 pub mod machine;
 mod pods;
 mod runner;
@@ -15,6 +16,7 @@ mod tests;
 
 pub use desired::{DesiredState, PlanParameters};
 pub use gather::{GatherError, GatheredState, environment_labels, find_orphaned_records, gather};
+pub use lost_settings::refuse_lost_settings;
 pub use pods::list_graph_pods;
 pub use runner::{SyncOptions, run_sync};
 pub use server_dry_runs::run_unexplained;

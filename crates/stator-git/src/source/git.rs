@@ -1,9 +1,9 @@
 //! Reading commits out of a git object database. No network, no hooks, no filters, no work tree.
 
 use super::error::SourceError;
-use super::source_file::{MAX_FILE_BYTES, SourceFileKind, file_kind, is_hidden, relative_path};
+use super::source_file::{MAX_FILE_BYTES, is_hidden, is_manifest, is_read, relative_path};
 use git2::{ErrorCode, ObjectType, Oid, Repository};
-use stator_model::intent::{SourceFile, SourceTree};
+use stator_model::intent::{SourceFile, SourceTree, UnreadCause, UnreadPlace};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -45,11 +45,11 @@ pub fn read_tree_at(root: &Path, revision: &str) -> Result<(SourceTree, String),
         }
     };
     let commit = resolve_commit(&repository, revision).map_err(unknown)?;
-    let entries = committed_files(&repository, commit, &folder, &root)?;
+    let CommittedFiles { files: entries, unread } = committed_files(&repository, commit, &folder, &root)?;
     let odb = repository.odb().map_err(|error| git_error(&root, &error))?;
     let files =
         entries.into_iter().map(|(path, entry)| SourceFile { content: read_blob(&odb, &entry), path }).collect();
-    Ok((SourceTree { files }, commit.to_string()))
+    Ok((SourceTree { files, unread, ..SourceTree::default() }, commit.to_string()))
 }
 
 fn resolve_commit(repository: &Repository, revision: &str) -> Result<Oid, git2::Error> {
@@ -75,7 +75,7 @@ pub(super) fn describe_revision(root: &Path, tree: &SourceTree, notes: &mut Vec<
         };
         let head = head.peel_to_commit().map_err(|error| git_error(root, &error))?.id();
         let committed = match committed_files(&repository, head, &folder, root) {
-            Ok(entries) => entries,
+            Ok(committed) => committed.files,
             Err(SourceError::NoSuchFolder { .. }) => BTreeMap::new(),
             Err(error) => return Err(error),
         };
@@ -139,13 +139,40 @@ pub(super) fn discover(root: &Path) -> Result<(Repository, String), SourceError>
     }
 }
 
+/// What a commit holds below a folder.
+#[derive(Debug, Default)]
+pub(super) struct CommittedFiles {
+    /// Every file of ours, by its path from that folder.
+    pub(super) files: BTreeMap<String, TreeFile>,
+    /// What may hold more of them and is not looked into, sorted.
+    pub(super) unread: Vec<UnreadPlace>,
+}
+
+impl CommittedFiles {
+    /// Takes in what one folder holds; `prefix` is its path with a `/`, and `plain` says whether that is as it is printed.
+    pub(super) fn add_listing(&mut self, prefix: &str, listing: &TreeListing, plain: bool) {
+        for (name, file) in &listing.files {
+            let file = if plain { *file } else { TreeFile::Refused(UNSAFE_PATH_REASON) };
+            insert_file(&mut self.files, format!("{prefix}{name}"), file);
+        }
+        let unread = listing.unread.iter();
+        self.unread
+            .extend(unread.map(|(name, cause)| UnreadPlace { path: format!("{prefix}{name}"), cause: cause.clone() }));
+    }
+
+    /// How much was found.
+    pub(super) fn len(&self) -> usize {
+        self.files.len() + self.unread.len()
+    }
+}
+
 /// Every file of ours in a commit below a folder, by its path from that folder.
 fn committed_files(
     repository: &Repository,
     commit: Oid,
     folder: &str,
     root: &Path,
-) -> Result<BTreeMap<String, TreeFile>, SourceError> {
+) -> Result<CommittedFiles, SourceError> {
     let git = |error: git2::Error| git_error(root, &error);
     let missing = || SourceError::NoSuchFolder { commit: commit.to_string(), folder: folder.to_owned() };
     let mut top = repository.find_commit(commit).and_then(|commit| commit.tree()).map_err(git)?.id();
@@ -155,7 +182,7 @@ fn committed_files(
         top = entry.ok_or_else(missing)?.id();
     }
 
-    let mut found = BTreeMap::new();
+    let mut found = CommittedFiles::default();
     let mut looked_at = 0;
     // A list of folders still to look into, and not a recursion: how deep a tree goes is up to whoever wrote it.
     let mut open = vec![(String::new(), top, true)];
@@ -172,13 +199,7 @@ fn committed_files(
                 what: "bytes in one path",
             });
         }
-        for (name, file) in &listing.files {
-            insert_file(
-                &mut found,
-                format!("{prefix}{name}"),
-                if plain { *file } else { TreeFile::Refused(UNSAFE_PATH_REASON) },
-            );
-        }
+        found.add_listing(&prefix, &listing, plain);
         open.extend(
             listing
                 .folders
@@ -189,6 +210,7 @@ fn committed_files(
             return Err(SourceError::TooMany { path: root.to_owned(), limit: MAX_FILES, what: "files to read" });
         }
     }
+    found.unread.sort();
     Ok(found)
 }
 
@@ -199,6 +221,8 @@ pub(super) struct TreeListing {
     pub(super) files: Vec<(String, TreeFile)>,
     /// Folders to look into.
     pub(super) folders: Vec<TreeFolder>,
+    /// What may be a folder with files of ours and is not looked into, by name.
+    pub(super) unread: Vec<(String, UnreadCause)>,
     /// How many entries there are in all.
     pub(super) entries: usize,
 }
@@ -222,10 +246,10 @@ pub(super) fn list_tree(tree: &git2::Tree<'_>) -> TreeListing {
     let mut listing = TreeListing { entries: tree.len(), ..TreeListing::default() };
     for entry in tree {
         let name = entry.name_bytes();
-        let kind = file_kind(&String::from_utf8_lossy(name));
+        let text = String::from_utf8_lossy(name);
         let is_folder = entry.kind() == Some(ObjectType::Tree);
         let plain = std::str::from_utf8(name).is_ok_and(|name| !name.contains(is_terminal_control));
-        if kind == SourceFileKind::Manifest {
+        if is_manifest(&text) || (is_read(&text) && !is_folder) {
             let file = match entry.filemode_raw() {
                 _ if !plain => TreeFile::Refused(UNSAFE_PATH_REASON),
                 MODE_LINK => TreeFile::Refused("it is a symbolic link, and links are not followed"),
@@ -239,9 +263,30 @@ pub(super) fn list_tree(tree: &git2::Tree<'_>) -> TreeListing {
             // A `/` inside a name would make another path of it, which git itself never writes.
             let plain = plain && !name.contains(&b'/');
             listing.folders.push(TreeFolder { name: printable(name), plain, oid: entry.id() });
+        } else if let Some(cause) = unread_cause(entry.filemode_raw()).filter(|_| !is_hidden(name)) {
+            listing.unread.push((printable(name), cause));
         }
     }
     listing
+}
+
+/// Why an entry may stand for a folder and is not looked into, by its file mode.
+fn unread_cause(mode: i32) -> Option<UnreadCause> {
+    match mode {
+        MODE_LINK => Some(UnreadCause::SymbolicLink),
+        MODE_SUBMODULE => Some(UnreadCause::Submodule),
+        _ => None,
+    }
+}
+
+/// The submodules of the repository around a folder, by their paths from that folder. None outside git, and none where
+/// git cannot say.
+pub(super) fn submodule_paths(root: &Path) -> Vec<String> {
+    let Ok((repository, folder)) = discover(root) else { return Vec::new() };
+    let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    let found = repository.submodules().unwrap_or_default();
+    let paths = found.iter().filter_map(|one| one.path().to_str()?.strip_prefix(&prefix).map(str::to_owned));
+    paths.collect()
 }
 
 /// Adds a file. Of two with one path neither is read: git never writes such a tree, and which one counts would be a

@@ -1,31 +1,22 @@
 //! Which files of a repository are read, and what they are called.
 
+use stator_model::intent::FileRole;
 use std::path::Path;
 
 /// The most bytes that are kept of one file. One more than an intent may have, so that a file that is too long is
 /// seen to be too long.
 pub const MAX_FILE_BYTES: usize = (1 << 20) + 1;
 
-/// What a file is to stator, by its name alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SourceFileKind {
-    /// `stator.yaml`, `model.yaml` or `model.<environment>.yaml`.
-    Manifest,
-    /// `model.yml` and the like: not read, and worth a word.
-    NearMiss,
-    /// Anything else.
-    Other,
+/// Whether a file is read, by its name alone: those of stator, and those whose name is nearly that of one.
+pub(super) fn is_read(name: &str) -> bool {
+    FileRole::of_name(name) != FileRole::Other
 }
 
-pub(super) fn file_kind(name: &str) -> SourceFileKind {
-    match name {
-        "stator.yaml" | "model.yaml" => SourceFileKind::Manifest,
-        "stator.yml" | "model.yml" => SourceFileKind::NearMiss,
-        _ if name.starts_with("model.") && name.ends_with(".yaml") && name.len() > "model..yaml".len() => {
-            SourceFileKind::Manifest
-        }
-        _ if name.starts_with("model.") && name.ends_with(".yml") => SourceFileKind::NearMiss,
-        _ => SourceFileKind::Other,
+/// Whether a name is that of one of stator's files, so that a folder or a link of that name is a mistake.
+pub(super) fn is_manifest(name: &str) -> bool {
+    match FileRole::of_name(name) {
+        FileRole::Settings | FileRole::Intent | FileRole::Overlay(_) | FileRole::Lock(_) => true,
+        FileRole::Misnamed { .. } | FileRole::Other => false,
     }
 }
 

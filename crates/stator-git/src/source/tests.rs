@@ -184,10 +184,59 @@ fn a_name_that_is_not_utf_8_is_reported() {
 fn linked_folders_and_near_misses_are_noted() {
     let folder = Folder::new(&[("stator.yaml", ROOT), ("a/model.yml", ""), ("b/x", "")]);
     std::os::unix::fs::symlink("/etc", folder.path().join("outside")).unwrap();
-    insta::assert_snapshot!(folder.open("").notes.join("\n"), @"
-    a/model.yml is not read: the name must end in .yaml
-    outside is a symbolic link to a folder and is not followed
-    ");
+    let opened = folder.open("");
+    assert_eq!(opened.notes, ["outside is a symbolic link to a folder and is not followed"]);
+    assert_eq!(lines(&opened.tree), "a/model.yml (0 bytes)\nstator.yaml (72 bytes)\n");
+    assert_eq!(unread(&opened.tree), ["SymbolicLink outside"]);
+}
+
+fn unread(tree: &SourceTree) -> Vec<String> {
+    tree.unread.iter().map(|place| format!("{:?} {}", place.cause, place.path)).collect()
+}
+
+/// Row B3 of the review: what may have been a model's folder and is not looked into is known, on disk and in a commit.
+#[test]
+fn submodules_and_links_are_places_that_are_not_read() {
+    let folder = Folder::new(&[("stator.yaml", ROOT), ("a/model.yaml", "one"), ("sub/b/model.yaml", "two")]);
+    let first = folder.commit();
+    let repository = git2::Repository::open(folder.path()).unwrap();
+    fs_err::remove_dir_all(folder.path().join("sub/b")).unwrap();
+    fs_err::remove_dir_all(folder.path().join("a")).unwrap();
+    fs_err::create_dir_all(folder.path().join("sub/b")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", folder.path().join("a")).unwrap();
+    fs_err::write(
+        folder.path().join(".gitmodules"),
+        "[submodule \"b\"]\n\tpath = sub/b\n\turl = https://git.example.com/b.git\n",
+    )
+    .unwrap();
+    let mut index = repository.index().unwrap();
+    index.remove_all(["*"], None).unwrap();
+    index.add_all(["stator.yaml", ".gitmodules", "a"], git2::IndexAddOption::DEFAULT, None).unwrap();
+    let entry = git2::IndexEntry {
+        ctime: git2::IndexTime::new(0, 0),
+        mtime: git2::IndexTime::new(0, 0),
+        dev: 0,
+        ino: 0,
+        mode: 0o160_000,
+        uid: 0,
+        gid: 0,
+        file_size: 0,
+        id: first.parse().unwrap(),
+        flags: 0,
+        flags_extended: 0,
+        path: b"sub/b".to_vec(),
+    };
+    index.add(&entry).unwrap();
+    index.write().unwrap();
+    let tree = repository.find_tree(index.write_tree().unwrap()).unwrap();
+    let author = git2::Signature::now("a", "a@example.com").unwrap();
+    let parent = repository.head().unwrap().peel_to_commit().unwrap();
+    repository.commit(Some("HEAD"), &author, &author, "replace", &tree, &[&parent]).unwrap();
+    let expected = ["SymbolicLink a", "Submodule sub/b"];
+    let (committed, _) = read_tree_at(&folder.path(), "HEAD").unwrap();
+    assert_eq!(unread(&committed), expected);
+    assert_eq!(unread(&folder.open("").tree), expected);
+    assert_eq!(lines(&committed), "stator.yaml (72 bytes)\n");
 }
 
 #[test]

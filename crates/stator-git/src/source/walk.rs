@@ -1,9 +1,10 @@
 //! Finding and reading the files of a repository on disk, folder level by folder level, on all cores.
 
 use super::error::SourceError;
-use super::source_file::{MAX_FILE_BYTES, SourceFileKind, file_kind, is_hidden, relative_path};
+use super::git::submodule_paths;
+use super::source_file::{MAX_FILE_BYTES, is_hidden, is_manifest, is_read, relative_path};
 use rayon::prelude::*;
-use stator_model::intent::{SourceFile, SourceTree};
+use stator_model::intent::{SourceFile, SourceTree, UnreadCause, UnreadPlace};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ const MAX_TREE_FILES: usize = 100_000;
 struct FolderListing {
     folders: Vec<PathBuf>,
     files: Vec<FolderEntry>,
+    unread: Vec<UnreadPlace>,
     notes: Vec<String>,
 }
 
@@ -31,7 +33,7 @@ struct FolderEntry {
 /// Reads every file of ours under the root.
 pub(super) fn read_folder_tree(root: &Path) -> Result<(SourceTree, Vec<String>), SourceError> {
     let mut level = vec![root.to_owned()];
-    let (mut entries, mut notes, mut seen) = (Vec::new(), Vec::new(), 0);
+    let (mut entries, mut unread, mut notes, mut seen) = (Vec::new(), Vec::new(), Vec::new(), 0);
     while !level.is_empty() {
         seen += level.len();
         if seen > MAX_FOLDERS {
@@ -40,19 +42,28 @@ pub(super) fn read_folder_tree(root: &Path) -> Result<(SourceTree, Vec<String>),
         let listings: Result<Vec<FolderListing>, SourceError> =
             level.par_iter().map(|folder| list_folder(root, folder)).collect();
         level = Vec::new();
-        for FolderListing { folders, files, notes: more } in listings? {
+        for FolderListing { folders, files, unread: links, notes: more } in listings? {
             level.extend(folders);
             entries.extend(files);
+            unread.extend(links);
             notes.extend(more);
         }
-        if entries.len() > MAX_TREE_FILES {
+        if entries.len() + unread.len() > MAX_TREE_FILES {
             return Err(SourceError::TooMany { path: root.to_owned(), limit: MAX_TREE_FILES, what: "files to read" });
         }
     }
     let mut files: Vec<SourceFile> = entries.into_par_iter().map(|entry| load_file(root, entry)).collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     notes.sort();
-    Ok((SourceTree { files }, notes))
+    // One that is checked out is read as the files that it is made of.
+    let is_empty = |path: &String| {
+        let below = format!("{path}/");
+        !files.iter().any(|file| file.path.starts_with(&below))
+    };
+    let submodules = submodule_paths(root).into_iter().filter(is_empty);
+    unread.extend(submodules.map(|path| UnreadPlace { path, cause: UnreadCause::Submodule }));
+    unread.sort();
+    Ok((SourceTree { files, unread, ..SourceTree::default() }, notes))
 }
 
 fn list_folder(root: &Path, folder: &Path) -> Result<FolderListing, SourceError> {
@@ -66,8 +77,8 @@ fn list_folder(root: &Path, folder: &Path) -> Result<FolderListing, SourceError>
         let name = entry.file_name();
         // The type of the entry itself: a link is a link, wherever it leads.
         let kind = entry.file_type().map_err(unreadable)?;
-        let ours = file_kind(&name.to_string_lossy());
-        if ours == SourceFileKind::Manifest {
+        let text = name.to_string_lossy();
+        if is_manifest(&text) || (is_read(&text) && !kind.is_dir()) {
             let refused = if kind.is_file() {
                 None
             } else if kind.is_symlink() {
@@ -80,15 +91,12 @@ fn list_folder(root: &Path, folder: &Path) -> Result<FolderListing, SourceError>
             listing.files.push(FolderEntry { path: entry.path(), refused });
         } else if kind.is_dir() && !is_hidden(name.as_bytes()) {
             listing.folders.push(entry.path());
-        } else if kind.is_symlink() && !is_hidden(name.as_bytes()) && entry.path().is_dir() {
-            listing.notes.push(format!(
-                "{} is a symbolic link to a folder and is not followed",
-                display_path(root, &entry.path())
-            ));
-        } else if kind.is_file() && ours == SourceFileKind::NearMiss {
-            listing
-                .notes
-                .push(format!("{} is not read: the name must end in .yaml", display_path(root, &entry.path())));
+        } else if kind.is_symlink() && !is_hidden(name.as_bytes()) {
+            let path = display_path(root, &entry.path());
+            if entry.path().is_dir() {
+                listing.notes.push(format!("{path} is a symbolic link to a folder and is not followed"));
+            }
+            listing.unread.push(UnreadPlace { path, cause: UnreadCause::SymbolicLink });
         }
     }
     Ok(listing)

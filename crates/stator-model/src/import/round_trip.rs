@@ -12,7 +12,7 @@ use stator_core::finding::Finding;
 pub fn verify_manifests(text: &str, targets: &[Value], root: &ManifestDocument) -> Vec<Finding> {
     let number = root.number;
     let file = SourceFile { path: "model.yaml".to_owned(), content: Ok(text.as_bytes().to_vec()) };
-    let workspace = Workspace::parse(&SourceTree { files: vec![file] });
+    let workspace = Workspace::parse(&SourceTree { files: vec![file], ..SourceTree::default() });
     let refused = |message: String, help: &str| Finding::error(rules::NO_MODEL, root.location(), message, help);
     let selection = match workspace.resolve_environment(None) {
         Ok(selection) => selection,

@@ -5,12 +5,13 @@ use super::decode::decode;
 use super::lock::{self, LockCheck};
 use super::merge::{MergedSpan, merge};
 use super::model::Model;
+use super::patterns::{compile_globs, unmatched_patterns};
 use super::repository::Environment;
 use super::validate::validate_model;
 use super::workspace::{ModelFiles, ParsedFile, Workspace, decode_finding, document_model_name};
 use super::yaml::{FileId, YamlEntry, YamlNode, YamlValue};
 use super::{BrokenIntent, FieldOrigins, Intent, ResolvedEnvironment, rules};
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::GlobSet;
 use rayon::prelude::*;
 use stator_core::finding::{self, Finding, Location};
 use std::collections::BTreeMap;
@@ -81,6 +82,7 @@ impl Workspace {
             .map(|files| resolver.resolve_model(files))
             .collect();
         let mut findings = self.findings.clone();
+        findings.extend(unmatched_patterns(self, name));
         break_duplicates(&mut resolved, &mut findings, &self.name_locations());
         let mut selection = ResolvedEnvironment {
             name: name.to_owned(),
@@ -88,6 +90,7 @@ impl Workspace {
             repository: self.repository.metadata.name.to_string(),
             intents: Vec::with_capacity(resolved.len()),
             broken: self.unidentified.clone(),
+            unread: self.unread.clone(),
             findings,
             policy: self.repository.spec.policy.iter().chain(&environment.policy).cloned().collect(),
             prices: self.repository.spec.prices.clone(),
@@ -351,23 +354,4 @@ fn check_overlay_name(overlay: &ParsedFile, node: &YamlNode, intent: &YamlNode) 
             "Remove the name from the overlay; a model has one name in all environments.",
         )
     })
-}
-
-/// A glob that names a folder means everything below it.
-fn compile_globs(patterns: &[String]) -> Option<GlobSet> {
-    if patterns.is_empty() {
-        return None;
-    }
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        let pattern = pattern.trim_start_matches("./").trim_end_matches('/');
-        let below = format!("{pattern}/**");
-        for pattern in [pattern, below.as_str()] {
-            // A pattern that does not compile has its finding already, and its file is broken.
-            if let Ok(glob) = GlobBuilder::new(pattern).literal_separator(true).build() {
-                set.add(glob);
-            }
-        }
-    }
-    Some(set.build().unwrap_or_default())
 }

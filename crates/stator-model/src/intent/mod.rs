@@ -6,12 +6,14 @@ pub mod check;
 mod decode;
 mod environment;
 pub mod explain;
+mod file_role;
 pub mod format;
 pub mod lock;
 mod merge;
 pub mod model;
 pub mod origins;
 mod outline;
+mod patterns;
 pub mod policy;
 pub mod repository;
 pub mod rules;
@@ -24,12 +26,14 @@ mod workspace;
 pub mod yaml;
 
 pub use environment::EnvironmentError;
+pub use file_role::FileRole;
 pub use origins::FieldOrigins;
 pub use workspace::Workspace;
 
 use model::Model;
 use repository::{Environment, Guards, PolicyRule, Prices};
 use stator_core::finding::Finding;
+use std::collections::BTreeSet;
 
 /// One file of a repository, or why it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,11 +44,57 @@ pub struct SourceFile {
     pub content: Result<Vec<u8>, String>,
 }
 
-/// The files of a repository that stator looks at: `stator.yaml`, `model.yaml`, `model.<environment>.yaml`.
+/// The files of a repository that stator looks at: `stator.yaml`, `model.yaml`, `model.<environment>.yaml`, and files of
+/// nearly these names.
 #[derive(Clone, Debug, Default)]
 pub struct SourceTree {
     /// Sorted by path.
     pub files: Vec<SourceFile>,
+    /// What may hold more of them and is not looked into. Sorted by path.
+    pub unread: Vec<UnreadPlace>,
+    /// Folders whose models are there and whose files are left out here, as nothing of them changed.
+    pub omitted_folders: BTreeSet<String>,
+}
+
+/// A file or folder of a repository that may hold models and is not read: a model that is recorded there must not look
+/// removed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnreadPlace {
+    /// Path from the repository's root, with `/`.
+    pub path: String,
+    /// Why it is not read.
+    pub cause: UnreadCause,
+}
+
+/// Why something that may hold models is not read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnreadCause {
+    /// A submodule: its files are another repository's.
+    Submodule,
+    /// A symbolic link, which may lead anywhere.
+    SymbolicLink,
+    /// A file whose name is nearly that of a model's file.
+    Misnamed {
+        /// The name that it would need.
+        meant: String,
+        /// The model's name, where the file says that it is one.
+        model: Option<String>,
+    },
+}
+
+impl UnreadPlace {
+    /// Whether a model with this name, last read from `source`, may be here.
+    pub fn may_hold(&self, model: &str, source: &str) -> bool {
+        match &self.cause {
+            UnreadCause::Submodule | UnreadCause::SymbolicLink => {
+                source.strip_prefix(self.path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            }
+            UnreadCause::Misnamed { meant, model: named } => {
+                let folder = |path: &str| path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
+                named.as_deref() == Some(model) || (meant == "model.yaml" && folder(&self.path) == folder(source))
+            }
+        }
+    }
 }
 
 /// One environment of a repository: its models, merged and checked.
@@ -60,6 +110,8 @@ pub struct ResolvedEnvironment {
     pub intents: Vec<Intent>,
     /// Models with errors: never rendered, and never pruned either.
     pub broken: Vec<BrokenIntent>,
+    /// What may hold models and is not read.
+    pub unread: Vec<UnreadPlace>,
     /// Findings of the environment's models, sorted, the workspace's included.
     pub findings: Vec<Finding>,
     /// Policy of repository and environment.
@@ -68,6 +120,17 @@ pub struct ResolvedEnvironment {
     pub prices: Option<Prices>,
     /// Guards.
     pub guards: Guards,
+}
+
+impl ResolvedEnvironment {
+    /// Makes models, by name and file, unusable for a reason that is about all of them.
+    pub fn break_all(&mut self, models: impl IntoIterator<Item = (String, String)>, finding: &Finding) {
+        let models = models.into_iter().map(|(name, source)| BrokenIntent { source, name: Some(name) });
+        self.broken.extend(models);
+        self.broken.push(BrokenIntent { source: finding.location.file.clone(), name: None });
+        self.findings.push(finding.clone());
+        stator_core::finding::sort_and_dedup(&mut self.findings);
+    }
 }
 
 /// A model, merged from its file, its overlay and all defaults, and without errors.

@@ -29,10 +29,12 @@ stator_core::rules! {
 
     LAYOUT_DUPLICATE_NAME = "layout/duplicate-name", "A model's name is unique in its environment.";
     LAYOUT_ENVIRONMENT_NAME = "layout/environment-name", "No environment is named `lock`: its overlays would be confused with locks.";
+    LAYOUT_FILE_NAME = "layout/file-name", "Files are named `model.yaml`, `model.<environment>.yaml` or `stator.yaml`: others are not read.";
     LAYOUT_GLOB = "layout/glob", "`include` and `exclude` are valid globs.";
     LAYOUT_OVERLAY_ENVIRONMENT = "layout/overlay-environment", "An overlay is named after an environment of the repository.";
     LAYOUT_OVERLAY_NAME = "layout/overlay-name", "An overlay has no name, or the name of its intent.";
     LAYOUT_OVERLAY_ORPHAN = "layout/overlay-orphan", "An overlay is next to the `model.yaml` that it changes.";
+    LAYOUT_PATTERN_UNMATCHED = "layout/pattern-unmatched", "Patterns of `include` match a model, and patterns of `exclude` are not misspelled.";
 
     LOCK_DAMAGED = "lock/damaged", "A lock is for its model and unchanged since `stator lock` wrote it.";
     LOCK_STALE = "lock/stale", "A lock is for the current target of the intent.";

@@ -143,7 +143,7 @@ mod tests {
             .filter(|(path, _)| path.ends_with(".yaml"))
             .map(|(path, text)| SourceFile { path, content: Ok(text.into_bytes()) })
             .collect();
-        Workspace::parse(&SourceTree { files })
+        Workspace::parse(&SourceTree { files, ..SourceTree::default() })
     }
 
     #[test]

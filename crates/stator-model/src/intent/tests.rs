@@ -12,7 +12,7 @@ pub(super) fn workspace(files: &[(&str, &str)]) -> Workspace {
         .map(|(path, text)| SourceFile { path: (*path).to_owned(), content: Ok(text.as_bytes().to_vec()) })
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Workspace::parse(&SourceTree { files })
+    Workspace::parse(&SourceTree { files, ..SourceTree::default() })
 }
 
 /// Findings as `validate --format concise` would show them, with help.
@@ -191,6 +191,68 @@ fn overlays_need_an_intent_and_an_environment() {
     assert_eq!(names, [Some("named"), Some("other"), Some("qwen")]);
 }
 
+/// Row C8 of the review: what is nearly named right is not passed over in silence.
+#[test]
+fn names_and_patterns_that_are_nearly_right_are_said() {
+    let root = ROOT.replace(
+        "    prod:\n",
+        "    prod:\n      include: [modles/**, models]\n      exclude: [model/old, later/**]\n",
+    );
+    assert_ne!(root, ROOT);
+    let workspace = workspace(&[
+        ("stator.yaml", &root),
+        ("models/a/model.yaml", QWEN),
+        ("models/a/model-prod.yaml", "apiVersion: stator.dev/v1alpha1\nkind: Model\n"),
+        ("models/b/Model.yaml", &QWEN.replace("qwen", "b")),
+        ("models/c/stator.yml", "kind: Defaults\n"),
+        ("weights/model-00001.yaml", "kind: Weights\n"),
+    ]);
+    let selection = workspace.resolve_environment(Some("prod")).unwrap();
+    insta::assert_snapshot!(report(&selection.findings), @"
+    models/a/model-prod.yaml:0:0 warning layout/file-name: `model-prod.yaml` is not read; did you mean `model.prod.yaml`?
+      help: Rename the file to `models/a/model.prod.yaml`, or to something else if it is not for stator.
+    models/b/Model.yaml:0:0 warning layout/file-name: `Model.yaml` is not read; did you mean `model.yaml`?
+      help: Rename the file to `models/b/model.yaml`, or to something else if it is not for stator.
+    models/c/stator.yml:0:0 warning layout/file-name: `stator.yml` is not read; did you mean `stator.yaml`?
+      help: Rename the file to `models/c/stator.yaml`, or to something else if it is not for stator.
+    stator.yaml:11:17 warning layout/pattern-unmatched: the pattern `modles/**` of `include` matches no model; did you mean `models`?
+      help: Correct it, or remove it. Patterns are matched against the paths of `model.yaml` files from the root.
+    ");
+    assert!(selection.findings.iter().all(|one| !one.is_error()));
+    // Row B3: the plan knows where a recorded model may be.
+    assert!(selection.unread.iter().any(|place| place.may_hold("b", "elsewhere/model.yaml")));
+    assert!(selection.unread.iter().any(|place| place.may_hold("c", "models/b/model.yaml")));
+    assert!(selection.broken.is_empty());
+}
+
+/// Rows B3 and E5: a root file under nearly the right name is no folder without settings.
+#[test]
+fn a_root_file_of_nearly_the_right_name_is_an_error() {
+    let workspace = workspace(&[("stator.yml", ROOT), ("a/model.yaml", QWEN)]);
+    assert!(workspace.is_named());
+    insta::assert_snapshot!(report(&workspace.findings), @"
+    stator.yml:0:0 error layout/file-name: `stator.yml` is not read; did you mean `stator.yaml`?
+      help: Rename the file to `stator.yaml`, or to something else if it is not for stator.
+    ");
+    insta::assert_snapshot!(workspace.resolve_environment(None).unwrap_err(), @"the environments cannot be read from stator.yml, which has errors; `stator validate` lists them");
+    // One that is somebody else's is left alone.
+    let workspace = self::workspace(&[("stator.yml", "volume: 1\n"), ("a/model.yaml", QWEN)]);
+    assert!(workspace.resolve_environment(None).is_ok());
+}
+
+/// Row B3 of the review: a pointer of Git LFS in place of a model says what it is, and protects.
+#[test]
+fn a_pointer_of_lfs_is_a_file_that_cannot_be_read() {
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    let workspace = workspace(&[("stator.yaml", ROOT), ("a/model.yaml", pointer)]);
+    let selection = workspace.resolve_environment(Some("prod")).unwrap();
+    insta::assert_snapshot!(report(&selection.findings), @"
+    a/model.yaml:0:0 error file/unreadable: the file cannot be read: it is a pointer of Git LFS, and LFS is not asked
+      help: Take it out of LFS: remove its pattern from `.gitattributes` and add the file again.
+    ");
+    assert_eq!(selection.broken, [BrokenIntent { source: "a/model.yaml".into(), name: None }]);
+}
+
 #[test]
 fn one_bad_file_never_stops_another() {
     let whole = format!("{QWEN}  runtime: 1.2.0\n");
@@ -198,7 +260,7 @@ fn one_bad_file_never_stops_another() {
         .map(|(path, text)| SourceFile { path: path.to_owned(), content: Ok(text.as_bytes().to_vec()) })
         .into();
     files.push(SourceFile { path: "c/model.yaml".to_owned(), content: Err("permission denied".to_owned()) });
-    let selection = Workspace::parse(&SourceTree { files }).resolve_environment(None).unwrap();
+    let selection = Workspace::parse(&SourceTree { files, ..SourceTree::default() }).resolve_environment(None).unwrap();
     insta::assert_snapshot!(report(&selection.findings), @r#"
     a/model.yaml:1:7 error yaml/syntax: not valid YAML: unclosed bracket '['
       help: Fix the syntax here or just above.
@@ -262,7 +324,7 @@ fn the_example_repository_has_no_faults() {
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    let workspace = Workspace::parse(&SourceTree { files });
+    let workspace = Workspace::parse(&SourceTree { files, ..SourceTree::default() });
     for name in workspace.environment_names() {
         let selection = workspace.resolve_environment(Some(&name)).unwrap();
         assert_eq!(report(&selection.findings), "");

@@ -8,11 +8,13 @@ use super::repository::{Defaults, Environment, Repository, RepositoryKind, Repos
 use super::scalar::{DnsName, ModelName};
 use super::schema::SchemaKind;
 use super::yaml::{FileId, YamlNode, YamlValue, parse_yaml};
-use super::{BrokenIntent, SourceFile, SourceTree, rules};
+use super::{BrokenIntent, FileRole, SourceFile, SourceTree, UnreadCause, UnreadPlace, rules};
 use rayon::prelude::*;
 use stator_core::finding::{self, Finding, Location};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How a file begins that Git LFS keeps elsewhere.
+const LFS_POINTER_START: &[u8] = b"version https://git-lfs.github.com/spec/";
 /// The file name of a repository's and a folder's settings.
 const SETTINGS_FILE_NAME: &str = "stator.yaml";
 /// The name of the environment and namespace of a repository that declares none.
@@ -37,6 +39,10 @@ pub struct Workspace {
     pub(super) models: Vec<ModelFiles>,
     /// Files that may hide a model whose name nobody knows.
     pub(super) unidentified: Vec<BrokenIntent>,
+    /// What may hold models and is not read. Sorted.
+    pub(super) unread: Vec<UnreadPlace>,
+    /// Folders of models that are not among these, as nothing of them changed.
+    pub(super) omitted_folders: BTreeSet<String>,
 }
 
 /// One file that was read.
@@ -64,35 +70,8 @@ pub(super) struct ModelFiles {
     pub(super) stray_overlay: bool,
 }
 
-/// What a file is, by its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum FileRole {
-    Settings,
-    Intent,
-    /// An overlay for an environment.
-    Overlay(String),
-    /// A lock, for an environment or for all.
-    Lock(Option<String>),
-    Other,
-}
-
 fn split_folder(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
-}
-
-fn file_role(path: &str) -> FileRole {
-    match split_folder(path).1 {
-        SETTINGS_FILE_NAME => FileRole::Settings,
-        "model.yaml" => FileRole::Intent,
-        name => match name.strip_prefix("model.").and_then(|rest| rest.strip_suffix(".yaml")) {
-            Some("lock") => FileRole::Lock(None),
-            Some(rest) => match rest.strip_suffix(".lock") {
-                Some(environment) => FileRole::Lock(Some(environment.to_owned())),
-                None => FileRole::Overlay(rest.to_owned()),
-            },
-            None => FileRole::Other,
-        },
-    }
 }
 
 struct LoadedFile {
@@ -103,11 +82,12 @@ struct LoadedFile {
 }
 
 fn load_file(position: usize, file: &SourceFile) -> LoadedFile {
-    let role = file_role(&file.path);
+    let role = FileRole::of_name(split_folder(&file.path).1);
     let mut findings = Vec::new();
     let mut node = None;
     let mut kind = None;
     match &file.content {
+        Err(_) if matches!(role, FileRole::Misnamed { .. }) => {}
         Err(reason) => findings.push(Finding::error(
             rules::FILE_UNREADABLE,
             Location::file(&file.path),
@@ -115,6 +95,17 @@ fn load_file(position: usize, file: &SourceFile) -> LoadedFile {
             "Make it readable, or remove it.",
         )),
         Ok(_) if role == FileRole::Other => {}
+        Ok(bytes) if matches!(role, FileRole::Misnamed { .. }) => {
+            let parsed = parse_yaml(bytes, FileId::try_from(position).unwrap_or(FileId::MAX), &file.path);
+            let is_whole = parsed.findings.iter().all(|one| !one.is_error());
+            node = parsed.root.filter(|node| is_whole && is_ours(node));
+        }
+        Ok(bytes) if bytes.starts_with(LFS_POINTER_START) => findings.push(Finding::error(
+            rules::FILE_UNREADABLE,
+            Location::file(&file.path),
+            "the file cannot be read: it is a pointer of Git LFS, and LFS is not asked",
+            "Take it out of LFS: remove its pattern from `.gitattributes` and add the file again.",
+        )),
         Ok(bytes) => {
             let parsed = parse_yaml(bytes, FileId::try_from(position).unwrap_or(FileId::MAX), &file.path);
             findings = parsed.findings;
@@ -123,7 +114,7 @@ fn load_file(position: usize, file: &SourceFile) -> LoadedFile {
                 FileRole::Overlay(_) => Some(SchemaKind::Overlay),
                 FileRole::Lock(_) => Some(SchemaKind::Lock),
                 FileRole::Settings => Some(settings_kind(&file.path, parsed.root.as_ref())),
-                FileRole::Other => None,
+                FileRole::Misnamed { .. } | FileRole::Other => None,
             };
             node = parsed.root;
             let nested = role == FileRole::Settings && file.path != SETTINGS_FILE_NAME;
@@ -154,6 +145,11 @@ fn settings_kind(path: &str, node: Option<&YamlNode>) -> SchemaKind {
     }
 }
 
+/// Whether a document says that it is stator's.
+fn is_ours(node: &YamlNode) -> bool {
+    node.get("apiVersion").and_then(YamlNode::as_str).is_some_and(|version| version.starts_with("stator.dev/"))
+}
+
 fn has_kind(node: &YamlNode, kind: &str) -> bool {
     node.get("kind").and_then(YamlNode::as_str) == Some(kind)
 }
@@ -174,10 +170,13 @@ impl Workspace {
             folders: BTreeMap::new(),
             models: Vec::new(),
             unidentified: Vec::new(),
+            unread: tree.unread.clone(),
+            omitted_folders: tree.omitted_folders.clone(),
         };
         let mut models: BTreeMap<String, ModelFiles> = BTreeMap::new();
         let mut overlays: Vec<(String, ParsedFile)> = Vec::new();
         let mut locks: Vec<(Option<String>, ParsedFile)> = Vec::new();
+        let mut misnamed: Vec<(String, ParsedFile)> = Vec::new();
         for mut file in loaded {
             workspace.findings.append(&mut file.findings);
             let document = file.document;
@@ -201,11 +200,15 @@ impl Workspace {
                 }
                 FileRole::Overlay(environment) => overlays.push((environment, document)),
                 FileRole::Lock(environment) => locks.push((environment, document)),
+                FileRole::Misnamed { meant } => misnamed.push((meant, document)),
                 FileRole::Other if document.broken => {
                     workspace.unidentified.push(BrokenIntent { source: document.path, name: None });
                 }
                 FileRole::Other => {}
             }
+        }
+        for (meant, document) in misnamed {
+            workspace.report_misnamed(&models, meant, document);
         }
         workspace.read_repository();
         workspace.check_root();
@@ -217,8 +220,37 @@ impl Workspace {
             workspace.attach_lock(&mut models, environment, lock);
         }
         workspace.models = models.into_values().collect();
+        workspace.unread.sort();
         finding::sort_and_dedup(&mut workspace.findings);
         workspace
+    }
+
+    /// Says of a file with nearly a right name what it should be called, where it was meant to be ours. Renamed, a root
+    /// file would take its environments and guards along, so that one is an error.
+    fn report_misnamed(&mut self, models: &BTreeMap<String, ModelFiles>, meant: String, document: ParsedFile) {
+        let (folder, name) = split_folder(&document.path);
+        let is_model_file = meant != SETTINGS_FILE_NAME;
+        let is_plain = meant == "model.yaml" || !is_model_file;
+        if document.node.is_none() && !is_plain && !models.contains_key(folder) {
+            return; // A name like `model-00001.yaml` is nobody's in particular.
+        }
+        let join = if folder.is_empty() { "" } else { "/" };
+        let message = format!("`{name}` is not read; did you mean `{meant}`?");
+        let help = format!("Rename the file to `{folder}{join}{meant}`, or to something else if it is not for stator.");
+        let location = Location::file(&document.path);
+        let is_repository = document.node.as_ref().is_some_and(|node| has_kind(node, "Repository"));
+        if is_repository && folder.is_empty() && !is_model_file && self.root.is_none() {
+            self.findings.push(Finding::error(rules::LAYOUT_FILE_NAME, location, message, help));
+            self.root = Some(ParsedFile { broken: true, ..document });
+            return;
+        }
+        if is_model_file {
+            let model = document.node.as_ref().filter(|node| has_kind(node, "Model"));
+            let model = model.and_then(|_| document_model_name(&document));
+            let cause = UnreadCause::Misnamed { meant, model };
+            self.unread.push(UnreadPlace { path: document.path, cause });
+        }
+        self.findings.push(Finding::warning(rules::LAYOUT_FILE_NAME, location, message, help));
     }
 
     /// True when a `stator.yaml` at the root gives the repository its name. Any folder without one is `default`.
@@ -398,7 +430,7 @@ pub(super) fn document_model_name(document: &ParsedFile) -> Option<String> {
     document.node.as_ref()?.get("metadata")?.get("name")?.as_str().map(str::to_owned)
 }
 
-fn list_items(node: Option<&YamlNode>) -> &[YamlNode] {
+pub(super) fn list_items(node: Option<&YamlNode>) -> &[YamlNode] {
     match node.map(|node| &node.value) {
         Some(YamlValue::List(items)) => items,
         Some(

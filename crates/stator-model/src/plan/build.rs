@@ -33,23 +33,27 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     for one in &mut decided {
         findings.append(&mut one.findings);
     }
-    finding::sort_and_dedup(&mut findings);
 
     let desired: BTreeSet<ObjectIdentity> = input
         .rendered
         .iter()
         .flat_map(|one| one.objects.iter().map(|desired| desired.object.reference().identity()))
         .collect();
-    let leftovers = prune::plan_pruning(&context, &desired);
+    let mut leftovers = prune::plan_pruning(&context, &desired);
+    findings.append(&mut leftovers.findings);
+    finding::sort_and_dedup(&mut findings);
     let lines = decided.into_iter().map(|one| (one.stage, one.change)).chain(leftovers.changes);
     let mut changes = sort_changes(lines.collect());
     let holds = guard::apply_guards(input, &mut changes);
-    let held: BTreeSet<&str> = changes
+    // What stays of a model is known by its record.
+    let staying: BTreeSet<&str> = changes
         .iter()
-        .filter(|one| matches!(one.step, PlanStep::Held { would: PlannedWrite::Delete(_), .. }))
+        .filter(|one| {
+            matches!(one.step, PlanStep::Held { would: PlannedWrite::Delete(_), .. }) || one.action == Action::Blocked
+        })
         .map(|one| one.model.as_str())
         .collect();
-    let retired = leftovers.retired.into_iter().filter(|model| !held.contains(model.as_str())).collect();
+    let retired = leftovers.retired.into_iter().filter(|model| !staying.contains(model.as_str())).collect();
     let digest = totals::plan_digest(&changes, &holds);
     totals::price_changes(&mut changes, input.prices.as_ref());
     masking::mask_changes(&mut changes);

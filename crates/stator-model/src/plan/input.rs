@@ -1,8 +1,8 @@
 //! What a plan is made of.
 
 use super::{HoldKind, Record, UnchangedTotals};
-use crate::intent::BrokenIntent;
 use crate::intent::repository::{Guards, Prices};
+use crate::intent::{BrokenIntent, UnreadPlace};
 use crate::render::RenderedModel;
 use stator_core::finding::Finding;
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
@@ -58,6 +58,8 @@ pub struct PlanInput {
     pub rendered: Vec<RenderedModel>,
     /// Models that cannot be used; their objects are left alone.
     pub broken: Vec<BrokenIntent>,
+    /// What may hold models and is not read; models that were recorded there are left alone.
+    pub unread: Vec<UnreadPlace>,
     /// Live objects of the kinds that stator renders, in the environment's namespace.
     pub live: Vec<Object>,
     /// The records of the namespace; those of other repositories and environments are passed over.

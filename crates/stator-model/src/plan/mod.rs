@@ -10,6 +10,7 @@ mod dry_run;
 mod gpu_usage;
 mod guard;
 mod input;
+mod lost_settings;
 mod masking;
 mod prune;
 mod reason;
@@ -29,6 +30,7 @@ pub use context::graph_made_by;
 pub use drift::drifted_models;
 pub use dry_run::replicas_only;
 pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
+pub use lost_settings::lost_settings_finding;
 pub use reason::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt, join_reasons};
 pub use record::{
     InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry,

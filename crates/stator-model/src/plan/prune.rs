@@ -1,19 +1,21 @@
 //! What git no longer has: deleted only when label, recorded uid and field manager all say that it is stator's.
 
+mod protection;
+
 use super::context::{LiveOwnership, PlanContext, is_applied_by_stator, model_of};
 use super::decide::delete_step;
 use super::gpu_usage::{add_graph_gpus, set_unchanged_gpus};
 use super::{
-    Action, Change, ChangeReason, DeletionSequel, ForeignOwner, KeptBy, OwnershipDoubt, PlanInput, PlanStep,
-    PlannedWrite, dry_run,
+    Action, Change, ChangeReason, DeletionSequel, ForeignOwner, KeptBy, OwnershipDoubt, PlanStep, PlannedWrite,
+    dry_run, rules,
 };
-use crate::intent::BrokenIntent;
 use crate::render::ApplyStage;
+use protection::PruneProtection;
 use serde_json::Value;
 use stator_core::dynamo::disruption;
 use stator_core::dynamo::health::{self, Health, HealthContext};
 use stator_core::dynamo::kinds::{CLAIM, GRAPH, MANAGED, REQUEST};
-use stator_core::finding::Finding;
+use stator_core::finding::{Finding, Location};
 use stator_core::object::{Object, ObjectIdentity};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +25,15 @@ pub(super) struct PrunePlan {
     pub(super) changes: Vec<(ApplyStage, Change)>,
     /// Models whose records go once their objects are gone.
     pub(super) retired: Vec<String>,
+    /// What is left although git no longer has it, and needs somebody.
+    pub(super) findings: Vec<Finding>,
 }
 
 /// Finds what git no longer has.
 pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectIdentity>) -> PrunePlan {
     let input = context.input;
     let protection = PruneProtection::new(context);
-    let mut changes = Vec::new();
+    let (mut changes, mut findings) = (Vec::new(), protection.unread_findings(context));
     let mut candidates: BTreeMap<ObjectIdentity, &Object> = BTreeMap::new();
     for object in &input.live {
         let reference = object.reference();
@@ -56,8 +60,13 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
         add_graph_gpus(context, &mut change, object);
         match prune_refusal(context, &protection, model, object) {
             Some(reason) => {
-                if reason == ChangeReason::Kept(KeptBy::EmptyRender) {
-                    change.action = Action::Blocked;
+                if let ChangeReason::Kept(cause) = &reason {
+                    if needs_somebody(cause) {
+                        change.action = Action::Blocked;
+                    }
+                    if matches!(cause, KeptBy::Doubt(_)) {
+                        findings.push(leftover_finding(&change, cause));
+                    }
                 }
                 change.reasons.push(reason);
             }
@@ -78,74 +87,46 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
         })
         .map(|model| (*model).to_owned())
         .collect();
-    PrunePlan { changes, retired }
+    PrunePlan { changes, retired, findings }
 }
 
-/// Models whose objects are left alone because git cannot say what it wants of them.
-struct PruneProtection<'a> {
-    /// Models that render with errors, and those that git no longer renders and a file with errors may declare.
-    models: BTreeSet<&'a str>,
-    /// A file with errors that does not say whose it is: any model that git no longer renders may be its.
-    nameless_source: Option<&'a str>,
-}
-
-impl<'a> PruneProtection<'a> {
-    fn new(context: &PlanContext<'a>) -> Self {
-        let input = context.input;
-        let faulty = input.rendered.iter().filter(|one| one.findings.iter().any(Finding::is_error));
-        let mut models: BTreeSet<&str> = faulty.map(|one| one.model.as_str()).collect();
-        let mut nameless_source = None;
-        let claims = NameClaims::of(input);
-        for broken in &input.broken {
-            match claims.trusted_name(broken) {
-                Some(name) => {
-                    models.insert(name);
-                }
-                None => nameless_source = nameless_source.or(Some(broken.source.as_str())),
-            }
-            // The name in the file may be a new one of the model that is recorded there.
-            let at = context.records().values().filter(|record| record.source == broken.source);
-            models.extend(at.map(|record| record.model.as_str()).filter(|model| !context.renders(model)));
-        }
-        Self { models, nameless_source }
-    }
-
-    /// What protects a model. One that is rendered without errors needs no protection from anybody's file.
-    fn protecting_cause(&self, context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
-        if self.models.contains(model) {
-            return Some(KeptBy::ModelErrors);
-        }
-        let source = self.nameless_source.filter(|_| !context.renders(model))?;
-        Some(KeptBy::UnreadableSource { source: source.to_owned() })
+/// Whether something stays that only a person can settle: the model is not as git says, and no sync will make it so.
+fn needs_somebody(cause: &KeptBy) -> bool {
+    match cause {
+        KeptBy::EmptyRender | KeptBy::UnreadPlace(_) => true,
+        KeptBy::Doubt(doubt) => match doubt {
+            // Whoever it belongs to sees to it.
+            OwnershipDoubt::Foreign(_) => false,
+            OwnershipDoubt::LabelsLost
+            | OwnershipDoubt::NotFieldManager
+            | OwnershipDoubt::RecordDamaged
+            | OwnershipDoubt::NoRecord
+            | OwnershipDoubt::OtherUid => true,
+        },
+        KeptBy::OtherFolder { .. }
+        | KeptBy::ModelErrors
+        | KeptBy::UnreadableSource { .. }
+        | KeptBy::Data
+        | KeptBy::Successor { .. }
+        | KeptBy::SuccessorGraph { .. }
+        | KeptBy::UnlockedResult { .. }
+        | KeptBy::PruningOff => false,
     }
 }
 
-/// Which folders say that a model is theirs. A name that two folders claim is a mistake in one of them, and then that
-/// one's own name is unknown.
-struct NameClaims<'a> {
-    folders: BTreeMap<&'a str, BTreeSet<&'a str>>,
-}
-
-impl<'a> NameClaims<'a> {
-    fn of(input: &'a PlanInput) -> Self {
-        let rendered = input.rendered.iter().map(|one| (one.model.as_str(), one.source.as_str()));
-        let broken = input.broken.iter().filter_map(|one| Some((one.name.as_deref()?, one.source.as_str())));
-        let mut folders: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for (model, source) in rendered.chain(broken) {
-            folders.entry(model).or_default().insert(folder_of(source));
-        }
-        Self { folders }
-    }
-
-    /// The name of a file's model, where nobody else claims it.
-    fn trusted_name(&self, broken: &'a BrokenIntent) -> Option<&'a str> {
-        broken.name.as_deref().filter(|name| self.folders.get(name).is_some_and(|folders| folders.len() == 1))
-    }
-}
-
-/// The folder of a file, which holds one model's files.
-fn folder_of(source: &str) -> &str {
-    source.rsplit_once('/').map_or("", |(folder, _)| folder)
+/// What is said of an object that stays because it may not be stator's.
+fn leftover_finding(change: &Change, cause: &KeptBy) -> Finding {
+    let gpus = match change.gpus.before {
+        0 => String::new(),
+        1 => " and holds 1 GPU".to_owned(),
+        count => format!(" and holds {count} GPUs"),
+    };
+    Finding::warning(
+        rules::LEFTOVER,
+        Location::file(change.source.clone()),
+        format!("{} stays{gpus}: {cause}", change.object),
+        "delete the object; if it is to stay, remove its labels `stator.dev/…` and the model's record (`kubectl delete          models.stator.dev`)",
+    )
 }
 
 /// Why an object that git no longer has is not deleted.

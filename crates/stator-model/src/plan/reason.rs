@@ -2,7 +2,10 @@
 
 mod wording;
 
+pub(super) use wording::describe_unread;
+
 use super::{HoldKind, RequestGpuBudget};
+use crate::intent::UnreadPlace;
 use serde::{Serialize, Serializer};
 use stator_core::deployment_tools::DeploymentTool;
 use stator_core::dynamo::disruption::DisruptionNote;
@@ -187,6 +190,8 @@ pub enum KeptBy {
         /// The file.
         source: String,
     },
+    /// Its model's file is now somewhere that is not read.
+    UnreadPlace(UnreadPlace),
     /// Nothing was rendered at all, which looks like a mistake.
     EmptyRender,
     /// It holds data.

@@ -173,7 +173,7 @@ impl PullRequestPlanner {
     /// Policy, guards and prices as the base branch has them now, without its models.
     fn base_policy(&self, tip: &SourceTree) -> Result<ResolvedEnvironment, PullRequestPlanError> {
         let root = tip.files.iter().filter(|file| file.path == SETTINGS_FILE).cloned().collect();
-        let workspace = Workspace::parse(&SourceTree { files: root });
+        let workspace = Workspace::parse(&SourceTree { files: root, ..SourceTree::default() });
         workspace.resolve_environment(self.environment.as_deref()).map_err(|error| plan_error(&error, false))
     }
 
@@ -296,7 +296,7 @@ impl PullRequestPlanner {
         let files = side.settings.iter().chain(models.flat_map(|(_, (files, _))| files));
         let mut files: Vec<SourceFile> = files.map(|file| (*file).clone()).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        let workspace = Workspace::parse(&SourceTree { files });
+        let workspace = Workspace::parse(&SourceTree { files, ..SourceTree::default() });
         let mut selection =
             workspace.resolve_environment(Some(&settings.name)).map_err(|error| plan_error(&error, true))?;
         selection.policy.clone_from(&settings.policy);

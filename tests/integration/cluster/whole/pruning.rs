@@ -17,6 +17,10 @@ on_every_cluster! {
     what_cannot_be_listed_is_never_pruned,
     a_mass_removal_waits_for_a_release,
     a_pruned_object_may_take_its_time_to_go,
+    a_failed_apply_holds_back_no_other_models_deletion,
+    a_renamed_model_goes_once_its_new_name_is_applied,
+    a_claim_that_does_not_go_holds_its_own_model_only,
+    what_may_not_be_stators_is_said_until_somebody_settles_it,
 }
 
 const ADAPTED: &str = "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: base}\nspec:\n  model: \
@@ -200,5 +204,119 @@ async fn a_pruned_object_may_take_its_time_to_go(place: &impl Place) {
     shop.settled().await;
     place.edit(&graph, "manager", |value| value["metadata"]["finalizers"] = json!([])).await;
     assert_eq!(shop.live(&GRAPH, "goes").await, None);
+    shop.settled().await;
+}
+
+/// Row E2 of the review: one apply that failed held every deletion of the environment.
+async fn a_failed_apply_holds_back_no_other_models_deletion(place: &impl Place) {
+    let shop = Shop::new(place, &[("fails", 1), ("goes", 1)]);
+    shop.synced(&[]).await;
+    shop.site.remove("goes");
+    shop.model("fails", 2, "");
+    let mut watched = Watched::new(place.cluster());
+    watched.unappliable = Some("fails");
+    let plan = shop.plan(&[]).await;
+    let report = shop.carry_out(&watched, plan).await;
+    let results: Vec<String> = report.models.iter().map(|one| format!("{} {}", one.name, one.result)).collect();
+    assert_eq!(results, ["fails Failed", "goes Synced"], "{report:#?}");
+    assert_eq!(shop.live(&GRAPH, "goes").await, None);
+    assert_eq!(shop.live(&RECORD, "goes").await, None);
+    shop.synced(&[]).await;
+    shop.settled().await;
+}
+
+/// Row E2: a deletion waits for what it depends on.
+async fn a_renamed_model_goes_once_its_new_name_is_applied(place: &impl Place) {
+    let shop = Shop::new(place, &[("stays", 1), ("before", 1)]);
+    shop.synced(&[]).await;
+    shop.site.write("models/before/model.yaml", &crate::sync::pipeline::mocker("after", 1));
+    let mut watched = Watched::new(place.cluster());
+    watched.unappliable = Some("after");
+    let plan = shop.plan(&[]).await;
+    let report = shop.carry_out(&watched, plan).await;
+    let before = report.models.iter().find(|one| one.name == "before").unwrap();
+    assert_eq!(
+        before.message, "1 deletion is held back, because model after, which takes its place, could not be applied",
+        "{report:#?}"
+    );
+    assert!(!shop.graph("before").await.is_deleting());
+    let watched = Watched::new(place.cluster());
+    let plan = shop.plan(&[]).await;
+    assert!(shop.carry_out(&watched, plan).await.is_success());
+    let graphs: Vec<String> = watched.writes().into_iter().filter(|line| line.contains("DynamoGraph")).collect();
+    insta::allow_duplicates! {
+        insta::assert_debug_snapshot!(graphs, @r#"
+        [
+            "created DynamoGraphDeployment after",
+            "deleted DynamoGraphDeployment before by uid and version",
+        ]
+        "#);
+    }
+    shop.settled().await;
+}
+
+/// Row D3 of the review: a claim that a pod uses does not go, and held every deletion of the environment.
+async fn a_claim_that_does_not_go_holds_its_own_model_only(place: &impl Place) {
+    let shop = Shop::new(place, &[("other", 1), ("goes", 1)]);
+    shop.site.write("models/base/model.yaml", ADAPTED);
+    shop.synced(&[]).await;
+    let claim = shop.named(&CLAIM, "weights");
+    place.edit(&claim, "manager", |value| value["metadata"]["finalizers"] = json!(["example.com/in-use"])).await;
+    place.cluster().delete(&claim, &Preconditions::default()).await.unwrap();
+    shop.site.remove("goes");
+    shop.model("other", 2, "");
+    let plan = shop.plan(&[]).await;
+    let report = shop
+        .carry_out_meanwhile(plan, async {
+            let gone = async {
+                while shop.live(&GRAPH, "goes").await.is_some() {
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                }
+            };
+            tokio::time::timeout(std::time::Duration::from_secs(30), gone)
+                .await
+                .expect("the other model goes meanwhile");
+            assert!(shop.live(&CLAIM, "weights").await.is_some_and(|claim| claim.is_deleting()));
+            place.edit(&claim, "manager", |value| value["metadata"]["finalizers"] = json!([])).await;
+        })
+        .await;
+    assert!(report.models.iter().all(|one| one.result.is_success()), "{report:#?}");
+    assert!(shop.live(&CLAIM, "weights").await.is_some_and(|claim| !claim.is_deleting()), "made again");
+    shop.ready("base").await;
+    shop.synced(&[]).await;
+    shop.settled().await;
+}
+
+/// Row C2 of the review: what is left since it may not be stator's counted as a success, while its GPUs were held.
+async fn what_may_not_be_stators_is_said_until_somebody_settles_it(place: &impl Place) {
+    let shop = Shop::new(place, &[("stays", 1), ("relabelled", 1), ("unrecorded", 1)]);
+    shop.synced(&[]).await;
+    let relabelled = shop.named(&GRAPH, "relabelled");
+    place.edit(&relabelled, "kubectl-edit", |value| value["metadata"]["labels"] = json!({"team": "search"})).await;
+    place.cluster().delete(&shop.named(&RECORD, "unrecorded"), &Preconditions::default()).await.unwrap();
+    shop.site.remove("relabelled");
+    shop.site.remove("unrecorded");
+    // The same is said again by every sync, and nothing is written.
+    for _ in 0..2 {
+        let before = shop.versions().await;
+        let (plan, _) = shop.plan(&[]).await;
+        assert_eq!(plan.summary.blocked, 2);
+        let said: Vec<String> = plan.findings.iter().map(|one| place.said(&one.message)).collect();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(said.join("\n"), @"
+            DynamoGraphDeployment prod/unrecorded stays: git no longer has it, but no record shows that stator created it: delete it by hand
+            DynamoGraphDeployment prod/relabelled stays: git no longer has it, but its labels no longer mark it as managed by stator: delete it by hand
+            ");
+        }
+        let report = shop.sync(&[]).await;
+        let results: Vec<String> = report.models.iter().map(|one| format!("{} {}", one.name, one.result)).collect();
+        assert_eq!(results, ["relabelled Blocked", "stays Synced", "unrecorded Blocked"], "{report:#?}");
+        assert_eq!(shop.versions().await, before);
+    }
+    for name in ["relabelled", "unrecorded"] {
+        place.cluster().delete(&shop.named(&GRAPH, name), &Preconditions::default()).await.unwrap();
+    }
+    shop.synced(&[]).await;
+    assert_eq!(shop.objects().await, ["DynamoGraphDeployment prod/stays", "Model prod/stays"]);
     shop.settled().await;
 }

@@ -251,7 +251,7 @@ impl IncrementalPlanner {
         };
         let files = cut.tree.files.iter().filter(is_open).cloned().collect();
         PlanDelta {
-            tree: SourceTree { files },
+            tree: SourceTree { files, unread: cut.tree.unread.clone(), omitted_folders: clean.clone() },
             unchanged: beside,
             listed_objects: Some(shown),
             unchanged_folders: clean,

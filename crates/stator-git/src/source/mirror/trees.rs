@@ -3,7 +3,7 @@
 use super::error::MirrorError;
 use super::object_cache::BlobContent;
 use super::{FetchLimits, Mirror};
-use crate::source::git::{self, MAX_PATH_LENGTH, TreeFile, TreeListing, UNSAFE_PATH_REASON};
+use crate::source::git::{self, CommittedFiles, MAX_PATH_LENGTH, TreeFile, TreeListing};
 use git2::{ObjectType, Oid};
 use stator_model::intent::{SourceFile, SourceTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +44,7 @@ impl Mirror {
             top = inside.ok_or_else(missing)?.oid;
         }
         let found = self.walk_tree(commit, top, &limits)?;
+        let CommittedFiles { files: found, unread } = found;
         let (mut files, mut bytes) = (Vec::with_capacity(found.len()), 0_usize);
         for (path, file) in found {
             let content = self.content(file)?;
@@ -59,17 +60,12 @@ impl Mirror {
             files.push(SourceFile { path, content: content.as_ref().clone() });
         }
         self.cache.end_round(limits.cache_bytes);
-        Ok(SourceTree { files })
+        Ok(SourceTree { files, unread, ..SourceTree::default() })
     }
 
     /// Every file of ours below a tree.
-    fn walk_tree(
-        &mut self,
-        commit: Oid,
-        top: Oid,
-        limits: &FetchLimits,
-    ) -> Result<BTreeMap<String, TreeFile>, MirrorError> {
-        let mut found = BTreeMap::new();
+    fn walk_tree(&mut self, commit: Oid, top: Oid, limits: &FetchLimits) -> Result<CommittedFiles, MirrorError> {
+        let mut found = CommittedFiles::default();
         let mut looked_at = 0_usize;
         let mut open = vec![(String::new(), top, true)];
         while let Some((prefix, oid, plain)) = open.pop() {
@@ -77,10 +73,7 @@ impl Mirror {
             looked_at = looked_at.saturating_add(1 + listing.entries);
             check_limit(commit, looked_at, limits.max_tree_entries, "entries")?;
             check_limit(commit, prefix.len(), MAX_PATH_LENGTH, "bytes in one path")?;
-            for (name, file) in &listing.files {
-                let file = if plain { *file } else { TreeFile::Refused(UNSAFE_PATH_REASON) };
-                git::insert_file(&mut found, format!("{prefix}{name}"), file);
-            }
+            found.add_listing(&prefix, &listing, plain);
             check_limit(commit, found.len(), limits.max_files, "files to read")?;
             open.extend(
                 listing
@@ -89,6 +82,7 @@ impl Mirror {
                     .map(|folder| (format!("{prefix}{}/", folder.name), folder.oid, plain && folder.plain)),
             );
         }
+        found.unread.sort();
         Ok(found)
     }
 
@@ -147,7 +141,8 @@ impl Mirror {
             .files
             .iter()
             .map(|(name, _)| name.len())
-            .chain(listing.folders.iter().map(|folder| folder.name.len()));
+            .chain(listing.folders.iter().map(|folder| folder.name.len()))
+            .chain(listing.unread.iter().map(|(name, _)| name.len()));
         let bytes = 128 + names.map(|name| name + 64).sum::<usize>();
         Ok(self.cache.add_listing(oid, listing, bytes))
     }

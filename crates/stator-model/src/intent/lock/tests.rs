@@ -8,7 +8,7 @@ fn with_lock(bytes: &[u8]) -> Vec<Finding> {
         "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {name: a}\nspec: {model: m, engine: vllm, sla: {}}\n";
     let file = |path: &str, bytes: &[u8]| SourceFile { path: path.into(), content: Ok(bytes.to_vec()) };
     let files = vec![file("model.lock.yaml", bytes), file("model.yaml", intent.as_bytes())];
-    let workspace = Workspace::parse(&SourceTree { files });
+    let workspace = Workspace::parse(&SourceTree { files, ..SourceTree::default() });
     workspace.resolve_environment(None).map(|selection| selection.findings).unwrap_or_default()
 }
 

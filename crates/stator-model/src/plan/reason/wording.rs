@@ -1,6 +1,7 @@
 //! The sentence of every reason: the one place that words them, for terminals, pages, JSON and records alike.
 
 use super::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt};
+use crate::intent::{UnreadCause, UnreadPlace};
 use crate::plan::{HoldKind, RequestGpuBudget};
 use stator_core::dynamo::disruption::DisruptionNote;
 use stator_core::dynamo::kinds::GRAPH;
@@ -146,6 +147,9 @@ impl fmt::Display for KeptBy {
             Self::UnreadableSource { source } => {
                 write!(f, "git no longer has it, and {source} has errors that hide whose it is: it may be this model's")
             }
+            Self::UnreadPlace(place) => {
+                write!(f, "git no longer has its model, and {}: kept until that is settled", describe_unread(place))
+            }
             Self::EmptyRender => {
                 f.write_str("nothing was rendered, so nothing is pruned: delete it by hand if that is intended")
             }
@@ -198,6 +202,16 @@ impl fmt::Display for ForeignOwner {
                 "belongs to another ApplySet (`applyset.kubernetes.io/part-of`): remove it from that one first",
             ),
         }
+    }
+}
+
+/// What is where a model's file was, as a part of a sentence.
+pub(in crate::plan) fn describe_unread(place: &UnreadPlace) -> String {
+    let path = &place.path;
+    match &place.cause {
+        UnreadCause::Submodule => format!("{path} is a submodule, which is not read"),
+        UnreadCause::SymbolicLink => format!("{path} is a symbolic link, which is not followed"),
+        UnreadCause::Misnamed { meant, model: _ } => format!("{path} is not read, as it is not called `{meant}`"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an unreadable file protects: every model that it may declare, wherever that model was before.
 
 use super::world::*;
-use crate::intent::BrokenIntent;
+use crate::intent::{BrokenIntent, UnreadCause, UnreadPlace};
 use crate::plan::{Change, Plan, PlannedWrite};
 use crate::render::RenderedModel;
 use proptest::prelude::*;
@@ -144,5 +144,49 @@ proptest! {
             let expected: BTreeSet<&str> = NAMES.into_iter().filter(|name| !rendered.contains(name) && !may_be.contains(name)).collect();
             prop_assert_eq!(deleted, expected);
         }
+    }
+}
+
+/// Row B3 of the review: a submodule, a link or a file of nearly the right name in place of a model's file.
+#[test]
+fn what_takes_the_place_of_a_models_file_protects_it_and_is_an_error() {
+    let misnamed = |meant: &str, model: Option<&str>| UnreadCause::Misnamed {
+        meant: meant.into(),
+        model: model.map(str::to_owned),
+    };
+    let places = [
+        ("models/b", UnreadCause::Submodule),
+        ("models", UnreadCause::SymbolicLink),
+        ("models/b/model.yaml", UnreadCause::SymbolicLink),
+        ("models/b/model.yml", misnamed("model.yaml", None)),
+        ("elsewhere/Model.yaml", misnamed("model.yaml", Some("b"))),
+    ];
+    let mut said = Vec::new();
+    for (path, cause) in places {
+        let mut story = PlanScenario::synced([small("b"), small("stays")]);
+        story.rendered = vec![RenderedModel { source: "moved/model.yaml".into(), ..small("stays") }];
+        story.unread = vec![UnreadPlace { path: path.into(), cause }];
+        let plan = story.plan();
+        assert_eq!(deleted(&plan), BTreeSet::new(), "{path}");
+        assert_eq!(plan.summary.blocked, 1, "{path}");
+        said.extend(plan.findings.iter().map(|one| format!("{} {}: {}", one.severity, one.location.file, one.message)));
+    }
+    insta::assert_snapshot!(said.join("\n"), @"
+    error models/b: model b is not pruned: models/b is a submodule, which is not read
+    error models: model b is not pruned: models is a symbolic link, which is not followed
+    error models/b/model.yaml: model b is not pruned: models/b/model.yaml is a symbolic link, which is not followed
+    error models/b/model.yml: model b is not pruned: models/b/model.yml is not read, as it is not called `model.yaml`
+    error elsewhere/Model.yaml: model b is not pruned: elsewhere/Model.yaml is not read, as it is not called `model.yaml`
+    ");
+    // Elsewhere they are nobody's.
+    for (path, cause) in [
+        ("docs", UnreadCause::Submodule),
+        ("models/b2", UnreadCause::SymbolicLink),
+        ("models/c/model.yml", misnamed("model.yaml", Some("c"))),
+    ] {
+        let mut story = PlanScenario::synced([small("b"), small("stays")]);
+        story.rendered = vec![small("stays")];
+        story.unread = vec![UnreadPlace { path: path.into(), cause }];
+        assert_eq!(deleted(&story.plan()), BTreeSet::from(["b"]), "{path}");
     }
 }

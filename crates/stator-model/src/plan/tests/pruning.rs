@@ -114,7 +114,10 @@ fn only_what_label_record_and_manager_call_stators_is_deleted() {
         let plan = story.plan();
         let line = plan.changes.iter().find(|one| one.object.name == "b").unwrap();
         assert!(!matches!(line.step.write(), Some(PlannedWrite::Delete(_))), "{:?}", line.reasons);
-        join_reasons(&line.reasons)
+        // Row C2 of the review: what is left is counted and said, and its record stays.
+        assert!(line.action != Action::Blocked || !plan.retired.contains(&"b".to_owned()));
+        let leftovers = plan.findings.iter().filter(|one| one.rule.id == "plan/leftover").count();
+        format!("{} {leftovers}: {}", line.action.as_str(), join_reasons(&line.reasons))
     };
     let reasons = [
         removed(&|story| story.tamper(DGD, "b", |value| value["metadata"]["uid"] = json!("another"))),
@@ -140,15 +143,15 @@ fn only_what_label_record_and_manager_call_stators_is_deleted() {
         }),
         removed(&|story| story.keep_leftovers = true),
     ];
-    insta::assert_snapshot!(reasons.join("\n"), @r#"
-    git no longer has it, but it is not the object that stator created: its uid differs: delete it by hand
-    git no longer has it, but its labels no longer mark it as managed by stator: delete it by hand
-    git no longer has it, but stator is not among its field managers: delete it by hand
-    git no longer has it, but it is managed by Helm (`meta.helm.sh/release-name`): remove it from Helm first, or two tools would fight: delete it by hand
-    git no longer has it, but no record shows that stator created it: delete it by hand
-    git no longer has it, but the model's record is damaged: delete it by hand
-    git no longer has it; it is kept because pruning is off
-    "#);
+    insta::assert_snapshot!(reasons.join("\n"), @"
+    blocked 1: git no longer has it, but it is not the object that stator created: its uid differs: delete it by hand
+    blocked 1: git no longer has it, but its labels no longer mark it as managed by stator: delete it by hand
+    blocked 1: git no longer has it, but stator is not among its field managers: delete it by hand
+    keep 1: git no longer has it, but it is managed by Helm (`meta.helm.sh/release-name`): remove it from Helm first, or two tools would fight: delete it by hand
+    blocked 1: git no longer has it, but no record shows that stator created it: delete it by hand
+    blocked 1: git no longer has it, but the model's record is damaged: delete it by hand
+    keep 0: git no longer has it; it is kept because pruning is off
+    ");
 }
 
 #[test]

@@ -86,12 +86,13 @@ fn a_model_whose_record_is_another_tools_is_neither_synced_nor_pruned() {
     }];
     story.rendered = vec![graph("llama", [worker("decode", 2, 1, "vllm:1.2.0")])];
     let plan = story.plan();
-    insta::assert_snapshot!(show(&plan), @r"
+    insta::assert_snapshot!(show(&plan), @"
     Blocked llama DynamoGraphDeployment prod/llama none 1->1 peak 1
       - Model prod/llama is the parent of an ApplySet that `kubectl/v1.36.3` writes: two tools would prune each other's objects; delete that ApplySet with its own tool, or give the model another name
-    Keep llama DynamoModel prod/llama-sql none 0->0 peak 0
+    Blocked llama DynamoModel prod/llama-sql none 0->0 peak 0
       - git no longer has it, but the model's record is damaged: delete it by hand
     warning[plan/damaged] : Model prod/llama is the parent of an ApplySet that `kubectl/v1.36.3` writes: two tools would prune each other's objects; delete that ApplySet with its own tool, or give the model another name
+    warning[plan/leftover] models/llama/model.yaml: DynamoModel prod/llama-sql stays: git no longer has it, but the model's record is damaged: delete it by hand
     ");
     insta::assert_snapshot!(plan.findings[0].message, @"Model prod/llama is the parent of an ApplySet that `kubectl/v1.36.3` writes: two tools would prune each other's objects; delete that ApplySet with its own tool, or give the model another name");
 }

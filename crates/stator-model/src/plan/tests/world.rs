@@ -19,6 +19,7 @@ pub(super) const NOW: &str = "2026-11-21T00:00:00Z";
 pub(super) struct PlanScenario {
     pub(super) rendered: Vec<RenderedModel>,
     pub(super) broken: Vec<crate::intent::BrokenIntent>,
+    pub(super) unread: Vec<crate::intent::UnreadPlace>,
     pub(super) live: BTreeMap<ObjectIdentity, Object>,
     pub(super) records: BTreeMap<String, Record>,
     pub(super) damaged: Vec<crate::plan::UnreadableObject>,
@@ -49,6 +50,7 @@ impl PlanScenario {
             revision: "abc1234".into(),
             rendered: self.rendered.clone(),
             broken: self.broken.clone(),
+            unread: self.unread.clone(),
             live: self.live.values().cloned().collect(),
             records: self.records.values().cloned().collect(),
             unreadable: self.damaged.clone(),

@@ -44,7 +44,7 @@ fn read(files: &[(&str, &str)]) -> ResolvedEnvironment {
         .map(|(path, text)| SourceFile { path: (*path).to_owned(), content: Ok(text.as_bytes().to_vec()) })
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Workspace::parse(&SourceTree { files }).resolve_environment(None).unwrap()
+    Workspace::parse(&SourceTree { files, ..SourceTree::default() }).resolve_environment(None).unwrap()
 }
 
 fn only(selection: &ResolvedEnvironment) -> &Intent {
@@ -310,7 +310,7 @@ fn an_environment_may_have_a_lock_of_its_own() {
             |(path, text): &(&str, &str)| SourceFile { path: (*path).into(), content: Ok(text.as_bytes().into()) };
         let mut files: Vec<SourceFile> = files.iter().map(file).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Workspace::parse(&SourceTree { files })
+        Workspace::parse(&SourceTree { files, ..SourceTree::default() })
     };
     let workspace = tree(&files);
     for environment in ["prod", "staging"] {

@@ -24,7 +24,7 @@ fn refused(object: &Object) -> Vec<String> {
 fn reread(model: &Model) -> Result<Model, String> {
     let text = serde_saphyr::to_string(model).map_err(|error| error.to_string())?;
     let file = SourceFile { path: "model.yaml".into(), content: Ok(text.clone().into_bytes()) };
-    let workspace = Workspace::parse(&SourceTree { files: vec![file] });
+    let workspace = Workspace::parse(&SourceTree { files: vec![file], ..SourceTree::default() });
     let selection = workspace.resolve_environment(None).map_err(|error| error.to_string())?;
     match selection.intents.as_slice() {
         [intent] => Ok(intent.model.clone()),

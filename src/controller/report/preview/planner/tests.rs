@@ -34,7 +34,7 @@ fn tree(files: &[(&str, &str)]) -> SourceTree {
         .map(|(path, content)| SourceFile { path: (*path).into(), content: Ok(content.as_bytes().to_vec()) })
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    SourceTree { files }
+    SourceTree { files, ..SourceTree::default() }
 }
 
 fn sides(tip: SourceTree, base: SourceTree, head: SourceTree) -> PullRequestTrees {

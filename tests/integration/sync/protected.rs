@@ -1,0 +1,74 @@
+//! What must not look like a removal: something else in the place of a model's file, and a root file that is gone.
+
+use super::bench::{Syncing as _, shop, small};
+use crate::workbench::Workbench;
+
+/// Syncs, and finds that `b` stays and that this is said as an error which names a place.
+fn stays(bench: &Workbench, place: &str) {
+    let before = bench.cluster();
+    let output = bench.push(&[]).exits(1);
+    assert!(output.stderr.contains("model b is not pruned") && output.stderr.contains(place), "{output}");
+    assert_eq!(bench.cluster(), before, "{output}");
+    let status = bench.run(["status", "-o", "json"]).success().json();
+    let b = status["models"].as_array().unwrap().iter().find(|model| model["name"] == "b").cloned().unwrap();
+    assert_eq!(b["sync"], "Blocked", "{status:#}");
+}
+
+/// Row B3 of the review: the command line said nothing, and the model went.
+#[test]
+fn a_link_or_a_nearly_right_name_in_place_of_a_model_removes_nothing() {
+    let bench = shop(&["a", "b"]);
+    bench.sync(&[]).success();
+    let (file, folder) = (bench.path("models/b/model.yaml"), bench.path("models/b"));
+    for name in ["model.yml", "Model.yaml"] {
+        let near = bench.path(&format!("models/b/{name}"));
+        fs_err::rename(&file, &near).unwrap();
+        stays(&bench, &format!("models/b/{name}"));
+        fs_err::rename(&near, &file).unwrap();
+    }
+    // Moved as well, it still says whose it is.
+    fs_err::create_dir_all(bench.path("fleet/b")).unwrap();
+    fs_err::rename(&file, bench.path("fleet/b/model.yml")).unwrap();
+    stays(&bench, "fleet/b/model.yml");
+    fs_err::rename(bench.path("fleet/b/model.yml"), &file).unwrap();
+    fs_err::rename(&folder, bench.path("elsewhere")).unwrap();
+    fs_err::remove_file(bench.path("elsewhere/model.yaml")).unwrap();
+    std::os::unix::fs::symlink("../elsewhere", &folder).unwrap();
+    stays(&bench, "models/b");
+    fs_err::remove_file(&folder).unwrap();
+    bench.write("models/b/model.yaml", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n");
+    let output = bench.push(&[]).exits(1);
+    assert!(output.stderr.contains("pointer of Git LFS"), "{output}");
+    assert!(bench.has("dynamographdeployments", "b"), "{output}");
+    // Really removed, it goes.
+    bench.remove("models/b");
+    bench.sync(&[]).success();
+    assert!(!bench.has("dynamographdeployments", "b"));
+    bench.settled();
+}
+
+/// Row E5 of the review: without its root file the fleet was synced once more as `default/default`, without guards.
+#[test]
+fn a_root_file_that_is_gone_stops_everything() {
+    let bench = shop(&["a", "b"]);
+    bench.sync(&[]).success();
+    let (root, before) = (bench.read("stator.yaml"), bench.cluster());
+    bench.remove("stator.yaml");
+    bench.write("models/new/model.yaml", small("new"));
+    let output = bench.push(&[]).exits(1);
+    assert!(output.stderr.contains("plan/lost-settings"), "{output}");
+    assert!(
+        output.stderr.contains("repository `shop`, environment `prod`, has synced a, b from the same files"),
+        "{output}"
+    );
+    assert_eq!(bench.cluster(), before, "{output}");
+    fs_err::write(bench.path("stator.yml"), &root).unwrap();
+    let output = bench.push(&[]);
+    assert_ne!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains("stator.yml"), "{output}");
+    assert_eq!(bench.cluster(), before, "{output}");
+    bench.remove("stator.yml");
+    bench.write("stator.yaml", &root);
+    bench.sync(&[]).success();
+    bench.settled();
+}
