@@ -97,6 +97,8 @@ enum FailOnClass {
     Scale,
     /// The frontend is replaced
     FrontendRoll,
+    /// Every component restarts
+    RollingRestart,
     /// Every worker is replaced
     ManagedRoll,
     /// Multinode workers are replaced, and capacity dips
@@ -119,6 +121,7 @@ impl FailOnClass {
             Self::AdapterOnly => change.disruption == Disruption::AdapterOnly,
             Self::Scale => change.disruption == Disruption::Scale,
             Self::FrontendRoll => change.disruption == Disruption::FrontendRoll,
+            Self::RollingRestart => change.disruption == Disruption::RollingRestart,
             Self::ManagedRoll => change.disruption == Disruption::ManagedRoll,
             Self::NativeRoll => change.disruption == Disruption::NativeRoll,
             Self::Recreate => change.disruption == Disruption::Recreate,

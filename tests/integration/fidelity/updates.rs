@@ -19,8 +19,12 @@ pub fn section() -> String {
                 (1, "every worker is replaced"),
                 judgement.forbidden.is_empty() && matches!(class, Disruption::ManagedRoll | Disruption::NativeRoll),
             ),
+            (true, false) if row["name"].as_str().unwrap().starts_with("restart-id") => (
+                (0, "the hash stays"),
+                judgement.forbidden.is_empty() && matches!(class, Disruption::RollingRestart | Disruption::NativeRoll),
+            ),
             (true, false) => (
-                (0, "no worker is replaced"),
+                (0, "the hash stays"),
                 judgement.forbidden.is_empty()
                     && matches!(
                         class,

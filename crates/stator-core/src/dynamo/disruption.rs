@@ -38,6 +38,9 @@ pub enum Disruption {
     Scale,
     /// The frontend is replaced in place.
     FrontendRoll,
+    /// Every component restarts, one after the other unless the graph says otherwise, with surge pods beside those that
+    /// run.
+    RollingRestart,
     /// Every worker of the graph is replaced (one hash covers them all).
     ManagedRoll,
     /// Multinode workers are replaced by Grove or LeaderWorkerSet: capacity dips.
@@ -72,8 +75,11 @@ pub struct ChangeImpact {
 /// What a change does to running pods that its class does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DisruptionNote {
-    /// `spec.restart.id` is new, which restarts the components in place, one after the other.
-    RestartId,
+    /// `spec.restart.id` is new, which restarts every component in place.
+    RestartId {
+        /// All at once (`spec.restart.strategy.type: Parallel`), and not one component after the other.
+        is_parallel: bool,
+    },
     /// Several worker components roll at once, as one hash covers them all.
     WorkersRoll {
         /// Their names, sorted.
@@ -130,6 +136,20 @@ pub fn classify_change(old: &Object, new: &Object) -> ChangeImpact {
 /// The components of a graph whose pods a change replaces; every worker when `workers` says that they roll.
 pub fn rolled_components(old: &Object, new: &Object, workers: bool) -> BTreeSet<String> {
     graph::rolled_components(old, new, workers)
+}
+
+/// Whether a change restarts the components of a graph by `spec.restart.id`, and how.
+pub(super) fn requested_restart(old: &Object, new: &Object) -> Option<RestartOrder> {
+    graph::requested_restart(old, new)
+}
+
+/// In which order a restart takes the components of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RestartOrder {
+    /// One after the other, which is the default.
+    Sequential,
+    /// All at once.
+    Parallel,
 }
 
 /// What creating an object disrupts.

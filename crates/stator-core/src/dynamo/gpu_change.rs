@@ -1,7 +1,7 @@
 //! The GPUs of a change: before, after, and the most at any moment of a rollout, which is an upper bound by the rules of
 //! Dynamo's rolling updates.
 
-use super::disruption::{self, Disruption};
+use super::disruption::{self, Disruption, RestartOrder};
 use super::gpus::{ComponentGpus, GpuTotals, GpuUse, UNKNOWN_SKU, gpu_use, replicas, request_gpu_budget};
 use crate::dynamo::graph_components::named_components;
 use crate::dynamo::registry::annotation;
@@ -49,10 +49,19 @@ pub fn gpu_change(old: Option<&Object>, new: Option<&Object>, disruption: Disrup
         // The old pods are gone before the new ones start.
         Disruption::Recreate | Disruption::Delete | Disruption::None | Disruption::AdapterOnly => {}
         // Components scale and roll apart, so each may be at its worst moment.
-        Disruption::Scale | Disruption::FrontendRoll | Disruption::NativeRoll | Disruption::ManagedRoll => {
+        Disruption::Scale
+        | Disruption::FrontendRoll
+        | Disruption::RollingRestart
+        | Disruption::NativeRoll
+        | Disruption::ManagedRoll => {
             let rolling = surging_components(old, new, disruption);
             let surge = |name: &str| if rolling.contains(name) { new.map_or(0, |new| max_surge(new, name)) } else { 0 };
             add_peaks(&before, &after, surge, &mut change);
+            if disruption == Disruption::RollingRestart
+                && let (Some(old), Some(new)) = (old, new)
+            {
+                add_restart_peaks((old, new), &before, &after, (surge, &mut change));
+            }
         }
     }
     if let Some(search) = new.filter(|new| old != Some(new)).and_then(request_gpu_budget) {
@@ -72,7 +81,7 @@ pub fn gpu_change(old: Option<&Object>, new: Option<&Object>, disruption: Disrup
 fn surging_components(old: Option<&Object>, new: Option<&Object>, disruption: Disruption) -> BTreeSet<String> {
     let (Some(old), Some(new)) = (old, new) else { return BTreeSet::new() };
     match disruption {
-        Disruption::ManagedRoll | Disruption::FrontendRoll => {
+        Disruption::ManagedRoll | Disruption::FrontendRoll | Disruption::RollingRestart => {
             disruption::rolled_components(old, new, disruption == Disruption::ManagedRoll)
         }
         Disruption::None
@@ -114,6 +123,40 @@ fn add_peaks(before: &GpuUse, after: &GpuUse, surge: impl Fn(&str) -> u64, chang
     for (sku, peak) in peaks.into_iter().filter(|(_, peak)| *peak > 0) {
         let own = change.by_sku.entry(sku).or_default();
         own.peak = own.peak.max(peak);
+    }
+}
+
+/// The surge of a restart on top of what the rest of a change needs: of the component that needs most where they go one
+/// after the other, of all where they go at once. A restart replaces pods beside those that run
+/// (`tests/data/dynamo/recordings/restart.jsonl`).
+fn add_restart_peaks(
+    (old, new): (&Object, &Object),
+    before: &GpuUse,
+    after: &GpuUse,
+    (known, change): (impl Fn(&str) -> u64, &mut GpuChange),
+) {
+    let Some(order) = disruption::requested_restart(old, new) else { return };
+    let (mut total, mut by_sku) = (0_u64, BTreeMap::<String, u64>::new());
+    for a in &after.components {
+        let Some(b) = before.components.iter().find(|b| b.name == a.name) else { continue };
+        let with = rollout_peak(Some(b), Some(a), max_surge(new, &a.name));
+        let extra = with.saturating_sub(rollout_peak(Some(b), Some(a), known(&a.name)));
+        let own = by_sku.entry(a.sku().to_owned()).or_default();
+        match order {
+            RestartOrder::Sequential => {
+                total = total.max(extra);
+                *own = (*own).max(extra);
+            }
+            RestartOrder::Parallel => {
+                total = total.saturating_add(extra);
+                *own = own.saturating_add(extra);
+            }
+        }
+    }
+    change.totals.peak = change.totals.peak.saturating_add(total);
+    for (sku, extra) in by_sku.into_iter().filter(|(_, extra)| *extra > 0) {
+        let own = change.by_sku.entry(sku).or_default();
+        own.peak = own.peak.saturating_add(extra);
     }
 }
 

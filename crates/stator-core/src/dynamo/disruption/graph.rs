@@ -1,7 +1,7 @@
 //! Changes of a graph.
 
 use super::immutable_fields;
-use super::{ChangeImpact, Disruption, DisruptionNote};
+use super::{ChangeImpact, Disruption, DisruptionNote, RestartOrder};
 use crate::dynamo::graph_components::{is_worker_type, named_components};
 use crate::dynamo::registry::annotation;
 use crate::object::Object;
@@ -48,9 +48,12 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object) -> ChangeImpact 
     if others_roll {
         class = class.max(Disruption::FrontendRoll);
     }
-    if old.spec().get("restart") != new.spec().get("restart") && new.spec().pointer("/restart/id").is_some() {
-        class = class.max(Disruption::FrontendRoll);
-        notes.push(DisruptionNote::RestartId);
+    if let Some(order) = requested_restart(old, new) {
+        // Pods of several nodes are replaced in place, and a component may ask to stop all of its own first.
+        let replaced = worker_disruption(old, new, &after);
+        let surges = replaced == Disruption::ManagedRoll;
+        class = class.max(if surges { Disruption::RollingRestart } else { replaced });
+        notes.push(DisruptionNote::RestartId { is_parallel: order == RestartOrder::Parallel });
     }
     if workers_roll {
         let workers: Vec<&str> =
@@ -63,6 +66,18 @@ pub(super) fn classify_graph_change(old: &Object, new: &Object) -> ChangeImpact 
     let mut judgement = ChangeImpact::new(class).with_forbidden(forbidden);
     judgement.notes = notes;
     judgement
+}
+
+/// Whether a change restarts the components. A graph that is new is not restarted, whatever its id says.
+pub(super) fn requested_restart(old: &Object, new: &Object) -> Option<RestartOrder> {
+    let id = new.spec().pointer("/restart/id").filter(|id| old.spec().pointer("/restart/id") != Some(id))?;
+    if id.is_null() {
+        return None;
+    }
+    match new.spec().pointer("/restart/strategy/type").and_then(Value::as_str) {
+        Some("Parallel") => Some(RestartOrder::Parallel),
+        Some(_) | None => Some(RestartOrder::Sequential),
+    }
 }
 
 /// The components whose pods a change replaces; every worker when they roll.

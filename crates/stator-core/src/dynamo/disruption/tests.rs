@@ -31,6 +31,8 @@ fn every_update_is_classified_as_the_operator_does() {
                 judgement.forbidden.is_empty()
                     && matches!(judgement.disruption, Disruption::ManagedRoll | Disruption::NativeRoll)
             }
+            // A restart replaces pods and leaves the hash.
+            (true, false) if pair.name.starts_with("restart-id") => judgement.forbidden.is_empty(),
             (true, false) => judgement.forbidden.is_empty() && judgement.disruption <= Disruption::FrontendRoll,
         };
         if !agrees {
@@ -55,7 +57,7 @@ fn the_edits_have_the_classes_that_people_expect() {
         .into_iter()
         .map(|(edit, classes)| format!("{edit}: {}", classes.into_iter().collect::<Vec<_>>().join(" ")))
         .collect();
-    insta::assert_snapshot!(lines.join("\n"), @r#"
+    insta::assert_snapshot!(lines.join("\n"), @"
     backend-framework: recreate
     components-reordered: none
     discovery-annotation: managed-roll native-roll
@@ -71,7 +73,7 @@ fn the_edits_have_the_classes_that_people_expect() {
     metadata-annotation: none
     metadata-label: none
     planner-added: recreate
-    restart-id: frontend-roll
+    restart-id: rolling-restart
     restart-order-unknown: recreate
     topology-on: recreate
     vllm-executor: managed-roll
@@ -98,7 +100,7 @@ fn the_edits_have_the_classes_that_people_expect() {
     worker-scaling-adapter-on: scale
     worker-shared-memory: managed-roll
     worker-type: managed-roll
-    "#);
+    ");
 }
 
 fn graph(worker: Value) -> Object {
@@ -184,4 +186,65 @@ fn an_adapter_cannot_change_its_base_in_place() {
     assert!(moved.is_replaceable());
     let loaded = classify_change(&adapter("a", "s3://x"), &adapter("a", "s3://y"));
     assert_eq!((loaded.disruption, loaded.forbidden.len()), (Disruption::AdapterOnly, 0));
+}
+
+/// Row C3 of the review: the operator's restart, replayed. Each component goes with a surge pod, also the workers, and
+/// the plan says that many pods.
+#[test]
+fn a_restart_needs_the_pods_that_the_recording_shows() {
+    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/recordings/restart.jsonl"));
+    let seen: Vec<Object> =
+        text.lines().map(|line| object(serde_json::from_str::<Value>(line).unwrap()["object"].take())).collect();
+    let restart = seen.iter().position(|one| one.spec().get("restart").is_some()).unwrap();
+    let pods = |one: &Object| {
+        let components = one.status()["components"].as_object().cloned().unwrap_or_default();
+        components.values().map(|one| one["replicas"].as_u64().unwrap()).sum::<u64>()
+    };
+    // A GPU a pod, so that GPUs count pods.
+    let counted = |one: &Object| {
+        let mut value = one.value().clone();
+        for component in value["spec"]["components"].as_array_mut().unwrap() {
+            let containers = component["podTemplate"]["spec"]["containers"].as_array_mut().unwrap();
+            containers[0]["resources"] = json!({"limits": {"nvidia.com/gpu": "1"}});
+        }
+        object(value)
+    };
+    let (old, new) = (counted(&seen[restart - 1]), counted(&seen[restart]));
+    let judgement = classify_change(&old, &new);
+    assert_eq!(judgement.disruption, Disruption::RollingRestart);
+    assert_eq!(judgement.notes, [DisruptionNote::RestartId { is_parallel: false }]);
+    let most = seen[restart..].iter().map(pods).max().unwrap();
+    let change = crate::dynamo::gpu_change::gpu_change(Some(&old), Some(&new), judgement.disruption);
+    assert_eq!((change.totals.before, change.totals.after), (3, 3));
+    assert_eq!((change.totals.peak, most), (4, 4), "one surge pod at a time, as recorded");
+}
+
+/// Row C3: by the sizes of the review, and by the ways to ask for a restart.
+#[test]
+fn the_peak_of_a_restart_is_above_what_runs() {
+    let graph = |restart: Value| {
+        let worker = |name: &str, replicas: u64, gpus: u64| {
+            json!({"name": name, "type": name, "replicas": replicas, "podTemplate": {"spec": {"containers": [
+                {"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus.to_string()}}}]}}})
+        };
+        object(json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+            "metadata": {"name": "llama", "namespace": "prod"},
+            "spec": {"restart": restart, "components": [
+                {"name": "frontend", "type": "frontend"}, worker("prefill", 2, 2), worker("decode", 3, 4)]},
+        }))
+    };
+    let judge = |old: Value, new: Value| {
+        let (old, new) = (graph(old), graph(new));
+        let class = classify_change(&old, &new).disruption;
+        (class.as_str(), crate::dynamo::gpu_change::gpu_change(Some(&old), Some(&new), class).totals.peak)
+    };
+    // 2 × 2 and 3 × 4 GPUs, and the surge of decode on top, or of both.
+    let order = json!({"id": "r1", "strategy": {"type": "Sequential", "order": ["frontend", "prefill", "decode"]}});
+    assert_eq!(judge(Value::Null, json!({"id": "r1"})), ("rolling-restart", 20));
+    assert_eq!(judge(json!({"id": "r0"}), order.clone()), ("rolling-restart", 20));
+    assert_eq!(judge(Value::Null, json!({"id": "r1", "strategy": {"type": "Parallel"}})), ("rolling-restart", 22));
+    // The id alone asks for one.
+    assert_eq!(judge(json!({"id": "r1"}), order), ("none", 16));
+    assert_eq!(judge(json!({"id": "r1"}), Value::Null), ("none", 16));
 }

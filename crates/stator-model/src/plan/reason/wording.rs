@@ -217,8 +217,9 @@ pub(in crate::plan) fn describe_unread(place: &UnreadPlace) -> String {
 
 fn write_disruption(f: &mut fmt::Formatter<'_>, note: &DisruptionNote) -> fmt::Result {
     match note {
-        DisruptionNote::RestartId => {
-            f.write_str("a new restart id restarts every component in place, one after the other")
+        DisruptionNote::RestartId { is_parallel } => {
+            let order = if *is_parallel { "all at once" } else { "one after the other" };
+            write!(f, "a new restart id restarts every component in place, {order}, workers included")
         }
         DisruptionNote::WorkersRoll { components } => write!(
             f,

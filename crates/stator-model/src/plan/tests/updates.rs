@@ -47,6 +47,10 @@ fn a_plan_of_every_update_says_what_the_operator_did_with_it() {
             (true, true) => {
                 action == Action::Update && matches!(class, Disruption::ManagedRoll | Disruption::NativeRoll)
             }
+            // A restart replaces pods and leaves the hash.
+            (true, false) if pair["name"].as_str().unwrap().starts_with("restart-id") => {
+                action == Action::Update && matches!(class, Disruption::RollingRestart | Disruption::NativeRoll)
+            }
             (true, false) => {
                 use Disruption::{AdapterOnly, FrontendRoll, None, Scale};
                 action == Action::Update && matches!(class, None | AdapterOnly | Scale | FrontendRoll)
