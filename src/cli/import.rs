@@ -255,7 +255,7 @@ fn is_valid_as_written(import: &ImportResult, folder: &Path, output: &Output) ->
         return Ok(true);
     }
     let opened = repository::open(folder, output)?;
-    let (found, _) = validate::collect_findings(&opened, None)?;
+    let (found, _) = validate::collect_findings(&opened, None, output)?;
     let reported: Vec<String> = import.models.iter().filter(|model| !model.round_trips).map(model_path).collect();
     let is_new = |finding: &Finding| !reported.iter().any(|path| finding.location.file.ends_with(path));
     let errors: Vec<Finding> = found.into_iter().filter(|finding| finding.is_error() && is_new(finding)).collect();

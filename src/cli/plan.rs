@@ -64,6 +64,7 @@ impl PlanTargetArgs {
     async fn plan_against_cluster(&self, mut opened: OpenedRepository, output: &Output) -> Result<Plan, CliError> {
         opened.note_when_empty(output);
         let mut selection = repository::select_environment(&opened.workspace, &self.environment)?;
+        repository::note_when_environment_empty(&opened, &selection, output);
         let context = selection.environment.context.clone();
         let cluster = connect::open(&self.cluster, &opened.checkout.root, context.as_deref(), output).await?;
         connect::preflight(&cluster, output).await?;

@@ -36,9 +36,11 @@ impl OpenedRepository {
         let scope = &self.checkout.scope;
         let any = self.checkout.tree.files.iter().any(|file| is_intent(&file.path) && scope.contains(&file.path));
         if !any {
+            let (RepositoryScope::Folder(below) | RepositoryScope::Intent(below)) = scope;
+            let place = if below.is_empty() { self.checkout.root.clone() } else { self.checkout.root.join(below) };
             output.note(&format!(
                 "note: no model.yaml in {}; `stator init` creates a small repository to start from",
-                self.checkout.root.display()
+                place.display()
             ));
         }
     }
@@ -49,6 +51,22 @@ impl OpenedRepository {
         let at = files.binary_search_by(|known| known.path.as_str().cmp(file)).ok()?;
         let content = files.get(at)?.content.as_ref().ok()?;
         Some(String::from_utf8_lossy(content).into_owned())
+    }
+}
+
+/// Says so when an environment has no model although the repository does: it is most likely a mistake in `include`.
+pub fn note_when_environment_empty(opened: &OpenedRepository, selection: &ResolvedEnvironment, output: &Output) {
+    let scope = &opened.checkout.scope;
+    let here = |source: &str| is_intent(source) && scope.contains(source);
+    let has_files = opened.checkout.tree.files.iter().any(|file| here(&file.path));
+    let intents = selection.intents.iter().map(|intent| intent.source.as_str());
+    let has_models = intents.chain(selection.broken.iter().map(|broken| broken.source.as_str())).any(here);
+    if has_files && !has_models {
+        output.note(&format!(
+            "note: environment {} has no models here: check `include` and `exclude` under `spec.environments.{0}` in the \
+             root stator.yaml",
+            selection.name
+        ));
     }
 }
 

@@ -111,6 +111,7 @@ fn read_repository(arguments: &SyncArgs, output: &Output) -> Result<(OpenedRepos
     let opened = repository::open(&arguments.path.path, output)?;
     opened.note_when_empty(output);
     let selection = repository::select_environment(&opened.workspace, &arguments.environment)?;
+    repository::note_when_environment_empty(&opened, &selection, output);
     Ok((opened, selection))
 }
 

@@ -49,7 +49,7 @@ enum FindingsFormat {
 pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliError> {
     let opened = repository::open(&arguments.path.path, output)?;
     opened.note_when_empty(output);
-    let (found, models) = collect_findings(&opened, arguments.environment.as_deref())?;
+    let (found, models) = collect_findings(&opened, arguments.environment.as_deref(), output)?;
     let text = match arguments.format {
         FindingsFormat::Full => {
             let shown = findings::with_snippets(&found, &|file| opened.file_text(file), &output.stdout_style);
@@ -76,6 +76,7 @@ pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliE
 pub fn collect_findings(
     opened: &OpenedRepository,
     environment: Option<&str>,
+    output: &Output,
 ) -> Result<(Vec<Finding>, usize), CliError> {
     let workspace = &opened.workspace;
     let scope = &opened.checkout.scope;
@@ -94,6 +95,7 @@ pub fn collect_findings(
                 return Err(error.into());
             }
         };
+        repository::note_when_environment_empty(opened, &selection, output);
         models.extend(selection.intents.iter().map(|intent| intent.source.clone()));
         models.extend(selection.broken.iter().map(|broken| broken.source.clone()));
         found.extend(repository::render_selection(selection).findings);

@@ -72,3 +72,26 @@ fn a_root_file_that_is_gone_stops_everything() {
     bench.sync(&[]).success();
     bench.settled();
 }
+
+/// Row C8 of the review: a mistake in a name or a pattern left models out without a word.
+#[test]
+fn an_environment_without_models_is_said() {
+    let bench = shop(&["a"]);
+    bench.replace("stator.yaml", "prod: {namespace: prod}", "prod: {namespace: prod, include: ['modles/**']}");
+    for command in [&["validate"][..], &["plan"], &["sync", "--yes"]] {
+        let output = bench.run(command);
+        assert!(output.stderr.contains("environment prod has no models here"), "{output}");
+        let said = format!("{}{}", output.stdout, output.stderr);
+        assert!(said.contains("did you mean `models`?"), "{output}");
+    }
+    // A path with nothing in it.
+    bench.write("empty/readme.txt", "nothing");
+    for command in [&["validate", "empty"][..], &["plan", "empty"], &["sync", "--yes", "empty"]] {
+        let output = bench.run(command);
+        assert!(output.stderr.contains("no model.yaml in") && output.stderr.contains("/empty;"), "{output}");
+    }
+    bench.remove("models/a");
+    bench.write("models/a/Model.yaml", small("a"));
+    let output = bench.run(["validate"]);
+    assert!(output.stdout.contains("did you mean `model.yaml`?"), "{output}");
+}
