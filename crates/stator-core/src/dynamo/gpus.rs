@@ -7,6 +7,7 @@ mod sku;
 pub use sku::is_known_sku;
 
 use super::graph_components::components;
+use super::kinds::ANNOTATION_GPU;
 use crate::object::Object;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -105,6 +106,11 @@ pub fn gpu_use(object: &Object) -> GpuUse {
 
 fn graph_gpu_use(object: &Object) -> GpuUse {
     let mut components: Vec<ComponentGpus> = components(object.spec()).map(component_gpus).collect();
+    if let Some(declared) = object.annotations().get(ANNOTATION_GPU) {
+        for component in components.iter_mut().filter(|component| component.per_replica > 0) {
+            component.sku.get_or_insert_with(|| (*declared).to_owned());
+        }
+    }
     let sku = components.iter().find_map(|component| component.sku.clone());
     // What does not say where it runs runs where all others do.
     let one =

@@ -81,6 +81,8 @@ pub const FIELD_MANAGER: &str = "stator";
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// The model that an object belongs to.
 pub const LABEL_MODEL: &str = "stator.dev/model";
+/// The annotation of a graph that names its GPU, where node labels of its pods do not.
+pub const ANNOTATION_GPU: &str = "stator.dev/gpu";
 /// The repository that an object comes from.
 pub const LABEL_REPOSITORY: &str = "stator.dev/repository";
 /// The environment that an object was rendered for.

@@ -43,6 +43,7 @@ stator_core::rules! {
     MODEL_ADAPTER_ENGINE = "model/adapter-engine", "Adapters need `serving` and an engine that can load them: vLLM.";
     MODEL_ADAPTER_NAME = "model/adapter-name", "Adapters have different names, and clients can tell them apart.";
     MODEL_ARGS = "model/args", "Flags that the operator reads are two items of `args`, flag and value.";
+    MODEL_ARGS_CONTRADICT = "model/args-contradict", "Arguments and fields of a worker say the same.";
     MODEL_COMPONENTS = "model/components", "A graph has at most 25 components, with names that differ, and at most one endpoint picker.";
     MODEL_ENGINE = "model/engine", "The engine fits the way the model is served.";
     MODEL_ENV_INJECTED = "model/env-injected", "Variables that Dynamo's operator sets are not set by a model.";

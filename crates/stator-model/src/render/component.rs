@@ -1,6 +1,7 @@
 //! One component of a graph: the frontend, a worker, or a further one.
 
 use super::engine::{self, WorkerInputs, WorkerRole};
+use super::engine_arguments::check_arguments;
 use super::graph::{GraphContext, empty_component};
 use super::hardware;
 use super::pod::{self, EnvVars, PodContainer, PodTemplate};
@@ -85,6 +86,7 @@ pub(super) fn render_worker(
                 .unwrap_or(DEFAULT_ADAPTER_RANK)
         }),
     };
+    check_arguments(context, graph.table, &path, &inputs);
     let (command, args) = command_line(context, graph, &path, &inputs);
     let mut env = EnvVars::default();
     env.set_hf_home(spec.cache.as_ref());

@@ -6,11 +6,13 @@
 
 use super::component::router_mode_name;
 use super::engine::{self, EngineTable, WorkerInputs, WorkerRole};
+use super::engine_arguments::check_arguments;
 use super::pod::EnvVars;
 use super::{RenderContext, rules};
-use crate::intent::model::{Engine, ModelSpec, Sla, SlaWorker, Worker};
+use crate::intent::model::{Engine, Hardware, ModelSpec, Sla, SlaWorker, Worker};
 use serde_json::{Map, Value, json};
 use stator_core::dynamo::registry::env as names;
+use std::collections::BTreeSet;
 
 /// The partial graph, when the intent holds the generated one to anything.
 pub(super) fn render_overrides(context: &mut RenderContext<'_>, sla: &Sla) -> Option<Value> {
@@ -46,6 +48,15 @@ fn worker_services(context: &mut RenderContext<'_>, model: &ModelSpec, sla: &Sla
         // An engine that is none for `sla` has a finding of its own.
         if model.engine == Engine::Auto {
             report_unnamed_engine(context, model, sla);
+            // A service that the graph turns out not to have is passed over, so those of all engines are written.
+            let mut service = Map::new();
+            place_pods(&mut service, model);
+            let names: BTreeSet<&str> = [Engine::Vllm, Engine::Sglang, Engine::Trtllm]
+                .into_iter()
+                .filter_map(engine::table)
+                .flat_map(|table| table.generated_workers.iter().copied())
+                .collect();
+            return services_of(&names.into_iter().collect::<Vec<_>>(), service);
         }
         return Map::new();
     };
@@ -58,6 +69,7 @@ fn worker_services(context: &mut RenderContext<'_>, model: &ModelSpec, sla: &Sla
         kv_events: false,
         adapter_rank: None,
     };
+    check_arguments(context, table, "spec.sla.worker", &inputs);
     for field in table.settings_without_flag(&inputs) {
         context.error(
             rules::NOT_WITH_SLA,
@@ -68,12 +80,43 @@ fn worker_services(context: &mut RenderContext<'_>, model: &ModelSpec, sla: &Sla
             "remove it, and set it in `serving` once the recommendation is promoted",
         );
     }
-    worker_service(table, &inputs)
-        .map(|service| table.generated_workers.iter().map(|name| ((*name).to_owned(), service.clone())).collect())
-        .unwrap_or_default()
+    let mut service = worker_service(table, &inputs);
+    place_pods(&mut service, model);
+    services_of(table.generated_workers, service)
 }
 
-fn worker_service(table: &EngineTable, inputs: &WorkerInputs<'_>) -> Option<Value> {
+/// The same for every worker that the profiler may make.
+fn services_of(names: &[&str], service: Map<String, Value>) -> Map<String, Value> {
+    if service.is_empty() {
+        return Map::new();
+    }
+    names.iter().map(|name| ((*name).to_owned(), Value::Object(service.clone()))).collect()
+}
+
+/// Where the intent wants workers to run. The profiler's own job is told so elsewhere.
+fn place_pods(service: &mut Map<String, Value>, model: &ModelSpec) {
+    let Some(hardware) = &model.hardware else { return };
+    let placement = node_placement(hardware);
+    if !placement.is_empty()
+        && let Some(pod) = service.entry("extraPodSpec").or_insert_with(|| json!({})).as_object_mut()
+    {
+        pod.extend(placement);
+    }
+}
+
+/// Node selector and tolerations, as a pod's spec has them.
+pub(super) fn node_placement(hardware: &Hardware) -> Map<String, Value> {
+    let mut placement = Map::new();
+    if let Some(selector) = hardware.node_selector.as_ref().filter(|selector| !selector.is_empty()) {
+        placement.insert("nodeSelector".to_owned(), json!(selector));
+    }
+    if !hardware.tolerations.is_empty() {
+        placement.insert("tolerations".to_owned(), json!(hardware.tolerations));
+    }
+    placement
+}
+
+fn worker_service(table: &EngineTable, inputs: &WorkerInputs<'_>) -> Map<String, Value> {
     let mut service = Map::new();
     let args = table.override_args(inputs);
     if !args.is_empty() {
@@ -84,7 +127,7 @@ fn worker_service(table: &EngineTable, inputs: &WorkerInputs<'_>) -> Option<Valu
         let gpus = sizes.into_iter().flatten().fold(1_u32, u32::saturating_mul);
         service.insert("resources".to_owned(), json!({"limits": {"gpu": gpus.to_string()}}));
     }
-    (!service.is_empty()).then_some(Value::Object(service))
+    service
 }
 
 fn to_worker(written: &SlaWorker) -> Worker {

@@ -78,11 +78,14 @@ fn set_node_placement(component: &mut Map<String, Value>, hardware: Option<&Hard
         return;
     }
     let Some(pod) = template.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let mut placed = PodTemplate::default();
+    placed.set_node_placement(hardware, true);
+    if !pod.contains_key("tolerations") && !placed.spec.tolerations.is_empty() {
+        pod.insert("tolerations".to_owned(), json!(placed.spec.tolerations));
+    }
     if pod.contains_key("nodeSelector") || pod.contains_key("affinity") {
         return;
     }
-    let mut placed = PodTemplate::default();
-    placed.set_node_placement(hardware, true);
     if !placed.spec.node_selector.is_empty() {
         pod.insert("nodeSelector".to_owned(), json!(placed.spec.node_selector));
     }

@@ -7,6 +7,7 @@ mod component;
 mod dgd_overrides;
 pub mod emit;
 pub mod engine;
+mod engine_arguments;
 mod graph;
 pub mod hardware;
 mod locked_graph;

@@ -27,8 +27,17 @@ pub(super) fn new_object(
     metadata.insert("name".to_owned(), name.into());
     metadata.insert("namespace".to_owned(), context.target.namespace.as_str().into());
     metadata.insert("labels".to_owned(), Value::Object(labels));
-    if annotated && !model.annotations.is_empty() {
-        metadata.insert("annotations".to_owned(), json!(model.annotations));
+    let mut annotations: Map<String, Value> = Map::new();
+    if annotated {
+        annotations.extend(model.annotations.iter().map(|(key, value)| (key.clone(), json!(value))));
+    }
+    if kind == kinds::GRAPH
+        && let Some(sku) = undetectable_gpu(context)
+    {
+        annotations.insert(kinds::ANNOTATION_GPU.to_owned(), sku.into());
+    }
+    if !annotations.is_empty() {
+        metadata.insert("annotations".to_owned(), Value::Object(annotations));
     }
     let mut value = Map::new();
     value.insert("apiVersion".to_owned(), kind.api_version().into());
@@ -36,6 +45,13 @@ pub(super) fn new_object(
     value.insert("metadata".to_owned(), Value::Object(metadata));
     value.insert("spec".to_owned(), spec);
     value
+}
+
+/// The GPU that the intent declares where no node label of the pods tells: its own selector stands in the label's place.
+fn undetectable_gpu(context: &RenderContext<'_>) -> Option<&'static str> {
+    let hardware = context.intent.model.spec.hardware.as_ref()?;
+    hardware.node_selector.as_ref()?;
+    Some(hardware.gpu?.name())
 }
 
 /// `base-suffix`, cut to `max` characters. Names that are cut are distinguished by a hash of the full name.

@@ -173,22 +173,22 @@ fn feature_fields(sla: &Sla) -> BTreeMap<String, Value> {
 }
 
 fn override_fields(context: &mut RenderContext<'_>, sla: &Sla) -> BTreeMap<String, Value> {
-    let secrets = context.intent.model.spec.secrets.as_ref();
-    present_fields([
-        ("dgd", dgd_overrides::render_overrides(context, sla)),
-        ("profilingJob", secrets.and_then(profiling_job)),
-    ])
+    let model = &context.intent.model.spec;
+    let placement = model.hardware.as_ref().map(dgd_overrides::node_placement).unwrap_or_default();
+    let job = profiling_job(model.secrets.as_ref(), placement);
+    present_fields([("dgd", dgd_overrides::render_overrides(context, sla)), ("profilingJob", job)])
 }
 
-/// Secrets reach the profiler through its job's pod. The container's name is the operator's own, so that the override
-/// is merged into it.
-fn profiling_job(secrets: &Secrets) -> Option<Value> {
-    let mut pod = serde_json::Map::new();
-    let pull: Vec<Value> = secrets.image_pull.iter().map(|name| json!({"name": name.as_str()})).collect();
-    let env_from = super::pod::env_from(Some(secrets));
-    if pull.is_empty() && env_from.is_empty() {
+/// Secrets reach the profiler through its job's pod, which also runs where the intent says. The container's name is the
+/// operator's own, so that the override is merged into it.
+fn profiling_job(secrets: Option<&Secrets>, placement: serde_json::Map<String, Value>) -> Option<Value> {
+    let pull = secrets.map(|secrets| secrets.image_pull.as_slice()).unwrap_or_default();
+    let pull: Vec<Value> = pull.iter().map(|name| json!({"name": name.as_str()})).collect();
+    let env_from = super::pod::env_from(secrets);
+    if pull.is_empty() && env_from.is_empty() && placement.is_empty() {
         return None;
     }
+    let mut pod = placement;
     let mut container = json!({"name": "profiler"});
     if let (false, Some(map)) = (env_from.is_empty(), container.as_object_mut()) {
         map.insert("envFrom".to_owned(), Value::Array(env_from));

@@ -385,6 +385,14 @@ impl EngineTable {
         rows.chain(self.aliases.iter().copied()).find(|(_, name)| *name == flag).map(|(setting, _)| setting)
     }
 
+    /// The setting that an engine option carries.
+    pub fn setting_of_option(&self, option: &str) -> Option<EngineSetting> {
+        self.rows.iter().find_map(|row| match *row {
+            EngineRow::OptionField(setting, field) => (field == option).then_some(setting),
+            EngineRow::Flag(..) | EngineRow::Switch(..) | EngineRow::Fixed(..) | EngineRow::FixedOptions(..) => None,
+        })
+    }
+
     fn supports_setting(&self, wanted: EngineSetting) -> bool {
         self.rows.iter().any(|row| match row {
             EngineRow::Flag(setting, _) | EngineRow::Switch(setting, _, _) | EngineRow::OptionField(setting, _) => {

@@ -1,6 +1,7 @@
 //! Tests of rendering: goldens against upstream-shaped manifests, scenarios, laws.
 
 mod canonical;
+mod contradictions;
 mod edges;
 mod emission;
 mod laws;

@@ -1,0 +1,235 @@
+//! Arguments that say something else than the fields of the intent. An engine takes the last of two flags, so the field
+//! would be a lie: in the file, in the count of GPUs, in the price.
+
+use super::RenderContext;
+use super::engine::{EngineSetting, EngineTable, WorkerInputs, WorkerRole};
+use crate::intent::model::{Engine, ReplicaSize, Worker};
+use crate::intent::rules;
+use serde_json::{Map, Value};
+use stator_core::dynamo::registry::MAIN_CONTAINER;
+
+/// A setting that an argument gives.
+struct GivenSetting {
+    setting: EngineSetting,
+    value: String,
+    /// As written: `--tensor-parallel-size 4`.
+    text: String,
+    /// Where in the intent.
+    path: String,
+}
+
+/// Compares what a worker's arguments give with its fields; `path` is the worker's.
+pub(super) fn check_arguments(
+    context: &mut RenderContext<'_>,
+    table: &EngineTable,
+    path: &str,
+    inputs: &WorkerInputs<'_>,
+) {
+    let given = given_settings(table, path, inputs.worker);
+    let mut contradicts = false;
+    for one in &given {
+        let Some(wanted) = inputs.setting_text(one.setting) else { continue };
+        // A command line of its own may well name the model by a path.
+        let is_name = matches!(one.setting, EngineSetting::Model | EngineSetting::ServedName);
+        if is_same(&wanted, &one.value) || (is_name && inputs.worker.command.is_some()) {
+            continue;
+        }
+        let (field, field_path) = field_of(one.setting, path, inputs.role);
+        let place = context.intent.origins.locate(&field_path);
+        let at = if place.line > 0 { format!(" ({}:{})", place.file, place.line) } else { String::new() };
+        let message = format!("`{}` contradicts `{field}: {wanted}`{at}", one.text);
+        let help = format!("Keep one of them: remove the argument, or write `{field}: {}`.", one.value);
+        if one.setting.counts_gpus() {
+            contradicts = true;
+            context.error(rules::MODEL_ARGS_CONTRADICT, &one.path, message, help);
+        } else {
+            context.warning(rules::MODEL_ARGS_CONTRADICT, &one.path, message, help);
+        }
+    }
+    if !contradicts {
+        check_gpu_count(context, path, inputs.worker, &given);
+    }
+}
+
+/// Parallel sizes that only arguments give must fit the GPUs that the replica has.
+fn check_gpu_count(context: &mut RenderContext<'_>, path: &str, worker: &Worker, given: &[GivenSetting]) {
+    let spec = &context.intent.model.spec;
+    let engine = spec.engine;
+    let mut meant = worker.clone();
+    let mut last = None;
+    for one in given.iter().filter(|one| one.setting.counts_gpus()) {
+        let Ok(size) = one.value.parse::<u32>() else { return };
+        match one.setting {
+            EngineSetting::TensorParallel => meant.tensor_parallel = Some(size),
+            EngineSetting::PipelineParallel => meant.pipeline_parallel = Some(size),
+            EngineSetting::DataParallel => meant.data_parallel = Some(size),
+            EngineSetting::Model
+            | EngineSetting::ServedName
+            | EngineSetting::ExpertParallel
+            | EngineSetting::Dtype
+            | EngineSetting::MaxSequences
+            | EngineSetting::MaxLength
+            | EngineSetting::MemoryFraction
+            | EngineSetting::BlockSize
+            | EngineSetting::DisaggregationMode
+            | EngineSetting::AdapterRank => {}
+        }
+        last = Some(one);
+    }
+    let Some(last) = last.filter(|_| engine.runs_on_gpus() && engine != Engine::Custom) else { return };
+    let has = ReplicaSize::for_worker(worker, engine, spec.hardware.as_ref()).gpus;
+    let all = meant.parallel_size(engine);
+    // Data parallel attention shares the tensor parallel GPUs, and SGLang knows both kinds: either count is right.
+    let data = meant.data_parallel.unwrap_or(1).max(1);
+    if ![all, all.saturating_mul(data), all / data].contains(&has) {
+        let message = format!("`{}`: the arguments need {all} GPUs, and a replica has {has}", last.text);
+        let help = format!("Write the sizes as fields, such as `tensorParallel`, or `gpus: {all}` under `{path}`.");
+        context.warning(rules::MODEL_GPUS, &last.path, message, help);
+    }
+}
+
+/// Every setting that the worker's own arguments give, wherever they are written.
+fn given_settings(table: &EngineTable, path: &str, worker: &Worker) -> Vec<GivenSetting> {
+    let mut found = Vec::new();
+    for (field, list) in [("command", worker.command.as_deref().unwrap_or_default()), ("args", &worker.args)] {
+        collect_from_list(table, list, &|index| format!("{path}.{field}[{index}]"), &mut found);
+    }
+    let containers = worker.template.as_ref().and_then(|template| template.get("spec")?.get("containers")?.as_array());
+    for container in containers.into_iter().flatten() {
+        if container.get("name").and_then(Value::as_str) != Some(MAIN_CONTAINER) {
+            continue;
+        }
+        for field in ["command", "args"] {
+            let list: Vec<String> = container
+                .get(field)
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(|item| item.as_str().map(str::to_owned))
+                .collect();
+            collect_from_list(table, &list, &|_| format!("{path}.template"), &mut found);
+        }
+    }
+    if let (Some(options), Some(_)) = (&worker.engine_options, table.options_flag) {
+        collect_from_options(table, options, &format!("{path}.engineOptions"), &mut found);
+    }
+    found
+}
+
+/// Settings in a list of arguments: `--flag value`, `--flag=value`, and the same inside a script for `sh -c`.
+fn collect_from_list(
+    table: &EngineTable,
+    list: &[String],
+    path: &dyn Fn(usize) -> String,
+    found: &mut Vec<GivenSetting>,
+) {
+    let mut items: Vec<(usize, String)> = Vec::new();
+    for (index, item) in list.iter().enumerate() {
+        if item.contains(char::is_whitespace) && !item.trim_start().starts_with(['{', '[']) {
+            items.extend(shell_words(item).into_iter().map(|word| (index, word)));
+        } else {
+            items.push((index, item.clone()));
+        }
+    }
+    let mut rest = items.iter().peekable();
+    while let Some((index, item)) = rest.next() {
+        if !item.starts_with('-') {
+            continue;
+        }
+        let (flag, value) = match item.split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (item.as_str(), rest.peek().map(|(_, next)| next.as_str()).filter(|next| !is_flag(next))),
+        };
+        // vLLM's parser takes underscores for dashes.
+        let flag = flag.replace('_', "-");
+        let Some(value) = value else { continue };
+        if table.options_flag == Some(flag.as_str()) {
+            if let Ok(Value::Object(options)) = serde_json::from_str(value) {
+                collect_from_options(table, &options, &path(*index), found);
+            }
+            continue;
+        }
+        // A variable of the shell, or a name that is filled in from the field itself.
+        if value.contains(['$', '<']) {
+            continue;
+        }
+        if let Some(setting) = table.setting_of_flag(&flag) {
+            let text = if item.contains('=') { item.clone() } else { format!("{item} {value}") };
+            found.push(GivenSetting { setting, value: value.to_owned(), text, path: path(*index) });
+        }
+    }
+}
+
+/// Settings among engine options, which are called like flags with underscores.
+fn collect_from_options(table: &EngineTable, options: &Map<String, Value>, path: &str, found: &mut Vec<GivenSetting>) {
+    for (name, value) in options {
+        let by_flag = || table.setting_of_flag(&format!("--{}", name.replace('_', "-")));
+        let Some(setting) = table.setting_of_option(name).or_else(by_flag) else { continue };
+        let value = super::engine::format_argument(value);
+        found.push(GivenSetting { setting, text: format!("{name}: {value}"), value, path: path.to_owned() });
+    }
+}
+
+/// Whether a word is the next flag and not a value; a negative number is a value.
+fn is_flag(word: &str) -> bool {
+    word.starts_with('-') && word.parse::<f64>().is_err()
+}
+
+/// A script's words, quotes taken off. What a shell would expand stays as it is written.
+fn shell_words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote, mut is_open) = (Vec::new(), String::new(), None, false);
+    for c in text.chars() {
+        match quote {
+            Some(end) if c == end => quote = None,
+            Some(_) => word.push(c),
+            None if c == '"' || c == '\'' => (quote, is_open) = (Some(c), true),
+            None if c.is_whitespace() || matches!(c, ';' | '&' | '|') => {
+                if is_open || !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                is_open = false;
+            }
+            None => word.push(c),
+        }
+    }
+    if is_open || !word.is_empty() {
+        words.push(word);
+    }
+    // A line that goes on: `\` alone before the end of the line.
+    words.retain(|word| word != "\\");
+    words
+}
+
+/// Equal as numbers or as text: `0.90` is `0.9`.
+fn is_same(field: &str, argument: &str) -> bool {
+    match (field.parse::<f64>(), argument.parse::<f64>()) {
+        (Ok(field), Ok(argument)) => (field - argument).abs() < f64::EPSILON,
+        _ => field == argument,
+    }
+}
+
+/// What the intent calls a setting, and where it stands.
+fn field_of(setting: EngineSetting, path: &str, role: WorkerRole) -> (&'static str, String) {
+    match setting {
+        EngineSetting::Model => ("model", "spec.model".to_owned()),
+        EngineSetting::ServedName => ("servedName", "spec.servedName".to_owned()),
+        EngineSetting::DisaggregationMode => match role {
+            WorkerRole::Aggregated => ("worker", path.to_owned()),
+            WorkerRole::Prefill => ("prefill", path.to_owned()),
+            WorkerRole::Decode => ("decode", path.to_owned()),
+        },
+        EngineSetting::AdapterRank => ("adapters[].maxRank", "spec.adapters".to_owned()),
+        EngineSetting::TensorParallel
+        | EngineSetting::PipelineParallel
+        | EngineSetting::DataParallel
+        | EngineSetting::ExpertParallel
+        | EngineSetting::Dtype
+        | EngineSetting::MaxSequences
+        | EngineSetting::MaxLength
+        | EngineSetting::MemoryFraction
+        | EngineSetting::BlockSize => {
+            let field = setting.worker_field().unwrap_or_default();
+            (field, format!("{path}.{field}"))
+        }
+    }
+}
