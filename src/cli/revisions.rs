@@ -64,6 +64,7 @@ pub fn plan_between(
         head: &rendered,
         head_revision,
         broken: &head.selection.broken,
+        unread: &head.selection.unread,
         findings: &findings,
         prices: head.selection.prices.as_ref(),
         guards: head.selection.guards,

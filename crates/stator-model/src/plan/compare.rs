@@ -4,7 +4,8 @@ use super::build::sort_changes;
 use super::dry_run::{SeedReplicas, field_change};
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
-    Action, Change, ChangeReason, GpuTotals, Hold, ImmutableAdvice, KeptBy, Plan, dry_run, gpu_usage, masking, totals,
+    Action, Change, ChangeReason, GpuTotals, Hold, ImmutableAdvice, KeptBy, Plan, dry_run, gpu_usage, masking, prune,
+    totals,
 };
 use crate::intent::repository::{Guards, Prices};
 use crate::render::{RenderedModel, RenderedObject};
@@ -35,6 +36,8 @@ pub struct RevisionComparison<'a> {
     pub head_revision: &'a str,
     /// Models of the head that cannot be used: what they render to is not known, so nothing of them is compared.
     pub broken: &'a [crate::intent::BrokenIntent],
+    /// What may hold models of the head and is not read.
+    pub unread: &'a [crate::intent::UnreadPlace],
     /// Findings of the head's intents.
     pub findings: &'a [Finding],
     /// What GPUs cost.
@@ -96,12 +99,22 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
                 .iter()
                 .any(|one| one.model == side.rendered.model && one.findings.iter().any(Finding::is_error))
         };
+    let rendered: BTreeSet<&str> = comparison.head.iter().map(|one| one.model.as_str()).collect();
+    let nameless = comparison.broken.iter().any(|one| one.name.is_none());
+    let mut unread = BTreeMap::new();
     for (_, old) in base.iter().filter(|(identity, _)| !head.contains_key(identity)) {
-        lines.push((old.desired.stage, removed_object(old, broken(old))));
+        let RenderedModel { model, source, .. } = old.rendered;
+        let is_gone = !rendered.contains(model.as_str());
+        let place = comparison.unread.iter().find(|place| is_gone && place.may_hold(model, source));
+        unread.extend(place.map(|place| (model.as_str(), place)));
+        // As a sync prunes: a file that does not say whose it is may be any model's that is not there.
+        let is_unknown = broken(old) || place.is_some() || (is_gone && nameless);
+        lines.push((old.desired.stage, removed_object(old, is_unknown)));
     }
     let mut changes = sort_changes(lines);
     let mut findings: Vec<Finding> = comparison.findings.to_vec();
     findings.extend(comparison.head.iter().flat_map(|one| one.findings.iter().cloned()));
+    findings.extend(unread.into_iter().map(|(model, place)| prune::unread_finding(model, place)));
     finding::sort_and_dedup(&mut findings);
     let holds = expected_holds(comparison, &changes);
     let digest = totals::plan_digest(&changes, &holds);

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::render::ApplyStage;
 use protection::PruneProtection;
+pub(super) use protection::unread_finding;
 use serde_json::Value;
 use stator_core::dynamo::disruption;
 use stator_core::dynamo::health::{self, Health, HealthContext};

@@ -12,7 +12,7 @@ use stator_cluster::sync::DesiredState;
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;
 use stator_model::intent::scalar::DnsName;
-use stator_model::intent::{EnvironmentError, ResolvedEnvironment, SourceFile, SourceTree, Workspace};
+use stator_model::intent::{EnvironmentError, ResolvedEnvironment, SourceFile, SourceTree, UnreadPlace, Workspace};
 use stator_model::plan::{self, Plan, RevisionComparison, UnchangedTotals};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher as _, RandomState};
@@ -71,6 +71,8 @@ struct PreviewModelFacts {
     objects: Vec<ObjectIdentity>,
     rest: UnchangedTotals,
     counts: bool,
+    /// It has errors that hide its name, so that it may be any model that is gone.
+    is_nameless: bool,
 }
 
 /// Plans pull requests of one source.
@@ -89,6 +91,8 @@ struct PreviewSide<'a> {
     settings: Vec<&'a SourceFile>,
     /// Folder → its files, and a digest of all that the model is made from.
     models: BTreeMap<&'a str, (Vec<&'a SourceFile>, u64)>,
+    /// What is not looked into.
+    unread: &'a [UnreadPlace],
 }
 
 fn split_path(path: &str) -> (&str, &str) {
@@ -123,7 +127,9 @@ impl PullRequestPlanner {
         let taken = names_of(&pair.0).chain(names_of(&pair.1)).collect::<BTreeSet<String>>();
         let objects: BTreeSet<ObjectIdentity> = objects_of(&pair.0).chain(objects_of(&pair.1)).collect();
         let clashes = |facts: &PreviewModelFacts| {
-            !facts.names.is_disjoint(&taken) || facts.objects.iter().any(|object| objects.contains(object))
+            facts.is_nameless
+                || !facts.names.is_disjoint(&taken)
+                || facts.objects.iter().any(|object| objects.contains(object))
         };
         let more: Vec<&str> = facts.iter().filter(|(_, facts)| clashes(facts)).map(|(folder, _)| *folder).collect();
         if !more.is_empty() {
@@ -161,6 +167,7 @@ impl PullRequestPlanner {
             head: &head_desired.rendered,
             head_revision: &sides.head_commit,
             broken: &head_desired.selection.broken,
+            unread: &head_desired.selection.unread,
             findings: &findings,
             prices: settings.prices.as_ref(),
             guards: settings.guards.clone(),
@@ -178,7 +185,7 @@ impl PullRequestPlanner {
     }
 
     fn split_side<'a>(&self, tree: &'a SourceTree) -> PreviewSide<'a> {
-        let mut side = PreviewSide { settings: Vec::new(), models: BTreeMap::new() };
+        let mut side = PreviewSide { settings: Vec::new(), models: BTreeMap::new(), unread: &tree.unread };
         for file in &tree.files {
             match split_path(&file.path) {
                 (_, SETTINGS_FILE) => side.settings.push(file),
@@ -244,6 +251,7 @@ impl PullRequestPlanner {
                 let facts = found.entry(split_path(&broken.source).0).or_default();
                 facts.counts = true;
                 facts.names.extend(broken.name.clone());
+                facts.is_nameless |= broken.name.is_none();
             }
             let alone = plan::compare_revisions(&RevisionComparison {
                 base: &desired.rendered,
@@ -296,7 +304,9 @@ impl PullRequestPlanner {
         let files = side.settings.iter().chain(models.flat_map(|(_, (files, _))| files));
         let mut files: Vec<SourceFile> = files.map(|file| (*file).clone()).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        let workspace = Workspace::parse(&SourceTree { files, ..SourceTree::default() });
+        let left_out = side.models.keys().filter(|folder| !folders.contains(*folder));
+        let omitted_folders = left_out.map(|folder| (*folder).to_owned()).collect();
+        let workspace = Workspace::parse(&SourceTree { files, unread: side.unread.to_vec(), omitted_folders });
         let mut selection =
             workspace.resolve_environment(Some(&settings.name)).map_err(|error| plan_error(&error, true))?;
         selection.policy.clone_from(&settings.policy);

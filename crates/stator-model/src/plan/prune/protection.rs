@@ -61,22 +61,23 @@ impl<'a> PruneProtection<'a> {
     pub(super) fn unread_findings(&self, context: &PlanContext<'_>) -> Vec<Finding> {
         let asked_for = self.unread.iter().filter(|(model, _)| context.input.scope.covers(model));
         let ours = asked_for.filter(|(model, _)| context.other_folder_reason(model).is_none());
-        ours.map(|(model, place)| {
-            let help = match &place.cause {
-                UnreadCause::Misnamed { meant, model: _ } => {
-                    format!("rename it to `{meant}`; to remove the model, delete the file")
-                }
-                UnreadCause::Submodule | UnreadCause::SymbolicLink => {
-                    "put the model's files there themselves; to remove the model, delete its folder, sync, and add this \
-                     afterwards"
-                        .to_owned()
-                }
-            };
-            let message = format!("model {model} is not pruned: {}", describe_unread(place));
-            Finding::error(rules::UNREAD_SOURCE, Location::file(place.path.clone()), message, help)
-        })
-        .collect()
+        ours.map(|(model, place)| unread_finding(model, place)).collect()
     }
+}
+
+/// The error that a model may be somewhere that is not read.
+pub(in crate::plan) fn unread_finding(model: &str, place: &UnreadPlace) -> Finding {
+    let help = match &place.cause {
+        UnreadCause::Misnamed { meant, model: _ } => {
+            format!("rename it to `{meant}`; to remove the model, delete the file")
+        }
+        UnreadCause::Submodule | UnreadCause::SymbolicLink => {
+            "put the model's files there themselves; to remove the model, delete its folder, sync, and add this afterwards"
+                .to_owned()
+        }
+    };
+    let message = format!("model {model} is not pruned: {}", describe_unread(place));
+    Finding::error(rules::UNREAD_SOURCE, Location::file(place.path.clone()), message, help)
 }
 
 /// Which folders say that a model is theirs. A name that two folders claim is a mistake in one of them, and then that

@@ -1,6 +1,7 @@
 //! Records as objects, status, comparison of revisions, and the shape of the JSON.
 
 use super::world::*;
+use crate::intent::{BrokenIntent, UnreadCause, UnreadPlace};
 use crate::plan::{
     InventoryEntry, ModelStatusContext, ObservedModelState, Record, RecordState, RevisionComparison, compare_revisions,
     model_statuses,
@@ -118,6 +119,23 @@ fn two_revisions_are_compared_without_a_cluster() {
       - is no longer in git
     "#);
     assert_eq!(plan.base, "aaa");
+}
+
+/// Rows B1 and B3 of the review: a comparison announces no deletion that a sync would not make.
+#[test]
+fn a_comparison_leaves_open_what_it_cannot_read() {
+    let base = [small("gone"), small("same")];
+    let head = [small("same")];
+    let link = [UnreadPlace { path: "models/gone".into(), cause: UnreadCause::SymbolicLink }];
+    let nameless = [BrokenIntent { source: "elsewhere/model.yaml".into(), name: None }];
+    let comparison = RevisionComparison { base: &base, head: &head, ..RevisionComparison::default() };
+    let deletions = |comparison: &RevisionComparison<'_>| {
+        let plan = compare_revisions(comparison);
+        (plan.summary.delete, plan.findings.iter().filter(|one| one.is_error()).count())
+    };
+    assert_eq!(deletions(&comparison), (1, 0));
+    assert_eq!(deletions(&RevisionComparison { unread: &link, ..comparison.clone() }), (0, 1));
+    assert_eq!(deletions(&RevisionComparison { broken: &nameless, ..comparison.clone() }), (0, 0));
 }
 
 #[test]
