@@ -129,6 +129,37 @@ proptest! {
         settled(&mut world, &new);
     }
 
+    /// Row E2 of the review: whatever fails, nothing of a model that was renamed goes before the volumes and graphs of its
+    /// new name are there; and it goes once they are.
+    #[test]
+    fn a_renamed_model_goes_after_its_new_name_is_applied(
+        mut old in any_git(), mut new in any_git(), order: u64, faults in any_faults(),
+        cancel_at in prop::option::of(0..60_usize), wait: bool, finalizers: bool,
+    ) {
+        old.insert("m0".to_owned(), BTreeMap::from([((1, "m0-0".to_owned()), 1), ((2, "m0-1".to_owned()), 1)]));
+        old.remove("m1");
+        new.remove("m0");
+        let next = new.entry("m1".to_owned());
+        next.or_insert_with(|| BTreeMap::from([((0, "m1-0".to_owned()), 1), ((1, "m1-1".to_owned()), 1)]));
+        let mut world = synced(&old, finalizers);
+        world.sources = ["m0", "m1"].map(|name| (name.to_owned(), "chat/model.yaml".to_owned())).into();
+        let from = world.writes.len();
+        inject(&mut world, &faults);
+        sync(&mut world, &new, &Drive { order, cancel_at, settings: settings(wait), ..Drive::default() });
+        let writes = &world.writes[from..];
+        if let Some(gone) = writes.iter().position(|write| write.starts_with("delete") && write.contains("/m0-")) {
+            for (kind, name) in new["m1"].keys().filter(|(kind, _)| *kind < 2) {
+                let applied = format!("apply {} as stator", reference(*kind, name));
+                prop_assert!(writes[..gone].contains(&applied), "no {applied} before {}: {writes:?}", writes[gone]);
+            }
+        }
+        world.faults.clear();
+        while !world.operate().is_empty() {}
+        sync(&mut world, &new, &Drive::default());
+        prop_assert!(!world.live.contains_key(&reference(1, "m0-0").identity()) || finalizers);
+        settled(&mut world, &new);
+    }
+
     #[test]
     fn a_crash_at_any_write_is_put_right_by_the_next_sync(
         old in any_git(), new in any_git(), order: u64, finalizers: bool, wait: bool,
