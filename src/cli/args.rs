@@ -172,6 +172,8 @@ pub enum AllowArg {
     Delete,
     /// Take over objects that exist and are not managed by stator or another tool
     Adopt,
+    /// Take over what belongs to another repository, folder, environment or ModelSource
+    Move,
     /// Delete more objects than the guard allows
     MassDelete,
     /// Use more GPUs than the environment's limit
@@ -184,6 +186,7 @@ impl AllowArg {
             Self::Replace => HoldKind::Replace,
             Self::Delete => HoldKind::Delete,
             Self::Adopt => HoldKind::Adopt,
+            Self::Move => HoldKind::Move,
             Self::MassDelete => HoldKind::MassDelete,
             Self::MaxGpus => HoldKind::MaxGpus,
         }

@@ -74,8 +74,7 @@ async fn read_history(
         let cluster = status::open_cluster(&opened, &selection, &place.cluster, output).await?;
         connect::preflight(&cluster, output).await?;
         connect::detect_platform(&cluster, &mut selection).await;
-        let (models, records) =
-            status::read_statuses(&opened, repository::render_selection(selection), &cluster).await?;
+        let (models, records) = status::read_statuses(&opened, opened.render_selection(selection), &cluster).await?;
         let said = match cluster.as_kubernetes() {
             Some(cluster) if with_events => match cluster.list_events(&namespace).await {
                 Ok(events) => events_of_models(&models, events),

@@ -47,12 +47,7 @@ pub async fn plan_changes<C: Cluster>(
     arguments: &ChangeArgs,
 ) -> PlanWithRecords {
     let mut input = plan_input(opened, desired, live, arguments);
-    let records = input
-        .records
-        .iter()
-        .filter(|record| record.repository == input.repository && record.environment == input.environment)
-        .cloned()
-        .collect();
+    let records = plan::own_records(&input).into_iter().cloned().collect();
     let mut plan = build_explained_plan(cluster, &mut input).await;
     plan.findings = repository::findings_in_scope(plan.findings, &opened.checkout.scope);
     // Ten thousand trees take a while to take down, too.

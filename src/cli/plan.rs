@@ -69,7 +69,7 @@ impl PlanTargetArgs {
         let cluster = connect::open(&self.cluster, &opened.checkout.root, context.as_deref(), output).await?;
         connect::preflight(&cluster, output).await?;
         connect::detect_platform(&cluster, &mut selection).await;
-        let mut desired = repository::render_selection(selection);
+        let mut desired = opened.render_selection(selection);
         opened.workspace.forget_models();
         let found = live_plan::gather_live_state(&cluster, &opened, &mut desired).await?;
         Ok(live_plan::plan_changes(&cluster, &opened, desired, found, &self.changes).await.plan)

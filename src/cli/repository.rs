@@ -45,6 +45,11 @@ impl OpenedRepository {
         }
     }
 
+    /// Renders an environment that is chosen already, as that of the repository that this is a checkout of.
+    pub fn render_selection(&self, selection: ResolvedEnvironment) -> DesiredState {
+        DesiredState::render(selection).owned_by(source::origin::find_claim(&self.checkout.root))
+    }
+
     /// The text of a file, for showing the line that a finding is about.
     pub fn file_text(&self, file: &str) -> Option<String> {
         let files = &self.checkout.tree.files;

@@ -62,7 +62,7 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
         true => Some(cluster.watch(kinds::ALL, Some(&namespace)).await?),
         false => None,
     };
-    let mut models = read_statuses(&opened, repository::render_selection(selection), &cluster).await?.0;
+    let mut models = read_statuses(&opened, opened.render_selection(selection), &cluster).await?.0;
     let mut printer = ListPrinter::new(arguments.list.output, changes, output);
     loop {
         let models_shown = select_models(models, name.as_deref())?;
@@ -74,7 +74,7 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
         let again = repository::open(&path, output)?;
         let mut selection = repository::select_environment(&again.workspace, &arguments.environment)?;
         connect::detect_platform(&cluster, &mut selection).await;
-        models = read_statuses(&again, repository::render_selection(selection), &cluster).await?.0;
+        models = read_statuses(&again, again.render_selection(selection), &cluster).await?.0;
     }
 }
 
@@ -111,8 +111,7 @@ pub async fn read_statuses(
         models = plan::model_statuses(&input, &plan, &sight);
     }
     models.sort_by(|a, b| a.name.cmp(&b.name));
-    let ours = |record: &Record| record.repository == input.repository && record.environment == input.environment;
-    let records = input.records.iter().filter(|record| ours(record)).cloned().collect();
+    let records = plan::own_records(&input).into_iter().cloned().collect();
     Ok((models, records))
 }
 

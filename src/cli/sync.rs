@@ -128,7 +128,7 @@ async fn sync_once(
         Ok(())
     })
     .await?;
-    let mut desired = repository::render_selection(selection);
+    let mut desired = opened.render_selection(selection);
     opened.workspace.forget_models();
     let looking = live_plan::gather_live_state(cluster, &opened, &mut desired);
     let found = connect::with_timeout(&arguments.cluster, looking).await?;

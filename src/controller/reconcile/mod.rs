@@ -62,13 +62,25 @@ pub(super) use measure::SpanParent;
 use stator_core::dynamo::kinds;
 use stator_core::object::Object;
 
-/// Whether an object has the labels of this repository and environment.
-fn is_ours(object: &Object, labels: Option<&(String, String)>) -> bool {
+/// The labels by which a source knows its objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SourceLabels {
+    /// The repository's name.
+    repository: String,
+    /// The environment's name.
+    environment: String,
+    /// What tells it from another repository of that name.
+    owner_id: Option<String>,
+}
+
+/// Whether an object has the labels of this source. What is from before there were owners is known by its names.
+fn is_ours(object: &Object, labels: Option<&SourceLabels>) -> bool {
     let found = object.labels();
-    labels.is_some_and(|(repository, environment)| {
+    labels.is_some_and(|SourceLabels { repository, environment, owner_id }| {
         found.get(kinds::LABEL_MANAGED_BY) == Some(&kinds::FIELD_MANAGER)
             && found.get(kinds::LABEL_REPOSITORY) == Some(&repository.as_str())
             && found.get(kinds::LABEL_ENVIRONMENT) == Some(&environment.as_str())
+            && found.get(kinds::LABEL_OWNER_ID).is_none_or(|found| Some(*found) == owner_id.as_deref())
     })
 }
 

@@ -1,6 +1,7 @@
 //! A commit made ready for a sync: its files read, rendered, held against what is live, and planned; of all models, or of
 //! those that may have changed.
 
+use super::SourceLabels;
 use super::context::ReconcileContext;
 use super::failure::{AttemptFailure, RetryPolicy};
 use super::sync_memory::{SharedPlanner, SyncMemory};
@@ -11,6 +12,7 @@ use stator_cluster::cluster::{Cluster, FilteredCluster};
 use stator_cluster::sync::incremental::PlanDelta;
 use stator_cluster::sync::{self, DesiredState, GatheredState, PlanParameters};
 use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::object::ObjectRef;
 use stator_model::intent::{ResolvedEnvironment, Workspace};
 use stator_model::plan::{self, Plan, PlanInput, Record};
 use std::collections::BTreeSet;
@@ -61,7 +63,12 @@ impl ReconcileContext {
             memory.namespace = target.namespace.clone();
             memory.cache_guard = Some(self.cluster.cache_namespace(&memory.namespace));
         }
-        memory.labels = Some((target.repository.clone(), target.environment.clone()));
+        let owner = rendered.desired.owner.as_ref();
+        memory.labels = Some(SourceLabels {
+            repository: target.repository.clone(),
+            environment: target.environment.clone(),
+            owner_id: owner.map(|claim| claim.identity.owner_id()),
+        });
         let read = async {
             memory.detector.open(&self.cluster, &memory.namespace).await;
             let orphaned = match memory.orphaned_records.take() {
@@ -70,7 +77,10 @@ impl ReconcileContext {
             };
             memory.orphaned_records = Some((target.clone(), orphaned.clone()));
             let listed = rendered.delta.listed_objects.as_ref();
-            let cluster = FilteredCluster::new(&self.cluster, &memory.namespace, listed);
+            let mut cluster = FilteredCluster::new(&self.cluster, &memory.namespace, listed);
+            // A record of somebody else in a model's place is never left out.
+            let records: Vec<ObjectRef> = rendered.desired.record_refs().collect();
+            cluster.include(&records);
             rendered.desired.gather_live_with_orphans(&cluster, orphaned).boxed().await
         };
         let read = self.measure_stage(SyncStage::Look, tokio::time::timeout(READ_TIMEOUT, read));
@@ -144,9 +154,9 @@ impl ReconcileContext {
             tokio::time::timeout(DISCOVERY_TIMEOUT, discovery).await.map_err(|_| {
                 AttemptFailure::timeout("the capabilities of the cluster could not be read", DISCOVERY_TIMEOUT)
             })?;
-            let shared = planner.clone();
+            let (shared, source) = (planner.clone(), Arc::clone(&self.source));
             let rendered = tokio::task::spawn_blocking(move || {
-                let desired = DesiredState::render(resolved);
+                let desired = DesiredState::render(resolved).owned_by(source.find_owner());
                 let conflicts = shared.with(|planner| {
                     if planner.target().is_some_and(|target| *target != desired.target) {
                         planner.reset();
@@ -226,8 +236,10 @@ pub(super) async fn plan_commit<C: Cluster>(
         if remembers {
             planner.with(|planner| planner.remember_plan(&delta, &target, &input, &plan));
         }
-        let own = |record: &Record| record.repository == input.repository && record.environment == input.environment;
-        let records = input.records.into_iter().filter(|record| own(record)).collect();
+        for taken_over in plan.findings.iter().filter(|finding| finding.rule == plan::rules::TAKEN_OVER) {
+            tracing::info!("{}", taken_over.message);
+        }
+        let records = plan::own_records(&input).into_iter().cloned().collect();
         PlannedCommit { plan, records, delta }
     });
     remembered.await.map_err(|_| AttemptFailure::panicked("planning"))

@@ -1,5 +1,6 @@
 //! What is remembered from one attempt to the next, so that a steady state costs next to nothing.
 
+use super::SourceLabels;
 use super::attempt_report::AttemptSummary;
 use super::measure::MeasuredCommits;
 use crate::controller::cache::NamespaceCacheGuard;
@@ -26,8 +27,8 @@ pub(super) struct SyncMemory {
     pub(super) orphaned_records: Option<(RenderTarget, Vec<Record>)>,
     /// What need not be looked at again.
     pub(super) planner: SharedPlanner,
-    /// Repository and environment, as labels of live objects have them.
-    pub(super) labels: Option<(String, String)>,
+    /// The source, as labels of live objects have it.
+    pub(super) labels: Option<SourceLabels>,
     /// The commit that had its verdict, and what that stands on.
     pub(super) concluded: Option<ConcludedCommit>,
     /// Uncovered models that drifted and are left as they are.

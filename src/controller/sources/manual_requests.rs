@@ -53,7 +53,7 @@ pub enum ManualRequestError {
         form: &'static str,
     },
     /// A word that is no guard's.
-    #[error("the annotation `{ALLOW}` names `{word}`; known: replace, delete, adopt, mass-delete and max-gpus")]
+    #[error("the annotation `{ALLOW}` names `{word}`; known: replace, delete, adopt, move, mass-delete and max-gpus")]
     UnknownGuard {
         /// The word, cut and without control characters.
         word: String,
@@ -128,8 +128,8 @@ fn parse_revision(text: &str) -> Option<String> {
 
 /// The guard of a word.
 pub fn parse_hold_kind(word: &str) -> Option<HoldKind> {
-    use HoldKind::{Adopt, Delete, MassDelete, MaxGpus, Replace};
-    [Replace, Delete, Adopt, MassDelete, MaxGpus].into_iter().find(|kind| kind.as_str() == word)
+    use HoldKind::{Adopt, Delete, MassDelete, MaxGpus, Move, Replace};
+    [Replace, Delete, Adopt, Move, MassDelete, MaxGpus].into_iter().find(|kind| kind.as_str() == word)
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
         let (requests, faults) = read(&[(ALLOW, "everything,replace"), (OUTSIDE_WINDOWS_ANNOTATION, "main")]);
         assert_eq!(requests, ManualRequests::default());
         insta::assert_snapshot!(faults, @r"
-        the annotation `stator.dev/allow` names `everything`; known: replace, delete, adopt, mass-delete and max-gpus
+        the annotation `stator.dev/allow` names `everything`; known: replace, delete, adopt, move, mass-delete and max-gpus
         the annotation `stator.dev/allow` has no commit: write `mass-delete,replace@<commit>`, with at least 7 digits of the commit
         the annotation `stator.dev/outside-windows` has no commit: write `<commit>`, with at least 7 digits of the commit
         ");

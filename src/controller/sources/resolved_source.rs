@@ -4,9 +4,12 @@ use super::schedule::CronSchedule;
 use super::tenancy::TenantAccess;
 use stator_git::source::credentials::{CredentialError, GitCredentials};
 use stator_git::source::model_source::{ModelSourceSpec, Reference, WindowKind};
+use stator_git::source::origin;
 use stator_git::source::secret::SecretValues;
-use stator_git::source::url::RepositoryUrl;
+use stator_git::source::url::{RepositoryUrl, UrlScheme};
+use stator_model::plan::{RepositoryAddress, RepositoryOrigin, SourceClaim, SourceIdentity};
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 /// What a source is called: `namespace/name`. Two sources of one namespace have different names.
@@ -36,6 +39,8 @@ impl fmt::Display for SourceKey {
 pub struct ResolvedSource {
     /// Its namespace and name.
     pub key: SourceKey,
+    /// The uid of its object; `None` for a source of a file.
+    pub uid: Option<String>,
     /// What it says.
     pub spec: ModelSourceSpec,
     /// `spec.url`, read.
@@ -57,10 +62,9 @@ pub struct ResolvedSource {
 }
 
 /// What a source syncs, and where to. Two sources of one target would take turns at undoing each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::controller) struct SyncTarget<'a> {
-    url: &'a RepositoryUrl,
-    folder: &'a str,
+    origin: RepositoryOrigin,
     environment: Option<&'a str>,
     pub namespace: TargetNamespace<'a>,
 }
@@ -117,6 +121,7 @@ impl ResolvedSource {
             (Some(_), None) | (None, Some(_)) => false,
         };
         self.key == other.key
+            && self.uid == other.uid
             && self.spec == other.spec
             && self.access == other.access
             && secret(&self.secrets.git, &other.secrets.git)
@@ -148,14 +153,41 @@ impl ResolvedSource {
     pub(in crate::controller) fn sync_target<'a>(&'a self, owner: &'a str) -> SyncTarget<'a> {
         let named = self.spec.target_namespace.as_ref().map(|name| name.as_str());
         SyncTarget {
-            url: &self.url,
-            folder: &self.folder,
+            origin: self.origin_by_address(),
             environment: self.spec.environment.as_ref().map(|name| name.as_str()),
             namespace: match named.or(self.access.only_namespace.as_deref()) {
                 Some(namespace) => TargetNamespace::Named(namespace),
                 None => TargetNamespace::FromRepository(owner),
             },
         }
+    }
+
+    /// Where its models come from by its address alone, however that is written.
+    fn origin_by_address(&self) -> RepositoryOrigin {
+        let text = self.url.to_string();
+        match RepositoryAddress::parse(&text) {
+            Some(address) => RepositoryOrigin::at_address(address, &self.folder),
+            None => RepositoryOrigin::at_path(&format!("{text}/{}", self.folder)),
+        }
+    }
+
+    /// Whose the records and objects are that it writes. A repository of this machine is asked where it comes from, which
+    /// reads files.
+    pub fn find_owner(&self) -> SourceClaim {
+        let claim = match self.url.scheme() {
+            UrlScheme::Https | UrlScheme::Http | UrlScheme::Ssh => {
+                SourceClaim::new(SourceIdentity::Repository { origin: self.origin_by_address() })
+            }
+            UrlScheme::Local => origin::find_claim_in(Path::new(self.url.path()), &self.folder),
+        };
+        let Some(uid) = &self.uid else { return claim };
+        let identity = SourceIdentity::ModelSource {
+            namespace: self.key.namespace.clone(),
+            name: self.key.name.clone(),
+            uid: uid.clone(),
+            origin: claim.identity.origin().clone(),
+        };
+        SourceClaim { identity, ..claim }
     }
 
     /// What `spec.ref` says, in words.

@@ -364,7 +364,7 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
 
     chat  chat/model.yaml
       <= adopt DynamoGraphDeployment models/chat   GPUs 4
-          + metadata.labels   {5 fields}
+          + metadata.labels   {6 fields}
           · already exists and is not managed by stator or another tool: allow its adoption, or give the model another name
           · held back: `--allow adopt` takes it over
 
@@ -390,7 +390,7 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
 
     chat  chat/model.yaml
       <= adopt DynamoGraphDeployment models/chat   GPUs 4
-          + metadata.labels   {5 fields}
+          + metadata.labels   {6 fields}
           · already exists and is not managed by stator or another tool: taken over, as allowed
 
     Plan: 0 to create, 0 to change, 1 to adopt, 0 to delete, 0 unchanged.

@@ -1,6 +1,7 @@
 //! What a user of the command line sees.
 
 mod costs;
+mod identity;
 mod import;
 mod kubernetes;
 mod locked;

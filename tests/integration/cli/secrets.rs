@@ -59,7 +59,7 @@ fn a_secret_in_git_reaches_the_cluster_and_no_report() {
     assert_snapshot!(bench.run(["diff", "-e", "prod"]).stdout, @r#"
     --- live/models/DynamoGraphDeployment/mock.yaml
     +++ desired/models/DynamoGraphDeployment/mock.yaml
-    @@ -27,14 +27,14 @@
+    @@ -28,14 +28,14 @@
                - --model-path
                - Qwen/Qwen3-0.6B
                - --api-key

@@ -141,7 +141,7 @@ fn drift_is_named_and_shown_as_a_diff() {
     assert_snapshot!(bench.run(["diff", "-e", "prod"]).exits(1).result(), @r"
     --- live/models/DynamoGraphDeployment/mock.yaml
     +++ desired/models/DynamoGraphDeployment/mock.yaml
-    @@ -32,5 +32,5 @@
+    @@ -33,5 +33,5 @@
                - dynamo.mocker
                image: nvcr.io/nvidia/ai-dynamo/dynamo-planner:1.2.0
                name: main

@@ -11,11 +11,45 @@ impl Place {
     }
 }
 
-/// What an earlier version synced is as declared, and a sync writes no byte of it: not the objects, not the records.
+/// What an earlier version synced says no owner: by its names it is this repository's, and becomes so with one line said.
+/// Nothing but a label is written to an object.
+#[test]
+fn a_cluster_is_taken_over_with_one_line_said() {
+    let place = Place::new();
+    let cluster = place.cluster();
+    let plan = place.on(&cluster, &["plan", "-e", "prod", "-o", "json"]).success().json();
+    let changes = plan["changes"].as_array().unwrap().iter().filter(|change| change["action"] != "keep");
+    for change in changes.clone() {
+        assert_eq!(change["action"], "update", "{change:#}");
+        assert_eq!(change["disruption"], "none", "{change:#}");
+        assert_eq!(change["fields"].as_array().unwrap().len(), 1, "{change:#}");
+        assert_eq!(change["fields"][0]["path"], "metadata.labels[\"stator.dev/owner-id\"]", "{change:#}");
+    }
+    assert_eq!(changes.count(), 7);
+    let said = place.on(&cluster, &["sync", "-e", "prod", "--yes"]).success();
+    assert_snapshot!(said.stderr.lines().filter(|line| line.contains("taken-over")).collect::<String>(), @"warning[plan/taken-over]: models assistant, chat, search, trial become this source's: an earlier stator synced what has these names, and did not record where it comes from");
+    let graph = fs_err::read_to_string(place.beside("cluster/models/dynamographdeployments/assistant.yaml")).unwrap();
+    assert!(graph.contains("generation: 1\n") && graph.contains("stator.dev/owner-id: "), "{graph}");
+    let again = place.on(&cluster, &["sync", "-e", "prod", "--yes"]).success();
+    assert!(again.stdout.contains(", 0 writes."), "{again}");
+}
+
+impl Place {
+    /// Takes over what an earlier version synced, and prunes nothing of it.
+    fn taken_over(&self) -> String {
+        let cluster = self.cluster();
+        for environment in ["prod", "staging"] {
+            self.on(&cluster, &["sync", "-e", environment, "--yes", "--prune=false"]).success();
+        }
+        cluster
+    }
+}
+
+/// What is as declared is not written, not the objects and not the records.
 #[test]
 fn a_cluster_has_nothing_to_change() {
     let place = Place::new();
-    let cluster = place.cluster();
+    let cluster = place.taken_over();
     let before = marks(&place.beside("cluster"));
     assert_snapshot!(place.on(&cluster, &["plan", "-e", "prod", "--exit-code", "--verbose"]).success().result(), @"
     fleet / prod at 6ef0783 against live
@@ -62,11 +96,11 @@ fn records_tell_what_was_done() {
     let said = |args: &[&str]| ageless(&place.on(&cluster, args).success().stdout);
     assert_snapshot!(said(&["status", "-e", "prod", "-o", "wide"]), @"
     NAME  SYNC  HEALTH  GPUS  REVISION  AGE  NAMESPACE  KIND  SOURCE  LAST SYNC  MESSAGE
-    assistant  Synced  Healthy  4 h100_sxm  5b1eec6  [AGE]  models  DynamoGraphDeployment  models/assistant/model.yaml  Succeeded [AGE] ago  all components are ready
-    chat  Synced  Healthy  3 h200_sxm  5b1eec6  [AGE]  models  DynamoGraphDeployment  models/chat/model.yaml  Succeeded [AGE] ago  all components are ready
+    assistant  OutOfSync  Healthy  4 h100_sxm  5b1eec6  [AGE]  models  DynamoGraphDeployment  models/assistant/model.yaml  Succeeded [AGE] ago  3 of 3 objects differ from git
+    chat  OutOfSync  Healthy  3 h200_sxm  5b1eec6  [AGE]  models  DynamoGraphDeployment  models/chat/model.yaml  Succeeded [AGE] ago  2 of 2 objects differ from git
     notes  Synced  Healthy  0  -  -  models  -  -  -  bound
-    search  Synced  Healthy  1 h200_sxm  6ef0783  [AGE]  models  DynamoGraphDeployment  models/search/model.yaml  Succeeded [AGE] ago  all components are ready
-    trial  Synced  Healthy  0  5b1eec6  [AGE]  models  DynamoGraphDeploymentRequest  models/trial/model.yaml  Succeeded [AGE] ago  a recommendation is available: `stator lock` keeps it in git
+    search  OutOfSync  Healthy  1 h200_sxm  6ef0783  [AGE]  models  DynamoGraphDeployment  models/search/model.yaml  Succeeded [AGE] ago  1 of 1 objects differ from git
+    trial  OutOfSync  Healthy  0  5b1eec6  [AGE]  models  DynamoGraphDeploymentRequest  models/trial/model.yaml  Succeeded [AGE] ago  1 of 1 objects differ from git
     ");
     assert_snapshot!(said(&["history", "search", "-e", "prod"]), @"
     2026-11-22T11:16:54Z  Succeeded  6ef0783
@@ -80,17 +114,17 @@ fn records_tell_what_was_done() {
     Namespace: models
     Source:  models/assistant/model.yaml
     Revision:  5b1eec6
-    Sync:  Synced
+    Sync:  OutOfSync
     Health:  Healthy
     GPUs:  4 h100_sxm
     Created:  [AGE] ago (2026-11-22T11:16:48Z)
     Last sync: Succeeded [AGE] ago
-    Message:  all components are ready
+    Message:  3 of 3 objects differ from git
 
     OBJECT  ACTION  HEALTH  MESSAGE
-    DynamoGraphDeployment models/assistant  keep  Healthy  all components are ready
-    DynamoModel models/assistant-sql  keep  Healthy  loaded on 3 of 3 endpoints
-    DynamoModel models/assistant-summarise  keep  Healthy  loaded on 3 of 3 endpoints
+    DynamoGraphDeployment models/assistant  update  Healthy  all components are ready
+    DynamoModel models/assistant-sql  update  Healthy  loaded on 3 of 3 endpoints
+    DynamoModel models/assistant-summarise  update  Healthy  loaded on 3 of 3 endpoints
 
     CONDITION  STATUS  REASON  SINCE  MESSAGE
     Ready  True  Healthy  2026-11-22T11:16:51Z  loaded on 3 of 3 endpoints
@@ -111,7 +145,7 @@ fn records_tell_what_was_done() {
     // Removed from git, and left in the cluster by a sync that prunes nothing.
     assert_snapshot!(said(&["status", "-e", "staging"]), @"
     NAME  SYNC  HEALTH  GPUS  REVISION  AGE  MESSAGE
-    chat  Synced  Healthy  2 h200_sxm  5b1eec6  [AGE]  all components are ready
+    chat  OutOfSync  Healthy  2 h200_sxm  5b1eec6  [AGE]  2 of 2 objects differ from git
     notes  OutOfSync  Healthy  0  5b1eec6  [AGE]  1 of 2 objects differ from git
     ");
     assert_snapshot!(said(&["describe", "notes", "-e", "staging"]), @"
@@ -144,7 +178,7 @@ fn records_tell_what_was_done() {
       create PersistentVolumeClaim models-staging/notes (none)
       create DynamoGraphDeployment models-staging/notes (none)
     ");
-    let plan = place.on(&cluster, &["plan", "-e", "staging"]).success();
+    let plan = place.on(&place.taken_over(), &["plan", "-e", "staging"]).success();
     assert_snapshot!(plan.result(), @"
     fleet / staging at 6ef0783 against live
 
@@ -161,7 +195,7 @@ fn records_tell_what_was_done() {
 #[test]
 fn what_was_removed_is_pruned() {
     let place = Place::new();
-    let cluster = place.cluster();
+    let cluster = place.taken_over();
     // Nobody plays the operator, whose finalizer is on the graph.
     let sync = place
         .on(&cluster, &["sync", "-e", "staging", "--yes", "--wait", "--simulate-operator", "--simulate-speed", "1000"]);
@@ -176,21 +210,30 @@ fn what_was_removed_is_pruned() {
     );
 }
 
-/// A plan that an earlier version saved is the plan that this one makes, so it is carried out; and it is refused once the
-/// cluster is another.
+/// A plan that an earlier version saved knows nothing of the labels that say whose an object is: it is read, and refused as
+/// out of date. One that is saved now is carried out, and refused while the cluster is another.
 #[test]
-fn a_saved_plan_is_carried_out() {
+fn a_saved_plan_is_read_and_out_of_date() {
     let place = Place::new();
-    let cluster = place.cluster();
+    let cluster = place.taken_over();
     copy(&kept("change"), &place.bench.root(), &[]);
-    let file = kept("plan.json");
+    let old = kept("plan.json");
+    let refused = place.on(&cluster, &["sync", "-e", "prod", "--yes", "--plan", old.to_str().unwrap()]).exits(1);
+    assert_snapshot!(refused.notes().replace(old.to_str().unwrap(), "[PLAN]"), @"
+    Using the embedded cluster in [TMP]/cluster.
+    error: the plan in [PLAN] is out of date:
+      the content to write differs, although the same fields change
+    hint: plan again, review the new plan, and sync that one
+    ");
+    let file = place.beside("plan.json");
+    fs_err::write(&file, place.on(&cluster, &["plan", "-e", "prod", "-o", "json"]).success().stdout).unwrap();
     let sync = || place.on(&cluster, &["sync", "-e", "prod", "--yes", "--plan", file.to_str().unwrap()]);
     let graph = place.beside("cluster/models/dynamographdeployments/chat.yaml");
     let text = fs_err::read_to_string(&graph).unwrap();
     fs_err::write(&graph, text.replace("replicas: 3", "replicas: 2")).unwrap();
-    assert_snapshot!(sync().exits(1).notes().replace(file.to_str().unwrap(), "[PLAN]"), @"
+    assert_snapshot!(sync().exits(1).notes(), @"
     Using the embedded cluster in [TMP]/cluster.
-    error: the plan in [PLAN] is out of date:
+    error: the plan in [TMP]/plan.json is out of date:
       DynamoGraphDeployment models/chat: other fields change
     hint: plan again, review the new plan, and sync that one
     ");

@@ -109,8 +109,11 @@ impl Place {
         let folder = bench.root().parent().unwrap().to_owned();
         copy(&kept("repository.git"), &folder.join("team/models.git"), &[]);
         let bare = folder.join("team/models.git");
-        git2::Repository::clone(bare.to_str().unwrap(), bench.root()).unwrap();
-        Self { git: GitServer::start(&folder), bench }
+        let clone = git2::Repository::clone(bare.to_str().unwrap(), bench.root()).unwrap();
+        let git = GitServer::start(&folder);
+        // A clone of what the controller follows.
+        clone.remote_set_url("origin", &git.url("team/models.git")).unwrap();
+        Self { git, bench }
     }
 
     /// A path beside the checkout.

@@ -63,13 +63,17 @@ fn folders_of_one_name_are_told_apart() {
     assert_eq!(graphs(&bench), ["a", "c"], "its own removed model goes, the other folder's stays");
 }
 
+/// Outside git a folder is its path: under another one it may be a copy, so that somebody has to say that it is not.
 #[test]
-fn a_renamed_folder_goes_on_where_it_was() {
+fn a_renamed_folder_goes_on_where_it_was_once_that_is_allowed() {
     let bench = heap(&["a", "b"]);
     push(&bench, "models").success();
     fs_err::rename(bench.path("models"), bench.path("fleet")).unwrap();
     bench.replace("fleet/a/model.yaml", "replicas: 1", "replicas: 2");
-    push(&bench, "fleet").success();
+    let refused = push(&bench, "fleet").exits(1);
+    assert!(refused.stdout.contains("belongs to folder"), "{refused}");
+    assert!(bench.read(".stator/cluster/default/dynamographdeployments/a.yaml").contains("replicas: 1"));
+    bench.push(&["fleet", "--cluster", "embedded:.stator/cluster", "--allow", "move"]).success();
     assert!(bench.read(".stator/cluster/default/dynamographdeployments/a.yaml").contains("replicas: 2"));
     bench.settled_with(&["fleet", "--cluster", "embedded:.stator/cluster"]);
     // From that sync on they are the new folder's.

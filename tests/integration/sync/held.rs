@@ -177,26 +177,21 @@ fn a_saved_plan_is_carried_out_as_it_was_or_not_at_all() {
     assert!(done.stderr.contains("prod/a: was update, is keep"), "{done}");
 }
 
+/// A name is what people call a repository, and not what it is: with another one nothing changes but labels, and what was
+/// removed goes.
 #[test]
-fn another_name_neither_prunes_nor_takes_over() {
+fn another_name_is_the_same_repository() {
     let bench = shop(&["a", "b"]);
     bench.sync(&[]).success();
-    let before = bench.cluster();
+    let uid = bench.uid("dynamographdeployments", "a");
     bench.write("stator.yaml", SHOP.replace("shop", "mall"));
     bench.remove("models/b");
-    for more in [&[][..], &["--allow", "adopt,replace,delete,mass-delete"]] {
-        let output = bench.sync(more).exits(1);
-        assert!(output.stdout.contains("belongs to repository `shop`"), "{output}");
-        let after = bench.cluster();
-        let kept = |name: &str| after.get(name) == before.get(name) && before.contains_key(name);
-        for name in ["a", "b"] {
-            assert!(kept(&bench.live("dynamographdeployments", name)), "{name}: {output}");
-            assert!(kept(&bench.live("models", name)), "the record of {name}: {output}");
-        }
-    }
-    // The old name back, and all is as it was.
-    bench.write("stator.yaml", SHOP);
-    bench.write("models/b/model.yaml", small("b"));
+    let plan = bench.plan(&[]);
+    assert_eq!(plan["changes"][0]["reasons"], json!(["gets the labels that say whose it is; nothing restarts"]));
+    assert_eq!(plan["changes"][0]["disruption"], "none", "{plan:#}");
+    bench.sync(&[]).success();
+    assert_eq!(bench.uid("dynamographdeployments", "a"), uid);
+    assert!(!bench.has("dynamographdeployments", "b"));
     bench.settled();
 }
 

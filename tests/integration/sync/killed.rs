@@ -22,6 +22,9 @@ fn start(bench: &Workbench, more: &[&str]) -> Child {
 /// Two models at work, and then one that changed, one that must be made again, one that went, and two new ones.
 fn before() -> Workbench {
     let bench = shop(&["changed", "gone", "kept"]);
+    // Where it comes from is part of what is written, and the folder is another one in every run.
+    let repository = git2::Repository::init(bench.root()).unwrap();
+    repository.remote("origin", "https://git.example.com/team/shop.git").unwrap();
     bench.write("models/again/model.yaml", model("again", "{worker: {replicas: 1}}", ""));
     bench.sync(&[]).success();
     bench.replace("models/changed/model.yaml", "replicas: 1", "replicas: 2");

@@ -5,15 +5,16 @@ use stator_cluster::cluster::embedded::{EmbeddedCluster, EmbeddedOptions};
 use stator_cluster::cluster::{
     ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
 };
-use stator_cluster::sync::{GatherError, GatheredState, SyncOptions, SyncReport, gather, run_sync, run_unexplained};
+use stator_cluster::sync::{
+    DesiredState, GatherError, GatheredState, PlanParameters, SyncOptions, SyncReport, run_sync, run_unexplained,
+};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
 use stator_git::source;
 use stator_model::intent::Workspace;
-use stator_model::plan::{HoldKind, Plan, PlanInput, build_plan};
-use stator_model::render::{RenderTarget, render_all};
-use std::collections::{BTreeMap, BTreeSet};
+use stator_model::plan::{HoldKind, Plan, RepositoryOrigin, SourceClaim, SourceIdentity, build_plan};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,36 +93,28 @@ impl Site {
         cluster: &C,
         allow: &[HoldKind],
     ) -> Result<(Plan, GatheredState), GatherError> {
+        let owner = SourceIdentity::Repository { origin: RepositoryOrigin::at_path("/shop") };
+        self.try_plan_as(cluster, SourceClaim::new(owner), allow).await
+    }
+
+    /// The same as that source.
+    pub async fn try_plan_as<C: Cluster>(
+        &self,
+        cluster: &C,
+        owner: SourceClaim,
+        allow: &[HoldKind],
+    ) -> Result<(Plan, GatheredState), GatherError> {
         let checkout = source::open(&self.path("")).unwrap();
         let selection = Workspace::parse(&checkout.tree).resolve_environment(None).unwrap();
-        let target = RenderTarget {
-            repository: selection.repository.clone(),
-            environment: selection.name.clone(),
-            namespace: selection.environment.namespace.to_string(),
-            platform: selection.environment.platform.clone().unwrap_or_default(),
-        };
-        let rendered = render_all(&selection.intents, &target);
-        let wanted: Vec<ObjectRef> =
-            rendered.iter().flat_map(|one| &one.objects).map(|one| one.object.reference()).collect();
-        let gathered = gather(cluster, &target.repository, &target.environment, &target.namespace, &wanted).await?;
-        let mut input = PlanInput {
-            repository: target.repository,
-            environment: target.environment,
-            namespace: target.namespace,
+        let desired = DesiredState::render(selection).owned_by(owner);
+        let gathered = desired.gather_live_with_orphans(cluster, Vec::new()).await?;
+        let parameters = PlanParameters {
             revision: checkout.revision,
-            rendered,
-            broken: selection.broken,
-            unread: selection.unread,
-            live: gathered.live.clone(),
-            records: gathered.records.clone(),
-            unreadable: gathered.damaged.clone(),
-            guards: selection.guards,
-            prices: selection.prices,
-            allow: allow.iter().copied().collect::<BTreeSet<_>>(),
+            allow: allow.iter().copied().collect(),
             prune: true,
-            findings: selection.findings,
-            ..PlanInput::default()
+            ..PlanParameters::default()
         };
+        let mut input = desired.into_plan_input(gathered.clone(), parameters);
         let plan = build_plan(&input);
         input.dry_runs = run_unexplained(cluster, &plan).await;
         let plan = if input.dry_runs.is_empty() { plan } else { build_plan(&input) };

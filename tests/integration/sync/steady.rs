@@ -276,7 +276,9 @@ async fn look(site: &Site, steady: &mut IncrementalPlanner, tree: &SourceTree) -
         }
         also.extend(clashes);
     };
-    let shown = FilteredCluster::new(&site.cluster, "prod", portion.listed_objects.as_ref());
+    let mut shown = FilteredCluster::new(&site.cluster, "prod", portion.listed_objects.as_ref());
+    let records: Vec<ObjectRef> = desired.record_refs().collect();
+    shown.include(&records);
     let live = desired.gather_live_with_orphans(&shown, Vec::new()).await.unwrap();
     let target = desired.target.clone();
     let input = PlanInput { unchanged: portion.unchanged.clone(), ..desired.into_plan_input(live, aim()) };

@@ -1,14 +1,14 @@
 //! What an environment is to look like: its models, rendered and held to its policy; and from there to a plan's input.
 
-use super::gather::gather_namespace;
-use super::{GatherError, GatheredState, gather};
+use super::gather::{find_orphaned_records, gather_namespace};
+use super::{GatherError, GatheredState};
 use crate::cluster::Cluster;
-use stator_core::dynamo::gpus;
+use stator_core::dynamo::{gpus, kinds};
 use stator_core::finding::{self, Finding};
 use stator_core::object::ObjectRef;
 use stator_model::intent::ResolvedEnvironment;
 use stator_model::intent::policy::CompiledPolicy;
-use stator_model::plan::{HoldKind, PlanInput, PlanScope, Record, UnchangedSummary};
+use stator_model::plan::{HoldKind, PlanInput, PlanScope, Record, SourceClaim, UnchangedSummary};
 use stator_model::render::{self, RenderTarget, RenderedModel};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +23,8 @@ pub struct DesiredState {
     pub rendered: Vec<RenderedModel>,
     /// Findings of files, models, policy and rendering, sorted.
     pub findings: Vec<Finding>,
+    /// See [`PlanInput::owner`].
+    pub owner: Option<SourceClaim>,
 }
 
 /// What a plan is to be about, besides what is desired and what is live.
@@ -51,7 +53,13 @@ impl DesiredState {
         let mut findings = selection.findings.clone();
         findings.extend(rendered.iter().flat_map(|model| model.findings.iter().cloned()));
         finding::sort_and_dedup(&mut findings);
-        Self { selection, target, rendered, findings }
+        Self { selection, target, rendered, findings, owner: None }
+    }
+
+    /// The same, with the source that it belongs to.
+    #[must_use]
+    pub fn owned_by(self, owner: SourceClaim) -> Self {
+        Self { owner: Some(owner), ..self }
     }
 
     /// The models that cannot be synced, since they or what they render to have errors; of those whose `model.yaml` is
@@ -68,10 +76,14 @@ impl DesiredState {
     /// Looks at everything that a plan of these objects needs to know of a cluster.
     ///
     /// # Errors
-    /// As for [`gather()`]: a part of the view is no view.
+    /// As for [`super::gather()`]: a part of the view is no view.
     pub async fn gather_live<C: Cluster>(&self, cluster: &C) -> Result<GatheredState, GatherError> {
-        let target = &self.target;
-        gather(cluster, &target.repository, &target.environment, &target.namespace, &self.object_refs()).await
+        let wanted = self.object_refs();
+        let (here, strays) = tokio::join!(
+            gather_namespace(cluster, &self.target, self.owner.as_ref(), &wanted),
+            find_orphaned_records(cluster, &self.target),
+        );
+        Ok(GatheredState { orphaned_records: strays, ..here? })
     }
 
     /// The same, where it is known what the environment left in other namespaces: see [`super::find_orphaned_records`].
@@ -83,7 +95,19 @@ impl DesiredState {
         cluster: &C,
         strays: Vec<Record>,
     ) -> Result<GatheredState, GatherError> {
-        gather_namespace(cluster, &self.target, &self.object_refs(), strays).await
+        let here = gather_namespace(cluster, &self.target, self.owner.as_ref(), &self.object_refs()).await?;
+        Ok(GatheredState { orphaned_records: strays, ..here })
+    }
+
+    /// The records of its models, where there are any, whosever they are.
+    pub fn record_refs(&self) -> impl Iterator<Item = ObjectRef> {
+        let broken = self.selection.broken.iter().filter_map(|one| one.name.as_deref());
+        self.rendered.iter().map(|one| one.model.as_str()).chain(broken).map(|model| ObjectRef {
+            api_version: kinds::RECORD.api_version(),
+            kind: kinds::RECORD.kind.to_owned(),
+            namespace: self.target.namespace.clone(),
+            name: model.to_owned(),
+        })
     }
 
     fn object_refs(&self) -> Vec<ObjectRef> {
@@ -93,10 +117,11 @@ impl DesiredState {
 
     /// What a plan of these is made of.
     pub fn into_plan_input(self, live: GatheredState, aim: PlanParameters) -> PlanInput {
-        let Self { selection, target, rendered, findings: _ } = self;
+        let Self { selection, target, rendered, findings: _, owner } = self;
         PlanInput {
             repository: target.repository,
             folder: aim.folder,
+            owner,
             environment: target.environment,
             namespace: target.namespace,
             revision: aim.revision,

@@ -7,7 +7,7 @@ use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use stator_core::retry::Backoff;
-use stator_model::plan::{self, Record, UnreadableObject};
+use stator_model::plan::{self, Record, SourceClaim, SourceIdentity, UnreadableObject};
 use stator_model::render::RenderTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -16,10 +16,10 @@ use std::time::Duration;
 /// What a cluster holds of one environment.
 #[derive(Clone, Debug, Default)]
 pub struct GatheredState {
-    /// Objects of the kinds that stator renders: those that carry the environment's labels, and those of the wanted
-    /// names whoever made them. Sorted by reference.
+    /// Objects of the kinds that stator renders: those that carry the environment's labels and no other source's, and
+    /// those of the wanted names whoever made them. Sorted by reference.
     pub live: Vec<Object>,
-    /// The records of the environment, sorted by model.
+    /// The records of the namespace, whosever they are, sorted by model.
     pub records: Vec<Record>,
     /// Records of the environment in other namespaces, sorted by namespace and model: what it left behind when it moved.
     pub orphaned_records: Vec<Record>,
@@ -40,6 +40,8 @@ pub struct GatherError {
     pub cause: ClusterError,
 }
 
+/// What repositories without a `stator.yaml` are called.
+const NAMELESS_REPOSITORY: &str = "default";
 /// Look-ups at a time.
 const MAX_CONCURRENT_READS: usize = 16;
 /// From so many missing objects of a kind on, everything of the kind is listed in place of looking at each.
@@ -71,7 +73,7 @@ pub async fn gather<C: Cluster>(
         platform: Platform::default(),
     };
     let (here, strays) =
-        tokio::join!(gather_namespace(cluster, &target, wanted, Vec::new()), find_orphaned_records(cluster, &target));
+        tokio::join!(gather_namespace(cluster, &target, None, wanted), find_orphaned_records(cluster, &target));
     Ok(GatheredState { orphaned_records: strays, ..here? })
 }
 
@@ -84,14 +86,15 @@ pub fn environment_labels(target: &RenderTarget) -> BTreeMap<String, String> {
     ])
 }
 
-/// As [`gather()`], in the environment's own namespace alone.
+/// As [`gather()`], in the environment's own namespace alone. Of objects with these labels that `owner` does not own, only
+/// wanted and recorded ones are given: another repository may call itself the same.
 pub(super) async fn gather_namespace<C: Cluster>(
     cluster: &C,
     target: &RenderTarget,
+    owner: Option<&SourceClaim>,
     wanted: &[ObjectRef],
-    strays: Vec<Record>,
 ) -> Result<GatheredState, GatherError> {
-    let RenderTarget { repository, environment, namespace, platform: _ } = target;
+    let namespace = &target.namespace;
     let labels = environment_labels(target);
     let nothing = BTreeMap::new();
     let (listed, records) = tokio::join!(
@@ -115,10 +118,8 @@ pub(super) async fn gather_namespace<C: Cluster>(
     let (mut records, mut damaged) = (Vec::new(), Vec::new());
     for object in listed {
         match Record::from_object(&object) {
-            Ok(record) if record.repository == *repository && record.environment == *environment => {
-                records.push(record)
-            }
-            Ok(_) => {}
+            // Those of others, too: whose they are is the plan's to say.
+            Ok(record) => records.push(record),
             Err(fault) => damaged.push(UnreadableObject {
                 object: object.reference(),
                 message: fault.to_string(),
@@ -128,10 +129,32 @@ pub(super) async fn gather_namespace<C: Cluster>(
     }
     records.sort_by(|a: &Record, b| a.model.cmp(&b.model));
     // What a record names and no list showed is gone, or somebody took our labels off it: worth a look either way.
-    let recorded = records.iter().flat_map(|record| &record.inventory).map(|entry| &entry.object);
+    // Of others' records only those that name what is wanted here: it may be moved.
+    let wanted_names: BTreeSet<ObjectIdentity> = wanted.iter().map(ObjectRef::identity).collect();
+    let is_of_interest = |record: &&Record| {
+        let has_names = record.repository == target.repository && record.environment == target.environment;
+        let origins = (owner.map(|claim| claim.identity.origin()), record.owner.as_ref().map(SourceIdentity::origin));
+        let is_own = match origins {
+            (Some(own), Some(recorded)) => own == recorded,
+            (Some(_) | None, None) | (None, Some(_)) => has_names,
+        };
+        // All folders without a name have this one, and show each other's models.
+        is_own
+            || (has_names && target.repository == NAMELESS_REPOSITORY)
+            || record.inventory.iter().any(|entry| wanted_names.contains(&entry.object.identity()))
+    };
+    let recorded = records.iter().filter(is_of_interest).flat_map(|record| &record.inventory);
+    let recorded: Vec<&ObjectRef> = recorded.map(|entry| &entry.object).collect();
+    if let Some(owner_id) = owner.map(|claim| claim.identity.owner_id()) {
+        let known: BTreeSet<ObjectIdentity> = recorded.iter().map(|object| object.identity()).collect();
+        live.retain(|identity, object| {
+            let label = object.labels().get(kinds::LABEL_OWNER_ID).copied();
+            label.is_none_or(|label| label == owner_id) || wanted_names.contains(identity) || known.contains(identity)
+        });
+    }
     let missing: MissingObjects<'_> = wanted
         .iter()
-        .chain(recorded)
+        .chain(recorded.iter().copied())
         .map(|object| (object.identity(), object))
         .filter(|(identity, object)| !live.contains_key(identity) && !unserved.contains(object.kind.as_str()))
         .collect();
@@ -147,7 +170,7 @@ pub(super) async fn gather_namespace<C: Cluster>(
     live.extend(found);
     let mut live: Vec<Object> = live.into_values().collect();
     live.sort_by_cached_key(Object::reference);
-    Ok(GatheredState { live, records, orphaned_records: strays, damaged })
+    Ok(GatheredState { live, records, orphaned_records: Vec::new(), damaged })
 }
 
 /// Looks objects up; those that are there.

@@ -9,6 +9,7 @@ pub mod incremental;
 mod lost_settings;
 pub mod machine;
 mod pods;
+mod record_write;
 mod runner;
 mod server_dry_runs;
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! Drives the machine against a cluster: carries its effects out, and tells it what came of them.
 
 use super::machine::{
-    CallResult, ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, RecordWriteResult, SyncMachine,
+    CallResult, ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncMachine,
 };
+use super::record_write::{delete_record, write_record};
 use super::{CancelReason, SyncProgress, SyncReport};
-use crate::cluster::{
-    ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
-};
+use crate::cluster::{Cluster, ClusterError, WatchEvent};
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::Object;
 use stator_model::plan::{Plan, Record};
@@ -89,10 +88,8 @@ pub async fn run_sync<C: Cluster>(
         seed,
     };
     let namespaces: BTreeSet<String> = plan.changes.iter().map(|change| change.object.namespace.clone()).collect();
-    let labels = BTreeMap::from([
-        (kinds::LABEL_REPOSITORY.to_owned(), plan.repository.clone()),
-        (kinds::LABEL_ENVIRONMENT.to_owned(), plan.environment.clone()),
-    ]);
+    // Not by the repository's name: what waits for its new labels is watched by what it has until then.
+    let labels = BTreeMap::from([(kinds::LABEL_MANAGED_BY.to_owned(), kinds::FIELD_MANAGER.to_owned())]);
     let clock = Instant::now();
     let mut machine = SyncMachine::new(plan, records, settings);
     let mut calls: Vec<CallInFlight<'_>> = Vec::new();
@@ -167,8 +164,8 @@ async fn next_completed(calls: &mut Vec<CallInFlight<'_>>) -> (String, CallResul
 
 async fn execute_call<C: Cluster>(cluster: &C, call: ClusterCall) -> CallResult {
     match call {
-        ClusterCall::WriteRecord { record, object, status } => {
-            CallResult::Recorded(write_record(cluster, record, object, status).await)
+        ClusterCall::WriteRecord { record, expected, object, status } => {
+            CallResult::Recorded(write_record(cluster, record, expected, object, status).await)
         }
         ClusterCall::DeleteRecord(record) => CallResult::Recorded(delete_record(cluster, &record).await),
         ClusterCall::Apply(request) => CallResult::Applied(cluster.apply(&request).await),
@@ -178,56 +175,6 @@ async fn execute_call<C: Cluster>(cluster: &C, call: ClusterCall) -> CallResult 
         ClusterCall::Read(object) => CallResult::Read(cluster.get(&object).await),
         ClusterCall::ReadPods(graphs) => CallResult::Pods(super::list_graph_pods(cluster, &graphs).await),
     }
-}
-
-/// Writes a record: the object, its status, or the one and then the other.
-pub(super) async fn write_record<C: Cluster>(
-    cluster: &C,
-    mut record: Box<Record>,
-    object: bool,
-    status: bool,
-) -> Result<RecordWriteResult, ClusterError> {
-    // The record is stator's own bookkeeping: an edit by hand must not stop every later sync of the model.
-    let forced = |object: Object| ApplyRequest { force: true, ..ApplyRequest::new(object, kinds::FIELD_MANAGER) };
-    let wrote = |applied: &ApplyResponse| match applied.outcome {
-        ApplyOutcome::Created | ApplyOutcome::Updated => 1,
-        ApplyOutcome::Unchanged => 0,
-    };
-    let mut writes = 0;
-    if !object {
-        match cluster.apply(&ApplyRequest { status: true, ..forced(record_objects(&record)?.1) }).await {
-            Ok(applied) => return Ok(RecordWriteResult { writes: wrote(&applied), generation: record.generation }),
-            // The record carries no precondition, so this says that it was deleted in the meantime: a status alone
-            // makes no
-            // object.
-            Err(ClusterError::Precondition { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let applied = cluster.apply(&forced(record_objects(&record)?.0)).await?;
-    writes += wrote(&applied);
-    record.generation = applied.object.generation();
-    if status {
-        let applied = cluster.apply(&ApplyRequest { status: true, ..forced(record_objects(&record)?.1) }).await?;
-        writes += wrote(&applied);
-    }
-    Ok(RecordWriteResult { writes, generation: record.generation })
-}
-
-pub(super) async fn delete_record<C: Cluster>(cluster: &C, record: &Record) -> Result<RecordWriteResult, ClusterError> {
-    let (object, _) = record_objects(record)?;
-    let preconditions = Preconditions { uid: record.uid.clone(), resource_version: record.resource_version.clone() };
-    let writes = match cluster.delete(&object.reference(), &preconditions).await? {
-        DeleteOutcome::Gone | DeleteOutcome::Pending(_) => 1,
-        DeleteOutcome::Absent => 0,
-    };
-    Ok(RecordWriteResult { writes, generation: None })
-}
-
-fn record_objects(record: &Record) -> Result<(Object, Object), ClusterError> {
-    record
-        .to_object()
-        .map_err(|error| ClusterError::Storage { message: format!("the record of {}: {error}", record.model) })
 }
 
 /// What is seen of the watched kinds.

@@ -87,5 +87,7 @@ pub const ANNOTATION_GPU: &str = "stator.dev/gpu";
 pub const LABEL_REPOSITORY: &str = "stator.dev/repository";
 /// The environment that an object was rendered for.
 pub const LABEL_ENVIRONMENT: &str = "stator.dev/environment";
+/// Where the repository that an object comes from is fetched from, as a digest: what no file of the repository can say.
+pub const LABEL_OWNER_ID: &str = "stator.dev/owner-id";
 /// The finalizer that Dynamo's operator puts on its objects.
 pub const OPERATOR_FINALIZER: &str = "nvidia.com/finalizer";

@@ -9,6 +9,7 @@ mod error;
 mod git;
 pub mod mirror;
 pub mod model_source;
+pub mod origin;
 mod pattern;
 mod remote;
 pub mod restore;

@@ -2,14 +2,15 @@
 
 use super::context::PlanContext;
 use super::decide::{self, PlannedChange, block_change};
+use super::takeover::takeover_findings;
 use super::{
-    Action, Change, ChangeReason, Plan, PlanInput, PlanStep, PlannedWrite, applyset, gpu_usage, guard, masking, prune,
-    rules, totals,
+    Action, Change, ChangeReason, Plan, PlanInput, PlanOwnership, PlanStep, PlannedWrite, Record, applyset, gpu_usage,
+    guard, masking, prune, rules, totals,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
 use serde_json::Value;
-use stator_core::dynamo::kinds::{CLAIM, LABEL_MODEL, RECORD};
+use stator_core::dynamo::kinds::{CLAIM, LABEL_MODEL, LABEL_OWNER_ID, RECORD};
 use stator_core::finding::{self, Finding, Location};
 use stator_core::object::{Object, ObjectIdentity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,11 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     findings.extend(claims.findings());
     findings.extend(unreadable_findings(input));
     findings.extend(moved_namespace_findings(input));
+    // What git no longer has goes with its record, whoever had it.
+    let taken_over =
+        context.takeovers().filter(|(_, one)| input.scope.covers(&one.model) && context.renders(&one.model));
+    let taken_over = taken_over.map(|(cause, one)| (cause, one.owner.as_ref(), one.model.as_str()));
+    findings.extend(takeover_findings(taken_over));
     for one in &mut decided {
         findings.append(&mut one.findings);
     }
@@ -44,7 +50,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     finding::sort_and_dedup(&mut findings);
     let lines = decided.into_iter().map(|one| (one.stage, one.change)).chain(leftovers.changes);
     let mut changes = sort_changes(lines.collect());
-    let holds = guard::apply_guards(input, &mut changes);
+    let holds = guard::apply_guards(&context, &mut changes);
     // What stays of a model is known by its record.
     let staying: BTreeSet<&str> = changes
         .iter()
@@ -57,6 +63,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     let digest = totals::plan_digest(&changes, &holds);
     totals::price_changes(&mut changes, input.prices.as_ref());
     masking::mask_changes(&mut changes);
+    let shown: BTreeSet<String> = changes.iter().map(|change| change.model.clone()).collect();
     Plan {
         api_version: "stator.dev/v1alpha1",
         kind: "Plan",
@@ -71,6 +78,11 @@ pub fn build_plan(input: &PlanInput) -> Plan {
         retired,
         elsewhere: context.other_folder_models().map(str::to_owned).collect(),
         folder: input.folder.clone(),
+        ownership: PlanOwnership {
+            owner: input.owner.as_ref().map(|claim| claim.identity.clone()),
+            foreign: context.foreign_models().filter(|model| shown.contains(*model)).map(str::to_owned).collect(),
+            damaged: damaged_records(input),
+        },
         intents: rendered.iter().map(|one| (one.model.clone(), recorded_intent(one))).collect(),
         findings,
     }
@@ -86,13 +98,25 @@ fn recorded_intent(rendered: &RenderedModel) -> Value {
     if intent.to_string().len() > MAX_INTENT_BYTES { Value::Null } else { intent }
 }
 
-/// The object as a member of its model's ApplySet. The label is not rendered: kubectl refuses input that has it
-/// already, and a set without its parent means nothing. On a graph, Dynamo's operator copies labels of `spec` and of pod
-/// templates to what it makes, and none of the metadata, so that this restarts no pod.
-fn with_applyset_label(input: &PlanInput, model: &str, desired: &RenderedObject) -> RenderedObject {
+/// Models whose record is there and cannot be read, and is nobody else's.
+fn damaged_records(input: &PlanInput) -> Vec<String> {
+    let records = input.unreadable.iter().filter(|one| !one.is_foreign && one.object.kind == RECORD.kind);
+    let models: BTreeSet<&str> = records.map(|one| one.object.name.as_str()).collect();
+    models.into_iter().map(str::to_owned).collect()
+}
+
+/// The object as a member of its model's ApplySet, and as that of its owner. Neither label is rendered: kubectl refuses
+/// input that has the first already, and a set without its parent means nothing; the second is no matter of the model.
+/// On a graph, Dynamo's operator copies labels of `spec` and of pod templates to what it makes, and none of the metadata,
+/// so that this restarts no pod.
+fn with_owner_labels(input: &PlanInput, model: &str, desired: &RenderedObject) -> RenderedObject {
     let mut member = desired.clone();
     let labelled = member.object.clone().map(|mut value| {
-        value["metadata"]["labels"][applyset::PART_OF] = Value::from(applyset::id_of(model, &input.namespace));
+        let labels = &mut value["metadata"]["labels"];
+        labels[applyset::PART_OF] = Value::from(applyset::id_of(model, &input.namespace));
+        if let Some(claim) = &input.owner {
+            labels[LABEL_OWNER_ID] = Value::from(claim.identity.owner_id());
+        }
         value
     });
     if let Ok(object) = labelled {
@@ -119,7 +143,7 @@ fn decide_by_role(
 ) -> PlannedChange {
     match claims.role(rendered, desired) {
         SharedObjectRole::Owner => {
-            decide::decide_desired(context, rendered, &with_applyset_label(context.input, &rendered.model, desired))
+            decide::decide_desired(context, rendered, &with_owner_labels(context.input, &rendered.model, desired))
         }
         SharedObjectRole::Shares(owner) => {
             let mut change = Change::new(&rendered.model, &rendered.source, desired.object.reference());
@@ -161,7 +185,13 @@ fn unreadable_findings(input: &PlanInput) -> impl Iterator<Item = Finding> {
 /// One warning a namespace that the environment has moved away from.
 fn moved_namespace_findings(input: &PlanInput) -> impl Iterator<Item = Finding> {
     let mut namespaces: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for record in input.orphaned_records.iter().filter(|record| record.namespace != input.namespace) {
+    // Another repository of this name has its models where it likes.
+    let is_own = |record: &&Record| match (&input.owner, &record.owner) {
+        (Some(claim), Some(owner)) => claim.identity.origin() == owner.origin(),
+        (Some(_) | None, None) | (None, Some(_)) => true,
+    };
+    let elsewhere = input.orphaned_records.iter().filter(|record| record.namespace != input.namespace);
+    for record in elsewhere.filter(is_own) {
         namespaces.entry(&record.namespace).or_default().insert(&record.model);
     }
     namespaces.into_iter().map(|(namespace, models)| {

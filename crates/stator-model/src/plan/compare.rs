@@ -4,8 +4,8 @@ use super::build::sort_changes;
 use super::dry_run::{SeedReplicas, field_change};
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
-    Action, Change, ChangeReason, GpuTotals, Hold, ImmutableAdvice, KeptBy, Plan, dry_run, gpu_usage, masking, prune,
-    totals,
+    Action, Change, ChangeReason, GpuTotals, Hold, ImmutableAdvice, KeptBy, Plan, PlanOwnership, dry_run, gpu_usage,
+    masking, prune, totals,
 };
 use crate::intent::repository::{Guards, Prices};
 use crate::render::{RenderedModel, RenderedObject};
@@ -134,6 +134,7 @@ pub fn compare_revisions(comparison: &RevisionComparison<'_>) -> Plan {
         retired: Vec::new(),
         elsewhere: Vec::new(),
         folder: None,
+        ownership: PlanOwnership::default(),
         intents: BTreeMap::new(),
         findings,
     }

@@ -1,13 +1,14 @@
 //! The cluster as a plan looks at it: objects by identity, records by model, and whose an object is.
 
-use super::{ForeignOwner, InventoryEntry, KeptBy, PlanInput, Record, applyset};
+use super::ownership::{OwnershipJudge, RecordFacts, RecordOwnership, TakeoverCause};
+use super::{ForeignOwner, HoldKind, InventoryEntry, KeptBy, PlanInput, Record, SourceClaim, SourceIdentity, applyset};
 use serde_json::Value;
 use stator_core::deployment_tools::{self, ToolTracking};
 use stator_core::dynamo::kinds::{
-    FIELD_MANAGER, GRAPH, LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_REPOSITORY, RECORD, REQUEST,
+    FIELD_MANAGER, GRAPH, LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_OWNER_ID, LABEL_REPOSITORY, RECORD, REQUEST,
 };
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The cluster's side of a plan, indexed. The maps are only ever asked, never walked, so their order cannot show.
 pub(super) struct PlanContext<'a> {
@@ -16,7 +17,32 @@ pub(super) struct PlanContext<'a> {
     inventory: HashMap<ObjectIdentity, (&'a Record, &'a InventoryEntry)>,
     unreadable: HashMap<ObjectIdentity, &'a str>,
     records: BTreeMap<&'a str, &'a Record>,
+    takeovers: BTreeMap<&'a str, TakeoverCause>,
+    elsewhere: BTreeSet<&'a str>,
+    foreign_records: BTreeMap<&'a str, &'a Record>,
+    /// What those name, by uid.
+    foreign_objects: HashMap<&'a str, &'a Record>,
     rendered: HashSet<&'a str>,
+    /// The label of what the source applies.
+    owner_id: Option<String>,
+}
+
+/// The labels that say whose an object is.
+struct OwnerMarks<'a> {
+    owner_id: Option<&'a str>,
+    repository: &'a str,
+    environment: &'a str,
+}
+
+impl OwnerMarks<'_> {
+    /// Whether labels are these. What has no owner's label is from before there was one, and is known by its names.
+    fn are_on(&self, labels: &BTreeMap<&str, &str>) -> bool {
+        let is_owner = match labels.get(LABEL_OWNER_ID) {
+            Some(id) => self.owner_id == Some(*id),
+            None => labels.get(LABEL_REPOSITORY) == Some(&self.repository),
+        };
+        is_owner && labels.get(LABEL_ENVIRONMENT) == Some(&self.environment)
+    }
 }
 
 /// Whose a live object is.
@@ -32,12 +58,31 @@ pub(super) enum LiveOwnership {
 
 impl<'a> PlanContext<'a> {
     pub(super) fn new(input: &'a PlanInput) -> Self {
-        let ours = |record: &&Record| record.repository == input.repository && record.environment == input.environment;
-        let records: BTreeMap<&str, &Record> =
-            input.records.iter().filter(ours).map(|record| (record.model.as_str(), record)).collect();
+        let judge = judge_for(input);
+        let (mut records, mut foreign_records) = (BTreeMap::new(), BTreeMap::new());
+        let (mut takeovers, mut elsewhere) = (BTreeMap::new(), BTreeSet::new());
+        for record in &input.records {
+            let model = record.model.as_str();
+            match judge.judge(&facts_of(record)) {
+                RecordOwnership::Own => {}
+                RecordOwnership::TakenOver(cause) => drop(takeovers.insert(model, cause)),
+                RecordOwnership::Elsewhere => drop(elsewhere.insert(model)),
+                RecordOwnership::Foreign => {
+                    foreign_records.insert(model, record);
+                    continue;
+                }
+            }
+            records.insert(model, record);
+        }
+        let foreign_entries = foreign_records.values().flat_map(|record: &&Record| {
+            record.inventory.iter().filter_map(|entry| Some((entry.uid.as_deref()?, *record)))
+        });
+        let foreign_objects = foreign_entries.collect();
         let inventory = records
             .values()
-            .flat_map(|record| record.inventory.iter().map(|entry| (entry.object.identity(), (*record, entry))))
+            .flat_map(|record: &&Record| {
+                record.inventory.iter().map(|entry| (entry.object.identity(), (*record, entry)))
+            })
             .collect();
         Self {
             input,
@@ -45,7 +90,12 @@ impl<'a> PlanContext<'a> {
             inventory,
             unreadable: input.unreadable.iter().map(|one| (one.object.identity(), one.message.as_str())).collect(),
             records,
+            takeovers,
+            elsewhere,
+            foreign_records,
+            foreign_objects,
             rendered: input.rendered.iter().map(|one| one.model.as_str()).collect(),
+            owner_id: input.owner.as_ref().map(|claim| claim.identity.owner_id()),
         }
     }
 
@@ -91,19 +141,36 @@ impl<'a> PlanContext<'a> {
         self.rendered.contains(model)
     }
 
+    /// Why the record of a model becomes this source's, when it said another owner or none; and that record.
+    pub(super) fn takeovers(&self) -> impl Iterator<Item = (TakeoverCause, &'a Record)> {
+        self.takeovers.iter().filter_map(|(model, cause)| Some((*cause, *self.records.get(model)?)))
+    }
+
+    /// Whose a model was that is moved here because somebody allowed it.
+    pub(super) fn moved_from(&self, model: &str) -> Option<ForeignOwner> {
+        let record = self.records.get(model)?;
+        (self.takeovers.get(model) == Some(&TakeoverCause::Moved)).then(|| owner_of_record(record))
+    }
+
+    /// Models whose record is somebody else's. Sorted.
+    pub(super) fn foreign_models(&self) -> impl Iterator<Item = &'a str> {
+        self.foreign_records.keys().copied()
+    }
+
+    /// Whose the record of a model is, when it is somebody else's.
+    pub(super) fn foreign_record_owner(&self, model: &str) -> Option<ForeignOwner> {
+        self.foreign_records.get(model).map(|record| owner_of_record(record))
+    }
+
     /// Models of another folder: see [`Self::other_folder_reason`]. Sorted.
     pub(super) fn other_folder_models(&self) -> impl Iterator<Item = &'a str> {
-        self.records.keys().copied().filter(|model| self.other_folder_reason(model).is_some())
+        self.elsewhere.iter().copied()
     }
 
     /// Why a model is another folder's, when it is: folders that no `stator.yaml` names share one name, so that only
     /// the record tells them apart. What this folder has is its own, wherever it was synced from before.
     pub(super) fn other_folder_reason(&self, model: &str) -> Option<KeptBy> {
-        let here = self.input.folder.as_deref()?;
-        let record = self.records.get(model).filter(|record| record.folder.as_deref() != Some(here))?;
-        if self.renders(model) || self.input.broken.iter().any(|one| one.name.as_deref() == Some(model)) {
-            return None;
-        }
+        let record = self.records.get(self.elsewhere.get(model)?)?;
         Some(KeptBy::OtherFolder { folder: record.folder.clone(), repository: self.input.repository.clone() })
     }
 
@@ -118,18 +185,12 @@ impl<'a> PlanContext<'a> {
         if let Some(foreign) = foreign_owner(object) {
             return LiveOwnership::Foreign(foreign);
         }
-        let labels = object.labels();
-        let (repository, environment) = (labels.get(LABEL_REPOSITORY), labels.get(LABEL_ENVIRONMENT));
-        if let Some(repository) = repository {
-            let same = *repository == self.input.repository
-                && environment.is_none_or(|environment| *environment == self.input.environment);
-            if !same {
-                return LiveOwnership::Foreign(ForeignOwner::Repository {
-                    repository: (*repository).to_owned(),
-                    environment: environment.copied().unwrap_or_default().to_owned(),
-                });
-            }
+        let other = self.other_source(object);
+        let is_moved = other.is_some() && self.is_to_move(object);
+        if let Some(other) = other.filter(|_| !is_moved) {
+            return LiveOwnership::Foreign(other);
         }
+        let labels = object.labels();
         let own = model_of(object).map(|model| applyset::id_of(model, object.namespace()));
         if labels.get(applyset::PART_OF).is_some_and(|set| Some(*set) != own.as_deref()) {
             return LiveOwnership::Foreign(ForeignOwner::ApplySet);
@@ -139,18 +200,113 @@ impl<'a> PlanContext<'a> {
         }
         let recorded = self.inventory_entry(&object.reference()).and_then(|(_, entry)| entry.uid.as_deref());
         let known = recorded.is_some() && recorded == object.uid();
-        if known || (self.has_source_labels(object) && is_applied_by_stator(object)) {
+        if known || ((self.has_source_labels(object) || is_moved) && is_applied_by_stator(object)) {
             LiveOwnership::Ours
         } else {
             LiveOwnership::Unowned(None)
         }
     }
 
-    /// True when the labels say that the object is this repository's, for this environment.
+    /// True when the labels say that the object is this source's, for this environment; or whose it was, where its record
+    /// is taken over.
     pub(super) fn has_source_labels(&self, object: &Object) -> bool {
         let labels = object.labels();
-        labels.get(LABEL_REPOSITORY) == Some(&self.input.repository.as_str())
-            && labels.get(LABEL_ENVIRONMENT) == Some(&self.input.environment.as_str())
+        let own = OwnerMarks {
+            owner_id: self.owner_id.as_deref(),
+            repository: &self.input.repository,
+            environment: &self.input.environment,
+        };
+        own.are_on(&labels)
+            || self.inventory_entry(&object.reference()).is_some_and(|(record, _)| {
+                let owner_id = record.owner.as_ref().map(SourceIdentity::owner_id);
+                let (repository, environment) = (&record.repository, &record.environment);
+                OwnerMarks { owner_id: owner_id.as_deref(), repository, environment }.are_on(&labels)
+            })
+    }
+
+    /// Which other source an object belongs to, as its labels or somebody else's record say.
+    pub(super) fn other_source(&self, object: &Object) -> Option<ForeignOwner> {
+        if let Some(record) = object.uid().and_then(|uid| self.foreign_objects.get(uid)) {
+            return Some(owner_of_record(record));
+        }
+        let labels = object.labels();
+        let (owner_id, repository) = (labels.get(LABEL_OWNER_ID), labels.get(LABEL_REPOSITORY));
+        let environment = labels.get(LABEL_ENVIRONMENT).copied();
+        let has_owner = match (owner_id, repository) {
+            (Some(id), _) => self.owner_id.as_deref() == Some(*id),
+            (None, Some(repository)) => *repository == self.input.repository,
+            (None, None) => return None,
+        };
+        let is_ours = has_owner && environment.is_none_or(|environment| environment == self.input.environment);
+        if is_ours || self.has_source_labels(object) {
+            return None;
+        }
+        let repository = repository.copied().unwrap_or_default().to_owned();
+        let environment = environment.unwrap_or_default().to_owned();
+        Some(ForeignOwner::Repository { repository, environment })
+    }
+
+    /// Whether somebody allowed to take an object over from another source. Only what git wants is: nothing is ever
+    /// pruned that way.
+    fn is_to_move(&self, object: &Object) -> bool {
+        self.input.allow.contains(&HoldKind::Move) && model_of(object).is_some_and(|model| self.renders(model))
+    }
+}
+
+/// What judges the records of a plan's input.
+fn judge_for(input: &PlanInput) -> OwnershipJudge<'_> {
+    let rendered = input.rendered.iter().map(|one| (Some(one.model.as_str()), one.source.as_str()));
+    let git: Vec<_> =
+        rendered.chain(input.broken.iter().map(|one| (one.name.as_deref(), one.source.as_str()))).collect();
+    let wanted: HashSet<&str> = git.iter().filter_map(|(model, _)| *model).collect();
+    let claim = input.owner.as_ref();
+    let is_other = |claim: &&SourceClaim| {
+        input.records.iter().any(|record| record.owner.as_ref().is_some_and(|owner| *owner != claim.identity))
+    };
+    // Nearly every time nobody asks for them.
+    let asked = claim.filter(is_other);
+    let files = asked.iter().flat_map(|claim| git.iter().flat_map(|(_, source)| claim.files(source))).collect();
+    let allows = input.allow.contains(&HoldKind::Move);
+    let movable = wanted.iter().copied().filter(|model| allows && input.scope.covers(model)).collect();
+    OwnershipJudge {
+        claim,
+        repository: &input.repository,
+        environment: &input.environment,
+        folder: input.folder.as_deref(),
+        wanted,
+        files,
+        movable,
+    }
+}
+
+fn facts_of(record: &Record) -> RecordFacts<'_> {
+    RecordFacts {
+        model: &record.model,
+        repository: &record.repository,
+        environment: &record.environment,
+        source: &record.source,
+        folder: record.folder.as_deref(),
+        owner: record.owner.as_ref(),
+    }
+}
+
+/// The records that are the source's, or become it with the next sync, and those of other folders of its name, which are
+/// shown beside them. Not those of another owner.
+pub fn own_records(input: &PlanInput) -> Vec<&Record> {
+    let judge = judge_for(input);
+    let is_own = |record: &&Record| match judge.judge(&facts_of(record)) {
+        RecordOwnership::Own | RecordOwnership::TakenOver(_) | RecordOwnership::Elsewhere => true,
+        RecordOwnership::Foreign => false,
+    };
+    input.records.iter().filter(is_own).collect()
+}
+
+/// Whose a record is.
+fn owner_of_record(record: &Record) -> ForeignOwner {
+    let environment = record.environment.clone();
+    match &record.owner {
+        Some(owner) => ForeignOwner::Source { owner: owner.describe(), environment },
+        None => ForeignOwner::Repository { repository: record.repository.clone(), environment },
     }
 }
 

@@ -64,6 +64,10 @@ pub(super) fn decide_desired(
         block_change(change, ChangeReason::RecordForeign { message: message.to_owned() });
         return decided;
     }
+    if let Some(owner) = context.foreign_record_owner(&rendered.model) {
+        block_change(change, ChangeReason::Foreign(owner));
+        return decided;
+    }
     if let Some(message) = context.unreadable_reason(&change.object) {
         block_change(change, ChangeReason::Unreadable { message: message.to_owned() });
         return decided;
@@ -305,6 +309,10 @@ fn explain_write(
     if let Some(model) = model_of(live).filter(|model| *model != rendered.model) {
         change.reasons.push(ChangeReason::MovedFrom { model: model.to_owned() });
     }
+    if let Some(from) = context.moved_from(&rendered.model).or_else(|| context.other_source(live)) {
+        change.reasons.push(ChangeReason::Moved { from });
+        return;
+    }
     if let [only] = change.fields.as_slice()
         && only.path == applyset_label()
     {
@@ -315,9 +323,16 @@ fn explain_write(
     let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
     change.reasons.push(match recorded {
         Some(_) if recorded == wanted => ChangeReason::Drifted,
+        Some(_) if change.fields.iter().all(|field| is_owner_label(&field.path)) => ChangeReason::OwnerLabels,
         Some(_) => ChangeReason::ChangedInGit,
         None => ChangeReason::RecordMissing,
     });
+}
+
+/// The labels by which stator tells whose an object is; what they say is no matter of the model.
+fn is_owner_label(path: &FieldPath) -> bool {
+    let labels = [applyset::PART_OF, kinds::LABEL_OWNER_ID, kinds::LABEL_REPOSITORY, kinds::LABEL_ENVIRONMENT];
+    labels.iter().any(|label| *path == FieldPath::from_fields(["metadata", "labels", label]))
 }
 
 fn applyset_label() -> FieldPath {

@@ -1,6 +1,7 @@
 //! What holds a sync back: too many deletions, too many GPUs, replacements and adoptions that nobody asked for.
 
-use super::{Action, Change, ChangeReason, Hold, HoldKind, PlanInput};
+use super::context::PlanContext;
+use super::{Action, Change, ChangeReason, ForeignOwner, Hold, HoldKind};
 use stator_core::dynamo::gpus;
 use std::collections::BTreeSet;
 
@@ -29,6 +30,7 @@ impl GuardLimits<'_> {
             self.mass_delete_hold(changes),
             self.max_gpus_hold(changes, is_written),
             self.adopt_hold(changes),
+            self.move_hold(changes),
         ];
         holds.into_iter().flatten().collect()
     }
@@ -51,6 +53,18 @@ impl GuardLimits<'_> {
             message: format!("already there, not managed by stator; would be taken over: {names}"),
             help: "allow it with --allow adopt, or give the model another name".to_owned(),
             allowed: self.allow.contains(&HoldKind::Adopt),
+        })
+    }
+
+    /// What belongs to another source is blocked, as that one would take it back; a person may know that it was moved.
+    fn move_hold(&self, changes: &[Change]) -> Option<Hold> {
+        let is_move = |change: &&Change| change.reasons.iter().any(names_other_source);
+        let names: Vec<String> = changes.iter().filter(is_move).map(|one| one.object.to_string()).collect();
+        (!names.is_empty()).then(|| Hold {
+            kind: HoldKind::Move,
+            message: format!("belongs to another source; would be taken over: {}", names.join(", ")),
+            help: "if it was moved here, allow it with --allow move; if not, give the model another name".to_owned(),
+            allowed: self.allow.contains(&HoldKind::Move),
         })
     }
 
@@ -84,6 +98,15 @@ impl GuardLimits<'_> {
     }
 }
 
+/// Whether a reason is that something belongs to another source, or did until it was taken over.
+fn names_other_source(reason: &ChangeReason) -> bool {
+    matches!(
+        reason,
+        ChangeReason::Moved { .. }
+            | ChangeReason::Foreign(ForeignOwner::Source { .. } | ForeignOwner::Repository { .. })
+    )
+}
+
 /// The objects that an action is for, in a list for a message; `None` when there is none.
 fn objects_with(changes: &[Change], action: Action) -> Option<String> {
     let names: Vec<String> =
@@ -92,13 +115,14 @@ fn objects_with(changes: &[Change], action: Action) -> Option<String> {
 }
 
 /// Finds what the guards say of a plan against a cluster, and holds those writes back.
-pub(super) fn apply_guards(input: &PlanInput, changes: &mut [Change]) -> Vec<Hold> {
+pub(super) fn apply_guards(context: &PlanContext<'_>, changes: &mut [Change]) -> Vec<Hold> {
+    let input = context.input;
     let shown: BTreeSet<_> = changes.iter().map(|one| one.object.identity()).collect();
     // Models out of scope hold their GPUs as well.
     let out_of_scope = input
         .live
         .iter()
-        .filter(|object| !shown.contains(&object.reference().identity()))
+        .filter(|object| !shown.contains(&object.reference().identity()) && context.other_source(object).is_none())
         .fold(0_u64, |sum, object| sum.saturating_add(gpus::gpu_use(object).total()));
     let present = changes.iter().filter(|one| one.action != Action::Create && one.counts_as_present()).count();
     let limits = GuardLimits {
@@ -124,7 +148,7 @@ fn is_held_by(change: &Change, guard: HoldKind) -> bool {
         HoldKind::MassDelete => change.action == Action::Delete,
         HoldKind::MaxGpus => needs_more_gpus(change),
         // These are opt-ins, which the decision on each object has heeded already.
-        HoldKind::Replace | HoldKind::Delete | HoldKind::Adopt => false,
+        HoldKind::Replace | HoldKind::Delete | HoldKind::Adopt | HoldKind::Move => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a plan is made of.
 
-use super::{HoldKind, Record, UnchangedTotals};
+use super::{HoldKind, Record, SourceClaim, UnchangedTotals};
 use crate::intent::repository::{Guards, Prices};
 use crate::intent::{BrokenIntent, UnreadPlace};
 use crate::render::RenderedModel;
@@ -48,6 +48,8 @@ pub struct PlanInput {
     /// none of them may prune what another one synced. The folder's real path, so that two of one name are
     /// distinguished.
     pub folder: Option<String>,
+    /// Whose the records and objects are to be. `None` where nobody says: then names alone tell them apart.
+    pub owner: Option<SourceClaim>,
     /// The environment's name.
     pub environment: String,
     /// The environment's namespace.
@@ -62,7 +64,7 @@ pub struct PlanInput {
     pub unread: Vec<UnreadPlace>,
     /// Live objects of the kinds that stator renders, in the environment's namespace.
     pub live: Vec<Object>,
-    /// The records of the namespace; those of other repositories and environments are passed over.
+    /// The records of the namespace. Those of somebody else are neither written nor pruned by.
     pub records: Vec<Record>,
     /// Records of this repository and environment in other namespaces: what it left behind when it moved.
     pub orphaned_records: Vec<Record>,

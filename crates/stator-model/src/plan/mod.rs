@@ -12,31 +12,38 @@ mod guard;
 mod input;
 mod lost_settings;
 mod masking;
+mod ownership;
 mod prune;
 mod reason;
 mod record;
+mod repository_address;
 pub mod rules;
 mod schema;
 mod server_merge;
+mod source_identity;
 mod status;
 mod step;
+mod takeover;
 mod totals;
 mod unchanged;
 
 pub use adoption::SEED_MANAGER;
 pub use build::build_plan;
 pub use compare::{RevisionComparison, UnchangedTotals, compare_revisions};
-pub use context::graph_made_by;
+pub use context::{graph_made_by, own_records};
 pub use drift::drifted_models;
 pub use dry_run::replicas_only;
 pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
 pub use lost_settings::lost_settings_finding;
+pub use ownership::PlanOwnership;
 pub use reason::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt, join_reasons};
 pub use record::{
     InventoryEntry, ObservedModelState, Record, RecordCondition, RecordError, RecordState, SyncHistoryEntry,
     abbreviate_revision, applyset, custom_resource_definition,
 };
+pub use repository_address::RepositoryAddress;
 pub use schema::schema;
+pub use source_identity::{OwnerRelation, OwnerTextError, RepositoryOrigin, SourceClaim, SourceIdentity};
 pub use status::{FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, SyncState, model_statuses};
 pub use step::{ApplyStep, DeleteStep, PlanStep, PlannedWrite};
 pub use unchanged::{UnchangedModel, unchanged_models};
@@ -86,6 +93,9 @@ pub struct Plan {
     /// The folder that the records are to name; see [`PlanInput::folder`].
     #[serde(skip)]
     pub folder: Option<String>,
+    /// Whose the records are and are to be.
+    #[serde(skip)]
+    pub ownership: PlanOwnership,
     /// What the records are to keep as each model's intent, by model. What looks like a secret is hidden in it.
     #[serde(skip)]
     pub intents: BTreeMap<String, Value>,
@@ -317,6 +327,9 @@ pub enum HoldKind {
     Delete,
     /// Something that exists and is not managed by any tool would be taken over.
     Adopt,
+    /// What belongs to another repository, folder, environment or `ModelSource` would be taken over. Without approval it
+    /// is blocked.
+    Move,
     /// More would be deleted than the guard lets through.
     MassDelete,
     /// More GPUs would be needed than the environment may have.

@@ -33,6 +33,13 @@ pub enum ChangeReason {
     },
     /// Nothing but the ApplySet's label is missing.
     LabelMissing,
+    /// Nothing differs but the labels that say whose it is.
+    OwnerLabels,
+    /// It was somebody else's, and `--allow move` was given.
+    Moved {
+        /// Whose.
+        from: ForeignOwner,
+    },
     /// stator's field manager is not among those of the live object any more.
     OwnershipLost,
     /// Replica counts are left to whoever scales them from now on.
@@ -256,7 +263,14 @@ pub enum ForeignOwner {
         /// That object's name.
         name: String,
     },
-    /// Another repository or environment.
+    /// Another source, or another environment of this one.
+    Source {
+        /// For a person, as its record says.
+        owner: String,
+        /// The environment.
+        environment: String,
+    },
+    /// Another repository or environment, as names say.
     Repository {
         /// The repository.
         repository: String,

@@ -16,6 +16,7 @@ pub use crd::custom_resource_definition;
 pub use error::RecordError;
 pub use state::{ObservedModelState, RecordCondition, RecordState, abbreviate_revision};
 
+use super::SourceIdentity;
 use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
@@ -40,6 +41,9 @@ pub struct Record {
     /// The folder that it was last synced from, where its repository has no name of its own; see
     /// [`super::PlanInput::folder`].
     pub folder: Option<String>,
+    /// What it belongs to; `None` for one of a stator that did not record that.
+    #[serde(skip)]
+    pub owner: Option<SourceIdentity>,
     /// The intent's `spec` with defaults and overlay merged, as the last sync that changed anything had it. What looks
     /// like a secret is hidden in it. `null` when nobody kept it.
     #[serde(skip_serializing_if = "Value::is_null")]
@@ -124,6 +128,7 @@ impl Record {
         };
         self.is_stale == other.is_stale
             && head(self).eq(head(other))
+            && self.owner == other.owner
             && self.intent == other.intent
             && named(self) == named(other)
     }

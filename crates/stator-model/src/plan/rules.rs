@@ -8,5 +8,6 @@ stator_core::rules! {
     STILL_MANAGED = "plan/still-managed", "A tool that manages an object has to let go of it before stator takes it over: it would put its own fields back, or delete the object.";
     UNREADABLE_OBJECT = "plan/damaged", "What the cluster holds must be readable: a damaged object is neither changed nor pruned.";
     UNREAD_SOURCE = "plan/unread-source", "A model is removed by removing its file, and not by putting something in its place that is not read.";
+    TAKEN_OVER = "plan/taken-over", "Records that another source wrote, or an earlier stator, become those of this one: the plan says so once.";
     MOVED_NAMESPACE = "plan/other-namespace", "An environment that moves to another namespace leaves nothing behind: objects in the old namespace keep their GPUs.";
 }

@@ -35,9 +35,8 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
     for change in &plan.changes {
         lines.entry(&change.model).or_default().push(change);
     }
-    let own = |record: &&Record| record.repository == input.repository && record.environment == input.environment;
-    let records: HashMap<&str, &Record> =
-        input.records.iter().filter(own).map(|record| (record.model.as_str(), record)).collect();
+    let own = super::own_records(input).into_iter();
+    let records: HashMap<&str, &Record> = own.map(|record| (record.model.as_str(), record)).collect();
     let live: HashMap<ObjectIdentity, &Object> =
         input.live.iter().map(|object| (object.reference().identity(), object)).collect();
     let one = |rendered: &'a RenderedModel| {

@@ -1,7 +1,8 @@
 //! Plans that the tests of every face share.
 
 use crate::plan::{
-    Action, Change, ChangeReason, Cost, Disruption, FieldChange, GpuTotals, Hold, HoldKind, Plan, Summary,
+    Action, Change, ChangeReason, Cost, Disruption, FieldChange, GpuTotals, Hold, HoldKind, Plan, PlanOwnership,
+    Summary,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -51,6 +52,7 @@ pub fn of(changes: Vec<Change>) -> Plan {
         retired: Vec::new(),
         elsewhere: Vec::new(),
         folder: None,
+        ownership: PlanOwnership::default(),
         intents: BTreeMap::new(),
         findings: Vec::new(),
     }

@@ -84,7 +84,8 @@ fn read_guarded(object: &Object, secrets: SourceSecretLookup<'_>) -> Result<Reso
     let reading = AssertUnwindSafe(|| {
         let mut fields = SourceFieldPaths::default();
         let node = fields.document_node(object);
-        spec::read_source(&node, secrets).map_err(|findings| format_findings(findings, &fields))
+        let read = spec::read_source(&node, secrets).map_err(|findings| format_findings(findings, &fields))?;
+        Ok(ResolvedSource { uid: object.uid().map(str::to_owned), ..read })
     });
     catch_unwind(reading)
         .unwrap_or_else(|_| Err("spec: reading it ended unexpectedly. Report it, with the object.".to_owned()))

@@ -88,6 +88,7 @@ pub(in crate::controller) fn read_source<P: Copy + PartialEq>(
     Ok(ResolvedSource {
         access: TenantAccess { service_account: account, only_namespace: None },
         key: SourceKey::new(namespace, document.metadata.name.to_string()),
+        uid: None,
         spec: document.spec,
         url,
         folder: folder.unwrap_or_default(),

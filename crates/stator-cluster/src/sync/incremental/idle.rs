@@ -2,7 +2,7 @@
 
 use crate::sync::machine::{MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncMachine};
 use stator_core::object::Object;
-use stator_model::plan::{Plan, Summary, UnchangedModel};
+use stator_model::plan::{Plan, PlanOwnership, Summary, UnchangedModel};
 use std::time::Duration;
 
 /// Whether a sync that waits for health would make no call for a model, and call it well.
@@ -22,6 +22,7 @@ pub(super) fn is_idle(plan: &Plan, settled: &UnchangedModel<'_>) -> bool {
         retired: Vec::new(),
         elsewhere: Vec::new(),
         folder: plan.folder.clone(),
+        ownership: PlanOwnership { owner: plan.ownership.owner.clone(), ..PlanOwnership::default() },
         intents: plan.intents.get(name).map(|intent| (name.clone(), intent.clone())).into_iter().collect(),
         findings: Vec::new(),
     };

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectRef};
 use stator_model::intent::{SourceFile, SourceTree};
-use stator_model::plan::{self, Plan, PlanInput, Record, UnchangedSummary, UnchangedTotals};
+use stator_model::plan::{self, Plan, PlanInput, Record, SourceIdentity, UnchangedSummary, UnchangedTotals};
 use stator_model::render::RenderTarget;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher as _, RandomState};
@@ -50,6 +50,8 @@ pub struct IncrementalPlanner {
     hash: RandomState,
     context_digest: u64,
     target: Option<RenderTarget>,
+    /// Whose the last plan was.
+    owner: Option<SourceIdentity>,
     /// Folder → what was found there, of those that may be left out.
     unchanged: BTreeMap<String, UnchangedFolder>,
     /// Records of other environments, with their versions.
@@ -190,6 +192,8 @@ impl IncrementalPlanner {
         let mut clean: BTreeMap<&String, &UnchangedFolder> = self.unchanged.iter().filter(is_same).collect();
         let mut read_before: HashMap<ObjectKey, Option<ObjectOwnership>> = HashMap::new();
         let (mut foreign, mut shown);
+        let owner = self.owner.clone();
+        let owner = owner.as_ref();
         loop {
             let claimed: HashMap<&ObjectKey, &String> = clean
                 .iter()
@@ -211,7 +215,8 @@ impl IncrementalPlanner {
             let found: Vec<(ObjectKey, Option<ObjectOwnership>)> = news
                 .par_iter()
                 .map(|line| {
-                    (key(line), read(&line.kind, &line.name).and_then(|object| ObjectOwnership::of(&object, &target)))
+                    let object = read(&line.kind, &line.name);
+                    (key(line), object.and_then(|object| ObjectOwnership::of(&object, &target, owner)))
                 })
                 .collect();
             read_before.extend(found);
@@ -279,6 +284,7 @@ impl IncrementalPlanner {
     /// Remembers what a plan had nothing to say of.
     pub fn remember_plan(&mut self, part: &PlanDelta, target: &RenderTarget, input: &PlanInput, plan: &Plan) {
         self.target = Some(target.clone());
+        self.owner = input.owner.as_ref().map(|claim| claim.identity.clone());
         self.unchanged.retain(|folder, _| part.unchanged_folders.contains(folder));
         // A finding at settings may be of any model below them.
         if input.findings.iter().any(|one| split_path(&one.location.file).1 == SETTINGS_FILE) {
@@ -345,14 +351,14 @@ struct ObjectOwnership {
 }
 
 impl ObjectOwnership {
-    /// `None` for a record of another environment. What cannot be read ties to its name.
-    fn of(object: &Object, target: &RenderTarget) -> Option<Self> {
+    /// `None` for a record of another environment or origin. What cannot be read ties to its name.
+    fn of(object: &Object, target: &RenderTarget, owner: Option<&SourceIdentity>) -> Option<Self> {
         if object.kind() != kinds::RECORD.kind {
             let label = object.labels().get(kinds::LABEL_MODEL).map(|model| (*model).to_owned());
             return Some(Self { model: label.unwrap_or_default(), objects: Vec::new() });
         }
         match Record::from_object(object) {
-            Ok(record) if record.repository != target.repository || record.environment != target.environment => None,
+            Ok(record) if !is_own(&record, target, owner) => None,
             Ok(record) => {
                 let objects = record.inventory.iter().filter_map(|entry| object_key(&entry.object)).collect();
                 Some(Self { model: record.model, objects })
@@ -360,6 +366,15 @@ impl ObjectOwnership {
             Err(_) => Some(Self { model: object.name().to_owned(), objects: Vec::new() }),
         }
     }
+}
+
+/// Whether a record is of that origin; one that says none, whether it has the names.
+fn is_own(record: &Record, target: &RenderTarget, owner: Option<&SourceIdentity>) -> bool {
+    let is_same = match (owner, &record.owner) {
+        (Some(owner), Some(recorded)) => owner.origin() == recorded.origin(),
+        (Some(_) | None, None) | (None, Some(_)) => record.repository == target.repository,
+    };
+    is_same && record.environment == target.environment
 }
 
 /// A folder's ancestors, from the root down to itself.

@@ -65,10 +65,10 @@ impl ModelSync {
         self.attempt = 0;
         match (result, flight) {
             (Ok(recorded), CallPurpose::RecordAhead(write)) => {
-                self.record_writer.mark_stored(write.as_ref().clone(), recorded.generation)
+                self.record_writer.mark_stored(write.as_ref().clone(), recorded)
             }
             (Ok(recorded), CallPurpose::RecordAfter(write)) => {
-                self.record_writer.mark_stored(write.as_ref().clone(), recorded.generation);
+                self.record_writer.mark_stored(write.as_ref().clone(), recorded);
                 self.tasks.pop_front();
             }
             (Ok(_), CallPurpose::FrontTask) => {
@@ -349,6 +349,7 @@ impl ModelSync {
         let labels = live.labels();
         labels.get(kinds::LABEL_MANAGED_BY) == Some(&kinds::FIELD_MANAGER)
             && labels.get(kinds::LABEL_MODEL) == Some(&self.name.as_str())
+            && self.record_writer.accepts_owner(labels.get(kinds::LABEL_OWNER_ID).copied())
     }
 
     /// A watch shows an object.

@@ -19,6 +19,7 @@ mod tasks;
 mod tests;
 
 pub use protocol::{
-    CallResult, ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, RecordWriteResult,
+    CallResult, ClusterCall, ExpectedRecord, MachineEffect, MachineEvent, MachineInput, MachineSettings,
+    RecordWriteResult,
 };
 pub use sync_machine::SyncMachine;

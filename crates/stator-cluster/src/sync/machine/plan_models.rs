@@ -35,12 +35,13 @@ pub(super) fn build_models(
         retired,
         elsewhere,
         folder,
+        ownership,
         mut intents,
         findings: _,
     } = plan;
     let mut stored: BTreeMap<String, Record> = records
         .into_iter()
-        .filter(|record| record.repository == repository && record.environment == environment)
+        .filter(|record| ownership.foreign.binary_search(&record.model).is_err())
         .map(|record| (record.model.clone(), record))
         .collect();
     let mut by_model: BTreeMap<String, Vec<Change>> = BTreeMap::new();
@@ -73,11 +74,16 @@ pub(super) fn build_models(
                     Some(known) if !is_wanted => known.folder.clone(),
                     Some(_) | None => folder.clone(),
                 },
+                owner: match known {
+                    Some(known) if !is_wanted => known.owner.clone(),
+                    Some(_) | None => ownership.owner.clone(),
+                },
                 intent: intents.remove(&name).or(known.map(|record| record.intent.clone())).unwrap_or_default(),
                 revision: revision.clone(),
                 ..Record::default()
             };
-            let book = RecordWriter::new(stored, blank);
+            let is_damaged = ownership.damaged.binary_search(&name).is_ok();
+            let book = RecordWriter::new(stored, blank, is_damaged);
             let retired = retired.contains(&name);
             let successors = successors.of_model(&name, &changes);
             (name.clone(), build_model(name, changes, (book, retired, successors), settings))

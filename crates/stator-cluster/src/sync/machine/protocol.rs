@@ -3,7 +3,7 @@
 use crate::cluster::{ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, Preconditions};
 use crate::sync::{CancelReason, SyncProgress};
 use stator_core::object::{Object, ObjectRef};
-use stator_model::plan::Record;
+use stator_model::plan::{Record, SourceIdentity};
 use std::time::Duration;
 
 /// What a sync is to do besides the plan.
@@ -76,12 +76,32 @@ pub enum CallResult {
 }
 
 /// What came of writing or deleting a record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordWriteResult {
     /// How many writes the cluster carried out.
     pub writes: usize,
     /// The object's generation after them, where one is left.
     pub generation: Option<i64>,
+    /// The uid of that object, where the answer says.
+    pub uid: Option<String>,
+}
+
+/// What must be in the place of a record when it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExpectedRecord {
+    /// Nothing.
+    Absent,
+    /// The record that was read, or that an earlier write of this sync made.
+    Present {
+        /// Its uid; `None` where nobody saw it.
+        uid: Option<String>,
+        /// Its resource version; `None` once it was written since it was read.
+        resource_version: Option<String>,
+        /// Whom it belonged to when it was read.
+        owner: Option<SourceIdentity>,
+    },
+    /// Something that was looked at and cannot be read: it is written over.
+    Unreadable,
 }
 
 /// What the driver must do.
@@ -107,6 +127,8 @@ pub enum ClusterCall {
     WriteRecord {
         /// What it is to say. Its generation is the one that the cluster has.
         record: Box<Record>,
+        /// What it is written over; anything else is left as it is.
+        expected: ExpectedRecord,
         /// Whether the object itself is written. It goes first.
         object: bool,
         /// Whether the status is written.

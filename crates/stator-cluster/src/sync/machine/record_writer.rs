@@ -1,9 +1,9 @@
 //! One model's record while it is synced: what it said, what it must say before the first write, and after the last.
 
-use super::protocol::ClusterCall;
+use super::protocol::{ClusterCall, ExpectedRecord, RecordWriteResult};
 use stator_core::object::{Object, ObjectIdentity};
 use stator_model::plan::{
-    Action, Change, InventoryEntry, ObservedModelState, PlanStep, Record, RecordState, SyncHistoryEntry,
+    Action, Change, InventoryEntry, ObservedModelState, PlanStep, Record, RecordState, SourceIdentity, SyncHistoryEntry,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +29,10 @@ pub(super) struct RecordWriter {
     in_history: bool,
     /// What was done, for the history.
     history_lines: Vec<String>,
+    /// What cannot be read is in the record's place, and is written over.
+    replaces_unreadable: bool,
+    /// The labels of owners that objects of this model may have: whose it is, and whose it was until now.
+    owner_ids: BTreeSet<String>,
 }
 
 /// How a model's sync has gone so far, for its record.
@@ -51,20 +55,23 @@ pub(super) struct SyncEnding<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RecordWrite {
     pub record: Record,
+    pub expected: ExpectedRecord,
     pub object: bool,
     pub status: bool,
 }
 
 impl RecordWrite {
     pub(super) fn to_call(&self) -> ClusterCall {
-        let Self { record, object, status } = self.clone();
-        ClusterCall::WriteRecord { record: Box::new(record), object, status }
+        let Self { record, expected, object, status } = self.clone();
+        ClusterCall::WriteRecord { record: Box::new(record), expected, object, status }
     }
 }
 
 impl RecordWriter {
-    /// `blank` is the record as git has it now, without inventory and history.
-    pub(super) fn new(stored: Option<Record>, mut template: Record) -> Self {
+    /// `template` is the record as git has it now, without inventory and history.
+    pub(super) fn new(stored: Option<Record>, mut template: Record, replaces_unreadable: bool) -> Self {
+        let owners = template.owner.iter().chain(stored.iter().filter_map(|record| record.owner.as_ref()));
+        let owner_ids = owners.map(SourceIdentity::owner_id).collect();
         template.generation = stored.as_ref().and_then(|record| record.generation);
         template.observed_generation = stored.as_ref().and_then(|record| record.observed_generation);
         let entries = stored.iter().flat_map(|record| &record.inventory);
@@ -77,6 +84,26 @@ impl RecordWriter {
             caught_up: false,
             in_history: false,
             history_lines: Vec::new(),
+            replaces_unreadable,
+            owner_ids,
+        }
+    }
+
+    /// Whether the label of an owner is one that this model's objects may have. What is from before there was one has none.
+    pub(super) fn accepts_owner(&self, owner_id: Option<&str>) -> bool {
+        owner_id.is_none_or(|id| self.owner_ids.contains(id))
+    }
+
+    /// What a write of the record must find.
+    fn expected(&self) -> ExpectedRecord {
+        match &self.stored {
+            Some(stored) => ExpectedRecord::Present {
+                uid: stored.uid.clone(),
+                resource_version: stored.resource_version.clone(),
+                owner: stored.owner.clone(),
+            },
+            None if self.replaces_unreadable => ExpectedRecord::Unreadable,
+            None => ExpectedRecord::Absent,
         }
     }
 
@@ -141,7 +168,7 @@ impl RecordWriter {
             return None;
         }
         let record = Record { inventory: sort_inventory(inventory.into_values()), ..self.template.clone() };
-        Some(RecordWrite { record, object: true, status: false })
+        Some(RecordWrite { record, expected: self.expected(), object: true, status: false })
     }
 
     /// An apply is sent: from now on the object may exist.
@@ -231,7 +258,7 @@ impl RecordWriter {
             None => (true, true),
         };
         // A status is about a generation: a new object gets a new status.
-        (object || status).then_some(RecordWrite { record, object, status: true })
+        (object || status).then(|| RecordWrite { record, expected: self.expected(), object, status: true })
     }
 
     /// The record as stored, when there is one and nothing is left in it: it may go.
@@ -239,12 +266,14 @@ impl RecordWriter {
         self.stored.clone().filter(|_| self.entries.is_empty())
     }
 
-    /// The record was written, and has that generation now.
-    pub(super) fn mark_stored(&mut self, write: RecordWrite, generation: Option<i64>) {
-        let RecordWrite { mut record, object: _, status } = write;
+    /// The record was written.
+    pub(super) fn mark_stored(&mut self, write: RecordWrite, result: RecordWriteResult) {
+        let RecordWrite { mut record, expected: _, object: _, status } = write;
+        let RecordWriteResult { writes: _, generation, uid } = result;
         record.generation = generation;
         // It has another resource version now; which one nobody needs before the next sync reads it.
-        record.uid = self.stored.as_ref().and_then(|stored| stored.uid.clone());
+        record.uid = uid.or_else(|| self.stored.as_ref().and_then(|stored| stored.uid.clone()));
+        self.replaces_unreadable = false;
         if status {
             // Any record after the first write that does not leave the history alone heads it.
             self.in_history |= record.history.first() != self.history().first();

@@ -25,13 +25,13 @@ async fn wanted_objects_without_our_labels_are_looked_up() {
 }
 
 #[tokio::test]
-async fn records_of_other_environments_are_left_out() {
+async fn records_of_others_are_given_too_since_a_plan_must_not_write_over_them() {
     let mut other = record("b");
     other.environment = "staging".to_owned();
     let objects = [record("a"), other].map(|record| record.to_object().unwrap().0);
     let found = gather_shop(&FaultyCluster::holding(objects), &[]).await.unwrap();
     let models: Vec<&str> = found.records.iter().map(|record| record.model.as_str()).collect();
-    assert_eq!(models, ["a"]);
+    assert_eq!(models, ["a", "b"]);
     assert!(found.damaged.is_empty(), "{:?}", found.damaged);
 }
 

@@ -2,12 +2,13 @@
 
 use super::{FaultyCluster, record};
 use crate::cluster::ClusterError;
-use crate::sync::machine::RecordWriteResult;
-use crate::sync::runner::{delete_record, write_record};
+use crate::sync::machine::{ExpectedRecord, RecordWriteResult};
+use crate::sync::record_write::{delete_record, write_record};
 
 /// Writes the status of the record of `a` alone.
 async fn write_status(cluster: &FaultyCluster) -> Result<RecordWriteResult, ClusterError> {
-    write_record(cluster, Box::new(record("a")), false, true).await
+    let read = ExpectedRecord::Present { uid: None, resource_version: None, owner: None };
+    write_record(cluster, Box::new(record("a")), read, false, true).await
 }
 
 #[tokio::test]
@@ -26,7 +27,7 @@ async fn a_status_that_cannot_be_written_is_an_error_and_not_a_deleted_record() 
 async fn a_record_that_was_deleted_meanwhile_is_written_anew() {
     let cluster = FaultyCluster::default();
     assert_eq!(write_status(&cluster).await.map(|result| result.writes), Ok(2));
-    assert_eq!(cluster.calls(), ["apply status Model a", "apply Model a", "apply status Model a"]);
+    assert_eq!(cluster.calls(), ["apply status Model a", "get Model a", "apply Model a", "apply status Model a"]);
 }
 
 #[tokio::test]

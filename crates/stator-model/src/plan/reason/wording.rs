@@ -18,6 +18,19 @@ impl fmt::Display for ChangeReason {
             Self::RecordIncomplete => f.write_str("its record is incomplete, and is completed"),
             Self::MovedFrom { model } => write!(f, "moves here from model {model}"),
             Self::LabelMissing => f.write_str("gets the label by which other tools find the model's objects"),
+            Self::OwnerLabels => f.write_str("gets the labels that say whose it is; nothing restarts"),
+            Self::Moved { from } => match from {
+                ForeignOwner::Source { owner, environment } => {
+                    write!(f, "is taken over from {owner}, environment `{environment}`, as allowed")
+                }
+                ForeignOwner::Repository { repository, environment } => {
+                    write!(f, "is taken over from repository `{repository}`, environment `{environment}`, as allowed")
+                }
+                ForeignOwner::Tool { .. }
+                | ForeignOwner::Request { .. }
+                | ForeignOwner::Owner { .. }
+                | ForeignOwner::ApplySet => write!(f, "is taken over as allowed; it {from}"),
+            },
             Self::OwnershipLost => f.write_str("stator lost its field ownership and takes it again"),
             Self::ReplicasReleased { components } => {
                 write!(f, "does not set the replica count of {}, which is scaled elsewhere", components.join(", "))
@@ -53,6 +66,7 @@ impl fmt::Display for ChangeReason {
                 HoldKind::Replace => "held back: `--allow replace` deletes it and creates it again",
                 HoldKind::Delete => "held back: `--allow delete` deletes it",
                 HoldKind::Adopt => "held back: `--allow adopt` takes it over",
+                HoldKind::Move => "held back: `--allow move` takes it over",
                 HoldKind::MassDelete => "held back: too many deletions at once",
                 HoldKind::MaxGpus => "held back: the environment would exceed its GPU limit",
             }),
@@ -195,8 +209,13 @@ impl fmt::Display for ForeignOwner {
             Self::Owner { kind, name } => write!(f, "belongs to {kind} {name}, which would change it back"),
             Self::Repository { repository, environment } => write!(
                 f,
-                "belongs to repository `{repository}`, environment `{environment}`: rename it here, or remove it \
-                 there first"
+                "belongs to repository `{repository}`, environment `{environment}`: rename it here, remove it there \
+                 first, or take it over with `--allow move`"
+            ),
+            Self::Source { owner, environment } => write!(
+                f,
+                "belongs to {owner}, environment `{environment}`: rename it here, remove it there first, or take it \
+                 over with `--allow move`"
             ),
             Self::ApplySet => f.write_str(
                 "belongs to another ApplySet (`applyset.kubernetes.io/part-of`): remove it from that one first",

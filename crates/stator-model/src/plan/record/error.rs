@@ -33,6 +33,17 @@ pub enum RecordError {
         /// The label's value.
         id: String,
     },
+    /// It names an owner in a way that only another version of stator understands.
+    #[error(
+        "{object} belongs to an owner that this version of stator cannot read (`{owner}`): use the version that wrote it, \
+         or delete the record if that owner is gone"
+    )]
+    UnknownOwner {
+        /// Which record.
+        object: Box<ObjectRef>,
+        /// What it says.
+        owner: String,
+    },
     /// A part of it cannot be read.
     #[error(
         "{object}: `{part}` cannot be read: {message}; correct it, or delete the record if the model is still in git"
@@ -51,7 +62,7 @@ impl RecordError {
     /// True when the record is another's: then it is not written over either.
     pub fn is_foreign(&self) -> bool {
         match self {
-            Self::OtherTool { .. } => true,
+            Self::OtherTool { .. } | Self::UnknownOwner { .. } => true,
             Self::OtherKind(_) | Self::Copied { .. } | Self::Unreadable { .. } => false,
         }
     }

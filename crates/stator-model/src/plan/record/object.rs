@@ -2,14 +2,14 @@
 
 use super::crd::{InventoryStatusEntry, RecordStatus};
 use super::{InventoryEntry, Record, RecordError, RecordState, abbreviate_revision, applyset};
-use crate::plan::SyncState;
+use crate::plan::{SourceIdentity, SyncState};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 use stator_core::dynamo::health::Health;
 use stator_core::dynamo::kinds::{
-    FIELD_MANAGER, LABEL_ENVIRONMENT, LABEL_MANAGED_BY, LABEL_MODEL, LABEL_REPOSITORY, RECORD,
+    FIELD_MANAGER, LABEL_ENVIRONMENT, LABEL_MANAGED_BY, LABEL_MODEL, LABEL_OWNER_ID, LABEL_REPOSITORY, RECORD,
 };
 use stator_core::object::{MalformedObjectError, Object, ObjectRef, json_type};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const ANNOTATION_SOURCE: &str = "stator.dev/source";
 /// The folder that it was last synced from, for a repository without a name.
 const ANNOTATION_FOLDER: &str = "stator.dev/folder";
+/// What the record belongs to, and where that has its content from: [`SourceIdentity::from_texts`] reads both.
+const ANNOTATION_OWNER: &str = "stator.dev/owner";
+const ANNOTATION_ORIGIN: &str = "stator.dev/origin";
 /// Every object that may exist: the inventory before there is a status. Part of the write that goes ahead.
 const ANNOTATION_OBJECTS: &str = "stator.dev/objects";
 
@@ -60,15 +63,23 @@ impl Record {
         if let Some(folder) = &self.folder {
             annotations[ANNOTATION_FOLDER] = json!(folder);
         }
+        if let Some(owner) = &self.owner {
+            annotations[ANNOTATION_OWNER] = json!(owner.owner_text());
+            annotations[ANNOTATION_ORIGIN] = json!(owner.origin().to_string());
+        }
         let mut value = self.skeleton();
         value["metadata"]["annotations"] = annotations;
-        value["metadata"]["labels"] = json!({
+        let mut labels = json!({
             LABEL_MANAGED_BY: FIELD_MANAGER,
             LABEL_MODEL: self.model,
             LABEL_REPOSITORY: self.repository,
             LABEL_ENVIRONMENT: self.environment,
             applyset::ID: applyset::id_of(&self.model, &self.namespace),
         });
+        if let Some(owner) = &self.owner {
+            labels[LABEL_OWNER_ID] = json!(owner.owner_id());
+        }
+        value["metadata"]["labels"] = labels;
         value["spec"] = if self.intent.is_object() { self.intent.clone() } else { json!({}) };
         Object::from_value(value)
     }
@@ -144,6 +155,7 @@ impl Record {
             environment: text(&labels, "labels", LABEL_ENVIRONMENT, "environment")?,
             source: text(&annotations, "annotations", ANNOTATION_SOURCE, "source")?,
             folder: text(&annotations, "annotations", ANNOTATION_FOLDER, "folder").ok(),
+            owner: parse_owner(object, &annotations)?,
             intent: if is_old || object.spec().as_object().is_none_or(serde_json::Map::is_empty) {
                 Value::Null
             } else {
@@ -187,6 +199,19 @@ fn parse_status(object: &Object) -> Result<RecordStatus, RecordError> {
             Err(RecordError::Unreadable { object: Box::new(object.reference()), part: "status".to_owned(), message })
         }
     }
+}
+
+/// What the record belongs to. What this version cannot read, a later one wrote: it is somebody's.
+fn parse_owner(object: &Object, annotations: &BTreeMap<&str, &str>) -> Result<Option<SourceIdentity>, RecordError> {
+    let text = |key: &str| annotations.get(key).copied();
+    let (owner, origin) = match (text(ANNOTATION_OWNER), text(ANNOTATION_ORIGIN)) {
+        (None, None) => return Ok(None),
+        (owner, origin) => (owner.unwrap_or_default(), origin.unwrap_or_default()),
+    };
+    SourceIdentity::from_texts(owner, origin).map(Some).map_err(|_| RecordError::UnknownOwner {
+        object: Box::new(object.reference()),
+        owner: format!("{owner}, {origin}"),
+    })
 }
 
 /// `None` for a status of a stator that did not say how the model stood.

@@ -257,7 +257,7 @@ fn objects_of_others_are_left_alone() {
       - already exists and is not managed by stator or another tool: allow its adoption, or give the model another name
       - held back: `--allow adopt` takes it over
     Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
-      - belongs to repository `theirs`, environment `prod`: rename it here, or remove it there first
+      - belongs to repository `theirs`, environment `prod`: rename it here, remove it there first, or take it over with `--allow move`
     hold Adopt allowed=false: already there and not managed by any tool; would be taken over: DynamoGraphDeployment prod/nobody
     "#);
     story.allow = vec![HoldKind::Adopt];
@@ -272,7 +272,7 @@ fn objects_of_others_are_left_alone() {
       metadata.labels["stator.dev/repository"]: null -> "models" (kubectl)
       - already exists and is not managed by stator or another tool: taken over, as allowed
     Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
-      - belongs to repository `theirs`, environment `prod`: rename it here, or remove it there first
+      - belongs to repository `theirs`, environment `prod`: rename it here, remove it there first, or take it over with `--allow move`
     hold Adopt allowed=true: already there and not managed by any tool; would be taken over: DynamoGraphDeployment prod/nobody
     "#);
 }

@@ -10,7 +10,7 @@ use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{FieldPath, Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::{
-    Action, ApplyStep, Change, DeleteStep, InventoryEntry, Plan, PlanStep, PlannedWrite, Record, Summary,
+    Action, ApplyStep, Change, DeleteStep, InventoryEntry, Plan, PlanOwnership, PlanStep, PlannedWrite, Record, Summary,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -219,6 +219,7 @@ impl World {
             retired,
             elsewhere: Vec::new(),
             folder: None,
+            ownership: PlanOwnership::default(),
             intents: git.keys().map(|model| (model.clone(), Value::Null)).collect(),
             findings: Vec::new(),
         };
@@ -276,7 +277,7 @@ impl World {
 
     pub fn call(&mut self, call: &ClusterCall) -> CallResult {
         match call {
-            ClusterCall::WriteRecord { record, object, status } => {
+            ClusterCall::WriteRecord { record, expected: _, object, status } => {
                 CallResult::Recorded(match self.fault(&record_identity(record)) {
                     Some(Fault::Before) => Err(hiccup()),
                     Some(Fault::Full) => Err(full()),
@@ -286,7 +287,7 @@ impl World {
                         let stored = self.records.get(&record.model);
                         let new = if *status { record.as_ref().clone() } else { record.to_pending_write(stored) };
                         self.records.insert(record.model.clone(), new);
-                        let recorded = RecordWriteResult { writes: 1, generation: record.generation };
+                        let recorded = RecordWriteResult { writes: 1, generation: record.generation, uid: None };
                         if fault == Some(Fault::After) { Err(hiccup()) } else { Ok(recorded) }
                     }
                 })
@@ -294,7 +295,7 @@ impl World {
             ClusterCall::DeleteRecord(record) => {
                 self.writes.push(format!("retire {}", record.model));
                 let writes = usize::from(self.records.remove(&record.model).is_some());
-                CallResult::Recorded(Ok(RecordWriteResult { writes, generation: None }))
+                CallResult::Recorded(Ok(RecordWriteResult { writes, generation: None, uid: None }))
             }
             ClusterCall::Apply(request) => {
                 let object = request.object.reference();
