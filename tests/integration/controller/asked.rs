@@ -150,10 +150,14 @@ impl Room {
         fs_err::write(self.place(name), text.replace(old, new)).unwrap();
     }
 
+    /// The cluster, as `--cluster` takes it.
+    pub(super) fn cluster(&self) -> String {
+        format!("embedded:{}", self.folder.path().join("cluster").display())
+    }
+
     /// Asserts that nothing is left to do.
     pub(super) fn is_settled(&self) {
-        let cluster = format!("embedded:{}", self.folder.path().join("cluster").display());
-        self.bench.run(["plan", "--exit-code", "--cluster", &cluster]).success();
+        self.bench.run(["plan", "--exit-code", "--cluster", &self.cluster()]).success();
     }
 
     fn told(&self) -> Vec<String> {

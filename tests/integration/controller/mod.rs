@@ -2,6 +2,7 @@
 
 mod asked;
 mod granted;
+mod moved;
 mod notified;
 mod objects;
 pub mod process;

@@ -63,7 +63,7 @@ impl GuardLimits<'_> {
         (!names.is_empty()).then(|| Hold {
             kind: HoldKind::Move,
             message: format!("belongs to another source; would be taken over: {}", names.join(", ")),
-            help: "if it was moved here, allow it with --allow move; if not, give the model another name".to_owned(),
+            help: "check that it was moved here, then allow it with --allow move".to_owned(),
             allowed: self.allow.contains(&HoldKind::Move),
         })
     }

@@ -1,4 +1,5 @@
-use super::custom_resource_definition;
+use super::{Record, custom_resource_definition};
+use crate::plan::{RepositoryAddress, RepositoryOrigin, SourceIdentity};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crds/stator.dev_models.yaml");
 
@@ -29,4 +30,34 @@ fn the_schema_is_structural() {
         }
     }
     walk(&custom_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"], "");
+}
+
+/// What a record belongs to is read back; what a later version writes in a way that this one does not know is somebody's,
+/// and the record is not written over.
+#[test]
+fn an_owner_is_read_back_and_an_unknown_one_is_somebodys() {
+    let origin = RepositoryOrigin::at_address(RepositoryAddress::parse("git@git.example.com:a/b").unwrap(), "prod");
+    let owner = SourceIdentity::ModelSource {
+        namespace: "team-a".to_owned(),
+        name: "models".to_owned(),
+        uid: "0c5b".to_owned(),
+        origin,
+    };
+    let record = Record {
+        model: "llama".to_owned(),
+        namespace: "prod".to_owned(),
+        owner: Some(owner.clone()),
+        ..Record::default()
+    };
+    let (object, _) = record.to_object().unwrap();
+    assert_eq!(object.annotations()["stator.dev/owner"], "ModelSource team-a/models 0c5b");
+    assert_eq!(object.annotations()["stator.dev/origin"], "git:git.example.com/a/b//prod");
+    assert_eq!(object.labels()["stator.dev/owner-id"], owner.owner_id());
+    assert_eq!(Record::from_object(&object).unwrap().owner, Some(owner));
+    let later = object.map(|mut value| {
+        value["metadata"]["annotations"]["stator.dev/owner"] = "Fleet a/b/c".into();
+        value
+    });
+    let error = Record::from_object(&later.unwrap()).unwrap_err();
+    assert!(error.is_foreign(), "{error}");
 }

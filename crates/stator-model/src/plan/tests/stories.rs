@@ -259,6 +259,7 @@ fn objects_of_others_are_left_alone() {
     Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
       - belongs to repository `theirs`, environment `prod`: rename it here, remove it there first, or take it over with `--allow move`
     hold Adopt allowed=false: already there and not managed by any tool; would be taken over: DynamoGraphDeployment prod/nobody
+    hold Move allowed=false: belongs to another source; would be taken over: DynamoGraphDeployment prod/other
     "#);
     story.allow = vec![HoldKind::Adopt];
     insta::assert_snapshot!(story.show(), @r#"
@@ -274,6 +275,7 @@ fn objects_of_others_are_left_alone() {
     Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
       - belongs to repository `theirs`, environment `prod`: rename it here, remove it there first, or take it over with `--allow move`
     hold Adopt allowed=true: already there and not managed by any tool; would be taken over: DynamoGraphDeployment prod/nobody
+    hold Move allowed=false: belongs to another source; would be taken over: DynamoGraphDeployment prod/other
     "#);
 }
 
