@@ -199,7 +199,7 @@ pub struct HeldRevision {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeldGuard {
-    /// `mass-delete`, `replace`, `adopt` or `max-gpus`, as `stator sync --allow` takes it; `blocked` if no approval helps.
+    /// `mass-delete`, `replace`, `adopt`, `move` or `max-gpus`, as `stator sync --allow` takes it; `blocked` if no approval helps.
     #[schemars(length(max = 64))]
     pub guard: String,
     /// Why, in a sentence, with the numbers.
