@@ -12,6 +12,8 @@ use tokio::sync::mpsc;
 struct BaselineObject {
     /// SHA-256 of what a plan is made of. Versions and managers change with every write of a status, and say nothing.
     spec_digest: [u8; 32],
+    /// SHA-256 of its uid and its `spec` alone: what operators write beside it does not touch these.
+    core_digest: [u8; 32],
     /// SHA-256 of its status.
     status_digest: [u8; 32],
     /// It was on its way out when it was planned by: that it goes is no news.
@@ -23,8 +25,8 @@ struct BaselineObject {
 pub(in crate::controller) struct DriftDetector {
     feed: Option<mpsc::Receiver<WatchEvent>>,
     baseline: HashMap<ObjectIdentity, BaselineObject>,
-    /// Whether something that a sync did not write changed while it was under way, so that its plan does not know of it.
-    changed_during_sync: bool,
+    /// What changed while a sync was under way that did not write it, so that its plan does not know of it.
+    changed_during_sync: BTreeSet<ObjectIdentity>,
 }
 
 /// The objects that a sync writes, which are no news when they change.
@@ -36,22 +38,42 @@ pub(in crate::controller) struct PlannedWrites {
     pub(in crate::controller) deleted: BTreeSet<ObjectIdentity>,
 }
 
+/// Why a sync that is under way is better begun anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::controller) enum SyncInterruption {
+    /// An object of ours is gone that nobody meant to delete: what the sync then waits for would never come.
+    Deleted(ObjectRef),
+    /// Somebody changed an object that the sync does not write, and it may wait for long.
+    Changed(ObjectRef),
+}
+
 /// What was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::controller) enum DriftSignal {
-    /// An object is not as it was planned by.
-    Drift,
+    /// This object is not as it was planned by.
+    Drift(ObjectIdentity),
     /// Only its status is another one.
     Status,
     /// Events were lost: nobody knows.
     Lost,
 }
 
+/// What of an object is another than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ObservedChange {
+    /// Its `spec`, or it is another object.
+    Core,
+    /// What a plan is made of.
+    Spec,
+    /// Its status alone.
+    Status,
+}
+
 impl DriftDetector {
     /// Forgets what it was told so far, since a look begins that sees all of it. To be called before anything of the look
     /// is read, also before it is found out which objects are to be read: what changes after that would be in neither.
     pub(in crate::controller) fn begin_look(&mut self) {
-        self.changed_during_sync = false;
+        self.changed_during_sync.clear();
         let Some(feed) = &mut self.feed else { return };
         loop {
             match feed.try_recv() {
@@ -101,8 +123,8 @@ impl DriftDetector {
     /// source. May be dropped while it waits.
     pub(in crate::controller) async fn next_signal(&mut self, ours: impl Fn(&Object) -> bool) -> DriftSignal {
         let Some(feed) = &mut self.feed else { return std::future::pending().await };
-        if std::mem::take(&mut self.changed_during_sync) {
-            return DriftSignal::Drift;
+        if let Some(changed) = self.changed_during_sync.pop_first() {
+            return DriftSignal::Drift(changed);
         }
         loop {
             match feed.recv().await {
@@ -110,17 +132,21 @@ impl DriftDetector {
                     let identity = object.reference().identity();
                     match self.baseline.get_mut(&identity) {
                         Some(known) => {
-                            if let Some(signal) = known.observe(&object) {
-                                return signal;
+                            if let Some(change) = known.observe(&object) {
+                                return match change {
+                                    ObservedChange::Core | ObservedChange::Spec => DriftSignal::Drift(identity),
+                                    ObservedChange::Status => DriftSignal::Status,
+                                };
                             }
                         }
-                        None if ours(&object) => return DriftSignal::Drift,
+                        None if ours(&object) => return DriftSignal::Drift(identity),
                         None => {}
                     }
                 }
                 Some(WatchEvent::Deleted(object)) => {
-                    if self.baseline.remove(&object.reference().identity()).is_some() {
-                        return DriftSignal::Drift;
+                    let identity = object.reference().identity();
+                    if self.baseline.remove(&identity).is_some() {
+                        return DriftSignal::Drift(identity);
                     }
                 }
                 Some(WatchEvent::Resync) | None => {
@@ -133,37 +159,45 @@ impl DriftDetector {
 }
 
 impl DriftDetector {
-    /// Waits until an object of ours is gone that nobody meant to delete, while a sync is under way: what it then waits for
-    /// would never come. Deletions that are planned, and those that were under way when the sync was planned, are foreseen.
-    /// Whatever else changes and is not written by the sync is the next signal once it is over. May be dropped while it
-    /// waits.
-    pub(in crate::controller) async fn wait_for_unexpected_deletion(
+    /// Waits until a sync that is under way is better begun anew. Deletions that are planned, and those that were under way
+    /// when the sync was planned, are foreseen. `interrupts` says of which objects a change of `spec` is a reason. Whatever
+    /// else changes and is not written by the sync is the next signal once it is over. May be dropped while it waits.
+    pub(in crate::controller) async fn wait_for_interruption(
         &mut self,
         ours: impl Fn(&Object) -> bool,
         planned: &PlannedWrites,
-    ) -> ObjectRef {
+        interrupts: impl Fn(&ObjectIdentity) -> bool,
+    ) -> SyncInterruption {
         while let Some(feed) = &mut self.feed {
             match feed.recv().await {
                 Some(WatchEvent::Applied(object)) => {
                     let identity = object.reference().identity();
                     let is_planned = planned.applied.contains(&identity) || planned.deleted.contains(&identity);
                     let is_news = if let Some(known) = self.baseline.get_mut(&identity) {
-                        known.observe(&object) == Some(DriftSignal::Drift)
+                        let change = known.observe(&object);
+                        if change == Some(ObservedChange::Core) && !is_planned && interrupts(&identity) {
+                            return SyncInterruption::Changed(object.reference());
+                        }
+                        matches!(change, Some(ObservedChange::Core | ObservedChange::Spec))
                     } else if ours(&object) {
-                        self.baseline
-                            .insert(identity, BaselineObject { was_terminating: false, ..BaselineObject::of(&object) });
+                        self.baseline.insert(
+                            identity.clone(),
+                            BaselineObject { was_terminating: false, ..BaselineObject::of(&object) },
+                        );
                         true
                     } else {
                         false
                     };
-                    self.changed_during_sync |= is_news && !is_planned;
+                    if is_news && !is_planned {
+                        self.changed_during_sync.insert(identity);
+                    }
                 }
                 Some(WatchEvent::Deleted(object)) => {
                     let identity = object.reference().identity();
                     let is_unforeseen =
                         |known: BaselineObject| !known.was_terminating && !planned.deleted.contains(&identity);
                     if self.baseline.remove(&identity).is_some_and(is_unforeseen) {
-                        return object.reference();
+                        return SyncInterruption::Deleted(object.reference());
                     }
                 }
                 Some(WatchEvent::Resync) | None => self.feed = None,
@@ -182,22 +216,27 @@ impl BaselineObject {
             spec.update(part.map(ToString::to_string).unwrap_or_default());
             spec.update([0]);
         }
-        spec.update(value.get("spec").map(ToString::to_string).unwrap_or_default());
+        let own = value.get("spec").map(ToString::to_string).unwrap_or_default();
+        spec.update(&own);
+        let core = Sha256::new().chain_update(object.uid().unwrap_or_default()).chain_update([0]).chain_update(&own);
         let status = Sha256::digest(value.get("status").map(ToString::to_string).unwrap_or_default());
         Self {
             spec_digest: spec.finalize().into(),
+            core_digest: core.finalize().into(),
             status_digest: status.into(),
             was_terminating: object.is_deleting(),
         }
     }
 
     /// Takes the object in as it is now, and says what of it is another than before.
-    fn observe(&mut self, object: &Object) -> Option<DriftSignal> {
+    fn observe(&mut self, object: &Object) -> Option<ObservedChange> {
         let before = std::mem::replace(self, Self { was_terminating: self.was_terminating, ..Self::of(object) });
-        if before.spec_digest != self.spec_digest {
-            Some(DriftSignal::Drift)
+        if before.core_digest != self.core_digest {
+            Some(ObservedChange::Core)
+        } else if before.spec_digest != self.spec_digest {
+            Some(ObservedChange::Spec)
         } else if before.status_digest != self.status_digest {
-            Some(DriftSignal::Status)
+            Some(ObservedChange::Status)
         } else {
             None
         }
@@ -230,13 +269,17 @@ mod tests {
     }
 
     /// The object whose deletion ends a sync, once all events are taken in.
-    fn unexpected(live: &[Object], planned: &[&str], events: Vec<WatchEvent>) -> Option<String> {
+    fn unexpected(live: &[Object], planned: &[&str], events: Vec<WatchEvent>) -> Option<SyncInterruption> {
         let (mut detector, feed) = detector(live);
         events.into_iter().for_each(|event| feed.try_send(event).unwrap());
         let deleted = planned.iter().map(|name| object(name, false).reference().identity()).collect();
         let planned = PlannedWrites { deleted, ..PlannedWrites::default() };
-        let mut wait = std::pin::pin!(detector.wait_for_unexpected_deletion(|_| true, &planned));
-        futures_util::FutureExt::now_or_never(wait.as_mut()).map(|object| object.name)
+        let mut wait = std::pin::pin!(detector.wait_for_interruption(|_| true, &planned, |_| false));
+        futures_util::FutureExt::now_or_never(wait.as_mut())
+    }
+
+    fn deletion(name: &str) -> Option<SyncInterruption> {
+        Some(SyncInterruption::Deleted(object(name, false).reference()))
     }
 
     /// Row E6 of the review: objects that were on their way out before the sync began ended it, each.
@@ -246,7 +289,7 @@ mod tests {
         let live = [object("leaving", true), object("staying", false), object("pruned", false)];
         assert_eq!(unexpected(&live, &[], vec![gone("leaving")]), None);
         assert_eq!(unexpected(&live, &["pruned"], vec![gone("pruned")]), None);
-        assert_eq!(unexpected(&live, &[], vec![gone("leaving"), gone("staying")]), Some("staying".to_owned()));
+        assert_eq!(unexpected(&live, &[], vec![gone("leaving"), gone("staying")]), deletion("staying"));
     }
 
     /// One that somebody deletes meanwhile passes through a state in which it is terminating, too.
@@ -254,14 +297,14 @@ mod tests {
     fn an_object_that_somebody_deletes_during_a_sync_ends_it() {
         let live = [object("a", false), object("b", true)];
         let events = vec![WatchEvent::Applied(object("a", true)), WatchEvent::Deleted(object("a", true))];
-        assert_eq!(unexpected(&live, &[], events), Some("a".to_owned()));
+        assert_eq!(unexpected(&live, &[], events), deletion("a"));
         // The one that was on its way out is gone, and there is another of its name.
         let events = vec![
             WatchEvent::Deleted(object("b", true)),
             WatchEvent::Applied(object("b", false)),
             WatchEvent::Deleted(object("b", false)),
         ];
-        assert_eq!(unexpected(&live, &[], events), Some("b".to_owned()));
+        assert_eq!(unexpected(&live, &[], events), deletion("b"));
     }
 
     fn edited(name: &str) -> Object {
@@ -270,6 +313,10 @@ mod tests {
             value
         };
         object(name, false).map(edit).unwrap()
+    }
+
+    fn drift(name: &str) -> DriftSignal {
+        DriftSignal::Drift(object(name, false).reference().identity())
     }
 
     fn signal(detector: &mut DriftDetector) -> Option<DriftSignal> {
@@ -285,11 +332,11 @@ mod tests {
         let planned = PlannedWrites { applied, ..PlannedWrites::default() };
         let during_sync = |detector: &mut DriftDetector, names: [&str; 2]| {
             names.iter().for_each(|name| feed.try_send(WatchEvent::Applied(edited(name))).unwrap());
-            let wait = detector.wait_for_unexpected_deletion(|_| true, &planned);
+            let wait = detector.wait_for_interruption(|_| true, &planned, |_| false);
             assert_eq!(futures_util::FutureExt::now_or_never(wait), None);
         };
         during_sync(&mut detector, ["written", "edited"]);
-        assert_eq!(signal(&mut detector), Some(DriftSignal::Drift));
+        assert_eq!(signal(&mut detector), Some(drift("edited")));
         assert_eq!(signal(&mut detector), None);
         // The same as before, and what another look sees.
         during_sync(&mut detector, ["written", "edited"]);
@@ -298,6 +345,29 @@ mod tests {
         detector.begin_look();
         detector.set_baseline(&[edited("edited"), edited("written"), edited("steady")]);
         assert_eq!(signal(&mut detector), None);
+    }
+
+    /// Row E3 of the review: a sync that waits for the health of one model kept the drift of all others waiting.
+    #[test]
+    fn a_change_of_what_a_sync_does_not_write_ends_it_where_that_is_wanted() {
+        let live = [object("written", false), object("known", false), object("other", false)];
+        let (mut detector, feed) = detector(&live);
+        let planned = PlannedWrites { applied: [live[0].reference().identity()].into(), ..PlannedWrites::default() };
+        for name in ["written", "known", "other"] {
+            feed.try_send(WatchEvent::Applied(edited(name))).unwrap();
+        }
+        let wait = detector.wait_for_interruption(|_| true, &planned, |identity| identity.name != "known");
+        let changed = SyncInterruption::Changed(live[2].reference());
+        assert_eq!(futures_util::FutureExt::now_or_never(wait), Some(changed));
+        assert_eq!(signal(&mut detector), Some(drift("known")));
+        // What an operator writes beside the spec ends none.
+        let annotate = |mut value: serde_json::Value| {
+            value["metadata"]["annotations"] = json!({"nvidia.com/current-worker-hash": "1"});
+            value
+        };
+        feed.try_send(WatchEvent::Applied(edited("other").map(annotate).unwrap())).unwrap();
+        let wait = detector.wait_for_interruption(|_| true, &planned, |_| true);
+        assert_eq!(futures_util::FutureExt::now_or_never(wait), None);
     }
 
     /// Which objects are read is found out before the watch is asked for: what changed in between was in neither.
@@ -311,7 +381,7 @@ mod tests {
         feed.try_send(WatchEvent::Applied(edited("b"))).unwrap();
         assert!(detector.open(&cluster, "models").await);
         detector.extend_baseline(&[edited("a")]);
-        assert_eq!(signal(&mut detector), Some(DriftSignal::Drift));
+        assert_eq!(signal(&mut detector), Some(drift("b")));
         assert_eq!(signal(&mut detector), None);
     }
 }

@@ -1,5 +1,6 @@
 //! What an attempt to sync a commit found: what it is judged by, what is said of it, and what decides the next step.
 
+use super::drift_repairs::DriftFindings;
 use crate::controller::report::commit_ledger::{CommitVerdict, ModelVerdict};
 use crate::controller::sources::registry::{ModelHealthCounts, ProblemReason};
 use stator_model::plan::HoldKind;
@@ -58,6 +59,8 @@ pub(super) struct AttemptSummary {
     pub(super) is_held: bool,
     /// The models that the commit has nothing valid to say of.
     pub(super) uncovered: Option<UncoveredModels>,
+    /// What it found of drift.
+    pub(super) drift: DriftFindings,
 }
 
 /// What is to be done after an attempt.

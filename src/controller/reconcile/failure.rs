@@ -1,6 +1,7 @@
 //! Why an attempt ended before it wrote anything, and when it is worth trying again.
 
 use super::attempt_report::{AttemptReport, AttemptSummary, FailureDetails, NextStep, UncoveredModels};
+use super::drift_repairs::DriftFindings;
 use crate::controller::mirror_handle::GitError;
 use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding};
 use crate::controller::sources::registry::ProblemReason;
@@ -76,7 +77,13 @@ impl AttemptFailure {
         let uncovered = Some(UncoveredModels::All);
         let is_transient = self.retry == RetryPolicy::Soon;
         AttemptReport {
-            summary: AttemptSummary { next, is_success: false, is_held: false, uncovered },
+            summary: AttemptSummary {
+                next,
+                is_success: false,
+                is_held: false,
+                uncovered,
+                drift: DriftFindings::default(),
+            },
             verdict: self.verdict,
             failure: Some(FailureDetails { reason: self.reason, help: self.help, is_transient }),
             models: None,

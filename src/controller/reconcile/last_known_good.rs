@@ -6,9 +6,11 @@
 
 use super::attempt_report::UncoveredModels;
 use super::context::ReconcileContext;
+use super::drift_repairs::{DriftFindings, RepairLimits};
 use super::failure::AttemptFailure;
 use super::machine::RestoreOutcome;
 use super::prepare::{PlannedCommit, plan_commit};
+use super::repair_choice::RepairChoice;
 use super::sync_memory::{SharedPlanner, SyncMemory};
 use super::sync_revision::{CancelReceiver, wait_for_cancel};
 use super::unhealed_drift::DriftedModels;
@@ -24,18 +26,18 @@ impl ReconcileContext {
     pub(super) async fn restore_last_good(
         &self,
         good: &str,
-        uncovered: UncoveredModels,
+        uncovered: (UncoveredModels, RepairLimits),
         cancelled: CancelReceiver,
         memory: &mut SyncMemory,
-    ) -> RestoreOutcome {
+    ) -> (RestoreOutcome, DriftFindings) {
         match self.restore_revision(good, uncovered, cancelled, memory).boxed().await {
-            Ok(outcome) => outcome,
+            Ok(restored) => restored,
             Err(failure) => {
                 let why = failure.verdict.sentence();
                 let revision = commit_label(good);
                 tracing::warn!(source = %self.source.key, revision, "the last-known-good revision cannot be kept: \
                                                                      {why}");
-                RestoreOutcome::Failed
+                (RestoreOutcome::Failed, DriftFindings::default())
             }
         }
     }
@@ -43,10 +45,10 @@ impl ReconcileContext {
     async fn restore_revision(
         &self,
         good: &str,
-        uncovered: UncoveredModels,
+        (uncovered, limits): (UncoveredModels, RepairLimits),
         mut cancelled: CancelReceiver,
         memory: &mut SyncMemory,
-    ) -> Result<RestoreOutcome, AttemptFailure> {
+    ) -> Result<(RestoreOutcome, DriftFindings), AttemptFailure> {
         memory.detector.begin_look();
         let prepared = async {
             let mut rendered = self.render_commit(good, None, SharedPlanner::default()).await?;
@@ -55,7 +57,7 @@ impl ReconcileContext {
         };
         let (rendered, live) = tokio::select! {
             prepared = prepared.boxed() => prepared?,
-            () = wait_for_cancel(&mut cancelled) => return Ok(RestoreOutcome::Cancelled),
+            () = wait_for_cancel(&mut cancelled) => return Ok((RestoreOutcome::Cancelled, DriftFindings::default())),
         };
         let parameters = PlanParameters {
             revision: good.to_owned(),
@@ -82,8 +84,13 @@ impl ReconcileContext {
         let others: BTreeSet<String> = others.chain(plan.retired.iter().cloned()).collect();
         plan.exclude_models(&others);
         if all.is_empty() || !self.heals_drift() {
-            return Ok(RestoreOutcome::Restored);
+            return Ok((RestoreOutcome::Restored, DriftFindings::default()));
         }
+        let choice = RepairChoice::apply(&mut plan, &records, &limits);
+        self.report_disputes(&plan, memory);
+        let unhealed: BTreeSet<String> =
+            drifted.unrepairable.into_iter().chain(choice.waiting_models()).chain(choice.disputed_models()).collect();
+        memory.drifted_uncovered = unhealed.len();
         let mut options = SyncOptions::new(jiff::Timestamp::now(), super::jitter_seed());
         options.prune = false;
         let report = sync::run_sync(&self.cluster, plan, records, options, &|_| {}, cancelled).boxed().await;
@@ -96,9 +103,10 @@ impl ReconcileContext {
             );
             self.update_state(|state| state.counts.drifted = memory.drifted_uncovered);
         }
+        let findings = choice.findings_of(&report);
         if report.cancelled {
-            return Ok(RestoreOutcome::Cancelled);
+            return Ok((RestoreOutcome::Cancelled, findings));
         }
-        Ok(RestoreOutcome::Restored)
+        Ok((RestoreOutcome::Restored, findings))
     }
 }

@@ -11,6 +11,7 @@
 //! | [`window_gate`] | asks the sync windows |
 //! | [`prepare`], [`sync_revision`] | an attempt: read, render, look, plan; sync |
 //! | [`verdict`], [`failure`], [`unhealed_drift`] | what an attempt came to |
+//! | [`drift_repairs`], [`repair_choice`] | how often drift of one object is put back, and what an attempt leaves of it |
 //! | [`last_known_good`] | what drifted of models that the newest commit does not cover |
 //! | [`publish`], [`manual_requests`], [`progress`] | what is said of it: state, events, commit statuses, log |
 //! | [`pending_status_recovery`] | commits that an earlier process left pending |
@@ -34,6 +35,7 @@
 mod attempt_report;
 mod commit;
 mod context;
+mod drift_repairs;
 mod failure;
 mod last_known_good;
 mod machine;
@@ -45,6 +47,7 @@ mod prepare;
 mod previews;
 mod progress;
 mod publish;
+mod repair_choice;
 mod runner;
 mod shown_statuses;
 mod source_run;

@@ -104,14 +104,16 @@ impl<'a> ReconcileRunner<'a> {
                 self.work = Some(async { (None, ReconcileEvent::GateChecked(context.check_gate().await)) }.boxed());
             }
             ReconcileEffect::StartAttempt { commit, pass } => self.start_attempt(commit, pass),
-            ReconcileEffect::RestoreLastGood { commit, uncovered } => {
+            ReconcileEffect::RestoreLastGood { commit, uncovered, limits } => {
                 let Some(mut tools) = self.tools.take() else { return };
                 self.cancel.send_replace(None);
                 let cancelled = self.cancel.subscribe();
                 let work = async move {
-                    let outcome = context.restore_last_good(&commit, uncovered, cancelled, &mut tools.memory).await;
+                    let restored =
+                        context.restore_last_good(&commit, (uncovered, limits), cancelled, &mut tools.memory).await;
                     let is_watched = tools.memory.detector.is_open();
-                    (Some(tools), ReconcileEvent::RestoreFinished { outcome, is_watched })
+                    let (outcome, drift) = restored;
+                    (Some(tools), ReconcileEvent::RestoreFinished { outcome, drift, is_watched })
                 };
                 self.work = Some(work.boxed());
             }
@@ -159,7 +161,7 @@ async fn next_drift(tools: Option<&mut ReconcileTools>, statuses: Option<bool>) 
     loop {
         match memory.detector.next_signal(|object| super::is_ours(object, labels.as_ref())).await {
             DriftSignal::Status if !statuses => {}
-            signal @ (DriftSignal::Drift | DriftSignal::Status | DriftSignal::Lost) => return signal,
+            signal @ (DriftSignal::Drift(_) | DriftSignal::Status | DriftSignal::Lost) => return signal,
         }
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct SyncMemory {
     pub(super) concluded: Option<ConcludedCommit>,
     /// Uncovered models that drifted and are left as they are.
     pub(super) drifted_uncovered: usize,
+    /// What was last said of objects whose repair does not stick.
+    pub(super) reported_disputes: BTreeSet<String>,
     /// What was last reported of models, by name.
     pub(super) reported_models: BTreeMap<String, ModelVerdict>,
     /// What was measured.

@@ -4,16 +4,18 @@
 use super::attempt_report::{AttemptReport, AttemptSummary, ModelFindings, NextStep};
 use super::commit::PolledCommit;
 use super::context::ReconcileContext;
+use super::drift_repairs::{DriftFindings, RepairLimits};
 use super::failure::AttemptFailure;
 use super::machine::{AttemptOutcome, AttemptPass, RecheckScope};
 use super::measure::SyncMeasurement;
 use super::prepare::{PlannedCommit, plan_commit};
 use super::progress::{PROGRESS_INTERVAL, WaitingModels, log_progress};
+use super::repair_choice::RepairChoice;
 use super::sync_memory::{ConcludedCommit, SyncMemory, VerdictBasis};
 use super::unhealed_drift::{DriftedModels, LeftAlone};
 use super::verdict::{PlanOverview, SyncEvaluation, evaluate_sync};
 use crate::controller::cache::CachedCluster;
-use crate::controller::cache::drift_detector::PlannedWrites;
+use crate::controller::cache::drift_detector::{PlannedWrites, SyncInterruption};
 use crate::controller::metrics::SyncStage;
 use crate::controller::report::commit_ledger::CommitStage;
 use crate::controller::report::commit_reporter::CommitReporter;
@@ -25,6 +27,7 @@ use stator_cluster::cluster::Fence;
 use stator_cluster::cluster::FilteredCluster;
 use stator_cluster::sync::{self, CancelReason, DesiredState, PlanParameters, SyncOptions, SyncProgress, SyncReport};
 use stator_core::finding::Finding;
+use stator_core::object::ObjectIdentity;
 use stator_core::outcome::OutcomeClass;
 use stator_model::plan::{Action, Plan, PlanScope, PlannedWrite};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,8 +45,8 @@ enum RevisionResult {
     /// Nothing is to be done, and the commit had its verdict before.
     Unchanged(AttemptSummary),
     Cancelled,
-    /// Somebody deleted what the sync waited for.
-    ObjectLost,
+    /// Somebody changed or deleted something.
+    Interrupted(SyncInterruption),
 }
 
 /// A sync that ran to its end.
@@ -57,7 +60,7 @@ struct FinishedSync {
 struct ReadySync {
     planned: PlannedCommit,
     overview: PlanOverview,
-    drifted: DriftedModels,
+    repairs: RepairChoice,
     left_alone: LeftAlone,
     basis: VerdictBasis,
 }
@@ -110,9 +113,13 @@ impl ReconcileContext {
                 record_cancelled();
                 AttemptOutcome::Cancelled
             }
-            Ok(RevisionResult::ObjectLost) => {
+            Ok(RevisionResult::Interrupted(SyncInterruption::Deleted(object))) => {
                 record_cancelled();
-                AttemptOutcome::ObjectLost
+                AttemptOutcome::ObjectLost(object.identity())
+            }
+            Ok(RevisionResult::Interrupted(SyncInterruption::Changed(object))) => {
+                record_cancelled();
+                AttemptOutcome::ObjectChanged(object.identity())
             }
             Err(failure) => {
                 span.set_error(&failure.verdict.sentence());
@@ -169,29 +176,41 @@ impl ReconcileContext {
             && ready.overview.changing() == 0
             && ready.basis == known.basis
         {
-            return Ok(RevisionResult::Unchanged(AttemptSummary { uncovered, ..known.summary }));
+            let drift = ready.repairs.findings.clone();
+            return Ok(RevisionResult::Unchanged(AttemptSummary { uncovered, drift, ..known.summary }));
         }
-        if pass.heal && !ready.drifted.repairable.is_empty() {
+        if !ready.repairs.findings.repaired.is_empty() {
             self.metrics.record_drift_repair(&self.source.key);
         }
         let changing = ready.overview.changing();
         tracing::info!(source = %self.source.key, revision = commit.short(), changing, "syncing");
         self.set_phase(SourcePhase::Syncing);
-        let ReadySync { planned, overview, drifted: _, left_alone, basis } = ready;
-        let unhealed = basis.unhealed.len();
+        let ReadySync { planned, overview, repairs, left_alone, basis } = ready;
+        let unhealed = basis.unhealed.clone();
         let measurement = self.begin_sync_measurement();
-        let work = self.carry_out_plan(commit, cancelled, reporter, memory, planned, (&overview, &measurement));
-        let Some(report) = work.await else { return Ok(RevisionResult::ObjectLost) };
+        let work = self.carry_out_plan(
+            commit,
+            cancelled,
+            reporter,
+            memory,
+            (planned, &pass.limits),
+            (&overview, &measurement),
+        );
+        let report = match work.await {
+            Ok(report) => report,
+            Err(interruption) => return Ok(RevisionResult::Interrupted(interruption)),
+        };
         if report.cancelled {
             return Ok(RevisionResult::Cancelled);
         }
         let mut evaluation = evaluate_sync(&overview, &findings, &faulty, &report);
-        evaluation.counts.drifted = if pass.heal { unhealed } else { 0 } + memory.drifted_uncovered;
+        evaluation.counts.drifted =
+            if pass.heal { repairs.waiting_models().union(&unhealed).count() } else { 0 } + memory.drifted_uncovered;
         left_alone.count_in(&mut evaluation);
         self.measure_sync(commit, &measurement, &report, evaluation.is_success(), &mut memory.measured);
-        let summary = evaluation.summary(uncovered);
+        let summary = evaluation.summary(uncovered, repairs.findings_of(&report));
         let unchanged = NextStep::Watch { statuses: evaluation.watches_statuses };
-        let unchanged = AttemptSummary { next: unchanged, ..summary.clone() };
+        let unchanged = AttemptSummary { next: unchanged, drift: DriftFindings::default(), ..summary.clone() };
         let concluded = ConcludedCommit { commit: commit.commit.clone(), summary: unchanged, basis };
         memory.concluded = (summary.next != NextStep::Retry).then_some(concluded);
         let writes = report.writes;
@@ -209,8 +228,11 @@ impl ReconcileContext {
         memory: &mut SyncMemory,
     ) -> ReadySync {
         let PlannedCommit { plan, records, delta } = &mut planned;
-        let summary = PlanSummary::from_summary(&commit.commit, &plan.summary);
         let drifted = DriftedModels::find(plan, records);
+        let repairs =
+            if pass.heal { RepairChoice::apply(plan, records, &pass.limits) } else { RepairChoice::default() };
+        self.report_disputes(plan, memory);
+        let summary = PlanSummary::from_summary(&commit.commit, &plan.summary);
         let drifting = drifted.all().len() + memory.drifted_uncovered;
         if drifting > self.state.borrow().counts.drifted {
             self.metrics.record_drift(&self.source.key);
@@ -222,28 +244,32 @@ impl ReconcileContext {
         let overview = PlanOverview::of_plan(plan, delta.unchanged.models);
         // What is blocked is never left out of a plan, so these are all of them.
         let blocked = plan.changes.iter().filter(|change| change.action == Action::Blocked);
+        let blocked = blocked.map(|change| change.object.identity());
+        let mut unhealed = drifted.unrepairable;
+        unhealed.extend(repairs.disputed_models());
         let basis = VerdictBasis {
-            blocked: blocked.map(|change| change.object.identity()).collect(),
+            blocked: blocked.filter(|object| !repairs.waiting.contains_key(object)).collect(),
             holds: overview.holds(),
-            unhealed: if pass.heal { drifted.unrepairable.clone() } else { left },
+            unhealed: if pass.heal { unhealed } else { left },
         };
         // The plan that finds all done says nothing of what was.
         if !summary.is_empty() || summary.blocked > 0 || known.is_none() {
             self.update_state(|state| state.plan = Some(summary));
         }
-        ReadySync { planned, overview, drifted, left_alone, basis }
+        ReadySync { planned, overview, repairs, left_alone, basis }
     }
 
-    /// Carries a plan out. Nothing when somebody deleted an object that it waited for.
+    /// Carries a plan out. The error is why it is better begun anew. A commit without a verdict goes on where somebody
+    /// changes an object: what comes of it is waited for.
     async fn carry_out_plan(
         &self,
         commit: &PolledCommit,
         cancelled: CancelReceiver,
         reporter: &mut CommitReporter,
         memory: &mut SyncMemory,
-        planned: PlannedCommit,
+        (planned, limits): (PlannedCommit, &RepairLimits),
         (overview, measurement): (&PlanOverview, &SyncMeasurement),
-    ) -> Option<SyncReport> {
+    ) -> Result<SyncReport, SyncInterruption> {
         let PlannedCommit { plan, records, delta } = planned;
         let planned = planned_writes(&plan);
         let (labels, namespace) = (memory.labels.clone(), memory.namespace.clone());
@@ -257,15 +283,24 @@ impl ReconcileContext {
         let work = self.run_reported_sync(sync, (plan, records, options), cancelled, reporter);
         let work = self.measure_stage(SyncStage::Sync, work).boxed();
         let is_ours = |object: &stator_core::object::Object| super::is_ours(object, labels.as_ref());
-        let gone = memory.detector.wait_for_unexpected_deletion(is_ours, &planned).boxed();
+        let is_concluded = memory.concluded.as_ref().is_some_and(|known| known.commit == commit.commit);
+        let interrupts = |object: &ObjectIdentity| is_concluded && limits.lets_interrupt(object);
+        let gone = memory.detector.wait_for_interruption(is_ours, &planned, interrupts).boxed();
         match futures_util::future::select(work, gone).await {
-            Either::Left((report, _)) => Some(report),
+            Either::Left((report, _)) => Ok(report),
             // Between two writes as between any: the next attempt finds what is left.
-            Either::Right((object, work)) => {
+            Either::Right((interruption, work)) => {
                 let (source, revision) = (&self.source.key, commit.short());
-                tracing::info!(%source, revision, "{object} was deleted in the meantime");
+                match &interruption {
+                    SyncInterruption::Deleted(object) => {
+                        tracing::info!(%source, revision, "{object} was deleted in the meantime");
+                    }
+                    SyncInterruption::Changed(object) => {
+                        tracing::info!(%source, revision, "{object} was changed in the meantime");
+                    }
+                }
                 drop(work);
-                None
+                Err(interruption)
             }
         }
     }

@@ -12,6 +12,7 @@
 //! | 6 | no models, or healthy | |
 
 use super::attempt_report::{AttemptSummary, NextStep, UncoveredModels};
+use super::drift_repairs::DriftFindings;
 use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding, ModelVerdict};
 use crate::controller::sources::registry::ModelHealthCounts;
 use crate::controller::sources::registry::verdict::HoldCause;
@@ -108,9 +109,9 @@ impl SyncEvaluation {
     }
 
     /// What decides the next step.
-    pub(super) fn summary(&self, uncovered: Option<UncoveredModels>) -> AttemptSummary {
+    pub(super) fn summary(&self, uncovered: Option<UncoveredModels>, drift: DriftFindings) -> AttemptSummary {
         let is_held = !self.holds.is_empty();
-        AttemptSummary { next: self.next, is_success: self.is_success(), is_held, uncovered }
+        AttemptSummary { next: self.next, is_success: self.is_success(), is_held, uncovered, drift }
     }
 }
 

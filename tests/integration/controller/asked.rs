@@ -28,7 +28,7 @@ pub(super) struct Room {
     folder: tempfile::TempDir,
     controller: Controller,
     told: Arc<Mutex<Vec<String>>>,
-    _operator: OperatorHandle,
+    operator: Option<OperatorHandle>,
 }
 
 fn key() -> SourceKey {
@@ -37,7 +37,7 @@ fn key() -> SourceKey {
 
 impl Room {
     /// A controller that follows the repository; `more` are further lines of the source's `spec`.
-    async fn of(bench: Workbench, more: &str) -> Self {
+    pub(super) async fn of(bench: Workbench, more: &str) -> Self {
         Self::at(WindowClock::default(), bench, more).await
     }
 
@@ -65,7 +65,7 @@ impl Room {
                 }
             }
         });
-        let mut room = Self { bench, folder, controller, told, _operator: operator };
+        let mut room = Self { bench, folder, controller, told, operator: Some(operator) };
         room.declare(more).await;
         room
     }
@@ -83,7 +83,7 @@ impl Room {
         self.controller.apply(read.sources);
     }
 
-    fn standing(&self) -> SourceState {
+    pub(super) fn standing(&self) -> SourceState {
         self.controller.states().into_iter().next().unwrap().1
     }
 
@@ -155,12 +155,22 @@ impl Room {
         format!("embedded:{}", self.folder.path().join("cluster").display())
     }
 
+    /// Nobody makes anything healthy from now on.
+    pub(super) fn end_operator(&mut self) {
+        self.operator = None;
+    }
+
+    /// Deletes a live graph, as somebody does by hand.
+    pub(super) fn delete(&self, name: &str) {
+        fs_err::remove_file(self.place(name)).unwrap();
+    }
+
     /// Asserts that nothing is left to do.
     pub(super) fn is_settled(&self) {
         self.bench.run(["plan", "--exit-code", "--cluster", &self.cluster()]).success();
     }
 
-    fn told(&self) -> Vec<String> {
+    pub(super) fn told(&self) -> Vec<String> {
         self.told.lock().unwrap().clone()
     }
 

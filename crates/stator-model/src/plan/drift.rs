@@ -1,19 +1,29 @@
 //! Which models somebody changed in the cluster although git did not change, and how a plan leaves them alone.
 
-use super::{Action, Plan, PlanStep, PlannedWrite, Record};
+use super::{Action, Change, Plan, PlanStep, PlannedWrite, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The models of which somebody changed something that a record says was applied as it is wanted still, and whether a sync
 /// can put it back: not where somebody else owns the field now, nor while a guard holds the write back. `records` are those that the plan was made of. An object
 /// that was never applied, such as an adapter that waits for its graph, has not drifted.
 pub fn drifted_models(plan: &Plan, records: &[Record]) -> BTreeMap<String, bool> {
+    let mut models = BTreeMap::new();
+    for (change, heals) in drifted_objects(plan, records) {
+        let all = models.entry(change.model.clone()).or_insert(true);
+        *all = *all && heals;
+    }
+    models
+}
+
+/// The lines of a plan whose objects drifted, and whether a sync puts each back: see [`drifted_models`].
+pub fn drifted_objects<'a>(plan: &'a Plan, records: &[Record]) -> Vec<(&'a Change, bool)> {
     let recorded: BTreeMap<_, _> = records
         .iter()
         .flat_map(|record| &record.inventory)
         .filter(|entry| entry.uid.is_some())
         .map(|entry| (entry.object.identity(), entry.digest.as_str()))
         .collect();
-    let mut models = BTreeMap::new();
+    let mut drifted = Vec::new();
     for change in &plan.changes {
         let wanted = change.inventory.as_ref().map(|entry| entry.digest.as_str());
         let applied = recorded.get(&change.object.identity()).copied();
@@ -28,11 +38,10 @@ pub fn drifted_models(plan: &Plan, records: &[Record]) -> BTreeMap<String, bool>
         };
         let disputed = change.action == Action::Blocked && !change.fields.is_empty();
         if applied.is_some() && applied == wanted && (heals || held || disputed) {
-            let all = models.entry(change.model.clone()).or_insert(true);
-            *all = *all && heals;
+            drifted.push((change, heals));
         }
     }
-    models
+    drifted
 }
 
 impl Plan {

@@ -31,7 +31,7 @@ pub use adoption::SEED_MANAGER;
 pub use build::build_plan;
 pub use compare::{RevisionComparison, UnchangedTotals, compare_revisions};
 pub use context::{graph_made_by, own_records};
-pub use drift::drifted_models;
+pub use drift::{drifted_models, drifted_objects};
 pub use dry_run::replicas_only;
 pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
 pub use lost_settings::lost_settings_finding;

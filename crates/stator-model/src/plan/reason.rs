@@ -138,6 +138,15 @@ pub enum ChangeReason {
         /// `spec.takeOver` names the manager, and not all that own the fields.
         is_named: bool,
     },
+    /// stator put it back more than once, and each time somebody set the same fields again.
+    RepairUndone {
+        /// The fields.
+        paths: Vec<String>,
+        /// Who sets them, as `managedFields` names it; `None` where nobody is named there.
+        writer: Option<String>,
+    },
+    /// It was deleted again soon after stator made it again.
+    DeletedAgain,
     /// Dynamo forbids the change in place.
     Immutable {
         /// What it forbids.

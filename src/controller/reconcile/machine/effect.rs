@@ -2,6 +2,7 @@
 
 use crate::controller::reconcile::attempt_report::{AttemptReport, UncoveredModels};
 use crate::controller::reconcile::commit::PolledCommit;
+use crate::controller::reconcile::drift_repairs::RepairLimits;
 use crate::controller::sources::registry::SourcePhase;
 use jiff::Timestamp;
 use stator_cluster::sync::CancelReason;
@@ -54,6 +55,8 @@ pub(in crate::controller::reconcile) enum ReconcileEffect {
         commit: String,
         /// Of which models.
         uncovered: UncoveredModels,
+        /// What of it may not be put back yet.
+        limits: RepairLimits,
     },
     /// An attempt's verdict is the commit's verdict.
     PublishVerdict {
@@ -88,6 +91,8 @@ pub(in crate::controller::reconcile) struct AttemptPass {
     pub(in crate::controller::reconcile) heal: bool,
     /// What is looked at although the plan changes nothing.
     pub(in crate::controller::reconcile) recheck: RecheckScope,
+    /// Drift that may not be put back yet.
+    pub(in crate::controller::reconcile) limits: RepairLimits,
 }
 
 /// What is looked at although a plan changes nothing, the smallest first.

@@ -3,8 +3,10 @@
 use crate::controller::cache::drift_detector::DriftSignal;
 use crate::controller::reconcile::attempt_report::{AttemptReport, AttemptSummary};
 use crate::controller::reconcile::commit::PolledCommit;
+use crate::controller::reconcile::drift_repairs::DriftFindings;
 use crate::controller::sources::manual_requests::ManualRequests;
 use jiff::Timestamp;
+use stator_core::object::ObjectIdentity;
 use std::time::Duration;
 
 /// Something that happened. Time comes beside it: see [`SourceReconciler::step`](super::SourceReconciler::step).
@@ -34,6 +36,8 @@ pub(in crate::controller::reconcile) enum ReconcileEvent {
     RestoreFinished {
         /// What came of it.
         outcome: RestoreOutcome,
+        /// What it found of drift.
+        drift: DriftFindings,
         /// Whether live objects are watched for drift now.
         is_watched: bool,
     },
@@ -71,8 +75,10 @@ pub(in crate::controller::reconcile) enum AttemptOutcome {
     Unchanged(AttemptSummary),
     /// It was asked to stop, and did between two writes.
     Cancelled,
-    /// Somebody deleted an object that the sync waited for.
-    ObjectLost,
+    /// Somebody deleted this object, which the sync waited for.
+    ObjectLost(ObjectIdentity),
+    /// Somebody changed this object while the sync waited for others.
+    ObjectChanged(ObjectIdentity),
     /// Another replica may be at work on this source by now: nothing that was found counts.
     FencedOff,
 }

@@ -20,6 +20,7 @@
 //! - Nothing is written without the gate having been asked right before, whatever the reason of the write.
 //! - One piece of work is under way at a time, and while it is, nothing is wanted but its end.
 //! - Whoever waits has a next look: a timer, or a watch.
+//! - Drift of an object that did not drift lately is looked at within the debounce, whatever other objects do.
 //! - With `once` it ends.
 
 mod answer;
@@ -45,10 +46,10 @@ use std::time::Duration;
 const DRIFT_DEBOUNCE: Duration = Duration::from_millis(300);
 /// The same of statuses, of which an operator writes several while a model comes up.
 const STATUS_DEBOUNCE: Duration = Duration::from_secs(1);
+/// The longest pause of a whole source after somebody deleted what its sync waited for.
+const LONGEST_LOSS_PAUSE: Duration = Duration::from_secs(10);
 /// How often drift is looked for where live objects cannot be watched.
 const UNWATCHED_LOOK: Duration = Duration::from_secs(120);
-/// After this long without drift, the next is repaired at once again.
-const QUIET_AFTER_REPAIR: Duration = Duration::from_secs(600);
 /// How long the windows are believed: clocks are set, and not every opening can be foreseen.
 const LONGEST_WINDOW_WAIT: Duration = Duration::from_secs(3600);
 /// With `once`, attempts at one commit: a cluster that never keeps what it is given must not keep the process.
@@ -111,8 +112,8 @@ impl SourceReconciler {
             ReconcileEvent::AttemptFinished { outcome, is_watched } => {
                 self.attempt_finished(now, outcome, is_watched, &mut effects);
             }
-            ReconcileEvent::RestoreFinished { outcome, is_watched } => {
-                self.restore_finished(now, outcome, is_watched, &mut effects);
+            ReconcileEvent::RestoreFinished { outcome, drift, is_watched } => {
+                self.restore_finished(now, outcome, &drift, is_watched, &mut effects);
             }
             ReconcileEvent::Drifted(signal) => self.drifted(now, signal, &mut effects),
             ReconcileEvent::AccessRestored => {
@@ -249,28 +250,50 @@ impl SourceReconciler {
 
     fn drifted(&mut self, now: Duration, signal: DriftSignal, effects: &mut Vec<ReconcileEffect>) {
         let Some(interest) = self.drift_interest() else { return };
-        let pause = match signal {
+        let until = match signal {
             DriftSignal::Status if !interest.statuses => return,
             // What is seen of health is not put back, so it cannot come back either.
             DriftSignal::Status => {
                 self.memory.recheck = self.memory.recheck.max(RecheckScope::Health);
-                STATUS_DEBOUNCE
+                now + STATUS_DEBOUNCE
             }
-            DriftSignal::Drift | DriftSignal::Lost => {
-                if signal == DriftSignal::Drift {
-                    let current = self.memory.current.as_ref();
-                    effects.extend(current.map(|current| ReconcileEffect::ReportDrift(current.commit.clone())));
-                } else {
-                    self.memory.is_watched = false;
-                }
-                self.memory.repaired_at = Some(now);
+            DriftSignal::Drift(object) => {
                 self.expect_uncovered_drift();
-                let is_first = self.memory.repairs.attempts() == 0;
-                let pause = self.memory.repairs.next_delay();
-                if is_first { DRIFT_DEBOUNCE } else { DRIFT_DEBOUNCE.max(pause) }
+                let due = self.memory.repairs.look_at(now, &object);
+                if due > now {
+                    return self.look_again_by(due);
+                }
+                let current = self.memory.current.as_ref();
+                effects.extend(current.map(|current| ReconcileEffect::ReportDrift(current.commit.clone())));
+                now + DRIFT_DEBOUNCE
+            }
+            DriftSignal::Lost => {
+                self.memory.is_watched = false;
+                self.expect_uncovered_drift();
+                now + DRIFT_DEBOUNCE
             }
         };
-        self.phase = ReconcilePhase::GatheringDrift { until: now + pause };
+        self.phase = ReconcilePhase::GatheringDrift { until };
+    }
+
+    /// Whoever watches looks again by then. Until then others are watched as before.
+    fn look_again_by(&mut self, due: Duration) {
+        match &mut self.phase {
+            ReconcilePhase::Refused { next_look } | ReconcilePhase::Watching { next_look, .. } => {
+                *next_look = Some(next_look.map_or(due, |known| known.min(due)));
+            }
+            ReconcilePhase::AwaitingCommit
+            | ReconcilePhase::AwaitingPoll { .. }
+            | ReconcilePhase::Suspended
+            | ReconcilePhase::OutsideWindow { .. }
+            | ReconcilePhase::CheckingGate { .. }
+            | ReconcilePhase::RestoringLastGood { .. }
+            | ReconcilePhase::Reconciling { .. }
+            | ReconcilePhase::Settling { .. }
+            | ReconcilePhase::BackingOff { .. }
+            | ReconcilePhase::GatheringDrift { .. }
+            | ReconcilePhase::Finished => {}
+        }
     }
 
     fn timer_due(&mut self, now: Duration, effects: &mut Vec<ReconcileEffect>) {

@@ -4,8 +4,9 @@ use super::answer::AnswerContext;
 use super::effect::{AttemptPass, ReconcileEffect, ReconcileResult};
 use super::event::{AttemptOutcome, RestoreOutcome};
 use super::state::ReconcilePhase;
-use super::{MAX_ONCE_ATTEMPTS, QUIET_AFTER_REPAIR, SourceReconciler};
+use super::{DRIFT_DEBOUNCE, LONGEST_LOSS_PAUSE, MAX_ONCE_ATTEMPTS, SourceReconciler};
 use crate::controller::reconcile::attempt_report::{AttemptSummary, NextStep};
+use crate::controller::reconcile::drift_repairs::DriftFindings;
 use crate::controller::sources::registry::SourcePhase;
 use std::time::Duration;
 
@@ -26,9 +27,17 @@ impl SourceReconciler {
                 self.keep_recheck(&pass);
                 self.begin_round(now, effects);
             }
-            AttemptOutcome::ObjectLost => {
+            AttemptOutcome::ObjectLost(object) => {
                 self.keep_recheck(&pass);
-                self.phase = ReconcilePhase::BackingOff { until: now + self.memory.repairs.next_delay() };
+                // Whoever deletes one object again and again does not keep the others for long.
+                let until = self.memory.repairs.record_loss(now, &object).min(now + LONGEST_LOSS_PAUSE);
+                self.phase = ReconcilePhase::BackingOff { until: until.max(now + DRIFT_DEBOUNCE) };
+                self.go_on(now, None, effects);
+            }
+            AttemptOutcome::ObjectChanged(object) => {
+                self.keep_recheck(&pass);
+                self.memory.repairs.look_at(now, &object);
+                self.phase = ReconcilePhase::BackingOff { until: now + DRIFT_DEBOUNCE };
                 self.go_on(now, None, effects);
             }
             AttemptOutcome::Concluded(report) => {
@@ -61,6 +70,7 @@ impl SourceReconciler {
         effects: &mut Vec<ReconcileEffect>,
     ) {
         self.memory.uncovered = summary.uncovered;
+        self.memory.repairs.record_attempt(now, &summary.drift);
         self.memory.restore_due &= self.memory.uncovered.is_some();
         self.answer(AnswerContext::Elsewhere, effects);
         let good = self.memory.uncovered.as_ref().and_then(|_| self.memory.last_good().cloned());
@@ -72,8 +82,11 @@ impl SourceReconciler {
                 self.memory.is_new = false;
                 self.memory.retries.reset();
                 self.memory.refusals.reset();
-                // A cluster that changes what it is sent would be written to for ever.
-                let pause = if was_settling { self.memory.repairs.next_delay() } else { Duration::ZERO };
+                // A cluster that changes what it is sent would be written to for ever. What is put back of drift has pauses of
+                // its own, which nothing else waits for.
+                let is_explained = !summary.drift.repaired.is_empty();
+                let pause =
+                    if was_settling && !is_explained { self.memory.settles.next_delay() } else { Duration::ZERO };
                 self.phase = ReconcilePhase::Settling { until: now + pause };
                 self.go_on(now, None, effects);
             }
@@ -96,11 +109,7 @@ impl SourceReconciler {
                 effects.push(ReconcileEffect::SetPhase(SourcePhase::Idle));
                 self.memory.retries.reset();
                 self.memory.refusals.reset();
-                let is_quiet = |at: Duration| now.saturating_sub(at) > QUIET_AFTER_REPAIR;
-                if self.memory.repaired_at.is_none_or(is_quiet) {
-                    self.memory.repairs.reset();
-                    self.memory.repaired_at = None;
-                }
+                self.memory.settles.reset();
                 let next_look = self.next_look(now);
                 self.phase = ReconcilePhase::Watching { statuses, is_refused: false, next_look };
                 self.go_on(now, Some(result), effects);
@@ -129,6 +138,7 @@ impl SourceReconciler {
         &mut self,
         now: Duration,
         outcome: RestoreOutcome,
+        drift: &DriftFindings,
         is_watched: bool,
         effects: &mut Vec<ReconcileEffect>,
     ) {
@@ -137,7 +147,15 @@ impl SourceReconciler {
         }
         self.memory.is_watched = is_watched;
         match outcome {
-            RestoreOutcome::Restored => self.memory.restore_due = false,
+            RestoreOutcome::Restored => {
+                for (object, fields) in &drift.repaired {
+                    self.memory.repairs.record_repair(now, object, fields);
+                }
+                // What is left waits for its pause, and is still due then.
+                let due = self.memory.repairs.repair_due(drift);
+                self.memory.restore_due = due.is_some();
+                self.memory.restore_not_before = due.unwrap_or_default();
+            }
             RestoreOutcome::Cancelled => {}
             RestoreOutcome::Failed => self.memory.restore_not_before = now + self.memory.refusals.next_delay(),
         }

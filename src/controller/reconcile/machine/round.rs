@@ -7,6 +7,7 @@ use super::state::{GateReason, ReconcilePhase};
 use super::{LONGEST_WINDOW_WAIT, SourceReconciler, UNWATCHED_LOOK};
 use crate::controller::reconcile::attempt_report::UncoveredModels;
 use crate::controller::reconcile::commit::PolledCommit;
+use crate::controller::reconcile::drift_repairs::RepairLimits;
 use crate::controller::sources::registry::SourcePhase;
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ impl SourceReconciler {
         }
         let memory = &mut self.memory;
         (memory.was_outside_window, memory.restore_due, memory.is_settling) = (false, false, false);
-        (memory.repaired_at, memory.attempts) = (None, 0);
+        memory.attempts = 0;
         self.reset_pauses();
     }
 
@@ -81,7 +82,8 @@ impl SourceReconciler {
     fn reset_pauses(&mut self) {
         self.memory.retries.reset();
         self.memory.refusals.reset();
-        self.memory.repairs.reset();
+        self.memory.settles.reset();
+        self.memory.repairs.clear();
     }
 
     fn refuse(&mut self, now: Duration, commit: PolledCommit, effects: &mut Vec<ReconcileEffect>) {
@@ -120,7 +122,7 @@ impl SourceReconciler {
             }
         };
         match (reason, decision) {
-            (GateReason::KeepLastGood, GateDecision::Open) => self.start_restore(effects),
+            (GateReason::KeepLastGood, GateDecision::Open) => self.start_restore(now, effects),
             (GateReason::KeepLastGood, GateDecision::Closed { .. }) => {
                 self.phase = ReconcilePhase::Refused { next_look: self.next_look(now) };
             }
@@ -130,7 +132,7 @@ impl SourceReconciler {
                     let window = ReportedWindow::Overridden { opens };
                     effects.push(ReconcileEffect::ReportWindow { commit: current.commit.clone(), window });
                     // Only this commit was meant: what another one says waits for a window.
-                    self.start_attempt(current, effects);
+                    self.start_attempt(now, current, effects);
                 } else {
                     let window = ReportedWindow::Closed { opens };
                     self.wait_for_window(now, current, window, effects);
@@ -157,9 +159,9 @@ impl SourceReconciler {
             self.reopen(commit, effects);
         }
         if self.can_restore(now) {
-            self.start_restore(effects);
+            self.start_restore(now, effects);
         } else {
-            self.start_attempt(current, effects);
+            self.start_attempt(now, current, effects);
         }
     }
 
@@ -192,20 +194,23 @@ impl SourceReconciler {
             && memory.last_good().is_some()
     }
 
-    fn start_restore(&mut self, effects: &mut Vec<ReconcileEffect>) {
+    fn start_restore(&mut self, now: Duration, effects: &mut Vec<ReconcileEffect>) {
         let (good, uncovered) = (self.memory.last_good().cloned(), self.memory.uncovered.clone());
         if let (Some(commit), Some(uncovered)) = (good, uncovered) {
             self.phase = ReconcilePhase::RestoringLastGood { is_cancelled: false };
-            effects.push(ReconcileEffect::RestoreLastGood { commit, uncovered });
+            let limits = self.memory.repairs.limits(now);
+            effects.push(ReconcileEffect::RestoreLastGood { commit, uncovered, limits });
         }
     }
 
-    fn start_attempt(&mut self, commit: PolledCommit, effects: &mut Vec<ReconcileEffect>) {
+    fn start_attempt(&mut self, now: Duration, commit: PolledCommit, effects: &mut Vec<ReconcileEffect>) {
         let memory = &mut self.memory;
         let pass = AttemptPass {
             allow: memory.approved_kinds(&commit.commit),
             heal: memory.is_new || memory.answering.is_some() || self.self_heal,
             recheck: std::mem::take(&mut memory.recheck),
+            // Whoever runs once does not wait for pauses: it makes a few attempts and ends.
+            limits: if self.once { RepairLimits::default() } else { memory.repairs.limits(now) },
         };
         memory.attempts = memory.attempts.saturating_add(1);
         self.phase = ReconcilePhase::Reconciling { pass: pass.clone(), is_cancelled: false };
@@ -218,6 +223,7 @@ impl SourceReconciler {
         let unwatched = (!memory.is_watched).then_some(now + UNWATCHED_LOOK);
         let restore =
             memory.restore_due.then(|| memory.window_opens_at.unwrap_or(now).max(memory.restore_not_before).max(now));
-        unwatched.into_iter().chain(restore).min()
+        let repair = memory.repairs.next_repair().map(|due| due.max(now));
+        unwatched.into_iter().chain(restore).chain(repair).min()
     }
 }

@@ -3,11 +3,12 @@
 use super::effect::{AttemptPass, RecheckScope, RejectedRequest};
 use crate::controller::reconcile::attempt_report::UncoveredModels;
 use crate::controller::reconcile::commit::PolledCommit;
+use crate::controller::reconcile::drift_repairs::DriftRepairs;
 use crate::controller::sources::manual_requests::ManualRequests;
 use stator_core::retry::Backoff;
 use std::time::Duration;
 
-/// Pauses after a fault that may pass, and between repairs of drift that comes back.
+/// Pauses after a fault that may pass, and between writes that nothing explains.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// Pauses after a refusal: with their jitter, one to ten minutes.
@@ -164,15 +165,14 @@ pub(super) struct ReconcileMemory {
     pub(super) recheck: RecheckScope,
     /// Whether live objects are watched for drift.
     pub(super) is_watched: bool,
-    /// When drift of the current commit was last put back. Drift that comes again is put back at growing pauses, and what
-    /// a commit itself takes to settle is no drift.
-    pub(super) repaired_at: Option<Duration>,
     /// Pauses after faults.
     pub(super) retries: Backoff,
     /// Pauses after refusals.
     pub(super) refusals: Backoff,
-    /// Pauses between repairs.
-    pub(super) repairs: Backoff,
+    /// Pauses between attempts of which each writes something that is no drift.
+    pub(super) settles: Backoff,
+    /// Which objects drifted lately, and when each may be put back again.
+    pub(super) repairs: DriftRepairs,
     /// Attempts at the current commit.
     pub(super) attempts: u32,
 }
@@ -204,10 +204,10 @@ impl ReconcileMemory {
             is_settling: false,
             recheck: RecheckScope::Nothing,
             is_watched: false,
-            repaired_at: None,
             retries: backoff(FIRST_PAUSE, 1),
             refusals: backoff(FIRST_REFUSAL_PAUSE, 2),
-            repairs: backoff(FIRST_PAUSE, 3),
+            settles: backoff(FIRST_PAUSE, 3),
+            repairs: DriftRepairs::new(start.seed.wrapping_add(4)),
             attempts: 0,
         }
     }

@@ -104,6 +104,24 @@ impl fmt::Display for ChangeReason {
                     )
                 }
             }
+            Self::RepairUndone { paths, writer } => {
+                let list = paths.join(", ");
+                match writer {
+                    Some(writer) => write!(
+                        f,
+                        "{list}: {writer} undoes every repair, so it is left as it is; stop {writer}, or write its value \
+                         into git, then sync"
+                    ),
+                    None => write!(
+                        f,
+                        "{list}: every repair is undone, by nobody in managedFields (a webhook?), so it is left as it \
+                         is; stop that, then sync"
+                    ),
+                }
+            }
+            Self::DeletedAgain => f.write_str(
+                "deleted again soon after it was created again; it is created after a pause; find out who deletes it",
+            ),
             Self::Immutable { message, advice } => match advice {
                 ImmutableAdvice::InMessage => f.write_str(message),
                 ImmutableAdvice::Wait => write!(f, "{message}: wait until that is complete, then sync"),

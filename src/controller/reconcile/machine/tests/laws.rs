@@ -1,8 +1,9 @@
 //! What holds over random histories. [`World`] checks every step; found what holds at the end of each.
 
 use super::super::*;
-use super::world::{Work, World, commit, judged_as, refused_commit, summary};
+use super::world::{Work, World, commit, drift, identity, judged_as, refused_commit, summary};
 use crate::controller::reconcile::attempt_report::{AttemptSummary, NextStep, UncoveredModels};
+use crate::controller::reconcile::drift_repairs::{DriftFindings, RepairDecision};
 use crate::controller::sources::manual_requests::{HoldApproval, ManualRequests};
 use proptest::prelude::*;
 use stator_git::forge::StatusState;
@@ -42,13 +43,28 @@ fn outcome() -> impl Strategy<Value = AttemptOutcome> {
         1 => Just(Some(UncoveredModels::All)),
         1 => Just(Some(UncoveredModels::Some { names: ["m".to_owned()].into(), sources: BTreeSet::new() })),
     ];
-    let summary = (next, any::<bool>(), any::<bool>(), uncovered).prop_map(|(next, is_success, is_held, uncovered)| {
-        AttemptSummary { is_success, is_held, uncovered, ..summary(next) }
-    });
+    let object = || (0u8..3).prop_map(|object| identity(&name(object)));
+    let drift = (prop::collection::btree_set(object(), 0..3), prop::collection::btree_set(object(), 0..3)).prop_map(
+        |(repaired, left)| DriftFindings {
+            waiting: left.difference(&repaired).cloned().collect(),
+            disputed: BTreeSet::new(),
+            repaired: repaired.into_iter().map(|object| (object, BTreeSet::new())).collect(),
+        },
+    );
+    let summary = (next, any::<bool>(), any::<bool>(), uncovered, drift).prop_map(
+        |(next, is_success, is_held, uncovered, drift)| AttemptSummary {
+            is_success,
+            is_held,
+            uncovered,
+            drift,
+            ..summary(next)
+        },
+    );
     prop_oneof![
         6 => summary.clone().prop_map(judged_as),
         2 => summary.prop_map(AttemptOutcome::Unchanged),
-        1 => Just(AttemptOutcome::ObjectLost),
+        1 => (0u8..3).prop_map(|object| AttemptOutcome::ObjectLost(identity(&name(object)))),
+        1 => (0u8..3).prop_map(|object| AttemptOutcome::ObjectChanged(identity(&name(object)))),
     ]
 }
 
@@ -60,7 +76,11 @@ fn happening() -> impl Strategy<Value = Happening> {
             opens_in: seconds.map(Duration::from_secs),
         }),
     ];
-    let signal = prop_oneof![Just(DriftSignal::Drift), Just(DriftSignal::Status), Just(DriftSignal::Lost)];
+    let signal = prop_oneof![
+        (0u8..3).prop_map(|object| DriftSignal::Drift(identity(&name(object)))),
+        Just(DriftSignal::Status),
+        Just(DriftSignal::Lost)
+    ];
     let restored =
         prop_oneof![Just(RestoreOutcome::Restored), Just(RestoreOutcome::Failed), Just(RestoreOutcome::Cancelled)];
     prop_oneof![
@@ -104,7 +124,8 @@ fn answer(world: &mut World, outcome: &AttemptOutcome, restored: RestoreOutcome,
                 AttemptOutcome::Concluded(_)
                 | AttemptOutcome::Unchanged(_)
                 | AttemptOutcome::Cancelled
-                | AttemptOutcome::ObjectLost
+                | AttemptOutcome::ObjectLost(_)
+                | AttemptOutcome::ObjectChanged(_)
                 | AttemptOutcome::FencedOff => outcome.clone(),
             };
             world.tell(ReconcileEvent::AttemptFinished { outcome, is_watched });
@@ -112,7 +133,8 @@ fn answer(world: &mut World, outcome: &AttemptOutcome, restored: RestoreOutcome,
         Some(Work::Restore(_)) => {
             let is_cancelled = restored == RestoreOutcome::Cancelled;
             let outcome = if is_cancelled && !world.is_cancelled { RestoreOutcome::Restored } else { restored };
-            world.tell(ReconcileEvent::RestoreFinished { outcome, is_watched });
+            let drift = DriftFindings::default();
+            world.tell(ReconcileEvent::RestoreFinished { outcome, drift, is_watched });
         }
         None => {}
     }
@@ -142,7 +164,7 @@ fn happen(world: &mut World, happening: &Happening) {
         Happening::Drift(signal) => {
             let interest = world.machine.drift_interest();
             if interest.is_some_and(|interest| interest.statuses || *signal != DriftSignal::Status) {
-                world.tell(ReconcileEvent::Drifted(*signal));
+                world.tell(ReconcileEvent::Drifted(signal.clone()));
             }
         }
         Happening::Access => {
@@ -292,6 +314,31 @@ proptest! {
         }
         prop_assert!(world.result.is_some(), "{:?}", world.machine.phase);
         prop_assert!(world.now < Duration::from_secs(3600), "after {:?}", world.now);
+    }
+
+    /// Row E3 of the review: a second drift within minutes of a first waited, also of another model.
+    #[test]
+    fn drift_of_an_object_waits_for_nothing_that_another_object_does(
+        start in start(),
+        history in prop::collection::vec(happening(), 0..60),
+    ) {
+        let mut world = World::new(ReconcilerStart { self_heal: true, ..start });
+        for happening in &history {
+            happen(&mut world, happening);
+        }
+        if world.machine.drift_interest().is_some() {
+            world.tell(drift("untouched"));
+            prop_assert_eq!(world.machine.wake_at(), Some(world.now + DRIFT_DEBOUNCE));
+            world.pass_to_wake();
+            if world.work == Some(Work::Gate) {
+                world.open_window();
+                world.check_gate();
+                let waits = world.pass.as_ref().is_some_and(|pass| {
+                    pass.limits.decide(&identity("untouched"), &BTreeSet::new()) != RepairDecision::Repair
+                });
+                prop_assert!(!waits);
+            }
+        }
     }
 
     #[test]

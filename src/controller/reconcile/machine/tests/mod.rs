@@ -5,7 +5,9 @@ mod world;
 
 use super::*;
 use crate::controller::reconcile::attempt_report::{AttemptSummary, NextStep, UncoveredModels};
-use world::{Work, World, commit, judged, refused_commit, summary};
+use crate::controller::reconcile::drift_repairs::{DriftFindings, RepairLimits};
+use std::collections::{BTreeMap, BTreeSet};
+use world::{Work, World, commit, drift, identity, judged, refused_commit, summary};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -40,7 +42,7 @@ fn the_last_good_commit_is_restored_only_through_an_open_gate() {
     world.sync("a", healthy());
     world.sync("b", partly_invalid());
     world.close_window(Some(30 * MINUTE));
-    world.tell(ReconcileEvent::Drifted(DriftSignal::Drift));
+    world.tell(drift("llama"));
     world.pass_to_wake();
     world.check_gate();
     assert_eq!(world.work, None, "nothing is written while no window is open");
@@ -58,7 +60,7 @@ fn what_a_refused_commit_keeps_is_restored_when_the_window_opens() {
     world.sync("a", healthy());
     world.tell(ReconcileEvent::CommitFound(refused_commit("b")));
     world.close_window(Some(30 * MINUTE));
-    world.tell(ReconcileEvent::Drifted(DriftSignal::Drift));
+    world.tell(drift("llama"));
     world.pass_to_wake();
     world.check_gate();
     assert_eq!(world.work, None);
@@ -109,7 +111,7 @@ fn a_commit_that_was_refused_by_the_cluster_is_still_new() {
     world.check_gate();
     assert!(world.pass.as_ref().is_some_and(|pass| pass.heal));
     world.finish_attempt(healthy());
-    world.tell(ReconcileEvent::Drifted(DriftSignal::Drift));
+    world.tell(drift("llama"));
     world.pass_to_wake();
     world.check_gate();
     assert!(world.pass.as_ref().is_some_and(|pass| !pass.heal));
@@ -197,8 +199,68 @@ fn a_commit_is_synced_outside_the_windows_once_where_somebody_asks_for_it() {
     world.finish_attempt(judged(NextStep::Settle, true));
     world.check_gate();
     world.finish_attempt(healthy());
-    world.tell(ReconcileEvent::Drifted(DriftSignal::Drift));
+    world.tell(drift("llama"));
     world.pass_to_wake();
     world.check_gate();
     assert_eq!(world.work, None, "what was let through once is through");
+}
+
+/// An attempt that put these objects back.
+fn repaired(names: &[&str]) -> AttemptOutcome {
+    let repaired: BTreeMap<_, _> = names.iter().map(|name| (identity(name), BTreeSet::new())).collect();
+    let drift = DriftFindings { repaired, ..DriftFindings::default() };
+    world::judged_as(AttemptSummary { drift, ..summary(NextStep::Settle) })
+}
+
+/// Lets the reconciler look, put one object back, and see that all is well.
+fn heal(world: &mut World, name: &str) {
+    world.pass_to_wake();
+    world.check_gate();
+    assert!(world.pass.as_ref().is_some_and(|pass| pass.heal));
+    world.finish_attempt(repaired(&[name]));
+    world.check_gate();
+    world.finish_attempt(healthy());
+}
+
+/// Row E3 of the review: of ten drifts a second apart, four or five were healed within 20 s.
+#[test]
+fn ten_objects_that_drift_one_after_the_other_are_each_put_back_at_once() {
+    let mut world = World::new(ReconcilerStart { self_heal: true, ..ReconcilerStart::default() });
+    world.sync("a", healthy());
+    for number in 0..10 {
+        let (name, before) = (format!("mock-{number}"), world.now);
+        world.tell(drift(&name));
+        heal(&mut world, &name);
+        assert_eq!(world.now - before, DRIFT_DEBOUNCE, "{name}");
+        world.now += Duration::from_secs(1);
+    }
+}
+
+/// Row E3: the same object backs off by itself, and nobody waits for it.
+#[test]
+fn an_object_that_drifts_again_and_again_waits_alone() {
+    let mut world = World::new(ReconcilerStart { self_heal: true, ..ReconcilerStart::default() });
+    world.sync("a", healthy());
+    let mut pauses = Vec::new();
+    for number in 0..8 {
+        let before = world.now;
+        world.tell(drift("fought"));
+        if !matches!(world.machine.phase, ReconcilePhase::GatheringDrift { .. }) {
+            // Another one that drifts meanwhile.
+            let (other, now) = (format!("other-{number}"), world.now);
+            world.tell(drift(&other));
+            heal(&mut world, &other);
+            assert_eq!(world.now - now, DRIFT_DEBOUNCE, "{other}");
+            world.tell(drift("fought"));
+        }
+        heal(&mut world, "fought");
+        pauses.push(world.now - before);
+    }
+    assert!(pauses[0] == DRIFT_DEBOUNCE && pauses[7] > Duration::from_secs(30), "{pauses:?}");
+    // A person who asks for a sync does not wait for it.
+    world.tell(drift("fought"));
+    world.request("now");
+    world.tell(ReconcileEvent::PollFinished { request: Some("now".to_owned()) });
+    world.check_gate();
+    assert!(world.pass.as_ref().is_some_and(|pass| pass.limits == RepairLimits::default()));
 }

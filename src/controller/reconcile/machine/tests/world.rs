@@ -3,9 +3,22 @@
 use super::super::*;
 use crate::controller::reconcile::attempt_report::{AttemptReport, AttemptSummary, NextStep};
 use crate::controller::reconcile::commit::PolledCommit;
+use crate::controller::reconcile::drift_repairs::DriftFindings;
 use crate::controller::report::commit_ledger::{CommitLedger, CommitStage, CommitVerdict, StatusContexts};
 use crate::controller::sources::manual_requests::ManualRequests;
+use stator_core::object::ObjectIdentity;
 use std::collections::BTreeSet;
+
+/// An object of this name.
+pub(super) fn identity(name: &str) -> ObjectIdentity {
+    let text = |text: &str| text.to_owned();
+    ObjectIdentity { namespace: text("models"), group: text("nvidia.com"), kind: text("Graph"), name: text(name) }
+}
+
+/// Drift of an object of this name.
+pub(super) fn drift(name: &str) -> ReconcileEvent {
+    ReconcileEvent::Drifted(DriftSignal::Drift(identity(name)))
+}
 
 /// What is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +60,7 @@ pub(super) fn refused_commit(name: &str) -> PolledCommit {
 }
 
 pub(super) fn summary(next: NextStep) -> AttemptSummary {
-    AttemptSummary { next, is_success: true, is_held: false, uncovered: None }
+    AttemptSummary { next, is_success: true, is_held: false, uncovered: None, drift: DriftFindings::default() }
 }
 
 pub(super) fn judged_as(summary: AttemptSummary) -> AttemptOutcome {
@@ -105,8 +118,8 @@ impl World {
         let gate = if let ReconcileEvent::GateChecked(decision) = &event { Some(*decision) } else { None };
         let must_publish =
             matches!(event, ReconcileEvent::AttemptFinished { outcome: AttemptOutcome::Concluded(_), .. });
-        let reports_drift =
-            matches!(event, ReconcileEvent::Drifted(DriftSignal::Drift)) && self.machine.drift_interest().is_some();
+        let is_drift = matches!(event, ReconcileEvent::Drifted(DriftSignal::Drift(_)));
+        let is_heard = self.machine.drift_interest().is_some();
         let drift_reports = self.drift_reports;
         let verdicts = self.verdicts.len();
         assert!(self.result.is_none() || self.work.is_none());
@@ -116,7 +129,11 @@ impl World {
             self.carry_out(effect, gate);
         }
         assert!(!must_publish || self.verdicts.len() > verdicts, "a verdict was lost");
-        assert!(!reports_drift || self.drift_reports > drift_reports, "drift was not reported");
+        if is_drift && is_heard {
+            let is_gathering = matches!(self.machine.phase, ReconcilePhase::GatheringDrift { .. });
+            assert_eq!(is_gathering, self.drift_reports > drift_reports, "drift that is looked at is reported");
+            assert!(is_gathering || self.machine.wake_at().is_some(), "nobody looks at drift");
+        }
         self.check_next_look();
     }
 

@@ -1,0 +1,83 @@
+//! Drift of several objects, one after the other, and drift that comes back however often it is put right.
+
+use super::asked::Room;
+use super::{fleet, head, scale};
+use stator::controller::sources::registry::{ProblemReason, SourcePhase};
+
+/// Row E3 of the review: a second drift within minutes of a first waited, also of another model.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_model_after_the_other_is_put_back_while_one_that_drifts_all_the_time_waits() {
+    let room = Room::of(fleet(4), "").await;
+    room.synced(&head(&room.bench)).await;
+    // Its pauses are half a second, a second, two and four by now, or up to twice that.
+    for round in 0..4 {
+        room.delete("mock-0");
+        room.until(&format!("it is made again, round {round}"), || !room.graph("mock-0").is_empty()).await;
+        room.stands("it is well", |state| state.is_ready() && state.phase == SourcePhase::Idle).await;
+    }
+    room.delete("mock-0");
+    for name in ["mock-1", "mock-2", "mock-3"] {
+        room.edit(name, "replicas: 2", "replicas: 7");
+        room.until(&format!("{name} is put back"), || room.graph(name).contains("replicas: 2")).await;
+        room.stands("it is well", |state| state.counts.drifted == 1 && state.phase == SourcePhase::Idle).await;
+        assert_eq!(room.graph("mock-0"), "", "{name} was put back after mock-0 was, and not before");
+    }
+    room.until("it is made again after its pause", || !room.graph("mock-0").is_empty()).await;
+    room.stands("all is well", |state| state.is_ready() && state.counts.drifted == 0).await;
+    room.is_settled();
+    room.end().await;
+}
+
+/// Row E3: what is put back may take long to become healthy again, and nobody waits for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn drift_is_put_back_while_another_model_is_not_healthy_yet() {
+    let mut room = Room::of(fleet(10), "").await;
+    room.synced(&head(&room.bench)).await;
+    room.end_operator();
+    for number in 0..10 {
+        let name = format!("mock-{number}");
+        room.edit(&name, "replicas: 2", "replicas: 7");
+        room.until(&format!("{name} is put back"), || room.graph(&name).contains("replicas: 2")).await;
+        assert_ne!(room.standing().phase, SourcePhase::Idle, "nothing is healthy again");
+    }
+    room.end().await;
+}
+
+/// Row A5 of the review, its last sentence: a repair that does not stick is told by name after a second try and not fought.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn drift_that_comes_back_after_two_repairs_is_reported_and_not_fought() {
+    let room = Room::of(fleet(2), "").await;
+    let first = head(&room.bench);
+    room.synced(&first).await;
+    for _ in 0..2 {
+        room.edit("mock-0", "replicas: 2", "replicas: 7");
+        room.until("it is put back", || room.graph("mock-0").contains("replicas: 2")).await;
+        room.stands("it is well", |state| state.is_ready() && state.phase == SourcePhase::Idle).await;
+    }
+    room.edit("mock-0", "replicas: 2", "replicas: 7");
+    let state = room
+        .stands("it is reported", |state| {
+            state.problem().is_some_and(|problem| problem.reason == ProblemReason::Blocked)
+                && state.phase == SourcePhase::Idle
+        })
+        .await;
+    assert_eq!((state.counts.drifted, state.is_ready()), (1, false));
+    insta::assert_snapshot!(state.problem().unwrap().message, @"held back (blocked): mock-0: DynamoGraphDeployment models/mock-0: spec.components[name=worker].replicas: every repair is undone, by nobody in managedFields (a webhook?), so it is left as it is; stop that, then sync");
+    let told = room.told();
+    assert!(told.contains(&"Drifted".to_owned()) && told.contains(&"Blocked".to_owned()), "{told:?}");
+    // Others are put back as ever, and what is left is not touched.
+    room.edit("mock-1", "replicas: 2", "replicas: 7");
+    room.until("the other is put back", || room.graph("mock-1").contains("replicas: 2")).await;
+    assert!(room.graph("mock-0").contains("replicas: 7"));
+    // Another change of it, by hand, is looked at: nothing is left of the dispute.
+    room.edit("mock-0", "replicas: 7", "replicas: 2");
+    room.stands("it is well again", |state| state.is_ready() && state.counts.drifted == 0).await;
+    room.edit("mock-0", "replicas: 2", "replicas: 7");
+    room.stands("it is left again", |state| !state.is_ready() && state.counts.drifted == 1).await;
+    // The next commit puts it back.
+    let second = scale(&room.bench, 1, 4);
+    room.synced(&second).await;
+    room.until("it is put back", || room.graph("mock-0").contains("replicas: 2")).await;
+    room.is_settled();
+    room.end().await;
+}
