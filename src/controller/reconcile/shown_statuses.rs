@@ -32,8 +32,12 @@ impl ReconcileContext {
             });
             self.update_state(|state| {
                 let shown = shown.or(state.statuses.shown.take());
-                state.statuses =
-                    StatusPostingState { shown, pending: now.pending, given_up: now.given_up, problem: now.stopped };
+                state.statuses = StatusPostingState {
+                    shown,
+                    pending: now.pending,
+                    given_up: now.given_up,
+                    problem: now.stopped.or(now.refusal),
+                };
             });
             if poster.changed().await.is_err() {
                 return std::future::pending().await;

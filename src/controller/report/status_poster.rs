@@ -30,11 +30,14 @@ pub struct PosterState {
     pub posted: u64,
     /// Wanted and not posted yet.
     pub pending: usize,
+    /// Those of `pending` that the host refused: they are tried again after minutes.
+    pub refused: usize,
     /// Refused for good since the start.
     pub given_up: u64,
-    /// Why nothing is posted any more, and what to do about it. Only another token or another address helps, so a new
-    /// poster has to be started then.
+    /// Why nothing is posted any more: another replica posts.
     pub stopped: Option<String>,
+    /// Why something is not posted yet that the host refused, and what to do about it.
+    pub refusal: Option<String>,
 }
 
 #[derive(Debug)]
@@ -121,10 +124,10 @@ impl<F: ForgeApi + 'static> StatusPoster<F> {
         self.shared.state.subscribe()
     }
 
-    /// Waits until all that is wanted is posted or refused for good, but not longer than `deadline`. True when it is.
+    /// Waits until all that is wanted is posted or refused, but not longer than `deadline`. True when it is.
     pub async fn wait_until_posted(&self, deadline: Duration) -> bool {
         let mut state = self.state();
-        let done = state.wait_for(|state| state.pending == 0 || state.stopped.is_some());
+        let done = state.wait_for(|state| state.pending == state.refused || state.stopped.is_some());
         tokio::time::timeout(deadline, done).await.is_ok()
     }
 }

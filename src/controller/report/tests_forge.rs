@@ -88,6 +88,25 @@ impl FakeForge {
         self.with(|state| state.always.insert(context.into(), status));
     }
 
+    /// Every comment on this pull request is answered like this; `None` when they are taken again.
+    pub fn lock(&self, number: u64, status: Option<u16>) {
+        let name = format!("comment on {number}");
+        self.with(|state| match status {
+            Some(status) => state.always.insert(name, status),
+            None => state.always.remove(&name),
+        });
+    }
+
+    fn answer_comment(&self, number: u64) -> Result<(), ForgeError> {
+        let refused = self.with(|state| state.always.get(&format!("comment on {number}")).copied());
+        refused.map_or_else(|| self.answer(), |status| Err(refusal(status)))
+    }
+
+    /// No call for this context is answered in its own way any more.
+    pub fn relent(&self, context: &str) {
+        self.with(|state| state.always.remove(context));
+    }
+
     /// Second, first letter of the commit, context and description of every status that was sent, refused ones included.
     pub fn sent(&self) -> Vec<String> {
         self.with(|state| {
@@ -204,7 +223,7 @@ impl ForgeApi for FakeForge {
 
     async fn create_comment(&self, number: u64, body: &str) -> Result<PullRequestComment, ForgeError> {
         self.called("add_comment").await;
-        self.answer()?;
+        self.answer_comment(number)?;
         Ok(self.with(|state| add(state, number, body)))
     }
 
@@ -215,7 +234,7 @@ impl ForgeApi for FakeForge {
         body: &str,
     ) -> Result<PullRequestComment, ForgeError> {
         self.called("edit_comment").await;
-        self.answer()?;
+        self.answer_comment(number)?;
         self.with(|state| {
             let comments = state.comments.entry(number).or_default();
             let known = comments.iter_mut().find(|known| known.id == comment.id).ok_or_else(|| refusal(404))?;

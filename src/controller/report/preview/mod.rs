@@ -33,9 +33,12 @@ use trees::{PullRequestReader, PullRequestRefs};
 const BASE_SETTLE_DELAY: Duration = Duration::from_secs(10);
 /// How long after one preview of a pull request the next may come: pushes come in bursts.
 const PREVIEW_DEBOUNCE: Duration = Duration::from_secs(5);
-/// Pauses after a refusal.
+/// Pauses after a failure.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(5);
 const MAX_BACKOFF: Duration = Duration::from_secs(600);
+/// Pauses after a refusal: somebody has to grant a right, or to unlock something.
+const FIRST_REFUSAL_PAUSE: Duration = Duration::from_secs(120);
+const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_secs(3600);
 
 /// What previews are of.
 #[derive(Clone, Debug)]
@@ -69,6 +72,8 @@ struct KnownPullRequest {
     tip: Option<String>,
     comment: Option<stator_git::forge::PullRequestComment>,
     failures: u32,
+    /// The host refuses what is to be done about it: the next list of open pull requests does not name it before then.
+    refused_until: Option<Instant>,
 }
 
 /// Keeps the previews of one source.
@@ -180,11 +185,8 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
                     self.metrics.record_preview(ended, now.elapsed());
                 }
                 self.queue.finish(number, Instant::now() + PREVIEW_DEBOUNCE);
-                if done.is_err() {
-                    let known = self.known.entry(number).or_default();
-                    known.failures = known.failures.saturating_add(1);
-                    let pause = backoff_pause(known.failures);
-                    self.queue.schedule(number, Instant::now() + pause);
+                if let Err(error) = &done {
+                    self.retry_later(number, error);
                 }
                 done
             } else {
@@ -195,12 +197,18 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
                 Err(PreviewRunError::Git(error)) => {
                     tracing::warn!(scope = self.settings.scope, error, "a pull request could not be read");
                 }
+                // Of one pull request alone: the others go on.
+                Err(PreviewRunError::Forge(error)) if !looked && is_refusal_of_one(&error) => {}
                 Err(PreviewRunError::Forge(error)) => {
-                    let Some(wait) = pause_after_error(&error, &mut backoff) else {
+                    if backoff == 0 && is_refusal(&error) {
                         // The host's own words may quote what was sent.
-                        tracing::warn!(scope = self.settings.scope, "previews stop: {}", error.help());
-                        return;
-                    };
+                        tracing::warn!(
+                            scope = self.settings.scope,
+                            "the git host refuses previews, and is asked again within the hour: {}",
+                            error.help()
+                        );
+                    }
+                    let wait = pause_after_error(&error, &mut backoff);
                     let again = Instant::now() + wait;
                     self.queue.hold_until(again);
                     look = if looked { again.max(Instant::now() + backoff_pause(backoff)) } else { look.max(again) };
@@ -209,15 +217,39 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         }
     }
 
+    /// Another try at a pull request that failed. A refusal lasts until somebody changes something, so there is more time.
+    fn retry_later(&mut self, number: u64, error: &PreviewRunError) {
+        let known = self.known.entry(number).or_default();
+        known.failures = known.failures.saturating_add(1);
+        let now = Instant::now();
+        let again = match error {
+            PreviewRunError::Forge(error) if is_refusal_of_one(error) => {
+                if known.refused_until.is_none() {
+                    tracing::warn!(
+                        scope = self.settings.scope,
+                        number,
+                        "the git host refuses the preview of a pull request, which is tried again within the hour: {}",
+                        error.help()
+                    );
+                }
+                let again = now + refusal_pause(known.failures);
+                known.refused_until = Some(again);
+                again
+            }
+            PreviewRunError::Forge(_) | PreviewRunError::Git(_) => now + backoff_pause(known.failures),
+        };
+        self.queue.schedule(number, again);
+    }
+
     /// Lists the open pull requests: those that are new or moved are to be planned, those that are gone are closed out.
     async fn poll_pull_requests(&mut self, tip: Option<&str>) -> Result<(), ForgeError> {
         let open = self.forge.list_open_pull_requests(&self.settings.branch).await?;
         let now = Instant::now();
         for pull in &open {
-            let stale = self
-                .known
-                .get(&pull.number)
-                .is_none_or(|known| !same_commit(&known.head, &pull.head) || known.tip.as_deref() != tip);
+            let stale = self.known.get(&pull.number).is_none_or(|known| {
+                let is_refused = known.refused_until.is_some_and(|until| until > now);
+                !is_refused && (!same_commit(&known.head, &pull.head) || known.tip.as_deref() != tip)
+            });
             if stale {
                 self.queue.schedule(pull.number, now);
             }
@@ -318,7 +350,7 @@ impl<F: ForgeApi + 'static, C: PullRequestReader> PreviewRunner<F, C> {
         });
         self.upsert_comment(pull.number, &body, !silent).await?;
         let known = self.known.entry(pull.number).or_default();
-        (known.head, known.tip, known.failures) = (head.to_owned(), tip, 0);
+        (known.head, known.tip, known.failures, known.refused_until) = (head.to_owned(), tip, 0, None);
         Ok(())
     }
 
@@ -394,15 +426,29 @@ fn backoff_pause(failures: u32) -> Duration {
     backoff_delay(INITIAL_BACKOFF, MAX_BACKOFF, failures, random_bits())
 }
 
-/// How long to leave a host alone after a refusal; `None` for good.
-fn pause_after_error(error: &ForgeError, failures: &mut u32) -> Option<Duration> {
+fn refusal_pause(failures: u32) -> Duration {
+    backoff_delay(FIRST_REFUSAL_PAUSE, LONGEST_REFUSAL_PAUSE, failures.saturating_sub(1), random_bits())
+}
+
+/// Whether the host answered that it may not be, and says the same until somebody changes something.
+fn is_refusal(error: &ForgeError) -> bool {
+    matches!(error, ForgeError::Unauthorized { .. }) || is_refusal_of_one(error)
+}
+
+/// Whether that may be so of one pull request alone: it is locked, or its repository is archived.
+fn is_refusal_of_one(error: &ForgeError) -> bool {
+    matches!(error, ForgeError::Forbidden { .. } | ForgeError::Closed { .. })
+}
+
+/// How long to leave a host alone after an error.
+fn pause_after_error(error: &ForgeError, failures: &mut u32) -> Duration {
     *failures = failures.saturating_add(1);
-    match (error, error.retry_advice()) {
-        (ForgeError::Unauthorized { .. } | ForgeError::Forbidden { .. } | ForgeError::Closed { .. }, _) => None,
-        (_, RetryAdvice::After(pause)) => Some(pause + jittered(INITIAL_BACKOFF)),
-        (ForgeError::Unavailable { .. }, RetryAdvice::Soon) => Some(backoff_pause(*failures)),
+    match error.retry_advice() {
+        _ if is_refusal(error) => refusal_pause(*failures),
+        RetryAdvice::After(pause) => pause + jittered(INITIAL_BACKOFF),
+        RetryAdvice::Soon if matches!(error, ForgeError::Unavailable { .. }) => backoff_pause(*failures),
         // One conversation that says no is no reason to leave the others.
-        (_, RetryAdvice::Soon | RetryAdvice::Never) => Some(Duration::ZERO),
+        RetryAdvice::Soon | RetryAdvice::Never => Duration::ZERO,
     }
 }
 

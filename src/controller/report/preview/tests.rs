@@ -319,7 +319,7 @@ async fn a_base_branch_that_moves_is_planned_against_and_only_news_is_written() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_refuses_is_asked_again_and_one_that_knows_no_token_is_not() {
+async fn a_host_in_trouble_is_asked_again() {
     for answer in [429, 500, 503, 409] {
         let mut place = Place::new();
         place.forge.always_all(Some(answer));
@@ -332,14 +332,61 @@ async fn a_host_that_refuses_is_asked_again_and_one_that_knows_no_token_is_not()
         assert_eq!(place.headline(7), "### stator · prod · 1 of 2 models changes", "{answer}");
         assert!(!task.is_finished());
     }
+}
+
+/// Row D2 of the review: a host that refused once was never asked again before a restart.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_refuses_everything_is_asked_rarely_and_for_as_long_as_it_takes() {
     for answer in [401, 403, 410] {
         let mut place = Place::new();
         place.forge.always_all(Some(answer));
         place.push(7, &[("a/model.yaml", &model("a", 3))]);
         let task = place.start();
-        tokio::time::timeout(Duration::from_secs(60), task).await.unwrap().unwrap();
-        assert!(place.forge.calls("open_pull_requests") + place.forge.calls("pull_request") <= 2);
+        tokio::time::sleep(Duration::from_secs(10_000)).await;
+        let asked = place.forge.calls("open_pull_requests") + place.forge.calls("pull_request");
+        assert!((2..60).contains(&asked), "{answer}: {asked}");
+        place.forge.always_all(None);
+        tokio::time::sleep(Duration::from_secs(10_000)).await;
+        assert_eq!(place.headline(7), "### stator · prod · 1 of 2 models changes", "{answer}");
+        assert!(!task.is_finished());
     }
+}
+
+/// Row D2: one locked pull request ended all previews of its source until a restart.
+#[tokio::test(start_paused = true)]
+async fn a_locked_pull_request_keeps_no_other_from_its_preview_and_gets_its_own_when_it_is_unlocked() {
+    for answer in [403, 410] {
+        let mut place = Place::new();
+        place.start();
+        place.forge.lock(7, Some(answer));
+        place.push(7, &[("a/model.yaml", &model("a", 3))]);
+        place.settle().await;
+        place.push(8, &[("a/model.yaml", &model("a", 5))]);
+        place.settle().await;
+        assert_eq!(place.headline(8), "### stator · prod · 1 of 2 models changes", "{answer}");
+        tokio::time::sleep(Duration::from_secs(10_000)).await;
+        let tries = place.forge.calls("add_comment");
+        assert!((3..20).contains(&tries), "{answer}: {tries}");
+        place.forge.lock(7, None);
+        tokio::time::sleep(Duration::from_secs(4_000)).await;
+        assert_eq!(place.headline(7), "### stator · prod · 1 of 2 models changes", "{answer}");
+    }
+}
+
+/// Row D9 of the review: with a preview that was posted long ago, and with one that the host refuses, nothing is under way.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_ends_waits_for_no_preview_that_waits_itself() {
+    let mut place = Place::new();
+    let task = place.start();
+    place.push(7, &[("a/model.yaml", &model("a", 3))]);
+    place.forge.lock(8, Some(403));
+    place.push(8, &[("a/model.yaml", &model("a", 5))]);
+    tokio::time::sleep(Duration::from_secs(1_000)).await;
+    assert_eq!(place.headline(7), "### stator · prod · 1 of 2 models changes");
+    let began = Instant::now();
+    place.ending.cancel();
+    task.await.unwrap();
+    assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,16 @@ const MAX_PENDING_POSTS: usize = 2_000;
 const MAX_REMEMBERED_POSTS: usize = 20_000;
 /// How long a commit may be unknown to the host: a push reaches its API after its git server.
 const UNKNOWN_COMMIT_GRACE: Duration = Duration::from_secs(300);
+/// How long a status is tried that the host refuses: a right may be granted, and a repository unlocked.
+const REFUSAL_GRACE: Duration = Duration::from_secs(86_400);
+/// The shortest and the longest pause after a refusal, before a random part is taken off.
+const FIRST_REFUSAL_PAUSE: Duration = Duration::from_secs(120);
+const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_secs(3_600);
+/// After so many refusals in a row, without a status that was taken, all statuses are taken to be refused: one at a time is
+/// tried then.
+const REFUSALS_OF_ALL: u32 = 3;
+/// What was given up may be handed in again after this long.
+const GIVEN_UP_FOR: Duration = Duration::from_secs(3_600);
 /// The shortest and the longest pause between two tries, before a random part is taken off.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(2);
 const MAX_BACKOFF: Duration = Duration::from_secs(300);
@@ -41,6 +51,16 @@ struct PendingPost {
     attempts: u32,
     since: Instant,
     not_before: Instant,
+    /// Whether the host refused it.
+    is_refused: bool,
+}
+
+/// A status that is not tried again as it is.
+#[derive(Debug)]
+struct GivenUpPost {
+    status: CommitStatus,
+    /// Until when; `None` for good.
+    until: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -50,14 +70,17 @@ pub(super) struct PostQueue {
     posted_statuses: BTreeMap<PostKey, CommitStatus>,
     /// The keys of `shown` in the order of their coming.
     posted_order: VecDeque<PostKey>,
-    /// What the host refused for good; not tried again as it is.
-    refused: BTreeMap<PostKey, CommitStatus>,
+    /// What was given up.
+    given_up_posts: BTreeMap<PostKey, GivenUpPost>,
     /// Commits and contexts that take nothing any more.
     full: BTreeSet<PostKey>,
     sequence: u64,
     /// The host as a whole is left alone until then.
     paused: Option<Instant>,
     failures: u32,
+    /// Refusals since the host last took a status, and what the last of them was.
+    refusals: u32,
+    refusal: Option<String>,
     stopped: Option<String>,
     posted: u64,
     given_up: u64,
@@ -71,11 +94,13 @@ impl PostQueue {
             in_flight: BTreeSet::new(),
             posted_statuses: BTreeMap::new(),
             posted_order: VecDeque::new(),
-            refused: BTreeMap::new(),
+            given_up_posts: BTreeMap::new(),
             full: BTreeSet::new(),
             sequence: 0,
             paused: None,
             failures: 0,
+            refusals: 0,
+            refusal: None,
             stopped: None,
             posted: 0,
             given_up: 0,
@@ -87,9 +112,17 @@ impl PostQueue {
         PosterState {
             posted: self.posted,
             pending: self.pending.len(),
+            refused: self.count_refused(),
             given_up: self.given_up,
             stopped: self.stopped.clone(),
+            refusal: self.refusal.clone(),
         }
+    }
+
+    /// How many wait because the host refused them, or refuses everything.
+    fn count_refused(&self) -> usize {
+        let waiting = self.pending.iter().filter(|(key, _)| !self.in_flight.contains(*key));
+        waiting.filter(|(_, open)| open.is_refused || self.refusals >= REFUSALS_OF_ALL).count()
     }
 
     /// Nothing is posted any more.
@@ -100,7 +133,10 @@ impl PostQueue {
 
     pub(super) fn request_status(&mut self, commit: String, status: CommitStatus, now: Instant) {
         let key = (commit, status.context.clone());
-        if self.stopped.is_some() || self.full.contains(&key) || self.refused.get(&key) == Some(&status) {
+        let is_given_up =
+            |given_up: &GivenUpPost| given_up.status == status && given_up.until.is_none_or(|until| until > now);
+        if self.stopped.is_some() || self.full.contains(&key) || self.given_up_posts.get(&key).is_some_and(is_given_up)
+        {
             return;
         }
         // While a post is under way, what is shown is about to change; its answer looks at this again.
@@ -118,8 +154,9 @@ impl PostQueue {
         }
         if self.pending.len() < MAX_PENDING_POSTS {
             self.sequence += 1;
-            self.pending
-                .insert(key, PendingPost { status, sequence: self.sequence, attempts: 0, since: now, not_before: now });
+            let (sequence, since, not_before) = (self.sequence, now, now);
+            let open = PendingPost { status, sequence, attempts: 0, since, not_before, is_refused: false };
+            self.pending.insert(key, open);
         }
     }
 
@@ -148,7 +185,7 @@ impl PostQueue {
             && let Some(oldest) = self.posted_order.pop_front()
         {
             self.posted_statuses.remove(&oldest);
-            self.refused.remove(&oldest);
+            self.given_up_posts.remove(&oldest);
         }
     }
 
@@ -190,13 +227,16 @@ impl PostQueue {
         let error = match result {
             Ok(()) => {
                 self.posted += 1;
-                self.failures = 0;
-                self.paused = None;
+                (self.failures, self.refusals, self.paused) = (0, 0, None);
                 if self.pending.get(key).is_some_and(|open| is_equivalent_status(&status, &open.status)) {
                     self.pending.remove(key);
                 } else if let Some(open) = self.pending.get_mut(key) {
                     // Overtaken while it was under way: the newer one begins afresh.
                     (open.attempts, open.since, open.not_before) = (0, now, now);
+                    open.is_refused = false;
+                }
+                if self.count_refused() == 0 {
+                    self.refusal = None;
                 }
                 self.remember_posted(key.clone(), status);
                 return None;
@@ -210,21 +250,30 @@ impl PostQueue {
                 if self.stopped.is_some() {
                     return None;
                 }
-                self.stopped = said(&format!("{}: statuses are no longer posted", refusal_reason(&error)));
-                self.pending.clear();
-                self.stopped.clone()
+                let said = said(&format!("{}: it is tried again within the hour", refusal_reason(&error)));
+                // A token that is not accepted is not accepted for anything.
+                let is_of_all = matches!(error, ForgeError::Unauthorized { .. });
+                self.refusals = self.refusals.saturating_add(1).max(if is_of_all { REFUSALS_OF_ALL } else { 0 });
+                if self.time_pending(key, now) >= REFUSAL_GRACE {
+                    self.give_up(key, &status, Some(now + GIVEN_UP_FOR));
+                } else {
+                    self.retry_refused(key, now);
+                }
+                let is_news = self.refusal != said;
+                self.refusal.clone_from(&said);
+                said.filter(|_| is_news)
             }
             (ForgeError::Full { .. }, _) => {
                 self.full.insert(key.clone());
-                self.give_up(key, &status);
+                self.give_up(key, &status, None);
                 said(refusal_reason(&error))
             }
             (_, RetryAdvice::Never) => {
-                self.give_up(key, &status);
+                self.give_up(key, &status, None);
                 said(refusal_reason(&error))
             }
             (ForgeError::NotFound { .. }, _) if self.time_pending(key, now) >= UNKNOWN_COMMIT_GRACE => {
-                self.give_up(key, &status);
+                self.give_up(key, &status, Some(now + GIVEN_UP_FOR));
                 said(refusal_reason(&error))
             }
             (_, RetryAdvice::After(pause)) => {
@@ -255,16 +304,28 @@ impl PostQueue {
         self.pending.get(key).map_or(Duration::ZERO, |open| now.duration_since(open.since))
     }
 
-    /// Not again as it is. What has been handed in since is another matter.
-    fn give_up(&mut self, key: &PostKey, status: &CommitStatus) {
+    /// A refusal is of one status, until several in a row say that it is of all.
+    fn retry_refused(&mut self, key: &PostKey, now: Instant) {
+        let random = self.jitter.next_u64();
+        let Some(open) = self.pending.get_mut(key) else { return };
+        let pause = backoff_delay(FIRST_REFUSAL_PAUSE, LONGEST_REFUSAL_PAUSE, open.attempts, random);
+        open.attempts = open.attempts.saturating_add(1);
+        (open.is_refused, open.not_before) = (true, now + pause);
+        if let Some(refusals) = self.refusals.checked_sub(REFUSALS_OF_ALL) {
+            self.pause(now + backoff_delay(FIRST_REFUSAL_PAUSE, LONGEST_REFUSAL_PAUSE, refusals, random));
+        }
+    }
+
+    /// Not again as it is, until then. What has been handed in since is another matter.
+    fn give_up(&mut self, key: &PostKey, status: &CommitStatus, until: Option<Instant>) {
         self.given_up += 1;
         if self.full.contains(key) || self.pending.get(key).is_some_and(|open| open.status == *status) {
             self.pending.remove(key);
         }
-        if self.refused.len() >= MAX_REMEMBERED_POSTS {
-            self.refused.clear();
+        if self.given_up_posts.len() >= MAX_REMEMBERED_POSTS {
+            self.given_up_posts.clear();
         }
-        self.refused.insert(key.clone(), status.clone());
+        self.given_up_posts.insert(key.clone(), GivenUpPost { status: status.clone(), until });
     }
 
     fn pause(&mut self, until: Instant) {

@@ -137,23 +137,79 @@ impl Log {
     }
 }
 
+/// Row D2 of the review: any refusal stopped the poster for good.
 #[tokio::test(start_paused = true)]
-async fn a_token_that_is_refused_stops_everything_and_is_said_once() {
+async fn a_token_that_is_refused_is_tried_rarely_and_said_once() {
     for answer in [401, 403, 410] {
         let log = Log::default();
         let guard = log.begin();
         let (forge, poster) = start(FakeForge::default());
-        forge.answers([answer]);
-        for letter in ["a", "b", "c"] {
+        forge.always("stator/prod", answer);
+        for letter in ["a", "b", "c", "d", "e"] {
             poster.request_statuses([(commit(letter), status("stator/prod", Pending, "planning"))]);
-            poster.wait_until_posted(DAY).await;
         }
+        tokio::time::sleep(Duration::from_secs(20_000)).await;
+        let tries = forge.calls("set_status");
+        assert!((4..40).contains(&tries), "{answer}: {tries}");
+        let refusal = poster.state().borrow().refusal.clone().unwrap();
+        assert_eq!(log.text().matches("it is tried again within the hour").count(), 1, "{}", log.text());
+        assert!(!log.text().contains(CANARY) && !refusal.contains(CANARY), "{}", log.text());
+        forge.relent("stator/prod");
+        tokio::time::sleep(Duration::from_secs(8_000)).await;
         drop(guard);
-        assert_eq!(forge.calls("set_status"), 1, "{answer}");
-        let stopped = poster.state().borrow().stopped.clone().unwrap();
-        assert_eq!(log.text().matches("statuses are no longer posted").count(), 1, "{}", log.text());
-        assert!(!log.text().contains(CANARY) && !stopped.contains(CANARY), "{}", log.text());
+        assert_eq!((forge.shows().len(), poster.state().borrow().refusal.clone()), (5, None), "{answer}");
     }
+}
+
+/// Row D2: a refusal is of one status, and the others go on.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_refused_keeps_no_other_from_being_posted() {
+    for answer in [403, 410] {
+        let (forge, poster) = start(FakeForge::default());
+        forge.always("stator/locked", answer);
+        for letter in ["a", "b", "c", "d"] {
+            poster.request_statuses([
+                (commit(letter), status("stator/locked", Pending, "planning")),
+                (commit(letter), status("stator/prod", Pending, "planning")),
+            ]);
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+        assert_eq!(forge.shows().len(), 4, "{answer}");
+        forge.relent("stator/locked");
+        tokio::time::sleep(Duration::from_secs(4_000)).await;
+        assert_eq!(forge.shows().len(), 8, "{answer}");
+    }
+}
+
+/// Row D9 of the review: whoever ends waits for what is under way, and not for what waits itself.
+#[tokio::test(start_paused = true)]
+async fn an_end_does_not_wait_for_what_the_host_refuses() {
+    for (answer, statuses) in [(401, 1), (403, 1), (403, 9)] {
+        let (forge, poster) = start(FakeForge::default());
+        forge.always("stator/prod", answer);
+        poster.request_statuses(
+            (0..statuses).map(|number| (commit(&number.to_string()), status("stator/prod", Success, "healthy"))),
+        );
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let began = Instant::now();
+        assert!(poster.wait_until_posted(DAY).await);
+        assert_eq!(began.elapsed(), Duration::ZERO, "{answer}");
+    }
+}
+
+/// What is refused for a day is of a commit that nobody looks at any more.
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_for_a_day_is_given_up_until_it_is_wanted_again() {
+    let (forge, poster) = start(FakeForge::default());
+    forge.always("stator/prod", 403);
+    let wanted = [(commit("a"), status("stator/prod", Success, "healthy"))];
+    poster.request_statuses(wanted.clone());
+    tokio::time::sleep(DAY + Duration::from_secs(8_000)).await;
+    assert_eq!((poster.state().borrow().pending, poster.state().borrow().given_up), (0, 1));
+    forge.relent("stator/prod");
+    poster.request_statuses(wanted);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(forge.shows().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
