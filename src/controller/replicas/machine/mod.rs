@@ -53,6 +53,9 @@ impl Default for LeaseTerms {
 /// A lease that says more than this of how long it lasts is not believed: a hand may have written it.
 const MAX_LEASE_DURATION: Duration = Duration::from_secs(60);
 
+/// The version of a lease that was seen before the server's store was restored: none that a server gives, and older than all.
+const BEFORE_RESTORE: &str = "0";
+
 /// What is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LeaseEvent {
@@ -199,6 +202,9 @@ pub(super) struct LeaseMachine {
     /// Whether all leases are known.
     listed: bool,
     observed: BTreeMap<String, ObservedLease>,
+    /// The server's store was restored: not before then is a shard taken. Whoever had one by what was lost writes no longer
+    /// then.
+    restored_until: Option<Duration>,
     /// Shards whose lease was deleted while somebody held it: not before then is a new one made.
     vanished: BTreeMap<u32, Duration>,
     tenures: BTreeMap<u32, ShardTenure>,
@@ -222,6 +228,7 @@ impl LeaseMachine {
             config,
             listed: false,
             observed: BTreeMap::new(),
+            restored_until: None,
             vanished: BTreeMap::new(),
             tenures: BTreeMap::new(),
             in_flight: BTreeMap::new(),
@@ -272,6 +279,7 @@ impl LeaseMachine {
         let others =
             self.observed.values().flat_map(|known| [known.expires_at(terms), known.since + terms.dead_lease_ttl]);
         let own = [Some(self.renew_own_at), self.joined_at.map(|at| at + terms.settle_period)].into_iter().flatten();
+        let own = own.chain(self.restored_until);
         let due = tenures.chain(others).chain(own).chain(self.vanished.values().copied());
         due.chain(self.retry_at.values().copied()).filter(|at| *at > now).min()
     }
@@ -282,6 +290,7 @@ impl LeaseMachine {
             self.tenures.iter().filter(|(_, tenure)| now >= tenure.until).map(|(shard, _)| *shard).collect();
         over.into_iter().for_each(|shard| self.lose_shard(shard, effects));
         self.vanished.retain(|_, until| *until > now);
+        self.restored_until = self.restored_until.filter(|until| *until > now);
         self.retry_at.retain(|_, until| *until > now);
     }
 
@@ -311,14 +320,31 @@ impl LeaseMachine {
             LeaseEvent::Written(name, result) => self.handle_write_result(&name, result, now, effects),
             LeaseEvent::Read(name, result) => {
                 let asked = self.in_flight.remove(&name).map(|flight| flight.requested_at);
+                let known = self.observed.get(&name).map(|known| (known.lease.version.clone(), known.since));
                 match result {
-                    Ok(Some(lease)) => self.observe_lease(lease, now, effects),
+                    Ok(Some(lease)) => {
+                        // A read shows what is so when it is asked for. One that is older than what was known by then is of
+                        // a store that somebody restored.
+                        let is_restored = self
+                            .observed
+                            .get(&name)
+                            .is_some_and(|known| Some(known.since) <= asked && known.lease.is_newer_than(&lease));
+                        if is_restored {
+                            self.forget_versions(now);
+                        }
+                        self.observe_lease(lease, now, effects);
+                    }
                     // What was seen after the question was asked is news, and the answer is not.
                     Ok(None) if self.observed.get(&name).is_none_or(|known| Some(known.since) <= asked) => {
                         self.forget_lease(&name, now);
                     }
                     Ok(None) => {}
-                    Err(()) => self.back_off(name, now),
+                    Err(()) => return self.back_off(name, now),
+                }
+                // A write was refused before this: it is not sent again at once for the same reason.
+                let news = self.observed.get(&name).map(|known| (known.lease.version.clone(), known.since));
+                if known == news {
+                    self.back_off(name, now);
                 }
             }
             LeaseEvent::WorkEnded(shard) => {
@@ -349,6 +375,14 @@ impl LeaseMachine {
             }
         }
         self.observed.insert(lease.name.clone(), ObservedLease { lease, since: now });
+    }
+
+    /// Time went back: what comes next of every lease is true, whatever its version.
+    fn forget_versions(&mut self, now: Duration) {
+        for known in self.observed.values_mut() {
+            known.lease.version = BEFORE_RESTORE.to_owned();
+        }
+        self.restored_until = Some(now + self.config.terms.lease_duration);
     }
 
     fn forget_lease(&mut self, name: &str, now: Duration) {

@@ -111,13 +111,20 @@ impl LeaseMachine {
     fn plan_unowned_shard(&mut self, shard: u32, is_mine: bool, now: Duration, effects: &mut Vec<LeaseEffect>) {
         let name = lease_names::shard_lease_name(shard);
         let known = self.observed.get(&name);
-        let takes = is_mine && !self.leaving && !self.conflicts_in_shard_count(now, false);
+        let may_take = !self.leaving && self.restored_until.is_none() && !self.conflicts_in_shard_count(now, false);
+        let takes = is_mine && may_take;
         let settled =
             self.config.shards == 1 || self.joined_at.is_some_and(|at| now >= at + self.config.terms.settle_period);
         let what = match known.map(|known| (known, known.lease.clone())) {
             Some((known, from)) if known.lease.holder.as_ref() == Some(&self.config.identity) => {
                 // An answer that was lost, or a tenure that ran out: nobody else took it so far.
-                if takes { LeaseOperation::Take { from } } else { LeaseOperation::Release { from } }
+                if takes {
+                    LeaseOperation::Take { from }
+                } else if is_mine && self.restored_until.is_some() && !self.leaving {
+                    return;
+                } else {
+                    LeaseOperation::Release { from }
+                }
             }
             Some((known, from)) if takes && known.lease.holder.is_none() && settled => LeaseOperation::Take { from },
             Some((known, from)) if takes && !known.is_held(now, &self.config.terms) => LeaseOperation::Take { from },

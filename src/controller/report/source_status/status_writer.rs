@@ -10,7 +10,7 @@ use crate::controller::sources::objects::{
 };
 use crate::controller::sources::registry::SourceRegistry;
 use crate::controller::sources::resolved_source::SourceKey;
-use crate::controller::waiting::random_bits;
+use crate::controller::waiting::{random_bits, sleep_until_some};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Client, Error};
@@ -23,10 +23,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How far apart two writes of one source are at least.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a watch may take to show what was written.
+const WATCH_LAG: Duration = Duration::from_secs(60);
 /// How long one write may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pauses between tries.
@@ -89,8 +92,19 @@ struct SourceStatusWriter {
     board: Arc<SourceRegistry>,
     resources: Arc<ModelSourceStore>,
     key: SourceKey,
-    /// What the API server answered last, and of which version of the object.
-    last_written: Option<(u64, ModelSourceStatus)>,
+    /// What the API server answered last, until the watch shows it.
+    last_written: Option<WrittenStatus>,
+}
+
+/// A status that was written and that the watch does not show yet.
+#[derive(Clone, Debug)]
+struct WrittenStatus {
+    /// The object's resource version, as a number.
+    version: u64,
+    status: ModelSourceStatus,
+    /// Until then it is believed rather than what the watch shows. A watch lags behind by seconds; one that shows an older
+    /// version for longer is of a store that was restored.
+    believed_until: Instant,
 }
 
 /// What a status is to be, and for which object.
@@ -142,8 +156,10 @@ impl SourceStatusWriter {
                 continue;
             }
             let known = self.resources.get(&self.key);
+            let believed_until = self.last_written.as_ref().map(|written| written.believed_until);
             loop {
                 tokio::select! {
+                    () = sleep_until_some(believed_until) => break,
                     () = wait_for_change(state.as_mut()) => break,
                     Ok(()) = boards.changed() => break,
                     Ok(()) = objects.changed() => {
@@ -165,15 +181,13 @@ impl SourceStatusWriter {
     }
 
     /// What the status should be, where it is not.
-    fn desired_patch(&self) -> Option<SourceStatusPatch> {
+    fn desired_patch(&mut self) -> Option<SourceStatusPatch> {
         let resource = self.resources.get(&self.key)?;
         let stored = ModelSourceStatus::read(resource.object.value());
         let version = parse_resource_version(resource.object.resource_version());
         // What the watch shows may be older than what the API server answered.
-        let previous = match &self.last_written {
-            Some((known, status)) if *known > version => status.clone(),
-            Some(_) | None => stored,
-        };
+        self.last_written = self.last_written.take().filter(|written| written.is_ahead_of(version, Instant::now()));
+        let previous = self.last_written.as_ref().map_or(stored, |written| written.status.clone());
         let remarks = self.board.remarks(&self.key);
         let about = SourceStatusInput {
             key: &self.key,
@@ -207,7 +221,8 @@ impl SourceStatusWriter {
             Ok(Ok(object)) => {
                 let stored = json!({"status": object.data.get("status")});
                 let version = parse_resource_version(object.metadata.resource_version.as_deref());
-                self.last_written = Some((version, ModelSourceStatus::read(&stored)));
+                let (status, believed_until) = (ModelSourceStatus::read(&stored), Instant::now() + WATCH_LAG);
+                self.last_written = Some(WrittenStatus { version, status, believed_until });
                 Ok(())
             }
             // Not there, or another one of that name: its uid is not the one that this is about.
@@ -218,6 +233,13 @@ impl SourceStatusWriter {
                 Err(StatusWriteError::Retry(format!("the API server did not answer in {} s", WRITE_TIMEOUT.as_secs())))
             }
         }
+    }
+}
+
+impl WrittenStatus {
+    /// Whether this is later than what the watch shows of that version.
+    fn is_ahead_of(&self, version: u64, now: Instant) -> bool {
+        self.version > version && now < self.believed_until
     }
 }
 
@@ -243,5 +265,21 @@ async fn wait_for_change<T>(state: Option<&mut watch::Receiver<T>>) {
     };
     if !news {
         std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Row D5 of the review: after a restore of the API server's store, what was written before was believed for ever.
+    #[tokio::test(start_paused = true)]
+    async fn a_status_that_was_written_is_believed_until_the_watch_shows_it_and_not_for_ever() {
+        let (version, status) = (150, ModelSourceStatus::default());
+        let written = WrittenStatus { version, status, believed_until: Instant::now() + WATCH_LAG };
+        assert!(written.is_ahead_of(149, Instant::now()));
+        assert!(!written.is_ahead_of(150, Instant::now()) && !written.is_ahead_of(151, Instant::now()));
+        tokio::time::advance(WATCH_LAG).await;
+        assert!(!written.is_ahead_of(90, Instant::now()), "a store that was restored shows an older version for long");
     }
 }

@@ -178,6 +178,61 @@ fn what_is_seen_late_does_not_turn_time_back() {
     assert_eq!((known.lease.holder.as_deref(), known.since), (Some("b"), at(0)));
 }
 
+/// Row D5 of the review: after a restore of the server's store, leases ignored lower versions for ever.
+#[test]
+fn a_restored_server_is_believed_and_asked_no_more_than_before() {
+    for crashed in [false, true] {
+        let mut world = world(2);
+        for _ in 0..3 {
+            world.start(1.0);
+        }
+        world.run(30_000, &mut one_at_a_time);
+        let backup = world.back_up();
+        if crashed {
+            // Those of the backup are not those of today.
+            let holder = world.open(0)[0];
+            world.crash(holder);
+        }
+        world.run(200_000, &mut one_at_a_time);
+        let before = world.requests;
+        world.restore(&backup);
+        // Fences that were opened before the restore close by themselves.
+        world.run(world.now + 15_000, &mut |_| ());
+        world.run(world.now + 25_000, &mut one_at_a_time);
+        assert_eq!(until_held(&mut world, 2, 1_000), 0, "crashed: {crashed}");
+        assert!(world.requests - before < 200, "{} requests in 40 s", world.requests - before);
+        // From then on all is as it was: what is seen is believed, and a crash is made up for.
+        let holder = world.open(1)[0];
+        world.crash(holder);
+        assert!(until_held(&mut world, 2, 60_000) <= 20_000);
+        world.run(world.now + 30_000, &mut one_at_a_time);
+    }
+}
+
+/// Row D5: a write that is refused again and again is not sent again and again.
+#[test]
+fn a_conflict_that_a_read_does_not_explain_is_followed_by_a_pause() {
+    let own = super::ReplicaConfig { identity: "a".to_owned(), shards: 1, terms: super::LeaseTerms::default() };
+    let mut machine = super::LeaseMachine::new(own);
+    let mut now = Duration::ZERO;
+    let mut asked: Vec<super::LeaseEffect> = machine.step(now, LeaseEvent::Listed(Vec::new()));
+    let mut writes = 0;
+    while now < Duration::from_secs(60) {
+        now += Duration::from_millis(1);
+        let answers = std::mem::take(&mut asked).into_iter().map(|effect| match effect {
+            super::LeaseEffect::Write(write) => {
+                writes += 1;
+                LeaseEvent::Written(write.name, Err(super::LeaseWriteError::Conflict))
+            }
+            super::LeaseEffect::Read(name) => LeaseEvent::Read(name, Ok(None)),
+            other => panic!("{other:?}"),
+        });
+        let answers: Vec<_> = answers.chain([LeaseEvent::Tick]).collect();
+        asked = answers.into_iter().flat_map(|answer| machine.step(now, answer)).collect();
+    }
+    assert!((2..100).contains(&writes), "{writes} writes in a minute");
+}
+
 /// What happens to somebody.
 #[derive(Clone, Copy, Debug)]
 enum Blow {

@@ -90,6 +90,15 @@ pub struct World {
     pub last_held: BTreeMap<u32, Time>,
     /// How often each shard was given to somebody.
     pub gained: usize,
+    /// How often the server was asked for anything.
+    pub requests: usize,
+}
+
+/// What a server's store held once.
+#[derive(Clone, Debug)]
+pub struct Backup {
+    leases: BTreeMap<String, LeaseState>,
+    version: u64,
 }
 
 impl World {
@@ -107,6 +116,7 @@ impl World {
             weather,
             last_held: BTreeMap::new(),
             gained: 0,
+            requests: 0,
         }
     }
 
@@ -214,6 +224,18 @@ impl World {
         lines.collect::<Vec<_>>().join("\n")
     }
 
+    pub fn back_up(&self) -> Backup {
+        Backup { leases: self.leases.clone(), version: self.version }
+    }
+
+    /// Somebody restores the server's store: its versions go back as well, and every watch breaks.
+    pub fn restore(&mut self, backup: &Backup) {
+        (self.leases, self.version) = (backup.leases.clone(), backup.version);
+        for replica in 0..self.replicas.len() {
+            self.post(Mail::Listing { replica });
+        }
+    }
+
     /// A hand deletes a lease.
     pub fn delete(&mut self, name: &str) {
         if let Some(mut gone) = self.leases.remove(name) {
@@ -279,6 +301,7 @@ impl World {
                     }
                 }
                 Mail::Asked { replica, asked, write } => {
+                    self.requests += 1;
                     let name = write.name.clone();
                     let result =
                         if self.is_lost(replica) { Err(LeaseWriteError::Other) } else { self.write(replica, &write) };
@@ -287,6 +310,7 @@ impl World {
                     self.post(Mail::Told { replica, event: LeaseEvent::Written(name, told), asked: Some(asked) });
                 }
                 Mail::ReadAsked { replica, name } => {
+                    self.requests += 1;
                     let lost = self.is_lost(replica);
                     let found = if lost { Err(()) } else { Ok(self.leases.get(&name).cloned()) };
                     self.post(Mail::Told { replica, event: LeaseEvent::Read(name, found), asked: None });
