@@ -28,8 +28,8 @@ impl Mirror {
         parse_commit_time(&commit)
     }
 
-    /// The newest commit that both descend from: what a pull request is compared with. `None` when they share none. Of
-    /// several, the one whose name sorts first.
+    /// The newest commit that both descend from: what a pull request is compared with. `None` when they share none, and when
+    /// the remote is a shallow clone whose history ends before. Of several, the one whose name sorts first.
     ///
     /// # Errors
     /// When a commit is not in the mirror, or its history cannot be fetched.
@@ -39,7 +39,7 @@ impl Mirror {
             self.read_object(&commit.to_string(), ObjectType::Commit)?;
         }
         let base = self.with_deepening(&[a, b], |mirror| mirror.local_merge_base(a, b))?;
-        Ok(base.map(|base| base.to_string()))
+        Ok(base.flatten().map(|base| base.to_string()))
     }
 
     /// The commit, the one that it was made on top of, and so on: of a merge, what it was merged into. At most `most`,
@@ -68,27 +68,30 @@ impl Mirror {
         Ok((line, HistoryLookup::Found(())))
     }
 
-    /// Whether one commit is an ancestor of another, or the same.
+    /// Whether one commit is an ancestor of another, or the same, as far as the remote knows: a shallow clone does not know
+    /// where its history leads.
     /// `start` is what the host gives out for `new`: the commit, or a tag of it.
     pub(super) fn is_ancestor(&mut self, old: Oid, new: Oid, start: Oid) -> Result<bool, MirrorError> {
-        self.with_deepening(&[start], |mirror| mirror.is_local_ancestor(old, new))
+        let descends = self.with_deepening(&[start], |mirror| mirror.is_local_ancestor(old, new))?;
+        Ok(descends.unwrap_or(false))
     }
 
+    /// Asks again with more history, until that does. `None` when all of it is here and it has holes.
     fn with_deepening<T>(
         &mut self,
         tips: &[Oid],
         ask: impl Fn(&Self) -> Result<HistoryLookup<T>, MirrorError>,
-    ) -> Result<T, MirrorError> {
+    ) -> Result<Option<T>, MirrorError> {
         if let HistoryLookup::Found(answer) = ask(self)? {
-            return Ok(answer);
+            return Ok(Some(answer));
         }
         for depth in FETCH_DEPTHS {
             self.fetch_objects(tips, depth)?;
             if let HistoryLookup::Found(answer) = ask(self)? {
-                return Ok(answer);
+                return Ok(Some(answer));
             }
         }
-        Err(MirrorError::Damaged { reason: "the history has holes, although all of it was fetched".to_owned() })
+        Ok(None)
     }
 
     fn is_local_ancestor(&self, old: Oid, new: Oid) -> Result<HistoryLookup<bool>, MirrorError> {

@@ -84,6 +84,32 @@ fn told(error: &MirrorError) -> String {
     format!("{error}; {}", error.help())
 }
 
+/// Row D8 of the review: a shallow clone on this machine could fail for good, as its history ends before the question does.
+#[test]
+fn a_branch_of_a_shallow_clone_is_followed_and_told_as_rewritten() {
+    let place = Place::new();
+    let first = place.commit("main", &[("a/model.yaml", "a: 1")]);
+    let mut mirror = place.open().unwrap();
+    let tip = mirror.poll(&branch("main")).unwrap();
+    mirror.fetch(&tip).unwrap();
+    let second = place.commit("main", &[("a/model.yaml", "a: 2")]);
+    let third = place.commit("main", &[("a/model.yaml", "a: 3")]);
+    // What `git clone --depth 1` leaves.
+    let origin = place.folder.path().join("origin.git");
+    std::fs::write(origin.join("shallow"), format!("{third}\n")).unwrap();
+    std::fs::remove_file(origin.join("objects").join(&second[..2]).join(&second[2..])).unwrap();
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let tip = mirror.poll(&branch("main")).unwrap();
+        let fetched = mirror.fetch(&tip).unwrap();
+        told.push((fetched.commit == third, fetched.previous.unwrap() == first, fetched.forced));
+    }
+    assert_eq!(told, [(true, true, true), (true, false, false)]);
+    assert_eq!(mirror.merge_base(&third, &third).unwrap(), Some(third.clone()));
+    // What was made on top of an unknown history shares none with what was there before.
+    assert_eq!(mirror.merge_base(&first, &third).unwrap(), None);
+}
+
 #[test]
 fn a_branch_is_followed_and_a_rewritten_one_is_told() {
     let place = Place::new();
