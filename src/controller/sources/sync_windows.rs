@@ -124,6 +124,7 @@ mod tests {
         }
     }
 
+    /// Row D4 of the review: windows that deny every minute of three days were said to be closed for good.
     #[test]
     fn the_next_opening_is_found_behind_days_of_denied_minutes() {
         use WindowKind::{Allow, Deny};
@@ -150,6 +151,7 @@ mod tests {
         ");
     }
 
+    /// Row D4: what is too far to be found at once is looked for again, and not waited for without an end.
     #[test]
     fn an_opening_out_of_reach_is_looked_for_again() {
         let denied =
