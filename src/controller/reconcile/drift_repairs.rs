@@ -93,6 +93,8 @@ pub(super) struct DriftFindings {
     pub(super) waiting: BTreeSet<ObjectIdentity>,
     /// Objects that it left as they are since they are disputed.
     pub(super) disputed: BTreeSet<ObjectIdentity>,
+    /// What somebody changed or deleted meanwhile, so that it was not brought to its end.
+    pub(super) interrupted_by: Option<ObjectIdentity>,
 }
 
 impl RepairLimits {

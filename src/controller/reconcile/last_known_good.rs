@@ -12,11 +12,14 @@ use super::machine::RestoreOutcome;
 use super::prepare::{PlannedCommit, plan_commit};
 use super::repair_choice::RepairChoice;
 use super::sync_memory::{SharedPlanner, SyncMemory};
-use super::sync_revision::{CancelReceiver, wait_for_cancel};
+use super::sync_revision::{CancelReceiver, planned_writes, wait_for_cancel};
 use super::unhealed_drift::DriftedModels;
+use crate::controller::cache::drift_detector::SyncInterruption;
 use crate::controller::report::commit_ledger::commit_label;
 use futures_util::FutureExt as _;
+use futures_util::future::Either;
 use stator_cluster::sync::{self, PlanParameters, SyncOptions};
+use stator_core::object::{Object, ObjectIdentity};
 use stator_model::plan::PlanScope;
 use stator_model::present::pluralize;
 use std::collections::BTreeSet;
@@ -93,7 +96,23 @@ impl ReconcileContext {
         memory.drifted_uncovered = unhealed.len();
         let mut options = SyncOptions::new(jiff::Timestamp::now(), super::jitter_seed());
         options.prune = false;
-        let report = sync::run_sync(&self.cluster, plan, records, options, &|_| {}, cancelled).boxed().await;
+        options.keeps_file_faults = true;
+        // Until it is healthy its record says that it is not.
+        options.wait = true;
+        options.timeout = self.source.timeout;
+        let planned = planned_writes(&plan);
+        let labels = memory.labels.clone();
+        let work = sync::run_sync(&self.cluster, plan, records, options, &|_| {}, cancelled).boxed();
+        let is_ours = |object: &Object| super::is_ours(object, labels.as_ref());
+        let interrupts = |object: &ObjectIdentity| limits.lets_interrupt(object);
+        let changed = memory.detector.wait_for_interruption(is_ours, &planned, interrupts).boxed();
+        let report = match futures_util::future::select(work, changed).await {
+            Either::Left((report, _)) => report,
+            Either::Right((SyncInterruption::Deleted(object) | SyncInterruption::Changed(object), _)) => {
+                let interrupted_by = Some(object.identity());
+                return Ok((RestoreOutcome::Cancelled, DriftFindings { interrupted_by, ..DriftFindings::default() }));
+            }
+        };
         if report.writes > 0 {
             self.metrics.record_drift_repair(&self.source.key);
             let models = pluralize(all.len(), "model", "models");

@@ -347,7 +347,7 @@ struct Synchronizing<'a> {
 }
 
 /// The objects that a sync of this plan writes.
-fn planned_writes(plan: &Plan) -> PlannedWrites {
+pub(super) fn planned_writes(plan: &Plan) -> PlannedWrites {
     let mut planned = PlannedWrites::default();
     for change in &plan.changes {
         match change.step.write() {

@@ -127,6 +127,16 @@ impl Room {
         fs_err::read_to_string(self.place(name)).unwrap_or_default()
     }
 
+    /// The conditions of a model's record.
+    pub(super) fn conditions(&self, model: &str) -> Vec<String> {
+        let path = self.folder.path().join(format!("cluster/models/models/{model}.yaml"));
+        let text = fs_err::read_to_string(path).unwrap_or_default();
+        let record: serde_json::Value = serde_saphyr::from_str(&text).unwrap_or_default();
+        let conditions = record["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        conditions.iter().map(|one| format!("{}={}", text(&one["type"]), text(&one["status"]))).collect()
+    }
+
     pub(super) fn graphs(&self) -> usize {
         let folder = self.folder.path().join("cluster/models/dynamographdeployments");
         let Ok(entries) = fs_err::read_dir(folder) else { return 0 };

@@ -43,6 +43,33 @@ async fn drift_is_put_back_while_another_model_is_not_healthy_yet() {
     room.end().await;
 }
 
+/// Row C4 of the review: after a repair of the last good commit the record stayed Ready=False, and a model whose file broke
+/// was rewritten so while it ran well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_whose_file_broke_is_ready_as_long_as_it_runs_well() {
+    let room = Room::of(fleet(2), "").await;
+    room.synced(&head(&room.bench)).await;
+    room.until("it is ready", || room.conditions("mock-0") == ["Ready=True", "Reconciling=False", "Stalled=False"])
+        .await;
+    room.bench.replace("models/mock-0/model.yaml", "engine: mocker", "engine: steam");
+    let broken = room.bench.commit("break it");
+    room.stands("it is judged", |state| {
+        state.verdict.as_ref().is_some_and(|verdict| verdict.revision == broken) && state.phase == SourcePhase::Idle
+    })
+    .await;
+    let faulty = ["FilesInvalid=True", "Ready=True", "Reconciling=False", "Stalled=False"];
+    assert_eq!(room.conditions("mock-0"), faulty);
+    room.edit("mock-0", "replicas: 2", "replicas: 7");
+    room.until("it is put back", || room.graph("mock-0").contains("replicas: 2")).await;
+    room.stands("it is told", |state| state.counts.drifted == 0 && state.phase == SourcePhase::Idle).await;
+    room.until("it is ready again", || room.conditions("mock-0") == faulty).await;
+    room.bench.replace("models/mock-0/model.yaml", "engine: steam", "engine: mocker");
+    let mended = room.bench.commit("mend it");
+    room.synced(&mended).await;
+    assert_eq!(room.conditions("mock-0"), ["Ready=True", "Reconciling=False", "Stalled=False"]);
+    room.end().await;
+}
+
 /// Row A5 of the review, its last sentence: a repair that does not stick is told by name after a second try and not fought.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn drift_that_comes_back_after_two_repairs_is_reported_and_not_fought() {

@@ -30,6 +30,8 @@ pub struct SyncOptions {
     pub wait: bool,
     /// Deletes what the plan says is to go.
     pub prune: bool,
+    /// See [`MachineSettings::keeps_file_faults`].
+    pub keeps_file_faults: bool,
     /// Ends everything after this long.
     pub timeout: Option<Duration>,
     /// Ends the wait for a model without progress after this long.
@@ -49,6 +51,7 @@ impl SyncOptions {
         Self {
             wait: false,
             prune: true,
+            keeps_file_faults: false,
             timeout: None,
             progress_deadline: Duration::from_secs(30 * 60),
             concurrency: 8,
@@ -76,10 +79,12 @@ pub async fn run_sync<C: Cluster>(
     progress: &(dyn Fn(SyncProgress) + Send + Sync),
     mut cancel: watch::Receiver<Option<CancelReason>>,
 ) -> SyncReport {
-    let SyncOptions { wait, prune, timeout, progress_deadline, concurrency, started, seed } = options;
+    let SyncOptions { wait, prune, keeps_file_faults, timeout, progress_deadline, concurrency, started, seed } =
+        options;
     let settings = MachineSettings {
         wait,
         prune,
+        keeps_file_faults,
         progress_deadline,
         timeout,
         concurrency,

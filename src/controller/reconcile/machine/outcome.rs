@@ -156,7 +156,12 @@ impl SourceReconciler {
                 self.memory.restore_due = due.is_some();
                 self.memory.restore_not_before = due.unwrap_or_default();
             }
-            RestoreOutcome::Cancelled => {}
+            RestoreOutcome::Cancelled => {
+                if let Some(object) = &drift.interrupted_by {
+                    let again = self.memory.repairs.record_loss(now, object).min(now + LONGEST_LOSS_PAUSE);
+                    self.memory.restore_not_before = again.max(now + DRIFT_DEBOUNCE);
+                }
+            }
             RestoreOutcome::Failed => self.memory.restore_not_before = now + self.memory.refusals.next_delay(),
         }
         self.begin_round(now, effects);

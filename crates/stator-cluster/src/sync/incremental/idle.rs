@@ -29,6 +29,7 @@ pub(super) fn is_idle(plan: &Plan, settled: &UnchangedModel<'_>) -> bool {
     let settings = MachineSettings {
         wait: true,
         prune: true,
+        keeps_file_faults: false,
         progress_deadline: Duration::from_secs(60),
         timeout: None,
         concurrency: 1,

@@ -7,10 +7,11 @@ use super::record_writer::RecordWriter;
 use super::tasks::{ApplyTask, DeleteTask, SyncTask, stage_of, task_stage};
 use serde_json::Value;
 use stator_core::dynamo::kinds;
+use stator_core::finding::Finding;
 use stator_core::object::Object;
 use stator_model::plan::{
-    Action, ApplyStep, Change, InventoryEntry, Plan, PlanStep, PlannedWrite, Record, SEED_MANAGER, join_reasons,
-    replicas_only, with_replicas,
+    Action, ApplyStep, Change, ChangeReason, InventoryEntry, KeptBy, Plan, PlanStep, PlannedWrite, Record,
+    SEED_MANAGER, join_reasons, replicas_only, with_replicas,
 };
 use stator_model::render::ApplyStage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,7 +38,7 @@ pub(super) fn build_models(
         folder,
         ownership,
         mut intents,
-        findings: _,
+        findings,
     } = plan;
     let mut stored: BTreeMap<String, Record> = records
         .into_iter()
@@ -83,7 +84,12 @@ pub(super) fn build_models(
                 ..Record::default()
             };
             let is_damaged = ownership.damaged.binary_search(&name).is_ok();
-            let book = RecordWriter::new(stored, blank, is_damaged);
+            let mut book = RecordWriter::new(stored, blank, is_damaged);
+            if settings.keeps_file_faults {
+                book.keep_file_fault();
+            } else {
+                book.set_file_fault(file_fault(&changes, &findings));
+            }
             let retired = retired.contains(&name);
             let successors = successors.of_model(&name, &changes);
             (name.clone(), build_model(name, changes, (book, retired, successors), settings))
@@ -115,6 +121,20 @@ impl Successors {
         let there = self.wanted.get(&first.source).into_iter().flatten();
         there.filter(|other| *other != name).cloned().collect()
     }
+}
+
+/// What is wrong with a model's files, in a sentence: where the first error is, and what follows from it.
+fn file_fault(changes: &[Change], findings: &[Finding]) -> Option<String> {
+    let is_fault =
+        |reason: &&ChangeReason| matches!(reason, ChangeReason::ModelFaulty | ChangeReason::Kept(KeptBy::ModelErrors));
+    let (change, reason) = changes.iter().find_map(|change| Some((change, change.reasons.iter().find(is_fault)?)))?;
+    let folder = |path: &str| path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
+    let own = findings.iter().filter(|one| one.is_error() && folder(&one.location.file) == folder(&change.source));
+    let place = own.map(|one| (&one.location.file, one.location.line, one.rule.id)).min();
+    Some(match place {
+        Some((file, line, rule)) => format!("{file}:{line} ({rule}): {reason}"),
+        None => reason.to_string(),
+    })
 }
 
 fn build_model(

@@ -13,6 +13,8 @@ pub struct MachineSettings {
     pub wait: bool,
     /// Deletes what the plan says is to go.
     pub prune: bool,
+    /// Leaves what records say of models' files: the plan is of an earlier commit, whose files are not those of today.
+    pub keeps_file_faults: bool,
     /// Ends the wait for a model that shows no progress for this long.
     pub progress_deadline: Duration,
     /// Ends everything.

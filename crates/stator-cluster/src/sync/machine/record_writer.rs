@@ -33,6 +33,10 @@ pub(super) struct RecordWriter {
     replaces_unreadable: bool,
     /// The labels of owners that objects of this model may have: whose it is, and whose it was until now.
     owner_ids: BTreeSet<String>,
+    /// What is wrong with the model's files, in a sentence: nothing is done for it, and its health is not judged.
+    file_fault: Option<String>,
+    /// What was wrong with them before a sync that does not look at them.
+    kept_fault: Option<String>,
 }
 
 /// How a model's sync has gone so far, for its record.
@@ -86,6 +90,8 @@ impl RecordWriter {
             history_lines: Vec::new(),
             replaces_unreadable,
             owner_ids,
+            file_fault: None,
+            kept_fault: None,
         }
     }
 
@@ -105,6 +111,17 @@ impl RecordWriter {
             None if self.replaces_unreadable => ExpectedRecord::Unreadable,
             None => ExpectedRecord::Absent,
         }
+    }
+
+    /// Takes in what is wrong with the model's files.
+    pub(super) fn set_file_fault(&mut self, fault: Option<String>) {
+        self.file_fault = fault;
+    }
+
+    /// What the record says is wrong with the model's files stays said.
+    pub(super) fn keep_file_fault(&mut self) {
+        let state = self.stored.as_ref().and_then(|stored| stored.state.as_ref());
+        self.kept_fault = state.and_then(RecordState::file_fault).map(|condition| condition.message.clone());
     }
 
     /// Puts right what an interrupted sync, or a person, left in the record: objects that nothing is to be done about
@@ -245,11 +262,10 @@ impl RecordWriter {
             }
         }
         let before = self.stored.as_ref().and_then(|stored| stored.state.as_ref());
-        record.state = if is_fresh || news || waited || self.stored.is_none() {
-            Some(RecordState::new(seen, time, before))
-        } else {
-            before.cloned()
-        };
+        let is_judged = self.file_fault.is_none() && (is_fresh || news || waited || self.stored.is_none());
+        let state = if is_judged { Some(RecordState::new(seen, time, before)) } else { before.cloned() };
+        let fault = self.file_fault.as_ref().or(self.kept_fault.as_ref());
+        record.state = state.map(|state| state.with_file_fault(fault.map(String::as_str), time, before));
         let (object, status) = match &self.stored {
             Some(stored) => {
                 (!stored.has_same_object(&record), stored.has_stale_status() || !stored.has_same_status(&record))

@@ -30,7 +30,7 @@ pub(super) struct RecordStatus {
     pub(super) commit: String,
     /// Path of the model's `model.yaml` from the repository's root.
     pub(super) source: String,
-    /// `Ready`, `Reconciling` and `Stalled`.
+    /// `Ready`, `Reconciling` and `Stalled`, and `FilesInvalid` while the model's files have errors.
     #[schemars(length(max = 8))]
     pub(super) conditions: Vec<RecordCondition>,
     /// What was applied, or is about to be.

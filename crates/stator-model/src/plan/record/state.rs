@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use stator_core::dynamo::health::Health;
 
+/// The condition of a model whose files have errors. What runs of it goes on, and is judged by the other conditions.
+const FILES_INVALID: &str = "FilesInvalid";
+
 /// How a model stood when its record was last written.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,7 +21,7 @@ pub struct RecordState {
     pub gpus: u64,
     /// The SKU of those GPUs, where the graph says.
     pub gpu_sku: Option<String>,
-    /// `Ready`, `Reconciling` and `Stalled`, sorted by type.
+    /// `Ready`, `Reconciling` and `Stalled`, and `FilesInvalid` where it is true; sorted by type.
     pub conditions: Vec<RecordCondition>,
 }
 
@@ -26,7 +29,7 @@ pub struct RecordState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordCondition {
-    /// `Ready`, `Reconciling` or `Stalled`.
+    /// `Ready`, `Reconciling`, `Stalled` or `FilesInvalid`.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True` or `False`.
@@ -82,6 +85,29 @@ impl RecordState {
             }
         });
         Self { sync, health, gpus, gpu_sku, conditions: conditions.into() }
+    }
+
+    /// The same, with what is to be said of the model's files: what is wrong with them, in a sentence, or nothing. `before`
+    /// is the state that the cluster holds.
+    pub fn with_file_fault(mut self, fault: Option<&str>, time: &str, before: Option<&Self>) -> Self {
+        self.conditions.retain(|one| one.kind != FILES_INVALID);
+        if let Some(fault) = fault {
+            let since = before.and_then(Self::file_fault).map_or(time, |known| known.last_transition_time.as_str());
+            let condition = RecordCondition {
+                kind: FILES_INVALID.to_owned(),
+                status: "True".to_owned(),
+                reason: "BuildFailed".to_owned(),
+                message: fault.to_owned(),
+                last_transition_time: since.to_owned(),
+            };
+            self.conditions.insert(0, condition);
+        }
+        self
+    }
+
+    /// What is wrong with the model's files, where anything is.
+    pub fn file_fault(&self) -> Option<&RecordCondition> {
+        self.conditions.iter().find(|one| one.kind == FILES_INVALID)
     }
 
     /// The sentence of `Ready`.

@@ -47,8 +47,8 @@ fn outcome() -> impl Strategy<Value = AttemptOutcome> {
     let drift = (prop::collection::btree_set(object(), 0..3), prop::collection::btree_set(object(), 0..3)).prop_map(
         |(repaired, left)| DriftFindings {
             waiting: left.difference(&repaired).cloned().collect(),
-            disputed: BTreeSet::new(),
             repaired: repaired.into_iter().map(|object| (object, BTreeSet::new())).collect(),
+            ..DriftFindings::default()
         },
     );
     let summary = (next, any::<bool>(), any::<bool>(), uncovered, drift).prop_map(
@@ -132,9 +132,10 @@ fn answer(world: &mut World, outcome: &AttemptOutcome, restored: RestoreOutcome,
         }
         Some(Work::Restore(_)) => {
             let is_cancelled = restored == RestoreOutcome::Cancelled;
-            let outcome = if is_cancelled && !world.is_cancelled { RestoreOutcome::Restored } else { restored };
-            let drift = DriftFindings::default();
-            world.tell(ReconcileEvent::RestoreFinished { outcome, drift, is_watched });
+            // It was told to stop, or somebody changed an object.
+            let interrupted_by = (is_cancelled && !world.is_cancelled).then(|| identity("a"));
+            let drift = DriftFindings { interrupted_by, ..DriftFindings::default() };
+            world.tell(ReconcileEvent::RestoreFinished { outcome: restored, drift, is_watched });
         }
         None => {}
     }

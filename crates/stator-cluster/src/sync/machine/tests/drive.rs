@@ -30,6 +30,7 @@ pub fn settings(wait: bool) -> MachineSettings {
     MachineSettings {
         wait,
         prune: true,
+        keeps_file_faults: false,
         progress_deadline: Duration::from_secs(1800),
         timeout: None,
         concurrency: 3,

@@ -2,13 +2,14 @@
 
 use super::drive::{Drive, settings, settled, sync, sync_plan};
 use super::world::{Fault, Git, World, git, model_record, reference};
+use crate::sync::machine::MachineSettings;
 use crate::sync::{SyncProgress, SyncReport};
 use serde_json::json;
 use stator_core::dynamo::health::Health;
 use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, ObjectKind};
 use stator_core::object::Object;
 use stator_core::outcome::SyncOutcome;
-use stator_model::plan::{Action, HoldKind, PlanStep, PlannedWrite};
+use stator_model::plan::{Action, ChangeReason, HoldKind, PlanStep, PlannedWrite};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -139,6 +140,46 @@ fn a_wait_in_vain_says_what_the_pods_say_and_a_good_one_asks_no_pod() {
     Reconciling=False 
     Stalled=True no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not observed it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is skipped for now: its graph is not ready
     "#);
+}
+
+/// The conditions of a model's record.
+fn conditions(world: &World, model: &str) -> String {
+    let conditions = &world.records[model].state.as_ref().unwrap().conditions;
+    let line = |one: &stator_model::plan::RecordCondition| format!("{}={} {}", one.kind, one.status, one.message);
+    conditions.iter().map(|one| line(one).trim_end().to_owned()).collect::<Vec<_>>().join("; ")
+}
+
+/// Row C4 of the review: a model whose file broke was rewritten Ready=False while it ran well.
+#[test]
+fn the_fault_of_a_file_is_a_condition_of_its_own_and_health_stays_health() {
+    let (mut world, git) = llama();
+    assert_eq!(conditions(&world, "llama"), "Ready=True 1 endpoints; Reconciling=False; Stalled=False");
+    let broken = |world: &World| {
+        let (mut plan, records) = world.plan(&git);
+        for change in &mut plan.changes {
+            (change.action, change.step, change.inventory) = (Action::Blocked, PlanStep::NoWrite, None);
+            change.reasons = vec![ChangeReason::ModelFaulty];
+        }
+        (plan, records)
+    };
+    for _ in 0..2 {
+        let (plan, records) = broken(&world);
+        sync_plan(&mut world, plan, records, &Drive::default());
+        assert_eq!(
+            conditions(&world, "llama"),
+            "FilesInvalid=True the model has errors, so nothing of it is applied; Ready=True 1 endpoints; \
+             Reconciling=False; Stalled=False"
+        );
+    }
+    assert_eq!(world.writes, ["record llama"], "it is said once");
+    // The last good commit says nothing of the files of today.
+    let restored =
+        Drive { settings: MachineSettings { keeps_file_faults: true, ..settings(true) }, ..Drive::default() };
+    sync(&mut world, &git, &restored);
+    assert!(conditions(&world, "llama").starts_with("FilesInvalid=True"));
+    sync(&mut world, &git, &Drive::default());
+    assert_eq!(conditions(&world, "llama"), "Ready=True 1 endpoints; Reconciling=False; Stalled=False");
+    settled(&mut world, &git);
 }
 
 #[test]
