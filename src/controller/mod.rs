@@ -11,6 +11,7 @@
 //! | `supervisor` | starts, restarts and ends the reconcilers |
 
 pub mod cache;
+mod git_threads;
 mod lease_watch;
 pub mod metrics;
 pub mod mirror_handle;

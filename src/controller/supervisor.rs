@@ -1,6 +1,7 @@
 //! All sources: a task each, started, replaced and ended as a file or a cluster says, and none in another's way.
 
 use super::cache::{CachedCluster, IdentityCaches};
+use super::git_threads::GitThreads;
 use super::metrics::Metrics;
 use super::mirror_handle::MirrorHandle;
 use super::reconcile::{ReconcileContext, ReconcileResult, SpanParent};
@@ -62,6 +63,7 @@ pub struct Controller {
     metrics: Arc<Metrics>,
     notifier: Notifier,
     window_clock: WindowClock,
+    git_threads: GitThreads,
     shutdown: CancellationToken,
     budgets: BTreeMap<String, Arc<ForgeWriteBudget>>,
     owned_shards: OwnedShards,
@@ -105,6 +107,7 @@ impl Controller {
             resources: None,
             metrics,
             window_clock: WindowClock::default(),
+            git_threads: GitThreads::default(),
             shutdown: CancellationToken::new(),
             budgets: BTreeMap::new(),
             owned_shards: OwnedShards::all(),
@@ -285,6 +288,7 @@ impl Controller {
             state,
             metrics: self.metrics(),
             window_clock: self.window_clock.clone(),
+            git_threads: self.git_threads.clone(),
             budget,
             shutdown: ending.clone(),
             is_rewritten: anew,
@@ -342,6 +346,7 @@ struct SourceTask {
     state: watch::Sender<SourceState>,
     metrics: Arc<Metrics>,
     window_clock: WindowClock,
+    git_threads: GitThreads,
     budget: Arc<ForgeWriteBudget>,
     shutdown: CancellationToken,
     /// Its source was written anew, and no reconciler has taken that up yet.
@@ -392,6 +397,7 @@ impl SourceTask {
                     Arc::clone(&self.source),
                     &self.options.data_dir,
                     Arc::clone(&self.metrics),
+                    self.git_threads.clone(),
                     self.shutdown.clone(),
                 ),
                 source: Arc::clone(&self.source),

@@ -228,7 +228,9 @@ fn poll_problem(error: &GitError) -> SourceProblem {
         GitError::Mirror(MirrorError::Transport(
             Said::Unauthorized { .. } | Said::Forbidden { .. } | Said::NotFound { .. },
         )) => ProblemReason::AuthenticationFailed,
-        GitError::Mirror(_) | GitError::Panicked | GitError::TimedOut => ProblemReason::GitOperationFailed,
+        GitError::Mirror(_) | GitError::Panicked | GitError::NoThread | GitError::TimedOut => {
+            ProblemReason::GitOperationFailed
+        }
     };
     SourceProblem { reason, message: error.to_string(), help: error.help(), is_transient: error.may_pass().is_some() }
 }

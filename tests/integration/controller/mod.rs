@@ -3,6 +3,7 @@
 mod asked;
 mod drifting;
 mod granted;
+mod hanging;
 mod moved;
 mod notified;
 mod objects;
