@@ -14,11 +14,12 @@ mod cached_store;
 mod denied_rights;
 pub(in crate::controller) mod drift_detector;
 mod namespace_cache;
+mod write_fitness;
 
 use namespace_cache::{NamespaceCache, kind_index, kind_index_of_object};
 use rayon::prelude::*;
 use stator_cluster::cluster::Fence;
-use stator_cluster::cluster::kube::AccessRight;
+use stator_cluster::cluster::kube::{AccessRight, PreflightProblem};
 use stator_cluster::cluster::{
     AnyCluster, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
 };
@@ -31,6 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use write_fitness::WriteFitness;
 
 /// How long it counts which API groups the cluster serves. What is installed meanwhile is seen that much later.
 const PLATFORM_TTL: Duration = Duration::from_secs(600);
@@ -42,6 +44,7 @@ pub struct CachedCluster {
     memory: Arc<ClusterMemory>,
     /// The only namespace that may be touched, where there is one.
     only_namespace: Option<Arc<str>>,
+    fitness: Arc<WriteFitness>,
 }
 
 #[derive(Debug, Default)]
@@ -85,7 +88,8 @@ impl IdentityCaches {
         if let Some(live) = known {
             return Ok(live);
         }
-        let live = CachedCluster::new(connect.await?);
+        let fitness = Arc::clone(&self.default_cluster.fitness);
+        let live = CachedCluster { fitness, ..CachedCluster::new(connect.await?) };
         // Two that connected at once go on with one memory.
         Ok(self.lock_by_user().entry(user.to_owned()).or_insert(live).clone())
     }
@@ -100,7 +104,16 @@ pub struct NamespaceCacheGuard {
 impl CachedCluster {
     /// Nothing is remembered yet. An embedded cluster has its own memory, and is asked every time.
     pub fn new(cluster: AnyCluster) -> Self {
-        Self { cluster, memory: Arc::default(), only_namespace: None }
+        let fitness = Arc::new(WriteFitness::new(cluster.clone()));
+        Self { cluster, memory: Arc::default(), only_namespace: None, fitness }
+    }
+
+    /// What speaks against writing to the cluster: it would drop a part of it. Judged anew, as definitions change.
+    ///
+    /// # Errors
+    /// When the cluster cannot be asked.
+    pub async fn write_obstacle(&self) -> Result<Option<PreflightProblem>, ClusterError> {
+        self.fitness.obstacle().await
     }
 
     /// The same cluster and memory, whose writes ask a fence first.

@@ -6,6 +6,8 @@ use crate::controller::mirror_handle::GitError;
 use crate::controller::report::commit_ledger::{CommitVerdict, FirstFinding};
 use crate::controller::sources::registry::ProblemReason;
 use crate::controller::sources::tenancy::ForeignNamespaceError;
+use stator_cluster::cluster::ClusterError;
+use stator_cluster::cluster::kube::PreflightProblem;
 use stator_cluster::sync::GatherError;
 use stator_core::finding::Finding;
 use stator_model::intent::EnvironmentError;
@@ -45,6 +47,16 @@ impl AttemptFailure {
     pub(super) fn timeout(what: &str, limit: Duration) -> Self {
         let message = format!("{what} in {} minutes", limit.as_secs() / 60);
         Self::error(message, "stator retries; check whether the API server is slow", RetryPolicy::Soon)
+    }
+
+    /// The cluster would drop a part of what is written to it.
+    pub(super) fn unfit_cluster(problem: PreflightProblem) -> Self {
+        Self::error(format!("nothing is written: {}", problem.message), problem.fix, RetryPolicy::Slowly)
+    }
+
+    /// The cluster could not be asked whether it keeps what is written to it.
+    pub(super) fn unknown_fitness(cause: ClusterError) -> Self {
+        Self::from(GatherError { what: "the definitions of Dynamo's kinds".to_owned(), cause })
     }
 
     /// A thread panicked.
@@ -122,7 +134,6 @@ impl From<GatherError> for AttemptFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stator_cluster::cluster::ClusterError;
 
     /// Row D1 of the review: rights granted later, and kinds installed later, were never seen.
     #[test]

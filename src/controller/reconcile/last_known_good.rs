@@ -94,6 +94,7 @@ impl ReconcileContext {
         let unhealed: BTreeSet<String> =
             drifted.unrepairable.into_iter().chain(choice.waiting_models()).chain(choice.disputed_models()).collect();
         memory.drifted_uncovered = unhealed.len();
+        self.check_fitness().await?;
         let mut options = SyncOptions::new(jiff::Timestamp::now(), super::jitter_seed());
         options.prune = false;
         options.keeps_file_faults = true;

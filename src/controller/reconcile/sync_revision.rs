@@ -183,6 +183,9 @@ impl ReconcileContext {
             self.metrics.record_drift_repair(&self.source.key);
         }
         let changing = ready.overview.changing();
+        if changing > 0 {
+            self.check_fitness().await?;
+        }
         tracing::info!(source = %self.source.key, revision = commit.short(), changing, "syncing");
         self.set_phase(SourcePhase::Syncing);
         let ReadySync { planned, overview, repairs, left_alone, basis } = ready;
@@ -215,6 +218,14 @@ impl ReconcileContext {
         memory.concluded = (summary.next != NextStep::Retry).then_some(concluded);
         let writes = report.writes;
         Ok(RevisionResult::Concluded(Box::new(FinishedSync { evaluation, summary, writes })))
+    }
+
+    /// Refuses to write where the cluster would drop a part of it.
+    pub(super) async fn check_fitness(&self) -> Result<(), AttemptFailure> {
+        match self.cluster.write_obstacle().await.map_err(AttemptFailure::unknown_fitness)? {
+            Some(problem) => Err(AttemptFailure::unfit_cluster(problem)),
+            None => Ok(()),
+        }
     }
 
     /// What a plan says before it is carried out: of drift, which is taken out of it where the source does not ask for its

@@ -13,6 +13,7 @@ mod scene;
 mod served;
 mod told;
 mod traced;
+mod unfit;
 mod windows;
 
 use crate::cli::MOCK;

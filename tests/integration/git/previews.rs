@@ -78,6 +78,8 @@ fn a_pull_request_has_one_comment_and_status_from_its_opening_to_its_merge() {
 
     // A controller that starts anew finds its comment, and what was pushed without it.
     assert_eq!(stage.ask_to_end(), 0, "{}", stage.log());
+    // Row D9 of the review: a preview that was posted long ago kept the process from ending for ten seconds.
+    assert!(!stage.log().contains("a preview was not finished in time"), "{}", stage.log());
     let three = push(3);
     stage.follow();
     stage.wait_for(&three, "stator/preview/staging", "success");

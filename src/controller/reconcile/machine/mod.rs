@@ -50,6 +50,8 @@ const STATUS_DEBOUNCE: Duration = Duration::from_secs(1);
 const LONGEST_LOSS_PAUSE: Duration = Duration::from_secs(10);
 /// How often drift is looked for where live objects cannot be watched.
 const UNWATCHED_LOOK: Duration = Duration::from_secs(120);
+/// After this long with a watch, the next loss of it is the first again.
+const QUIET_AFTER_LOSS: Duration = Duration::from_secs(600);
 /// How long the windows are believed: clocks are set, and not every opening can be foreseen.
 const LONGEST_WINDOW_WAIT: Duration = Duration::from_secs(3600);
 /// With `once`, attempts at one commit: a cluster that never keeps what it is given must not keep the process.
@@ -270,10 +272,21 @@ impl SourceReconciler {
             DriftSignal::Lost => {
                 self.memory.is_watched = false;
                 self.expect_uncovered_drift();
-                now + DRIFT_DEBOUNCE
+                now + self.pause_after_loss(now)
             }
         };
         self.phase = ReconcilePhase::GatheringDrift { until };
+    }
+
+    /// A watch that is lost again and again is not opened again at once each time.
+    fn pause_after_loss(&mut self, now: Duration) -> Duration {
+        let memory = &mut self.memory;
+        let before = memory.watch_lost_at.replace(now);
+        if before.is_none_or(|before| now.saturating_sub(before) > QUIET_AFTER_LOSS) {
+            memory.losses.reset();
+            return DRIFT_DEBOUNCE;
+        }
+        memory.losses.next_delay().clamp(DRIFT_DEBOUNCE, UNWATCHED_LOOK)
     }
 
     /// Whoever watches looks again by then. Until then others are watched as before.

@@ -171,6 +171,9 @@ pub(super) struct ReconcileMemory {
     pub(super) refusals: Backoff,
     /// Pauses between attempts of which each writes something that is no drift.
     pub(super) settles: Backoff,
+    /// Pauses after a watch that was lost, and when that last was.
+    pub(super) losses: Backoff,
+    pub(super) watch_lost_at: Option<Duration>,
     /// Which objects drifted lately, and when each may be put back again.
     pub(super) repairs: DriftRepairs,
     /// Attempts at the current commit.
@@ -207,6 +210,8 @@ impl ReconcileMemory {
             retries: backoff(FIRST_PAUSE, 1),
             refusals: backoff(FIRST_REFUSAL_PAUSE, 2),
             settles: backoff(FIRST_PAUSE, 3),
+            losses: backoff(FIRST_PAUSE, 5),
+            watch_lost_at: None,
             repairs: DriftRepairs::new(start.seed.wrapping_add(4)),
             attempts: 0,
         }

@@ -96,8 +96,8 @@ fn a_branch_of_a_shallow_clone_is_followed_and_told_as_rewritten() {
     let third = place.commit("main", &[("a/model.yaml", "a: 3")]);
     // What `git clone --depth 1` leaves.
     let origin = place.folder.path().join("origin.git");
-    std::fs::write(origin.join("shallow"), format!("{third}\n")).unwrap();
-    std::fs::remove_file(origin.join("objects").join(&second[..2]).join(&second[2..])).unwrap();
+    fs_err::write(origin.join("shallow"), format!("{third}\n")).unwrap();
+    fs_err::remove_file(origin.join("objects").join(&second[..2]).join(&second[2..])).unwrap();
     let mut told = Vec::new();
     for _ in 0..2 {
         let tip = mirror.poll(&branch("main")).unwrap();

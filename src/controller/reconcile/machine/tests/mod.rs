@@ -236,6 +236,23 @@ fn ten_objects_that_drift_one_after_the_other_are_each_put_back_at_once() {
     }
 }
 
+#[test]
+fn a_watch_that_is_lost_again_and_again_is_opened_less_and_less_often() {
+    let mut world = World::new(ReconcilerStart { self_heal: true, ..ReconcilerStart::default() });
+    world.sync("a", healthy());
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        let before = world.now;
+        world.tell(ReconcileEvent::Drifted(DriftSignal::Lost));
+        world.pass_to_wake();
+        pauses.push(world.now - before);
+        world.check_gate();
+        world.finish_attempt(healthy());
+    }
+    assert_eq!(pauses[0], DRIFT_DEBOUNCE);
+    assert!(pauses[11] >= MINUTE && pauses.iter().all(|pause| *pause <= UNWATCHED_LOOK), "{pauses:?}");
+}
+
 /// Row E3: the same object backs off by itself, and nobody waits for it.
 #[test]
 fn an_object_that_drifts_again_and_again_waits_alone() {

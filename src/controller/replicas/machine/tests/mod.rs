@@ -225,7 +225,10 @@ fn a_conflict_that_a_read_does_not_explain_is_followed_by_a_pause() {
                 LeaseEvent::Written(write.name, Err(super::LeaseWriteError::Conflict))
             }
             super::LeaseEffect::Read(name) => LeaseEvent::Read(name, Ok(None)),
-            other => panic!("{other:?}"),
+            effect @ (super::LeaseEffect::OpenFence(_)
+            | super::LeaseEffect::ExtendFence(_)
+            | super::LeaseEffect::DrainShard(_)
+            | super::LeaseEffect::CloseFence(_)) => panic!("{effect:?}"),
         });
         let answers: Vec<_> = answers.chain([LeaseEvent::Tick]).collect();
         asked = answers.into_iter().flat_map(|answer| machine.step(now, answer)).collect();
