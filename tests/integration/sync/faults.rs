@@ -141,9 +141,15 @@ fn a_broken_intent_stops_nobody_else_and_loses_nothing() {
 fn nothing_to_read_never_means_nothing_wanted() {
     let bench = shop(&["a", "b"]);
     bench.sync(&[]).success();
-    let before = bench.cluster();
+    // A record says that its model's files have errors, and nothing else changes.
+    let objects = |bench: &Workbench| {
+        let mut files = bench.cluster();
+        files.retain(|path, _| !format!("{path:?}").contains("/prod/models/"));
+        files
+    };
+    let before = objects(&bench);
     let same = |bench: &Workbench, output: &crate::workbench::Output| {
-        assert_eq!(bench.cluster(), before, "{output}");
+        assert_eq!(objects(bench), before, "{output}");
     };
     let cluster = ["--cluster", "embedded:.stator/cluster"];
     // A path that is not there, or is no intent.
