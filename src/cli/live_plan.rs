@@ -58,8 +58,7 @@ pub async fn plan_changes<C: Cluster>(
 /// The plan, once the cluster has explained what only it can tell.
 pub async fn build_explained_plan<C: Cluster>(cluster: &C, input: &mut PlanInput) -> Plan {
     let plan = plan::build_plan(input);
-    input.dry_runs = sync::run_unexplained(cluster, &plan).await;
-    if input.dry_runs.is_empty() { plan } else { plan::build_plan(input) }
+    if sync::answer_open_questions(cluster, &plan, input).await { plan::build_plan(input) } else { plan }
 }
 
 /// What a plan of these is made of.

@@ -228,8 +228,7 @@ pub(super) async fn plan_commit<C: Cluster>(
     let target = desired.target.clone();
     let input = PlanInput { unchanged: delta.unchanged.clone(), ..desired.into_plan_input(live, parameters) };
     let (mut input, mut plan) = build_on_thread(input).await?;
-    input.dry_runs = sync::run_unexplained(cluster, &plan).await;
-    if !input.dry_runs.is_empty() {
+    if sync::answer_open_questions(cluster, &plan, &mut input).await {
         (input, plan) = build_on_thread(input).await?;
     }
     let remembered = tokio::task::spawn_blocking(move || {

@@ -173,9 +173,58 @@ impl Namespaces {
         self.mutate_graphs("mirror", &["CREATE", "UPDATE"], mutation, is_moved).await;
     }
 
+    /// From now on admission refuses to create graphs of three components.
+    pub async fn refusing_graphs_of_three(&self) {
+        let name = format!("small.{}.stator.dev", self.home);
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.home}},
+                    "resourceRules": [{
+                        "apiGroups": ["nvidia.com"], "apiVersions": ["v1beta1"], "operations": ["CREATE"],
+                        "resources": ["dynamographdeployments"],
+                    }],
+                },
+                "validations": [{
+                    "expression": "object.spec.components.size() < 3", "message": "this team has no disaggregated graphs",
+                }],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]},
+        });
+        self.create_policy([("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", binding)])
+            .await;
+        let mut probe = self.graph("probe", 1).into_value();
+        let components = probe["spec"]["components"].as_array_mut().unwrap();
+        let third = json!({"name": "third", "type": "worker", "podTemplate": components[1]["podTemplate"]});
+        components.push(third);
+        let probe = ApplyRequest { dry_run: true, ..ApplyRequest::new(Object::from_value(probe).unwrap(), "probe") };
+        for _ in 0..600 {
+            if self.cluster.apply(&probe).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        panic!("the policy is not heeded");
+    }
+
+    async fn create_policy(&self, objects: [(&str, Value); 2]) {
+        let client = self.plane.admin().await;
+        for (kind, value) in objects {
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind));
+            let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+            let object = serde_json::from_value(value).unwrap();
+            objects.create(&PostParams::default(), &object).await.unwrap();
+        }
+    }
+
     /// Installs a mutating admission policy for the graphs of this namespace, and waits until it is heeded.
     async fn mutate_graphs(&self, what: &str, operations: &[&str], mutation: Value, heeded: impl Fn(&Object) -> bool) {
-        let client = self.plane.admin().await;
         let name = format!("{what}.{}.stator.dev", self.home);
         let policy = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
@@ -197,12 +246,7 @@ impl Namespaces {
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
             "metadata": {"name": name}, "spec": {"policyName": name},
         });
-        for (kind, value) in [("MutatingAdmissionPolicy", policy), ("MutatingAdmissionPolicyBinding", binding)] {
-            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind));
-            let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-            let object = serde_json::from_value(value).unwrap();
-            objects.create(&PostParams::default(), &object).await.unwrap();
-        }
+        self.create_policy([("MutatingAdmissionPolicy", policy), ("MutatingAdmissionPolicyBinding", binding)]).await;
         // The API server takes a moment until it heeds a new policy: a dry run tells.
         let probe = ApplyRequest { dry_run: true, ..ApplyRequest::new(self.graph("probe", 1), "probe") };
         for _ in 0..600 {

@@ -6,7 +6,7 @@ use stator_cluster::cluster::{
     ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent,
 };
 use stator_cluster::sync::{
-    DesiredState, GatherError, GatheredState, PlanParameters, SyncOptions, SyncReport, run_sync, run_unexplained,
+    DesiredState, GatherError, GatheredState, PlanParameters, SyncOptions, SyncReport, answer_open_questions, run_sync,
 };
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
@@ -116,8 +116,7 @@ impl Site {
         };
         let mut input = desired.into_plan_input(gathered.clone(), parameters);
         let plan = build_plan(&input);
-        input.dry_runs = run_unexplained(cluster, &plan).await;
-        let plan = if input.dry_runs.is_empty() { plan } else { build_plan(&input) };
+        let plan = if answer_open_questions(cluster, &plan, &mut input).await { build_plan(&input) } else { plan };
         Ok((plan, gathered))
     }
 

@@ -140,6 +140,7 @@ impl DesiredState {
             scope: aim.scope,
             empty_render: false,
             dry_runs: BTreeMap::new(),
+            refused_replacements: BTreeMap::new(),
             unchanged: UnchangedSummary::default(),
         }
     }

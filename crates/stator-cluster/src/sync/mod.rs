@@ -20,7 +20,7 @@ pub use gather::{GatherError, GatheredState, environment_labels, find_orphaned_r
 pub use lost_settings::refuse_lost_settings;
 pub use pods::list_graph_pods;
 pub use runner::{SyncOptions, run_sync};
-pub use server_dry_runs::run_unexplained;
+pub use server_dry_runs::answer_open_questions;
 
 use serde::Serialize;
 use stator_core::object::ObjectRef;

@@ -340,6 +340,11 @@ fn applyset_label() -> FieldPath {
 }
 
 fn decide_replace(context: &PlanContext<'_>, desired: &RenderedObject, live: &Object, change: &mut Change) {
+    if let Some(message) = context.input.refused_replacements.get(&change.object.identity()) {
+        change.disruption = Disruption::None;
+        gpu_usage::set_unchanged_gpus(change, live);
+        return block_change(change, ChangeReason::ReplacementRefused { message: message.clone() });
+    }
     change.action = Action::Replace;
     let (object, seeds) = dry_run::without_delegated(desired);
     let write = PlannedWrite::Replace {

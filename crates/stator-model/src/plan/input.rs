@@ -88,6 +88,8 @@ pub struct PlanInput {
     /// What the cluster answered to dry runs of [`super::Plan::unexplained_applies`]. An answer counts for the live object of
     /// its resource version alone.
     pub dry_runs: BTreeMap<ObjectIdentity, Object>,
+    /// Why the cluster refuses to create what is to take the place of an object ([`super::Plan::replacements`]), in its words.
+    pub refused_replacements: BTreeMap<ObjectIdentity, String>,
     /// What is not here, since nothing of it changes: see `plan::unchanged`.
     pub unchanged: UnchangedSummary,
 }

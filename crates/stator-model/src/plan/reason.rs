@@ -154,6 +154,11 @@ pub enum ChangeReason {
         /// What to do about it.
         advice: ImmutableAdvice,
     },
+    /// The cluster refuses to create what is to take its place.
+    ReplacementRefused {
+        /// In the cluster's words.
+        message: String,
+    },
     /// It is being deleted.
     Deleting {
         /// What its end waits for.

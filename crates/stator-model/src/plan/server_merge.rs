@@ -33,6 +33,21 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// What is to take the place of objects that are deleted first. Whether the cluster takes it is asked before: afterwards
+    /// the model would be down.
+    pub fn replacements(&self) -> impl Iterator<Item = &ApplyStep> {
+        let replaced = self.changes.iter().filter(|change| change.action == Action::Replace);
+        replaced.filter_map(|change| match &change.step {
+            PlanStep::Write(PlannedWrite::Replace { delete: _, apply })
+            | PlanStep::Held { by: _, would: PlannedWrite::Replace { delete: _, apply } } => Some(apply),
+            PlanStep::Write(PlannedWrite::Apply(_) | PlannedWrite::Delete(_))
+            | PlanStep::Held { by: _, would: PlannedWrite::Apply(_) | PlannedWrite::Delete(_) }
+            | PlanStep::NoWrite => None,
+        })
+    }
+}
+
 fn dry_run_of_change(change: &Change) -> Option<(DryRunCause, &ApplyStep)> {
     let cause = match change.action {
         Action::Adopt => DryRunCause::Unexplained,
@@ -59,6 +74,11 @@ pub(super) fn settle_by_dry_run(
     result: &Object,
 ) -> MergedObject {
     let managers = fields::managers(live).unwrap_or_default();
+    // A server that takes away what is live and declared (a definition that no longer knows it) makes nothing of an apply that
+    // could be planned by.
+    if drops_declared(schema, &merged, live, result) {
+        return merged;
+    }
     let form = fields::take_server_form(schema, merged.applied.value(), live.value(), result.value());
     let applied = Object::from_value(form).unwrap_or_else(|_| merged.applied.clone());
     let mut changes = field_changes(schema, live, result, &managers);
@@ -76,6 +96,12 @@ pub(super) fn settle_by_dry_run(
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     let (before, after) = compared_sides(schema, live, result, &applied, &managers);
     MergedObject { fields: changes, applied, object: result.clone(), before, after, ..merged }
+}
+
+fn drops_declared(schema: &StructuralSchema, merged: &MergedObject, live: &Object, result: &Object) -> bool {
+    let fields_of = |object: &Object| fields::FieldSet::from_value(schema, object.value());
+    let declared = fields_of(&merged.applied).intersection(&fields_of(live));
+    !declared.difference(&fields_of(result)).is_empty()
 }
 
 /// Fields of `metadata` that move with every write.

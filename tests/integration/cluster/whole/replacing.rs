@@ -1,7 +1,7 @@
 //! What Dynamo forbids in place: the object is made again, when that is allowed.
 
 use super::words::Shop;
-use crate::cluster::place::{Place, on_every_cluster};
+use crate::cluster::place::{Namespaces, Place, on_every_cluster};
 use serde_json::json;
 use stator_core::dynamo::kinds::GRAPH;
 use stator_model::plan::HoldKind;
@@ -74,5 +74,29 @@ async fn a_replace_waits_for_the_finalizers(place: &impl Place) {
         shop.synced(&[]).await;
     }
     assert_ne!(shop.graph("llama").await.uid(), first.uid());
+    shop.settled().await;
+}
+
+/// Row B5 of the review: the graph was deleted before anything had checked that it could be made again, and the model was down.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_cluster_would_refuse_to_make_again_is_not_deleted() {
+    let Some(place) = Namespaces::of("refused-replacement").await else { return };
+    let shop = Shop::new(&place, &[("llama", 1), ("qwen", 1)]);
+    shop.synced(&[]).await;
+    let first = shop.graph("llama").await;
+    place.refusing_graphs_of_three().await;
+    shop.site.write("models/llama/model.yaml", DISAGGREGATED);
+    shop.model("qwen", 2, "");
+    let seen = shop.pending(&[HoldKind::Replace]).await.join("\n");
+    insta::assert_snapshot!(seen, @"
+    blocked DynamoGraphDeployment prod/llama: changed in git; Dynamo forbids adding component `decode` in place; Dynamo forbids adding component `prefill` in place; Dynamo forbids removing component `worker` in place; is not deleted, as the cluster would refuse to create it again: DynamoGraphDeployment prod/llama is invalid: ValidatingAdmissionPolicy 'small.prod.stator.dev' with binding 'small.prod.stator.dev' denied request: this team has no disaggregated graphs; correct that, then sync again
+    update DynamoGraphDeployment prod/qwen: changed in git
+    ");
+    let report = shop.sync(&[HoldKind::Replace]).await;
+    assert!(!report.is_success(), "{report:#?}");
+    assert_eq!(shop.graph("llama").await, first, "it goes on serving");
+    assert_eq!(shop.graph("qwen").await.generation(), Some(2), "the other one goes on");
+    shop.model("llama", 1, "");
+    shop.synced(&[]).await;
     shop.settled().await;
 }

@@ -70,6 +70,11 @@ impl fmt::Display for ChangeReason {
                 HoldKind::MassDelete => "held back: too many deletions at once",
                 HoldKind::MaxGpus => "held back: the environment would exceed its GPU limit",
             }),
+            Self::ReplacementRefused { message } => write!(
+                f,
+                "is not deleted, as the cluster would refuse to create it again: {message}; correct that, then sync \
+                 again"
+            ),
             Self::WaitsForWorkload { workload } => {
                 let noun = if workload.kind == GRAPH.kind { "graph" } else { "request" };
                 write!(f, "applied once {noun} {} is Ready", workload.name)
