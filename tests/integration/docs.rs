@@ -492,7 +492,7 @@ fn a_page_that_says_something_else_is_found() {
     assert_eq!(faults(page("cargo test --workspace --locked", "")), 0);
     assert_eq!(check(&page("echo a", "b\n")).1, page("echo a", "a\n"));
     // A `cd` lasts to the next command, and blocks in other languages are left alone.
-    assert_eq!(faults(page("cd examples", "$ ls\nmanifests\nrepo-layout\n")), 0);
+    assert_eq!(faults(page("cd examples", "$ ls\nadopt\nmanifests\nrepo-layout\n")), 0);
     assert_eq!(steps("```sh\n$ false\n```\n"), Vec::new());
 }
 

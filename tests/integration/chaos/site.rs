@@ -286,6 +286,8 @@ impl Site {
     /// A plan of the last commit is empty.
     pub fn is_settled(&self, hands: &Hands) {
         let kubeconfig = hands.kubeconfig.display().to_string();
+        let git = git2::Repository::open(self.bench.root()).unwrap();
+        git.remote_set_url("origin", &self.repository.url()).unwrap();
         self.bench.run(["plan", "--exit-code", "--kubeconfig", &kubeconfig, "--context", "admin"]).success();
     }
 }

@@ -325,6 +325,13 @@ impl Stage {
         components.iter().find(|component| component["type"] != "frontend")?["replicas"].as_u64()
     }
 
+    /// The address in the source's file.
+    fn followed_url(&self) -> String {
+        let source = fs_err::read_to_string(self.controller.folder().join("source.yaml")).unwrap();
+        let line = source.lines().find_map(|line| line.trim().strip_prefix("url: ").map(str::to_owned));
+        line.expect("a source has an address")
+    }
+
     /// Ends the story: the controller stops when it is asked to; a plan of `main` is empty; every commit that it said
     /// something of has one verdict; and no secret is anywhere that it wrote to.
     #[track_caller]
@@ -337,6 +344,9 @@ impl Stage {
 
         let here = Workbench::empty();
         self.repository.clone_into(&here.root(), "main");
+        // The controller's repository is the one at the address that it follows.
+        let git = git2::Repository::open(here.root()).unwrap();
+        git.remote_set_url("origin", &self.followed_url()).unwrap();
         let cluster = format!("embedded:{}", self.controller.folder().join("cluster").display());
         let plan = here.run(["plan", "-e", "staging", "--exit-code", "--cluster", &cluster]);
         assert_eq!(plan.code, Some(0), "{plan}\n{}", self.log());

@@ -114,7 +114,8 @@ pub(super) async fn gather_namespace<C: Cluster>(
             Err(cause) => return Err(GatherError { what: format!("{}s", kind.kind), cause }),
         }
     }
-    let listed = records.map_err(|cause| GatherError { what: "stator's records".to_owned(), cause })?;
+    let mut listed = records.map_err(|cause| GatherError { what: "stator's records".to_owned(), cause })?;
+    listed.extend(read_records_of_labels(cluster, namespace, &live, &listed).await?);
     let (mut records, mut damaged) = (Vec::new(), Vec::new());
     for object in listed {
         match Record::from_object(&object) {
@@ -171,6 +172,31 @@ pub(super) async fn gather_namespace<C: Cluster>(
     let mut live: Vec<Object> = live.into_values().collect();
     live.sort_by_cached_key(Object::reference);
     Ok(GatheredState { live, records, orphaned_records: Vec::new(), damaged })
+}
+
+/// The records of the models that live objects name, where the list did not show them: whose such an object is they say.
+async fn read_records_of_labels<C: Cluster>(
+    cluster: &C,
+    namespace: &str,
+    live: &BTreeMap<ObjectIdentity, Object>,
+    listed: &[Object],
+) -> Result<Vec<Object>, GatherError> {
+    let known: BTreeSet<&str> = listed.iter().map(Object::name).collect();
+    let models = live.values().filter_map(|object| object.labels().get(kinds::LABEL_MODEL).copied());
+    let unknown: BTreeSet<&str> = models.filter(|model| !known.contains(model)).collect();
+    let references: Vec<ObjectRef> = unknown.into_iter().map(|model| record_ref(namespace, model)).collect();
+    let missing: MissingObjects<'_> = references.iter().map(|record| (record.identity(), record)).collect();
+    Ok(read_missing(cluster, namespace, missing).await?.into_values().collect())
+}
+
+/// The record of a model.
+fn record_ref(namespace: &str, model: &str) -> ObjectRef {
+    ObjectRef {
+        api_version: kinds::RECORD.api_version(),
+        kind: kinds::RECORD.kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: model.to_owned(),
+    }
 }
 
 /// Looks objects up; those that are there.

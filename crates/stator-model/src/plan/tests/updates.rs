@@ -32,6 +32,15 @@ fn a_plan_of_every_update_says_what_the_operator_did_with_it() {
         let plan = story.plan();
         let [change] = plan.changes.as_slice() else { panic!("{}: {plan:#?}", pair["name"]) };
         let (action, class) = (change.action, change.disruption);
+        let name = pair["name"].as_str().unwrap();
+        // A keyed list in another order stays as it is, whatever another order would do.
+        if name.starts_with("worker-env-order: ") || name.starts_with("components-reordered: ") {
+            if action != Action::Keep {
+                wrong.push(format!("{name}: {action:?} {class:?}"));
+            }
+            pairs += 1;
+            continue;
+        }
         let agrees = match (pair["admitted"].as_bool().unwrap(), pair["workersRoll"].as_bool().unwrap()) {
             // An order that names no component is put right in the intent; everything else takes a new graph. Neither
             // is sent as an update.
