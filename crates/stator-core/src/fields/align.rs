@@ -10,17 +10,20 @@ use crate::object::PathSegment;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Whether a field's list may be applied in another order: the field's name, the items as they are wanted, and the same items
+/// in live order.
+pub type MayReorder<'a> = &'a dyn Fn(&str, &[Value], &[Value]) -> bool;
+
 /// What is about to be applied, with its keyed lists and sets in the order of the live object. Items that are new keep
-/// their place behind the one that they follow in `config`. `may_reorder` is asked for each list that would change,
-/// with the field's name, the items as they are wanted and the same items in live order; where it says no, the list stays
-/// as it is wanted.
+/// their place behind the one that they follow in `config`. `may_reorder` is asked for each list that would change; where it
+/// says no, the list stays as it is wanted.
 ///
 /// Items whose keys the schema cannot tell, or that occur twice, are left alone.
 pub fn align_keyed_lists(
     schema: &StructuralSchema,
     config: &Value,
     live: &Value,
-    may_reorder: &dyn Fn(&str, &[Value], &[Value]) -> bool,
+    may_reorder: MayReorder<'_>,
 ) -> Value {
     align(TypeRef::Declared(&schema.root), "", config, live, may_reorder, 0)
 }
@@ -30,7 +33,7 @@ fn align(
     name: &str,
     config: &Value,
     live: &Value,
-    may_reorder: &dyn Fn(&str, &[Value], &[Value]) -> bool,
+    may_reorder: MayReorder<'_>,
     depth: usize,
 ) -> Value {
     if depth >= MAX_DEPTH {

@@ -27,7 +27,7 @@ mod type_ref;
 mod typecheck;
 mod validate;
 
-pub use align::align_keyed_lists;
+pub use align::{MayReorder, align_keyed_lists};
 pub use apply::{ApplyError, ApplyInput, ApplyResult, apply, apply_as_api_server, update};
 pub use bundled_schemas::{bundled_kinds, bundled_schema};
 pub use defaults::{apply_defaults, apply_defaults_after_merge, tidy_metadata};

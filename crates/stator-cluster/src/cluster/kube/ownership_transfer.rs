@@ -44,9 +44,9 @@ impl KubeConnection {
                 return Ok(());
             }
             let asked = ApiCall { conditional: true, ..ApiCall::on_object("patch", kind, object) };
-            match api_error::to_cluster_error(&asked, &answer, &[]) {
-                ClusterError::Precondition { .. } => {}
-                error => return Err(error),
+            let error = api_error::to_cluster_error(&asked, &answer, &[]);
+            if !matches!(error, ClusterError::Precondition { .. }) {
+                return Err(error);
             }
         }
         Err(ClusterError::transient(format!(
