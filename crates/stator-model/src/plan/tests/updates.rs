@@ -4,6 +4,7 @@ use super::world::*;
 use crate::plan::{Action, Disruption, PlannedWrite};
 use crate::render::{ApplyStage, RenderedModel};
 use serde_json::{Value, json};
+use stator_core::dynamo::disruption;
 use stator_core::object::Object;
 
 const PAIRS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/oracle/updates.jsonl"));
@@ -72,4 +73,30 @@ fn a_plan_of_every_update_says_what_the_operator_did_with_it() {
     }
     assert_eq!(wrong, Vec::<String>::new());
     assert_eq!(pairs, 168);
+}
+
+const ORDERS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/dynamo/oracle/orders.jsonl"));
+
+/// Row A1 of the review: pairs of graphs that differ in the order of one keyed list. Most of these orders move the hash of the
+/// workers, which stator's classes know, so a plan keeps the order that is live and changes nothing.
+#[test]
+fn no_keyed_list_is_put_into_another_order() {
+    let mut kept = 0;
+    for pair in ORDERS.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        let name = pair["name"].as_str().unwrap();
+        let graph = |side: &str| model(&pair[side]).objects.remove(0).object;
+        let class = disruption::classify_change(&graph("old"), &graph("new")).disruption;
+        let rolls = matches!(class, Disruption::ManagedRoll | Disruption::NativeRoll);
+        assert_eq!(rolls, pair["workersRoll"].as_bool().unwrap(), "{name}: {class}");
+        if !name.starts_with("order of ") {
+            continue;
+        }
+        let mut story = PlanScenario::synced([model(&pair["old"])]);
+        story.rendered = vec![model(&pair["new"])];
+        let plan = story.plan();
+        let [change] = plan.changes.as_slice() else { panic!("{name}: {plan:#?}") };
+        assert_eq!(change.action, Action::Keep, "{name}: {:#?}", change.fields);
+        kept += 1;
+    }
+    assert_eq!(kept, 42);
 }
