@@ -155,7 +155,7 @@ pub(super) fn merge_desired(
     }
 }
 
-fn is_ownership_lost(live: &Object, merged: &Object) -> bool {
+pub(super) fn is_ownership_lost(live: &Object, merged: &Object) -> bool {
     let owned = fields::applied_fields(merged, FIELD_MANAGER).unwrap_or_default();
     fields::applied_fields(live, FIELD_MANAGER).is_none_or(|known| !owned.difference(&known).is_empty())
 }

@@ -4,7 +4,7 @@
 //! back, and lets webhooks change it. Which fields that concerns only the server knows. So before a difference that git
 //! has no part in is called drift, and before an object is taken over, the cluster is asked by a dry run.
 
-use super::dry_run::{MergedObject, compared_sides, field_changes};
+use super::dry_run::{MergedObject, compared_sides, field_changes, is_ownership_lost};
 use super::{Action, ApplyStep, Change, ChangeReason, Plan, PlanStep, PlannedWrite};
 use stator_core::fields::{self, StructuralSchema};
 use stator_core::object::{FieldPath, Object, PathSegment};
@@ -95,7 +95,8 @@ pub(super) fn settle_by_dry_run(
     changes.extend(merged.fields.iter().filter(|one| is_mark(&one.path) && !known.contains(&one.path)).cloned());
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     let (before, after) = compared_sides(schema, live, result, &applied, &managers);
-    MergedObject { fields: changes, applied, object: result.clone(), before, after, ..merged }
+    let ownership_lost = is_ownership_lost(live, result);
+    MergedObject { fields: changes, applied, object: result.clone(), ownership_lost, before, after, ..merged }
 }
 
 fn drops_declared(schema: &StructuralSchema, merged: &MergedObject, live: &Object, result: &Object) -> bool {
