@@ -19,6 +19,7 @@ mod list_output;
 mod live_plan;
 mod lock;
 mod man;
+mod next_command;
 mod plan;
 mod progress;
 mod render;

@@ -2,6 +2,7 @@
 
 use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg};
 use super::error::{CliError, ExitStatus};
+use super::next_command::sync_command;
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
 use super::{connect, live_plan, revisions};
@@ -143,15 +144,23 @@ pub async fn run(arguments: &PlanArgs, output: &Output) -> Result<ExitStatus, Cl
         None => arguments.target.plan(opened, output).await?,
     };
     output.write_result(&match arguments.output {
-        PlanFormat::Text => present::text(&plan, &output.stdout_style),
+        PlanFormat::Text => present::text(&plan, &output.stdout_style) + &arguments.next_step(&plan),
         PlanFormat::Json => present::json(&plan)?,
         PlanFormat::Markdown => preview::ci_comment(&plan),
         PlanFormat::Html => present::html(&plan),
     })?;
-    if arguments.output == PlanFormat::Text && has_changes(&plan) && arguments.from.is_none() {
-        output.note(&format!("Next: stator sync -e {}", plan.environment));
-    }
     Ok(exit_status(&plan, arguments, output))
+}
+
+impl PlanArgs {
+    /// What carries the plan out, where there is something to do; nothing for a comparison of revisions.
+    fn next_step(&self, plan: &Plan) -> String {
+        if !has_changes(plan) || self.from.is_some() {
+            return String::new();
+        }
+        let PlanTargetArgs { path, environment, cluster, changes } = &self.target;
+        format!("\nNext:\n{}\n", sync_command(plan, &path.path, environment, cluster, changes))
+    }
 }
 
 /// True when a sync would do something, or is kept from doing it.

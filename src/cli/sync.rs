@@ -59,7 +59,7 @@ pub struct SyncArgs {
     #[arg(long, env = "STATOR_WATCH", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), conflicts_with_all = ["dry_run", "plan"])]
     watch: bool,
     /// Skip the confirmation
-    #[arg(short, long, env = "STATOR_YES", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    #[arg(short, long, env = "STATOR_YES", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new(), overrides_with = "yes")]
     yes: bool,
     /// Never ask: fail if a confirmation would be needed
     #[arg(long, env = "STATOR_NO_INPUT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]

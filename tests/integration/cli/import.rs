@@ -357,7 +357,7 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
     "#
     );
     // What needs an approval is shown as what it would be, with what approves it.
-    assert_snapshot!(bench.run(["plan", "second", "--cluster", "embedded:live"]), @r#"
+    assert_snapshot!(bench.run(["plan", "second", "--cluster", "embedded:live"]), @"
     exit 0
     ----- stdout -----
     imported / default against live
@@ -373,17 +373,19 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
 
     Plan: 0 to create, 0 to change, 1 to adopt, 0 to delete, 0 unchanged.
     GPUs: 4 of unknown SKU
+
+    Next:
+    stator sync second -e default --cluster embedded:live --allow adopt
     ----- stderr -----
     Using the embedded cluster in live.
-    Next: stator sync -e default
-    "#);
+    ");
     let held = bench.run(["sync", "second", "--cluster", "embedded:live", "--yes"]).exits(1);
     assert!(held.stderr.contains("held back[adopt]"), "{held}");
     // The held sync has not made the graph stator's: it is held as before.
     let plan = bench.run(["plan", "second", "--cluster", "embedded:live", "-o", "json"]).json();
     let change = &plan["changes"][0];
     assert_eq!((change["action"].as_str(), change["heldBy"].as_str()), (Some("adopt"), Some("adopt")), "{plan:#}");
-    assert_snapshot!(bench.run(["plan", "second", "--cluster", "embedded:live", "--allow", "adopt"]), @r#"
+    assert_snapshot!(bench.run(["plan", "second", "--cluster", "embedded:live", "--allow", "adopt"]), @"
     exit 0
     ----- stdout -----
     imported / default against live
@@ -395,10 +397,12 @@ fn a_graph_of_the_cluster_is_adopted_without_a_change() {
 
     Plan: 0 to create, 0 to change, 1 to adopt, 0 to delete, 0 unchanged.
     GPUs: 4 of unknown SKU
+
+    Next:
+    stator sync second -e default --cluster embedded:live --allow adopt
     ----- stderr -----
     Using the embedded cluster in live.
-    Next: stator sync -e default
-    "#);
+    ");
 }
 
 #[test]

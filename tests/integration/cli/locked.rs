@@ -72,7 +72,7 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
     bench.run(["fmt"]).success();
     assert_eq!(bench.read("model.lock.yaml"), lock, "a lock is written as `fmt` would have it");
     bench.run(["validate"]).success();
-    assert_snapshot!(bench.run(["plan"]), @r#"
+    assert_snapshot!(bench.run(["plan"]), @"
     exit 0
     ----- stdout -----
     default / default against live
@@ -85,10 +85,12 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
 
     Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
     GPUs: +1 h200_sxm (0 → 1)
+
+    Next:
+    stator sync -e default
     ----- stderr -----
     Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
-    Next: stator sync -e default
-    "#);
+    ");
     sync(&bench, &[]).success();
     bench.run(["plan", "--exit-code"]).success();
     assert!(bench.run(["render"]).success().stdout.contains("kind: DynamoGraphDeployment\n"));
@@ -104,7 +106,7 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
     llama: model.lock.yaml: the lock is for another target: `sla.ttft` was 300ms and is 200ms (model.yaml:10); the model renders a request again, and a running graph keeps serving
     ----- stderr -----
     "#);
-    assert_snapshot!(bench.run(["plan"]), @r#"
+    assert_snapshot!(bench.run(["plan"]), @"
     exit 0
     ----- stdout -----
     default / default against live
@@ -120,10 +122,12 @@ fn a_result_is_locked_and_rendered_from_the_lock_until_something_else_is_asked_f
 
     Plan: 1 to create, 0 to change, 0 to delete, 1 unchanged.
     GPUs: 1 h200_sxm
+
+    Next:
+    stator sync -e default
     ----- stderr -----
     Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
-    Next: stator sync -e default
-    "#);
+    ");
     sync(&bench, &[]).success();
     bench.run(["lock"]).success();
     assert_ne!(bench.read("model.lock.yaml"), lock);
@@ -156,7 +160,7 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
     "#);
     assert!(sync(&bench, &[]).exits(1).stdout.contains("0 writes"), "nothing tries again by itself");
     bench.replace("model.yaml", "itl: 20ms", "itl: 20ms, attempt: 2");
-    assert_snapshot!(bench.run(["plan"]), @r#"
+    assert_snapshot!(bench.run(["plan"]), @"
     exit 0
     ----- stdout -----
     default / default against live
@@ -167,10 +171,12 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
           · profiling is simulated and uses no GPUs; the result is stored, not deployed
 
     Plan: 1 to create, 0 to change, 0 to delete, 1 unchanged.
+
+    Next:
+    stator sync -e default
     ----- stderr -----
     Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
-    Next: stator sync -e default
-    "#);
+    ");
 }
 
 #[test]
@@ -184,7 +190,7 @@ fn what_dynamo_deployed_by_itself_is_told_of_and_left_alone() {
     assert_eq!(model["objects"][1]["name"], "llama-d6420ff8-dgd", "{status:#}");
     assert_eq!(model["message"], "deployed as llama-d6420ff8-dgd");
     bench.run(["lock", "llama"]).success();
-    assert_snapshot!(bench.run(["plan"]), @r#"
+    assert_snapshot!(bench.run(["plan"]), @"
     exit 0
     ----- stdout -----
     default / default against live
@@ -198,10 +204,12 @@ fn what_dynamo_deployed_by_itself_is_told_of_and_left_alone() {
 
     Plan: 1 to create, 0 to change, 1 to delete, 0 unchanged.
     GPUs: +1 h200_sxm (0 → 1), 1 of unknown SKU
+
+    Next:
+    stator sync -e default
     ----- stderr -----
     Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
-    Next: stator sync -e default
-    "#);
+    ");
 }
 
 #[test]

@@ -114,3 +114,17 @@ fn a_watched_status_can_have_the_operator_played() {
         assert!(seen.contains("Healthy"), "{seen}");
     }
 }
+
+/// Row U1 of the review: the command below a plan left out path, cluster, namespace and pruning.
+#[test]
+fn the_command_below_a_plan_carries_out_that_plan() {
+    let bench = Workbench::with(&[("team models/models/mock/model.yaml", MOCK)]);
+    let options = ["team models", "--cluster", "embedded:live", "-n", "prod", "--prune=false"];
+    let planned = bench.run(["plan"].into_iter().chain(options)).success();
+    let line = planned.stdout.lines().find(|line| line.starts_with("stator sync")).unwrap();
+    assert_eq!(line, "stator sync 'team models' -e default -n prod --cluster embedded:live --prune=false");
+    let words = shlex::split(line).unwrap();
+    bench.run(words.iter().skip(1).map(String::as_str).chain(["--yes", "--yes"])).success();
+    let after = bench.run(["plan", "--exit-code"].into_iter().chain(options)).success();
+    assert!(!after.stdout.contains("Next:"), "{after}");
+}

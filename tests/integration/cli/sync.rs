@@ -19,9 +19,11 @@ fn a_model_is_planned_synced_and_told_about() {
           · is not in the cluster yet
 
     Plan: 1 to create, 0 to change, 0 to delete, 0 unchanged.
+
+    Next:
+    stator sync -e prod
     ----- stderr -----
     Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
-    Next: stator sync -e prod
     ");
     bench.run(["plan", "-e", "prod", "--exit-code"]).exits(1);
     assert_snapshot!(bench.run(SYNC), @r"

@@ -188,6 +188,9 @@ fn records_tell_what_was_done() {
 
     Plan: 0 to create, 0 to change, 1 to delete, 3 unchanged.
     GPUs: 2 h200_sxm
+
+    Next:
+    stator sync -e staging --cluster embedded:[TMP]/cluster
     ");
 }
 
