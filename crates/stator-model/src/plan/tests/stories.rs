@@ -273,8 +273,15 @@ fn objects_of_others_are_left_alone() {
     "#);
     story.allow = vec![HoldKind::Adopt];
     insta::assert_snapshot!(story.show(), @r#"
-    Blocked argo DynamoGraphDeployment prod/argo none 1->1 peak 1
-      - is managed by Argo CD (`argocd.argoproj.io/instance`): remove it from Argo CD first, or two tools would fight
+    Adopt argo DynamoGraphDeployment prod/argo none 1->1 peak 1 [apply]
+      metadata.labels["app.kubernetes.io/managed-by"]: null -> "stator" (stator)
+      metadata.labels["applyset.kubernetes.io/part-of"]: null -> "applyset-BOz7jvvVOKdDmKDxV2F2A_JywNKsThh7QDLTqedODWo-v1" (stator)
+      metadata.labels["argocd.argoproj.io/instance"]: "x" -> null (kubectl)
+      metadata.labels["stator.dev/environment"]: null -> "prod" (stator)
+      metadata.labels["stator.dev/model"]: null -> "argo" (stator)
+      metadata.labels["stator.dev/repository"]: null -> "models" (stator)
+      - already exists and is managed by Argo CD: taken over, as allowed
+      - field ownership moves to stator from kubectl
     Adopt nobody DynamoGraphDeployment prod/nobody none 1->1 peak 1 [apply]
       metadata.labels["app.kubernetes.io/managed-by"]: null -> "stator" (kubectl)
       metadata.labels["applyset.kubernetes.io/part-of"]: null -> "applyset-33wHxfTdAmcAJbyAUYUuZm_X4hzX7P_FcM_tEDGuD4Q-v1" (kubectl)
@@ -282,10 +289,12 @@ fn objects_of_others_are_left_alone() {
       metadata.labels["stator.dev/model"]: null -> "nobody" (kubectl)
       metadata.labels["stator.dev/repository"]: null -> "models" (kubectl)
       - already exists and is not managed by stator or another tool: taken over, as allowed
+      - field ownership moves to stator from kubectl
     Blocked other DynamoGraphDeployment prod/other none 1->1 peak 1
       - belongs to repository `theirs`, environment `prod`: rename it here, remove it there first, or take it over with `--allow move`
-    hold Adopt allowed=true: already there and not managed by any tool; would be taken over: DynamoGraphDeployment prod/nobody
+    hold Adopt allowed=true: already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/argo, DynamoGraphDeployment prod/nobody
     hold Move allowed=false: belongs to another source; would be taken over: DynamoGraphDeployment prod/other
+    warning[plan/still-managed] models/argo/model.yaml: DynamoGraphDeployment prod/argo is managed by Argo CD, as its `argocd.argoproj.io/instance` says
     "#);
 }
 
