@@ -111,7 +111,8 @@ impl ReconcileContext {
 /// healthy.
 fn leave_for_now(change: &mut Change, summary: &mut Summary) {
     let is_absent = change.action == Action::Create;
-    uncount(change.action, summary);
+    let count = summary.count_mut(change.action);
+    *count = count.saturating_sub(1);
     change.step = PlanStep::NoWrite;
     if is_absent {
         change.action = Action::Blocked;
@@ -132,21 +133,9 @@ fn block(change: &mut Change, disputed: &BTreeSet<DriftedField>, summary: &mut S
     let reason =
         |(writer, paths): (&Option<String>, Vec<String>)| ChangeReason::RepairUndone { paths, writer: writer.clone() };
     change.reasons = writers.into_iter().map(reason).collect();
-    uncount(change.action, summary);
+    let count = summary.count_mut(change.action);
+    *count = count.saturating_sub(1);
     change.action = Action::Blocked;
     change.step = PlanStep::NoWrite;
     summary.blocked += 1;
-}
-
-fn uncount(action: Action, summary: &mut Summary) {
-    let count = match action {
-        Action::Create => &mut summary.create,
-        Action::Update => &mut summary.update,
-        Action::Replace => &mut summary.replace,
-        Action::Delete => &mut summary.delete,
-        Action::Adopt => &mut summary.adopt,
-        Action::Keep => &mut summary.keep,
-        Action::Blocked => &mut summary.blocked,
-    };
-    *count = count.saturating_sub(1);
 }

@@ -17,6 +17,21 @@ pub(super) fn price_changes(changes: &mut [Change], prices: Option<&Prices>) {
     }
 }
 
+impl Summary {
+    /// How many changes of an action there are.
+    pub fn count_mut(&mut self, action: Action) -> &mut usize {
+        match action {
+            Action::Create => &mut self.create,
+            Action::Update => &mut self.update,
+            Action::Replace => &mut self.replace,
+            Action::Delete => &mut self.delete,
+            Action::Adopt => &mut self.adopt,
+            Action::Keep => &mut self.keep,
+            Action::Blocked => &mut self.blocked,
+        }
+    }
+}
+
 /// The sums over all changes, and over what is left out of them since nothing of it changes.
 pub(super) fn summarize_changes(
     changes: &[Change],
@@ -30,16 +45,7 @@ pub(super) fn summarize_changes(
         summary.gpus_by_sku.clone_from(&rest.gpus_by_sku);
     }
     for change in changes {
-        let count = match change.action {
-            Action::Create => &mut summary.create,
-            Action::Update => &mut summary.update,
-            Action::Replace => &mut summary.replace,
-            Action::Delete => &mut summary.delete,
-            Action::Adopt => &mut summary.adopt,
-            Action::Keep => &mut summary.keep,
-            Action::Blocked => &mut summary.blocked,
-        };
-        *count += 1;
+        *summary.count_mut(change.action) += 1;
         summary.gpus.add(change.gpus);
         GpuTotals::add_by_sku(&mut summary.gpus_by_sku, &change.gpus_by_sku);
     }
