@@ -4,7 +4,8 @@ use super::args::PathArg;
 use super::error::{CliError, ExitStatus};
 use super::output::Output;
 use super::repository::{self, OpenedRepository};
-use clap::{Args, ValueEnum};
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, ValueEnum};
 use stator_core::finding::{self, Finding};
 use stator_model::intent::EnvironmentError;
 use stator_model::present::findings::{self, ValidationReport};
@@ -15,7 +16,9 @@ use std::collections::BTreeSet;
 /// All environments are checked unless one is named. Models are rendered too, so that what Dynamo would refuse is found
 /// here. No cluster is needed.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 no findings; 1 findings; 2 the repository cannot be read.")]
+#[command(
+    after_help = "Exit codes: 0 no errors; 1 errors, or with --strict warnings; 2 the repository cannot be read."
+)]
 pub struct ValidateArgs {
     #[command(flatten)]
     path: PathArg,
@@ -25,6 +28,9 @@ pub struct ValidateArgs {
     /// Output format
     #[arg(long, env = "STATOR_FORMAT", value_name = "FORMAT", default_value = "full")]
     format: FindingsFormat,
+    /// Exit with 1 for warnings, too
+    #[arg(long, env = "STATOR_STRICT", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
+    strict: bool,
 }
 
 /// The forms of findings.
@@ -69,7 +75,8 @@ pub fn run(arguments: &ValidateArgs, output: &Output) -> Result<ExitStatus, CliE
         FindingsFormat::Gitlab => findings::gitlab(&found)?,
     };
     output.write_result(&text)?;
-    Ok(if found.is_empty() { ExitStatus::Success } else { ExitStatus::Negative })
+    let is_counted = |finding: &Finding| arguments.strict || finding.is_error();
+    Ok(if found.iter().any(is_counted) { ExitStatus::Negative } else { ExitStatus::Success })
 }
 
 /// Every finding once, and how many models were looked at.

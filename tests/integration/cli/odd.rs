@@ -128,3 +128,14 @@ fn the_command_below_a_plan_carries_out_that_plan() {
     let after = bench.run(["plan", "--exit-code"].into_iter().chain(options)).success();
     assert!(!after.stdout.contains("Next:"), "{after}");
 }
+
+/// A warning is worth reading and fails nothing, unless that is asked for; an error fails in either case.
+#[test]
+fn warnings_fail_a_validation_only_where_it_is_strict() {
+    let bench = Workbench::with(&[("models/mock/model.yaml", MOCK), ("models/mock/model-prod.yaml", "spec: {}\n")]);
+    let lenient = bench.run(["validate"]).success();
+    assert!(lenient.stdout.contains("warning["), "{lenient}");
+    bench.run(["validate", "--strict"]).exits(1);
+    bench.replace("models/mock/model.yaml", "engine: mocker", "engine: vlm");
+    bench.run(["validate"]).exits(1);
+}
