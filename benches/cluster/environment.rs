@@ -3,7 +3,7 @@
 use super::Fallible;
 use super::testbed::ControlPlane;
 use stator_cluster::cluster::Cluster;
-use stator_cluster::sync::{SyncOptions, SyncReport, gather, run_sync};
+use stator_cluster::sync::{SyncOptions, SyncProgress, SyncReport, gather, run_sync};
 use stator_core::object::{Object, ObjectRef};
 use stator_model::intent::Workspace;
 use stator_model::plan::{PlanInput, build_plan};
@@ -69,12 +69,17 @@ impl Environment {
         Ok((target, rendered, selection, checkout.revision))
     }
 
-    /// The whole way: files, plan, records, applies.
-    pub(crate) async fn sync(&self, cluster: &impl Cluster) -> Fallible<SyncReport> {
+    /// The whole way: files, plan, applies, records. `on_applied` is called at each graph that is applied.
+    pub(crate) async fn sync(
+        &self,
+        cluster: &impl Cluster,
+        on_applied: &(dyn Fn() + Send + Sync),
+    ) -> Fallible<SyncReport> {
         let (target, rendered, selection, revision) = self.render()?;
         let wanted: Vec<ObjectRef> =
             rendered.iter().flat_map(|one| &one.objects).map(|one| one.object.reference()).collect();
         let gathered = gather(cluster, &target.repository, &target.environment, &target.namespace, &wanted).await?;
+        let bookkeeping = gathered.bookkeeping();
         let input = PlanInput {
             repository: target.repository,
             environment: target.environment,
@@ -83,7 +88,8 @@ impl Environment {
             rendered,
             broken: selection.broken,
             live: gathered.live,
-            records: gathered.records.clone(),
+            records: gathered.records,
+            journals: gathered.journals,
             unreadable: gathered.damaged,
             guards: selection.guards,
             prices: selection.prices,
@@ -94,7 +100,12 @@ impl Environment {
         let plan = build_plan(&input);
         let options = SyncOptions::new(jiff::Timestamp::now(), 7);
         let (_keep, cancel) = tokio::sync::watch::channel(None);
-        let report = run_sync(cluster, plan, gathered.records, options, &|_| {}, cancel).await;
+        let progress = |event: SyncProgress| {
+            if let SyncProgress::Applied { .. } = event {
+                on_applied();
+            }
+        };
+        let report = run_sync(cluster, plan, bookkeeping, options, &progress, cancel).await;
         if report.is_success() {
             Ok(report)
         } else {

@@ -6,7 +6,7 @@ use super::repository::{self, DesiredState, OpenedRepository};
 use rayon::prelude::*;
 use stator_cluster::cluster::Cluster;
 use stator_cluster::sync::{self, GatherError, GatheredState, PlanParameters};
-use stator_model::plan::{self, Plan, PlanInput, PlanScope, Record};
+use stator_model::plan::{self, Plan, PlanInput, PlanScope, SyncBookkeeping};
 
 /// Looks at everything that a plan of these objects needs to know of a cluster. Nothing is left of what is desired when
 /// that says that the repository lost its settings.
@@ -29,13 +29,13 @@ impl From<GatherError> for CliError {
     }
 }
 
-/// A plan, and the records that it was made from.
+/// A plan, and what it was made from.
 #[derive(Debug)]
-pub struct PlanWithRecords {
+pub struct PlanWithBookkeeping {
     /// The plan.
     pub plan: Plan,
-    /// The environment's records.
-    pub records: Vec<Record>,
+    /// The environment's records, and what is left of journals.
+    pub bookkeeping: SyncBookkeeping,
 }
 
 /// Plans an environment against what the cluster holds.
@@ -45,14 +45,14 @@ pub async fn plan_changes<C: Cluster>(
     desired: DesiredState,
     live: GatheredState,
     arguments: &ChangeArgs,
-) -> PlanWithRecords {
+) -> PlanWithBookkeeping {
     let mut input = plan_input(opened, desired, live, arguments);
-    let records = plan::own_records(&input).into_iter().cloned().collect();
+    let bookkeeping = plan::own_bookkeeping(&input);
     let mut plan = build_explained_plan(cluster, &mut input).await;
     plan.findings = repository::findings_in_scope(plan.findings, &opened.checkout.scope);
     // Ten thousand trees take a while to take down, too.
     input.live.into_par_iter().for_each(drop);
-    PlanWithRecords { plan, records }
+    PlanWithBookkeeping { plan, bookkeeping }
 }
 
 /// The plan, once the cluster has explained what only it can tell.

@@ -10,7 +10,7 @@ use super::{connect, signals};
 use clap::Args;
 use stator_cluster::cluster::{AnyCluster, Cluster as _};
 use stator_cluster::sync;
-use stator_core::dynamo::kinds;
+use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::finding::did_you_mean;
 use stator_core::object::ObjectRef;
 use stator_model::intent::ResolvedEnvironment;
@@ -59,7 +59,10 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
     connect::detect_platform(&cluster, &mut selection).await;
     // The watch is opened first, so that nothing falls between it and the first look.
     let changes = match arguments.list.watch {
-        true => Some(cluster.watch(kinds::ALL, Some(&namespace)).await?),
+        true => {
+            let shown: Vec<ObjectKind> = kinds::ALL.iter().filter(|kind| **kind != kinds::JOURNAL).copied().collect();
+            Some(cluster.watch(&shown, Some(&namespace)).await?)
+        }
         false => None,
     };
     let mut models = read_statuses(&opened, opened.render_selection(selection), &cluster).await?.0;
@@ -111,7 +114,7 @@ pub async fn read_statuses(
         models = plan::model_statuses(&input, &plan, &sight);
     }
     models.sort_by(|a, b| a.name.cmp(&b.name));
-    let records = plan::own_records(&input).into_iter().cloned().collect();
+    let records = plan::own_bookkeeping(&input).records;
     Ok((models, records))
 }
 

@@ -2,7 +2,7 @@
 
 use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg, ReportFormat, SimulateArgs};
 use super::error::{CliError, CliErrorKind, ExitStatus};
-use super::live_plan::{self, PlanWithRecords};
+use super::live_plan::{self, PlanWithBookkeeping};
 use super::output::Output;
 use super::progress::ProgressReporter;
 use super::repository::OpenedRepository;
@@ -216,11 +216,11 @@ fn is_hidden(name: &OsStr) -> bool {
 async fn apply_plan(
     arguments: &SyncArgs,
     cluster: &AnyCluster,
-    planned: PlanWithRecords,
+    planned: PlanWithBookkeeping,
     faulty: &BTreeSet<String>,
     output: &Output,
 ) -> Result<ExitStatus, CliError> {
-    let PlanWithRecords { plan, records } = planned;
+    let PlanWithBookkeeping { plan, bookkeeping } = planned;
     if !output.is_quiet() {
         output.write_stderr(&present::text(&plan, &output.stderr_style));
     }
@@ -236,7 +236,7 @@ async fn apply_plan(
     options.progress_deadline = arguments.progress_deadline;
     options.timeout = arguments.cluster.timeout;
     let sink = |event| progress.report_event(event);
-    let work = sync::run_sync(cluster, plan, records, options, &sink, cancelled);
+    let work = sync::run_sync(cluster, plan, bookkeeping, options, &sink, cancelled);
     tokio::pin!(work);
     let report = tokio::select! {
         report = &mut work => report,
@@ -245,7 +245,7 @@ async fn apply_plan(
             let _ = cancel.send(Some(CancelReason::Interrupted));
             tokio::select! {
                 report = &mut work => report,
-                // Dropping a sync is safe: its inventory was written before its first write.
+                // Dropping a sync is safe: what it may create was written before its first write.
                 () = wait_for_interrupt() => {
                     return Err(CliError::new(CliErrorKind::Interrupted, "interrupted").with_hint("the next sync completes the rest"));
                 }

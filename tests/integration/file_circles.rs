@@ -23,19 +23,7 @@ const REMAINING: [(&str, &[&str]); 5] = [
     ("crates/stator-model/src/intent", &["check", "lock", "schema", "workspace"]),
     (
         "crates/stator-model/src/plan",
-        &[
-            "build",
-            "compare",
-            "context",
-            "decide",
-            "gpu_usage",
-            "guard",
-            "input",
-            "prune",
-            "record",
-            "status",
-            "totals",
-        ],
+        &["build", "compare", "context", "decide", "gpu_usage", "guard", "input", "prune", "status", "totals"],
     ),
     ("crates/stator-model/src/render", &["component", "graph", "planner"]),
 ];

@@ -76,9 +76,9 @@ impl ReconcileContext {
             },
             ..PlanParameters::default()
         };
-        let PlannedCommit { mut plan, records, .. } =
+        let PlannedCommit { mut plan, bookkeeping, .. } =
             plan_commit(&self.cluster, rendered, live, parameters, false).await?;
-        let drifted = DriftedModels::find(&plan, &records);
+        let drifted = DriftedModels::find(&plan, &bookkeeping.records);
         let all = drifted.all();
         memory.drifted_uncovered = if self.heals_drift() { drifted.unrepairable.len() } else { all.len() };
         self.update_state(|state| state.counts.drifted = all.len());
@@ -89,7 +89,7 @@ impl ReconcileContext {
         if all.is_empty() || !self.heals_drift() {
             return Ok((RestoreOutcome::Restored, DriftFindings::default()));
         }
-        let choice = RepairChoice::apply(&mut plan, &records, &limits);
+        let choice = RepairChoice::apply(&mut plan, &bookkeeping.records, &limits);
         self.report_disputes(&plan, memory);
         let unhealed: BTreeSet<String> =
             drifted.unrepairable.into_iter().chain(choice.waiting_models()).chain(choice.disputed_models()).collect();
@@ -103,7 +103,7 @@ impl ReconcileContext {
         options.timeout = self.source.timeout;
         let planned = planned_writes(&plan);
         let labels = memory.labels.clone();
-        let work = sync::run_sync(&self.cluster, plan, records, options, &|_| {}, cancelled).boxed();
+        let work = sync::run_sync(&self.cluster, plan, bookkeeping, options, &|_| {}, cancelled).boxed();
         let is_ours = |object: &Object| super::is_ours(object, labels.as_ref());
         let interrupts = |object: &ObjectIdentity| limits.lets_interrupt(object);
         let changed = memory.detector.wait_for_interruption(is_ours, &planned, interrupts).boxed();

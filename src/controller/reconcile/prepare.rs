@@ -14,7 +14,7 @@ use stator_cluster::sync::{self, DesiredState, GatheredState, PlanParameters};
 use stator_core::dynamo::kinds::ObjectKind;
 use stator_core::object::ObjectRef;
 use stator_model::intent::{ResolvedEnvironment, Workspace};
-use stator_model::plan::{self, Plan, PlanInput, Record};
+use stator_model::plan::{self, Plan, PlanInput, SyncBookkeeping};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,8 +40,8 @@ pub(super) struct RenderedCommit {
 /// A commit, planned.
 pub(super) struct PlannedCommit {
     pub(super) plan: Plan,
-    /// The records that a sync starts from.
-    pub(super) records: Vec<Record>,
+    /// What a sync starts from.
+    pub(super) bookkeeping: SyncBookkeeping,
     pub(super) delta: PlanDelta,
 }
 
@@ -238,8 +238,8 @@ pub(super) async fn plan_commit<C: Cluster>(
         for taken_over in plan.findings.iter().filter(|finding| finding.rule == plan::rules::TAKEN_OVER) {
             tracing::info!("{}", taken_over.message);
         }
-        let records = plan::own_records(&input).into_iter().cloned().collect();
-        PlannedCommit { plan, records, delta }
+        let bookkeeping = plan::own_bookkeeping(&input);
+        PlannedCommit { plan, bookkeeping, delta }
     });
     remembered.await.map_err(|_| AttemptFailure::panicked("planning"))
 }

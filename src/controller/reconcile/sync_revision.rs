@@ -238,10 +238,13 @@ impl ReconcileContext {
         known: Option<&ConcludedCommit>,
         memory: &mut SyncMemory,
     ) -> ReadySync {
-        let PlannedCommit { plan, records, delta } = &mut planned;
-        let drifted = DriftedModels::find(plan, records);
-        let repairs =
-            if pass.heal { RepairChoice::apply(plan, records, &pass.limits) } else { RepairChoice::default() };
+        let PlannedCommit { plan, bookkeeping, delta } = &mut planned;
+        let drifted = DriftedModels::find(plan, &bookkeeping.records);
+        let repairs = if pass.heal {
+            RepairChoice::apply(plan, &bookkeeping.records, &pass.limits)
+        } else {
+            RepairChoice::default()
+        };
         self.report_disputes(plan, memory);
         let summary = PlanSummary::from_summary(&commit.commit, &plan.summary);
         let drifting = drifted.all().len() + memory.drifted_uncovered;
@@ -281,7 +284,7 @@ impl ReconcileContext {
         (planned, limits): (PlannedCommit, &RepairLimits),
         (overview, measurement): (&PlanOverview, &SyncMeasurement),
     ) -> Result<SyncReport, SyncInterruption> {
-        let PlannedCommit { plan, records, delta } = planned;
+        let PlannedCommit { plan, bookkeeping, delta } = planned;
         let planned = planned_writes(&plan);
         let (labels, namespace) = (memory.labels.clone(), memory.namespace.clone());
         let mut cluster = FilteredCluster::new(&self.cluster, &namespace, delta.listed_objects.as_ref());
@@ -291,7 +294,7 @@ impl ReconcileContext {
         options.prune = self.source.spec.prune.unwrap_or(true);
         options.timeout = self.source.timeout;
         let sync = Synchronizing { commit, cluster: &cluster, overview, measurement };
-        let work = self.run_reported_sync(sync, (plan, records, options), cancelled, reporter);
+        let work = self.run_reported_sync(sync, (plan, bookkeeping, options), cancelled, reporter);
         let work = self.measure_stage(SyncStage::Sync, work).boxed();
         let is_ours = |object: &stator_core::object::Object| super::is_ours(object, labels.as_ref());
         let is_concluded = memory.concluded.as_ref().is_some_and(|known| known.commit == commit.commit);
@@ -320,7 +323,7 @@ impl ReconcileContext {
     async fn run_reported_sync(
         &self,
         sync: Synchronizing<'_>,
-        (plan, records, options): (stator_model::plan::Plan, Vec<stator_model::plan::Record>, SyncOptions),
+        (plan, bookkeeping, options): (stator_model::plan::Plan, stator_model::plan::SyncBookkeeping, SyncOptions),
         cancelled: CancelReceiver,
         reporter: &mut CommitReporter,
     ) -> SyncReport {
@@ -332,7 +335,7 @@ impl ReconcileContext {
             self.measure_progress(measurement, &event);
             waiting.lock().unwrap_or_else(PoisonError::into_inner).take_in(event);
         };
-        let mut work = sync::run_sync(cluster, plan, records, options, &sink, cancelled).boxed();
+        let mut work = sync::run_sync(cluster, plan, bookkeeping, options, &sink, cancelled).boxed();
         let mut due = tokio::time::interval(PROGRESS_INTERVAL);
         due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {

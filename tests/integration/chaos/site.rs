@@ -55,7 +55,7 @@ impl Hands {
         let account: ServiceAccount = serde_json::from_value(json!({"metadata": metadata})).unwrap();
         let role: Role = serde_json::from_value(json!({"metadata": metadata, "rules": [
             {"apiGroups": ["nvidia.com"], "resources": ["*"], "verbs": verbs},
-            {"apiGroups": ["stator.dev"], "resources": ["models", "models/status"], "verbs": verbs},
+            {"apiGroups": ["stator.dev"], "resources": ["models", "models/status", "syncjournals"], "verbs": verbs},
             {"apiGroups": [""], "resources": ["persistentvolumeclaims", "pods"], "verbs": verbs},
         ]}))
         .unwrap();

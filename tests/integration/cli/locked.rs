@@ -146,11 +146,11 @@ fn a_failed_request_says_why_and_is_made_again_only_when_git_asks() {
     intent
         .push_str("  overrides: [{target: {kind: DynamoGraphDeploymentRequest}, merge: {spec: {sla: {ttft: 0.5}}}}]\n");
     bench.write("model.yaml", intent);
-    assert_snapshot!(sync(&bench, &[]).exits(1).result(), @r#"
+    assert_snapshot!(sync(&bench, &[]).exits(1).result(), @"
     MODEL  RESULT  APPLIED  PRUNED  MESSAGE
     llama  Failed  1        0       DynamoGraphDeploymentRequest default/llama-79599d74: the request failed while profiling (SweepingDecodeFailed): profiling failed: no configuration meets ttft 0.5 ms; change the targets in `sla`, or increase `sla.attempt` by one to try again
-    0 of 1 model synced, 4 writes.
-    "#);
+    0 of 1 model synced, 5 writes.
+    ");
     assert_snapshot!(bench.run(["lock"]), @r#"
     exit 1
     ----- stdout -----

@@ -26,12 +26,12 @@ fn a_model_is_planned_synced_and_told_about() {
     Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     ");
     bench.run(["plan", "-e", "prod", "--exit-code"]).exits(1);
-    assert_snapshot!(bench.run(SYNC), @r"
+    assert_snapshot!(bench.run(SYNC), @"
     exit 0
     ----- stdout -----
     MODEL  RESULT  APPLIED  PRUNED  MESSAGE
     mock   Synced  1        0       -
-    1 of 1 model synced, 3 writes.
+    1 of 1 model synced, 5 writes.
     ----- stderr -----
     Using the embedded cluster in .stator/cluster, because there is no kubeconfig.
     fleet / prod against live
@@ -96,10 +96,10 @@ fn waiting_ends_in_health_with_the_simulated_operator() {
     let bench = fleet();
     let mut arguments = SYNC.to_vec();
     arguments.extend(["--wait", "--simulate-operator", "--simulate-speed", "100", "--timeout", "60s"]);
-    assert_snapshot!(bench.run(arguments).success().result(), @r"
+    assert_snapshot!(bench.run(arguments).success().result(), @"
     MODEL  RESULT   APPLIED  PRUNED  MESSAGE
     mock   Healthy  1        0       -
-    1 of 1 model synced, 4 writes.
+    1 of 1 model synced, 5 writes.
     ");
     let report = bench.run(["status", "mock", "-e", "prod", "-o", "json"]).success().json();
     assert_eq!(report["models"][0]["health"], "Healthy", "{report:#}");

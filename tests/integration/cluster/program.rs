@@ -18,11 +18,11 @@ fn the_same_repository_is_synced_to_the_cluster_of_a_context() {
     };
 
     let made = run(&["sync", "--yes"]).success();
-    assert_snapshot!(made.result(), @r#"
+    assert_snapshot!(made.result(), @"
     MODEL  RESULT  APPLIED  PRUNED  MESSAGE
     a      Synced  1        0       -
-    1 of 1 model synced, 3 writes.
-    "#);
+    1 of 1 model synced, 5 writes.
+    ");
     assert!(!bench.path(".stator/cluster").exists(), "nothing is written beside the repository");
     let again = run(&["sync", "--yes"]).success();
     assert!(again.stdout.ends_with("synced, 0 writes.\n"), "{again}");

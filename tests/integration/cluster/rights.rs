@@ -89,8 +89,12 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
     shop.site.remove("goes");
     let before = shop.versions().await;
     let mut told = Vec::new();
-    for (resource, verb) in [("dynamographdeployments", "list"), ("persistentvolumeclaims", "list"), ("models", "list")]
-    {
+    for (resource, verb) in [
+        ("dynamographdeployments", "list"),
+        ("persistentvolumeclaims", "list"),
+        ("models", "list"),
+        ("syncjournals", "list"),
+    ] {
         let name = format!("no-{verb}-{resource}");
         let kubeconfig = place.plane.account(place.home(), &name, without(resource, verb)).await;
         let cluster = user(kubeconfig, &name).await;
@@ -99,11 +103,15 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
     }
     // Each of these stops one thing; what may still be done is done.
     for (resource, verb) in [
+        ("syncjournals", "create"),
         ("models", "patch"),
         ("dynamographdeployments", "patch"),
         ("dynamographdeployments", "create"),
         ("dynamographdeployments", "delete"),
     ] {
+        if (resource, verb) == ("dynamographdeployments", "patch") {
+            shop.model("follows", 1, "");
+        }
         if verb == "delete" {
             shop.site.model("goes", 1);
             shop.synced(&[]).await;
@@ -120,9 +128,11 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
     list dynamographdeployments: DynamoGraphDeployments cannot be read from the cluster, so nothing is planned (a partial view would look like removals): dynamographdeployments.nvidia.com is forbidden: User "system:serviceaccount:prod:no-list-dynamographdeployments" cannot list resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"
     list persistentvolumeclaims: PersistentVolumeClaims cannot be read from the cluster, so nothing is planned (a partial view would look like removals): persistentvolumeclaims is forbidden: User "system:serviceaccount:prod:no-list-persistentvolumeclaims" cannot list resource "persistentvolumeclaims" in API group "" in the namespace "prod"
     list models: stator's records cannot be read from the cluster, so nothing is planned (a partial view would look like removals): models.stator.dev is forbidden: User "system:serviceaccount:prod:no-list-models" cannot list resource "models" in API group "stator.dev" in the namespace "prod"
-    patch models: changes Failed: the record could not be written: models.stator.dev "changes" is forbidden: User "system:serviceaccount:prod:no-patch-models" cannot patch resource "models" in API group "stator.dev" in the namespace "prod"; grant that user a Role in prod with the verb `patch` on `models.stator.dev`; comes Failed: the record could not be written: models.stator.dev "comes" is forbidden: User "system:serviceaccount:prod:no-patch-models" cannot patch resource "models" in API group "stator.dev" in the namespace "prod"; grant that user a Role in prod with the verb `patch` on `models.stator.dev`
-    patch dynamographdeployments: comes Failed: DynamoGraphDeployment prod/comes: dynamographdeployments.nvidia.com "comes" is forbidden: User "system:serviceaccount:prod:no-patch-dynamographdeployments" cannot patch resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"; grant that user a Role in prod with the verb `patch` on `dynamographdeployments.nvidia.com`
-    create dynamographdeployments: comes Failed: DynamoGraphDeployment prod/comes: dynamographdeployments.nvidia.com "comes" is forbidden: User "system:serviceaccount:prod:no-create-dynamographdeployments" cannot create resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"; grant that user a Role in prod with the verb `create` on `dynamographdeployments.nvidia.com`
+    list syncjournals: stator's journals cannot be read from the cluster, so nothing is planned (a partial view would look like removals): syncjournals.stator.dev is forbidden: User "system:serviceaccount:prod:no-list-syncjournals" cannot list resource "syncjournals" in API group "stator.dev" in the namespace "prod"
+    create syncjournals: comes Failed: the journal could not be written: syncjournals.stator.dev "sync-63cbe1e459320dd7-0" is forbidden: User "system:serviceaccount:prod:no-create-syncjournals" cannot create resource "syncjournals" in API group "stator.dev" in the namespace "prod"; grant that user a Role in prod with the verb `create` on `syncjournals.stator.dev`
+    patch models: comes Failed: the record could not be written: models.stator.dev "comes" is forbidden: User "system:serviceaccount:prod:no-patch-models" cannot patch resource "models" in API group "stator.dev" in the namespace "prod"; grant that user a Role in prod with the verb `patch` on `models.stator.dev`
+    patch dynamographdeployments: follows Failed: DynamoGraphDeployment prod/follows: dynamographdeployments.nvidia.com "follows" is forbidden: User "system:serviceaccount:prod:no-patch-dynamographdeployments" cannot patch resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"; grant that user a Role in prod with the verb `patch` on `dynamographdeployments.nvidia.com`
+    create dynamographdeployments: follows Failed: DynamoGraphDeployment prod/follows: dynamographdeployments.nvidia.com "follows" is forbidden: User "system:serviceaccount:prod:no-create-dynamographdeployments" cannot create resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"; grant that user a Role in prod with the verb `create` on `dynamographdeployments.nvidia.com`
     delete dynamographdeployments: goes Failed: DynamoGraphDeployment prod/goes: dynamographdeployments.nvidia.com "goes" is forbidden: User "system:serviceaccount:prod:no-delete-dynamographdeployments" cannot delete resource "dynamographdeployments" in API group "nvidia.com" in the namespace "prod"; grant that user a Role in prod with the verb `delete` on `dynamographdeployments.nvidia.com`
     "#);
     shop.synced(&[]).await;

@@ -379,7 +379,7 @@ fn account(stage: &Stage<'_>, namespace: &str, name: &str) {
     };
     let rules = vec![
         all("nvidia.com", &["*"]),
-        all("stator.dev", &["models", "models/status"]),
+        all("stator.dev", &["models", "models/status", "syncjournals"]),
         all("", &["persistentvolumeclaims", "pods"]),
     ];
     let metadata = json!({"name": name, "namespace": namespace});

@@ -246,6 +246,6 @@ fn a_saved_plan_is_read_and_out_of_date() {
     assistant  Synced  0        1       -
     chat       Synced  2        0       -
     coder      Synced  1        0       -
-    6 of 6 models synced, 10 writes.
+    6 of 6 models synced, 12 writes.
     ");
 }

@@ -29,11 +29,12 @@ fn it_makes_what_is_asked_for() {
         names.sort();
         names.join("\n")
     };
-    insta::assert_snapshot!(list(&text), @r"
+    insta::assert_snapshot!(list(&text), @"
     ClusterRole /stator-controller
     ClusterRoleBinding /stator-controller
     CustomResourceDefinition /models.stator.dev
     CustomResourceDefinition /modelsources.stator.dev
+    CustomResourceDefinition /syncjournals.stator.dev
     Deployment stator-system/stator-controller
     Role stator-system/stator-controller-leases
     RoleBinding stator-system/stator-controller-leases
@@ -55,6 +56,7 @@ fn it_makes_what_is_asked_for() {
     ConfigMap /stator-extra
     CustomResourceDefinition /models.stator.dev
     CustomResourceDefinition /modelsources.stator.dev
+    CustomResourceDefinition /syncjournals.stator.dev
     Deployment stator-system/fleet-controller
     Deployment stator-system/fleet-server
     HTTPRoute stator-system/fleet
@@ -169,6 +171,7 @@ fn its_copies_are_those_files() {
     let copies = [
         ("crds/stator.dev_models.yaml", "crds/stator.dev_models.yaml"),
         ("crds/stator.dev_modelsources.yaml", "crds/stator.dev_modelsources.yaml"),
+        ("crds/stator.dev_syncjournals.yaml", "crds/stator.dev_syncjournals.yaml"),
         ("deploy/observability/alerts.yaml", "observability/alerts.yaml"),
         ("deploy/observability/dashboard.json", "observability/dashboard.json"),
     ];
@@ -185,5 +188,5 @@ fn its_copies_are_those_files() {
         );
     }
     let own = fs_err::read_dir(chart().join("files/crds")).unwrap().count();
-    assert_eq!(own, 2);
+    assert_eq!(own, 3);
 }

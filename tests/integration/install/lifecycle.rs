@@ -38,11 +38,12 @@ async fn a_release_comes_changes_and_goes_and_takes_no_model_along() {
     assert!(made.is_err(), "no replicas at all are refused");
     ground.release(&namespace, "fleet", &["install"], &[]);
     let before = ground.of_release(&namespace, "fleet").await;
-    insta::assert_snapshot!(before.join("\n"), @r"
+    insta::assert_snapshot!(before.join("\n"), @"
     ClusterRole /lifecycle-fleet-stator-controller
     ClusterRoleBinding /lifecycle-fleet-stator-controller
     CustomResourceDefinition /models.stator.dev
     CustomResourceDefinition /modelsources.stator.dev
+    CustomResourceDefinition /syncjournals.stator.dev
     Deployment lifecycle/fleet-stator-controller
     Role lifecycle/fleet-stator-controller-leases
     RoleBinding lifecycle/fleet-stator-controller-leases
@@ -91,6 +92,7 @@ async fn a_release_comes_changes_and_goes_and_takes_no_model_along() {
     insta::assert_snapshot!(ground.of_release(&namespace, "fleet").await.join("\n"), @r"
     CustomResourceDefinition /models.stator.dev
     CustomResourceDefinition /modelsources.stator.dev
+    CustomResourceDefinition /syncjournals.stator.dev
     ");
     for (kind, _) in &kinds {
         let left = ground.api(kind, &namespace).await.list(&ListParams::default()).await.unwrap();

@@ -55,7 +55,7 @@ async fn in_vain(site: &Site) -> SyncReport {
         ..SyncOptions::new("2026-01-01T00:00:00Z".parse().unwrap(), 7)
     };
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    run_sync(&site.cluster, plan, gathered.records, options, &|_| {}, cancel).await
+    run_sync(&site.cluster, plan, gathered.bookkeeping(), options, &|_| {}, cancel).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

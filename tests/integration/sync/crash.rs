@@ -173,8 +173,9 @@ async fn what_git_removed_after_the_crash_is_deleted_once<C: Cluster>(place: imp
         let next = Dying::new(&cluster, usize::MAX, true);
         converge(&site, &next, &cluster, &quiet).await;
         assert_eq!(uids(&cluster, &namespace).await, before, "dead after write {last}");
-        let deleted: BTreeMap<String, usize> =
-            began.into_keys().filter(|name| !before.contains_key(name)).map(|name| (name, 1)).collect();
+        let deleted = began.into_keys().filter(|name| !before.contains_key(name)).map(|name| (name, 1));
+        // Every sync deletes journals.
+        let deleted = deleted.filter(|(name, _)| !name.starts_with(kinds::JOURNAL.kind)).collect();
         assert_eq!(next.deleted(), deleted, "dead after write {last}");
         if !dying.died() {
             assert!(last > 2, "a first sync writes the record and the graph");

@@ -173,7 +173,7 @@ async fn a_kill_at_any_moment_leaves_every_object_whole() {
 
         let cluster = EmbeddedCluster::open(&folder, EmbeddedOptions::default()).unwrap();
         let mut newest = 0;
-        for kind in [kinds::GRAPH, kinds::RECORD] {
+        for kind in [kinds::JOURNAL, kinds::GRAPH, kinds::RECORD] {
             let objects = cluster.list(&kind, None, &BTreeMap::new()).await.unwrap();
             let versions = objects.iter().map(|object| object.resource_version().unwrap().parse::<u64>().unwrap());
             newest = versions.fold(newest, u64::max);

@@ -6,6 +6,7 @@ mod crash;
 mod faults;
 mod folders;
 mod held;
+mod journals;
 mod killed;
 pub mod pipeline;
 mod protected;

@@ -28,6 +28,11 @@ pub struct Site {
     namespace: String,
 }
 
+/// The claim of a repository in that folder.
+pub fn claim_at(path: &str) -> SourceClaim {
+    SourceClaim::new(SourceIdentity::Repository { origin: RepositoryOrigin::at_path(path) })
+}
+
 /// A model that runs on CPU, the smallest there is.
 pub fn mocker(name: &str, replicas: u32) -> String {
     format!(
@@ -93,8 +98,7 @@ impl Site {
         cluster: &C,
         allow: &[HoldKind],
     ) -> Result<(Plan, GatheredState), GatherError> {
-        let owner = SourceIdentity::Repository { origin: RepositoryOrigin::at_path("/shop") };
-        self.try_plan_as(cluster, SourceClaim::new(owner), allow).await
+        self.try_plan_as(cluster, claim_at("/shop"), allow).await
     }
 
     /// The same as that source.
@@ -133,7 +137,18 @@ impl Site {
         allow: &[HoldKind],
         concurrency: usize,
     ) -> SyncReport {
-        let (plan, gathered) = self.plan(cluster, allow).await;
+        let planned = self.plan(cluster, allow).await;
+        self.carry_out(cluster, planned, wait, concurrency).await
+    }
+
+    /// Carries a plan out.
+    pub async fn carry_out<C: Cluster>(
+        &self,
+        cluster: &C,
+        (plan, gathered): (Plan, GatheredState),
+        wait: bool,
+        concurrency: usize,
+    ) -> SyncReport {
         let options = SyncOptions {
             wait,
             concurrency,
@@ -141,7 +156,7 @@ impl Site {
             ..SyncOptions::new("2026-01-01T00:00:00Z".parse().unwrap(), 7)
         };
         let (_keep, cancel) = tokio::sync::watch::channel(None);
-        run_sync(cluster, plan, gathered.records, options, &|_| {}, cancel).await
+        run_sync(cluster, plan, gathered.bookkeeping(), options, &|_| {}, cancel).await
     }
 
     /// Syncs with the operator at work, until everything is Healthy.
@@ -188,7 +203,7 @@ pub struct Dying<'a, C> {
     /// The graph that admission refuses.
     refused: Option<&'static str>,
     writes: AtomicUsize,
-    /// How often each object was deleted.
+    /// How often each object was deleted; journals, which every sync deletes, are left out.
     deleted: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -269,7 +284,9 @@ impl<C: Cluster> Cluster for Dying<'_, C> {
     async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
         let (carried_out, answered) = self.write();
         let answer = if carried_out { self.cluster.delete(object, preconditions).await } else { Err(dead()) };
-        if let Ok(DeleteOutcome::Gone | DeleteOutcome::Pending(_)) = &answer {
+        if let Ok(DeleteOutcome::Gone | DeleteOutcome::Pending(_)) = &answer
+            && object.kind != kinds::JOURNAL.kind
+        {
             let name = format!("{} {}", object.kind, object.name);
             *self.deleted.lock().unwrap().entry(name).or_default() += 1;
         }

@@ -15,7 +15,7 @@ use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use stator_git::source;
 use stator_model::intent::{SourceTree, Workspace};
-use stator_model::plan::{HoldKind, Plan, PlanInput, build_plan};
+use stator_model::plan::{HoldKind, Plan, PlanInput, SyncBookkeeping, build_plan, own_bookkeeping};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a person, or another tool, does next. Models are numbered.
@@ -227,7 +227,7 @@ async fn healthy(cluster: &EmbeddedCluster, graph: &ObjectRef, ready: bool) {
 /// What one look gave.
 struct Look {
     plan: Plan,
-    records: Vec<stator_model::plan::Record>,
+    bookkeeping: SyncBookkeeping,
     /// How many models were not looked at.
     beside: usize,
     shown: Option<BTreeSet<(kinds::ObjectKind, String)>>,
@@ -286,7 +286,7 @@ async fn look(site: &Site, steady: &mut IncrementalPlanner, tree: &SourceTree) -
     steady.remember_plan(&portion, &target, &input, &planned);
     let look = Look {
         plan: planned,
-        records: input.records,
+        bookkeeping: own_bookkeeping(&input),
         beside: portion.unchanged.models,
         shown: portion.listed_objects.clone(),
     };
@@ -324,7 +324,7 @@ async fn compared(site: &Site, steady: &mut IncrementalPlanner, sync: bool) -> u
     shown.include(part.plan.changes.iter().map(|change| &change.object));
     let options = SyncOptions::new(jiff::Timestamp::UNIX_EPOCH, 7);
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    run_sync(&shown, part.plan, part.records, options, &|_| {}, cancel).await;
+    run_sync(&shown, part.plan, part.bookkeeping, options, &|_| {}, cancel).await;
     for graph in site.cluster.list(&kinds::GRAPH, Some("prod"), &BTreeMap::new()).await.unwrap() {
         healthy(&site.cluster, &graph.reference(), true).await;
     }
@@ -338,7 +338,7 @@ async fn compared(site: &Site, steady: &mut IncrementalPlanner, sync: bool) -> u
         timeout: Some(std::time::Duration::from_millis(100)),
         ..SyncOptions::new(jiff::Timestamp::UNIX_EPOCH, 7)
     };
-    run_sync(&shown, part.plan, part.records, options, &|_| {}, cancel).await;
+    run_sync(&shown, part.plan, part.bookkeeping, options, &|_| {}, cancel).await;
     part.beside
 }
 

@@ -25,7 +25,7 @@ async fn a_deletion_that_does_not_end_is_named_with_what_holds_it() {
         ..SyncOptions::new("2026-01-01T00:00:00Z".parse().unwrap(), 7)
     };
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    let report = run_sync(&site.cluster, plan, gathered.records, options, &|_| {}, cancel).await;
+    let report = run_sync(&site.cluster, plan, gathered.bookkeeping(), options, &|_| {}, cancel).await;
     let model = report.models.iter().find(|model| model.name == "goes").unwrap();
     assert_eq!((model.result, model.pruned), (SyncOutcome::Failed, 1), "{report:#?}");
     insta::assert_snapshot!(model.message, @"DynamoGraphDeployment prod/goes is still being deleted (waiting for finalizer nvidia.com/finalizer), after 300ms: check that its controller is running");

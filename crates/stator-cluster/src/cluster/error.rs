@@ -154,7 +154,7 @@ impl ClusterError {
                 ));
             }
             Self::UnknownKind { api_version, .. } if api_version.split('/').next() == Some(RECORD.group) => {
-                "install stator's definition: `kubectl apply --server-side -f crds/stator.dev_models.yaml`"
+                "install stator's definitions: `kubectl apply --server-side -f crds/stator.dev_models.yaml -f crds/stator.dev_syncjournals.yaml`"
             }
             Self::UnknownKind { .. } => "install Dynamo's custom resource definitions first",
             Self::Damaged { .. } => "fix the file, or remove it: a missing file counts as a deleted object",

@@ -61,6 +61,10 @@ pub trait Cluster: Send + Sync {
     ) -> impl Future<Output = Result<tokio::sync::mpsc::Receiver<WatchEvent>, ClusterError>> + Send;
 }
 
+/// A resource version that no object has. A server compares it with that of an object that is there, and ignores it
+/// where there is none: so an apply that has it only ever creates. It fits the 63 bits that etcd counts with.
+pub(crate) const NO_OBJECTS_VERSION: &str = "9223372036854775807";
+
 /// One server-side apply.
 #[derive(Clone, Debug)]
 pub struct ApplyRequest {

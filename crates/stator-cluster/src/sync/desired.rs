@@ -131,6 +131,7 @@ impl DesiredState {
             unread: selection.unread,
             live: live.live,
             records: live.records,
+            journals: live.journals,
             orphaned_records: live.orphaned_records,
             unreadable: live.damaged,
             guards: selection.guards,

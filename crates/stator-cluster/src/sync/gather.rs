@@ -7,7 +7,9 @@ use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use stator_core::retry::Backoff;
-use stator_model::plan::{self, Record, SourceClaim, SourceIdentity, UnreadableObject};
+use stator_model::plan::{
+    self, Journal, LeftoverJournal, Record, SourceClaim, SourceIdentity, SyncBookkeeping, UnreadableObject,
+};
 use stator_model::render::RenderTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -19,12 +21,22 @@ pub struct GatheredState {
     /// Objects of the kinds that stator renders: those that carry the environment's labels and no other source's, and
     /// those of the wanted names whoever made them. Sorted by reference.
     pub live: Vec<Object>,
-    /// The records of the namespace, whosever they are, sorted by model.
+    /// The records of the namespace, whosever they are, with what journals add to them. Sorted by model.
     pub records: Vec<Record>,
+    /// What syncs left of their journals.
+    pub journals: Vec<LeftoverJournal>,
     /// Records of the environment in other namespaces, sorted by namespace and model: what it left behind when it moved.
     pub orphaned_records: Vec<Record>,
-    /// Records that cannot be read: their models are neither synced nor pruned.
+    /// Records and journals that cannot be read: models of such a record are neither synced nor pruned, and beside such a
+    /// journal nothing is pruned.
     pub damaged: Vec<UnreadableObject>,
+}
+
+impl GatheredState {
+    /// What syncs remembered of the namespace, whosever they were.
+    pub fn bookkeeping(&self) -> SyncBookkeeping {
+        SyncBookkeeping { records: self.records.clone(), journals: self.journals.clone() }
+    }
 }
 
 /// Why a cluster could not be looked at.
@@ -97,11 +109,12 @@ pub(super) async fn gather_namespace<C: Cluster>(
     let namespace = &target.namespace;
     let labels = environment_labels(target);
     let nothing = BTreeMap::new();
-    let (listed, records) = tokio::join!(
+    let (listed, records, journals) = tokio::join!(
         join_buffered(
             kinds::MANAGED.iter().map(|kind| list_kind(cluster, kind, namespace, &labels)).collect::<Vec<_>>()
         ),
         list_kind(cluster, &kinds::RECORD, namespace, &nothing),
+        list_kind(cluster, &kinds::JOURNAL, namespace, &nothing),
     );
     let mut live: BTreeMap<ObjectIdentity, Object> = BTreeMap::new();
     let mut unserved = BTreeSet::new();
@@ -115,7 +128,18 @@ pub(super) async fn gather_namespace<C: Cluster>(
         }
     }
     let mut listed = records.map_err(|cause| GatherError { what: "stator's records".to_owned(), cause })?;
-    listed.extend(read_records_of_labels(cluster, namespace, &live, &listed).await?);
+    let read_journals = |answer: Result<Vec<Object>, ClusterError>| {
+        answer.map_err(|cause| GatherError { what: "stator's journals".to_owned(), cause })
+    };
+    let mut journals = read_journals(journals)?;
+    let unrecorded = record_refs_of_labels(namespace, &live, &listed);
+    if !unrecorded.is_empty() {
+        // Somebody may be at work: what is created is named by a journal until its record is there, so that one of the two
+        // is seen by whoever looks for the journal first.
+        journals = read_journals(list_kind(cluster, &kinds::JOURNAL, namespace, &nothing).await)?;
+        let missing: MissingObjects<'_> = unrecorded.iter().map(|record| (record.identity(), record)).collect();
+        listed.extend(read_missing(cluster, namespace, missing).await?.into_values());
+    }
     let (mut records, mut damaged) = (Vec::new(), Vec::new());
     for object in listed {
         match Record::from_object(&object) {
@@ -128,7 +152,19 @@ pub(super) async fn gather_namespace<C: Cluster>(
             }),
         }
     }
-    records.sort_by(|a: &Record, b| a.model.cmp(&b.model));
+    let unreadable: BTreeSet<String> = damaged.iter().map(|one| one.object.name.clone()).collect();
+    let mut left = Vec::new();
+    for object in journals {
+        match Journal::from_object(&object) {
+            Ok(journal) => left.push(journal),
+            Err(fault) => damaged.push(UnreadableObject {
+                object: object.reference(),
+                message: fault.to_string(),
+                is_foreign: false,
+            }),
+        }
+    }
+    let (records, journals) = plan::merge_journals(records, &left, &unreadable);
     // What a record names and no list showed is gone, or somebody took our labels off it: worth a look either way.
     // Of others' records only those that name what is wanted here: it may be moved.
     let wanted_names: BTreeSet<ObjectIdentity> = wanted.iter().map(ObjectRef::identity).collect();
@@ -171,22 +207,19 @@ pub(super) async fn gather_namespace<C: Cluster>(
     live.extend(found);
     let mut live: Vec<Object> = live.into_values().collect();
     live.sort_by_cached_key(Object::reference);
-    Ok(GatheredState { live, records, orphaned_records: Vec::new(), damaged })
+    Ok(GatheredState { live, records, journals, orphaned_records: Vec::new(), damaged })
 }
 
 /// The records of the models that live objects name, where the list did not show them: whose such an object is they say.
-async fn read_records_of_labels<C: Cluster>(
-    cluster: &C,
+fn record_refs_of_labels(
     namespace: &str,
     live: &BTreeMap<ObjectIdentity, Object>,
     listed: &[Object],
-) -> Result<Vec<Object>, GatherError> {
+) -> Vec<ObjectRef> {
     let known: BTreeSet<&str> = listed.iter().map(Object::name).collect();
     let models = live.values().filter_map(|object| object.labels().get(kinds::LABEL_MODEL).copied());
     let unknown: BTreeSet<&str> = models.filter(|model| !known.contains(model)).collect();
-    let references: Vec<ObjectRef> = unknown.into_iter().map(|model| record_ref(namespace, model)).collect();
-    let missing: MissingObjects<'_> = references.iter().map(|record| (record.identity(), record)).collect();
-    Ok(read_missing(cluster, namespace, missing).await?.into_values().collect())
+    unknown.into_iter().map(|model| record_ref(namespace, model)).collect()
 }
 
 /// The record of a model.

@@ -6,6 +6,7 @@
 pub mod desired;
 pub mod gather;
 pub mod incremental;
+mod journal_write;
 mod lost_settings;
 pub mod machine;
 mod pods;

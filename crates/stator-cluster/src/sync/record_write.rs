@@ -1,15 +1,14 @@
 //! Writing records: each over the object that was read, and over no other.
 
 use super::machine::{ExpectedRecord, RecordWriteResult};
-use crate::cluster::{ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions};
+use crate::cluster::{
+    ApplyOutcome, ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, NO_OBJECTS_VERSION, Preconditions,
+};
 use serde_json::json;
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
 use stator_model::plan::{Record, SourceIdentity};
 
-/// A resource version that no object has. A server compares it with that of an object that is there, and ignores it
-/// where there is none: so an apply that has it only ever creates. It fits the 63 bits that etcd counts with.
-const NO_OBJECTS_VERSION: &str = "9223372036854775807";
 /// How often a write is tried while what it must be over moves without becoming another: each try follows a look.
 const MAX_TRIES: usize = 3;
 

@@ -1,5 +1,6 @@
 //! Drives the machine against a cluster: carries its effects out, and tells it what came of them.
 
+use super::journal_write::{delete_journal, write_journal};
 use super::machine::{
     CallResult, ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncMachine,
 };
@@ -8,7 +9,7 @@ use super::{CancelReason, SyncProgress, SyncReport};
 use crate::cluster::{Cluster, ClusterError, WatchEvent};
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::Object;
-use stator_model::plan::{Plan, Record};
+use stator_model::plan::{Plan, SyncBookkeeping};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
@@ -64,9 +65,9 @@ impl SyncOptions {
 /// Tries of one call before it counts as failed.
 const MAX_CALL_ATTEMPTS: u32 = 5;
 
-type CallInFlight<'a> = Pin<Box<dyn Future<Output = (String, CallResult)> + Send + 'a>>;
+type CallInFlight<'a> = Pin<Box<dyn Future<Output = MachineEvent> + Send + 'a>>;
 
-/// Carries a plan out. Plan and records must come from one and the same look at the cluster.
+/// Carries a plan out. Plan and bookkeeping must come from one and the same look at the cluster.
 ///
 /// `progress` receives events as they happen. `cancel` may be set at any time: what is in flight is finished, the
 /// records are written, and the report says so. Dropping the future instead is safe too; the next sync completes the
@@ -74,7 +75,7 @@ type CallInFlight<'a> = Pin<Box<dyn Future<Output = (String, CallResult)> + Send
 pub async fn run_sync<C: Cluster>(
     cluster: &C,
     plan: Plan,
-    records: Vec<Record>,
+    bookkeeping: SyncBookkeeping,
     options: SyncOptions,
     progress: &(dyn Fn(SyncProgress) + Send + Sync),
     mut cancel: watch::Receiver<Option<CancelReason>>,
@@ -96,7 +97,7 @@ pub async fn run_sync<C: Cluster>(
     // Not by the repository's name: what waits for its new labels is watched by what it has until then.
     let labels = BTreeMap::from([(kinds::LABEL_MANAGED_BY.to_owned(), kinds::FIELD_MANAGER.to_owned())]);
     let clock = Instant::now();
-    let mut machine = SyncMachine::new(plan, records, settings);
+    let mut machine = SyncMachine::new(plan, bookkeeping, settings);
     let mut calls: Vec<CallInFlight<'_>> = Vec::new();
     let mut sight = HealthWatcher { cluster, namespaces, labels, feeds: Vec::new(), reopen: None };
     let mut cancelled = false;
@@ -111,10 +112,18 @@ pub async fn run_sync<C: Cluster>(
                     let about = tracing::error_span!(target: "stator::reconcile", "model", model);
                     let work = async move {
                         let answer = execute_call(cluster, call).await;
-                        (model, answer)
+                        MachineEvent::CallFinished { model, answer }
                     };
                     calls.push(Box::pin(work.instrument(about)));
                 }
+                MachineEffect::WriteJournal { part, journal } => calls.push(Box::pin(async move {
+                    let result = write_journal(cluster, &journal).await;
+                    MachineEvent::JournalFinished { part, result }
+                })),
+                MachineEffect::DeleteJournal { part, namespace, name, uid } => calls.push(Box::pin(async move {
+                    let result = delete_journal(cluster, namespace, name, uid).await;
+                    MachineEvent::JournalFinished { part, result }
+                })),
                 MachineEffect::Watch => sight.reopen = Some(Instant::now()),
                 MachineEffect::Report(report) => progress(report),
             }
@@ -132,7 +141,7 @@ pub async fn run_sync<C: Cluster>(
                     None => MachineEvent::Tick,
                 }
             }
-            (model, answer) = next_completed(&mut calls), if !calls.is_empty() => MachineEvent::CallFinished { model, answer },
+            event = next_completed(&mut calls), if !calls.is_empty() => event,
             event = sight.next_event() => event,
             () = sleep_until(wake) => MachineEvent::Tick,
         };
@@ -152,7 +161,7 @@ async fn sleep_until(wake: Option<Instant>) {
 }
 
 /// The first call to come back, taken out of the list. There are few at a time, so a list is enough.
-async fn next_completed(calls: &mut Vec<CallInFlight<'_>>) -> (String, CallResult) {
+async fn next_completed(calls: &mut Vec<CallInFlight<'_>>) -> MachineEvent {
     std::future::poll_fn(|context| {
         for index in 0..calls.len() {
             if let Some(call) = calls.get_mut(index)

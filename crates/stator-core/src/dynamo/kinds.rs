@@ -60,12 +60,20 @@ pub const CLAIM: ObjectKind = ObjectKind {
 /// stator's own record of one synced model.
 pub const RECORD: ObjectKind =
     ObjectKind { group: "stator.dev", version: "v1alpha1", kind: "Model", plural: "models", short: "model" };
+/// What one sync may create, stored before its first write.
+pub const JOURNAL: ObjectKind = ObjectKind {
+    group: "stator.dev",
+    version: "v1alpha1",
+    kind: "SyncJournal",
+    plural: "syncjournals",
+    short: "syncjournal",
+};
 
 /// Pod: only ever read, to say why a graph is not healthy.
 pub const POD: ObjectKind = ObjectKind { group: "", version: "v1", kind: "Pod", plural: "pods", short: "po" };
 
 /// Every kind that stator writes or watches, in the order they are applied.
-pub const ALL: &[ObjectKind] = &[RECORD, CLAIM, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
+pub const ALL: &[ObjectKind] = &[JOURNAL, RECORD, CLAIM, GRAPH, REQUEST, ADAPTER, SCALING_ADAPTER];
 
 /// The kinds that stator renders and prunes.
 pub const MANAGED: &[ObjectKind] = &[CLAIM, GRAPH, REQUEST, ADAPTER];

@@ -155,6 +155,15 @@ impl Object {
         self
     }
 
+    /// The same object with a resource version, as a precondition of its write.
+    #[must_use]
+    pub fn with_resource_version(mut self, version: &str) -> Self {
+        if let Some(metadata) = self.0.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion".to_owned(), version.into());
+        }
+        self
+    }
+
     /// A string at a JSON pointer (`/metadata/uid`).
     pub fn str_at(&self, pointer: &str) -> Option<&str> {
         self.0.pointer(pointer).and_then(Value::as_str)

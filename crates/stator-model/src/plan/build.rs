@@ -10,7 +10,7 @@ use super::{
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
 use serde_json::Value;
-use stator_core::dynamo::kinds::{CLAIM, LABEL_MODEL, LABEL_OWNER_ID, RECORD};
+use stator_core::dynamo::kinds::{CLAIM, JOURNAL, LABEL_MODEL, LABEL_OWNER_ID, RECORD};
 use stator_core::finding::{self, Finding, Location};
 use stator_core::object::{Object, ObjectIdentity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,6 +170,8 @@ fn unreadable_findings(input: &PlanInput) -> impl Iterator<Item = Finding> {
                 "the record of model {} cannot be read, so nothing of it is pruned: {}",
                 one.object.name, one.message
             )
+        } else if one.object.kind == JOURNAL.kind {
+            format!("nothing is pruned, as what a sync left is not known: {}", one.message)
         } else {
             format!("{} cannot be read: {}", one.object, one.message)
         };

@@ -1,11 +1,14 @@
 //! The cluster as a plan looks at it: objects by identity, records by model, and whose an object is.
 
 use super::ownership::{OwnershipJudge, RecordFacts, RecordOwnership, TakeoverCause};
-use super::{ForeignOwner, HoldKind, InventoryEntry, KeptBy, PlanInput, Record, SourceClaim, SourceIdentity, applyset};
+use super::{
+    ForeignOwner, HoldKind, InventoryEntry, KeptBy, LeftoverJournal, PlanInput, Record, SourceClaim, SourceIdentity,
+    SyncBookkeeping, applyset,
+};
 use serde_json::Value;
 use stator_core::deployment_tools::{self, ToolTracking};
 use stator_core::dynamo::kinds::{
-    FIELD_MANAGER, GRAPH, LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_OWNER_ID, LABEL_REPOSITORY, RECORD, REQUEST,
+    FIELD_MANAGER, GRAPH, JOURNAL, LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_OWNER_ID, LABEL_REPOSITORY, RECORD, REQUEST,
 };
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -174,6 +177,11 @@ impl<'a> PlanContext<'a> {
         Some(KeptBy::OtherFolder { folder: record.folder.clone(), repository: self.input.repository.clone() })
     }
 
+    /// A journal that is there and cannot be read: what it names may be anything.
+    pub(super) fn unread_journal(&self) -> Option<&'a ObjectRef> {
+        self.input.unreadable.iter().map(|one| &one.object).find(|object| object.kind == JOURNAL.kind)
+    }
+
     /// What the records say of an object.
     pub(super) fn inventory_entry(&self, object: &ObjectRef) -> Option<(&'a Record, &'a InventoryEntry)> {
         self.inventory.get(&object.identity()).copied()
@@ -292,13 +300,31 @@ fn facts_of(record: &Record) -> RecordFacts<'_> {
 
 /// The records that are the source's, or become it with the next sync, and those of other folders of its name, which are
 /// shown beside them. Not those of another owner.
-pub fn own_records(input: &PlanInput) -> Vec<&Record> {
+pub(super) fn own_records(input: &PlanInput) -> Vec<&Record> {
     let judge = judge_for(input);
     let is_own = |record: &&Record| match judge.judge(&facts_of(record)) {
         RecordOwnership::Own | RecordOwnership::TakenOver(_) | RecordOwnership::Elsewhere => true,
         RecordOwnership::Foreign => false,
     };
     input.records.iter().filter(is_own).collect()
+}
+
+/// What the cluster remembers of the source: its records, as [`own_records`] has them, and what its syncs left of their
+/// journals.
+pub fn own_bookkeeping(input: &PlanInput) -> SyncBookkeeping {
+    let records: Vec<Record> = own_records(input).into_iter().cloned().collect();
+    let is_own = |left: &&LeftoverJournal| {
+        let LeftoverJournal { journal, open_models } = left;
+        let is_same_source = match (&input.owner, &journal.owner) {
+            (Some(claim), Some(owner)) => claim.identity.origin() == owner.origin(),
+            (Some(_) | None, None) | (None, Some(_)) => journal.repository == input.repository,
+        };
+        // What is taken over with its record may be of another one.
+        (is_same_source && journal.environment == input.environment)
+            || records.iter().any(|record| record.is_stale && open_models.contains(&record.model))
+    };
+    let journals = input.journals.iter().filter(is_own).cloned().collect();
+    SyncBookkeeping { records, journals }
 }
 
 /// Whose a record is.

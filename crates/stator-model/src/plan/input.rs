@@ -1,6 +1,6 @@
 //! What a plan is made of.
 
-use super::{HoldKind, Record, SourceClaim, UnchangedTotals};
+use super::{HoldKind, LeftoverJournal, Record, SourceClaim, UnchangedTotals};
 use crate::intent::repository::{Guards, Prices};
 use crate::intent::{BrokenIntent, UnreadPlace};
 use crate::render::RenderedModel;
@@ -66,6 +66,8 @@ pub struct PlanInput {
     pub live: Vec<Object>,
     /// The records of the namespace. Those of somebody else are neither written nor pruned by.
     pub records: Vec<Record>,
+    /// What syncs left of their journals in the namespace, whosever they are.
+    pub journals: Vec<LeftoverJournal>,
     /// Records of this repository and environment in other namespaces: what it left behind when it moved.
     pub orphaned_records: Vec<Record>,
     /// Live objects and records that cannot be read.

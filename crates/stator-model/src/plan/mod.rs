@@ -10,6 +10,7 @@ mod dry_run;
 mod gpu_usage;
 mod guard;
 mod input;
+mod journal;
 mod lost_settings;
 mod masking;
 mod ownership;
@@ -23,6 +24,7 @@ mod server_merge;
 mod source_identity;
 mod status;
 mod step;
+mod sync_state;
 mod takeover;
 mod totals;
 mod unchanged;
@@ -30,10 +32,14 @@ mod unchanged;
 pub use adoption::SEED_MANAGER;
 pub use build::build_plan;
 pub use compare::{RevisionComparison, UnchangedTotals, compare_revisions};
-pub use context::{graph_made_by, own_records};
+pub use context::{graph_made_by, own_bookkeeping};
 pub use drift::{drifted_models, drifted_objects};
 pub use dry_run::replicas_only;
 pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
+pub use journal::{
+    Journal, JournalError, JournalModel, JournalObject, LeftoverJournal, MAX_JOURNAL_BYTES, SyncBookkeeping,
+    journal_definition, merge_journals,
+};
 pub use lost_settings::lost_settings_finding;
 pub use ownership::PlanOwnership;
 pub use reason::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt, join_reasons};
@@ -44,8 +50,9 @@ pub use record::{
 pub use repository_address::RepositoryAddress;
 pub use schema::schema;
 pub use source_identity::{OwnerRelation, OwnerTextError, RepositoryOrigin, SourceClaim, SourceIdentity};
-pub use status::{FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, SyncState, model_statuses};
+pub use status::{FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, model_statuses};
 pub use step::{ApplyStep, DeleteStep, PlanStep, PlannedWrite};
+pub use sync_state::SyncState;
 pub use unchanged::{UnchangedModel, unchanged_models};
 
 use serde::Serialize;

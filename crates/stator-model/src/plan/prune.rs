@@ -81,6 +81,7 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
         .filter(|model| {
             input.prune
                 && !input.is_empty_render()
+                && context.unread_journal().is_none()
                 && input.scope.covers(model)
                 && protection.protecting_cause(context, model).is_none()
                 && context.other_folder_reason(model).is_none()
@@ -94,7 +95,7 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
 /// Whether something stays that only a person can settle: the model is not as git says, and no sync will make it so.
 fn needs_somebody(cause: &KeptBy) -> bool {
     match cause {
-        KeptBy::EmptyRender | KeptBy::UnreadPlace(_) => true,
+        KeptBy::EmptyRender | KeptBy::UnreadPlace(_) | KeptBy::UnreadJournal { .. } => true,
         KeptBy::Doubt(doubt) => match doubt {
             // Whoever it belongs to sees to it.
             OwnershipDoubt::Foreign(_) => false,
@@ -159,6 +160,9 @@ fn keeping_cause(
     }
     if input.is_empty_render() {
         return Some(KeptBy::EmptyRender);
+    }
+    if let Some(journal) = context.unread_journal() {
+        return Some(KeptBy::UnreadJournal { journal: journal.clone() });
     }
     let entry = context.inventory_entry(&object.reference()).map(|(_, entry)| entry);
     if object.kind() == CLAIM.kind && entry.is_none_or(|entry| !entry.prune) || entry.is_some_and(|entry| !entry.prune)

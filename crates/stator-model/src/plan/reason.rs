@@ -213,6 +213,11 @@ pub enum KeptBy {
     },
     /// Its model's file is now somewhere that is not read.
     UnreadPlace(UnreadPlace),
+    /// A journal that cannot be read may name objects of any model.
+    UnreadJournal {
+        /// That journal.
+        journal: ObjectRef,
+    },
     /// Nothing was rendered at all, which looks like a mistake.
     EmptyRender,
     /// It holds data.

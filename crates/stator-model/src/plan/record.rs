@@ -1,8 +1,8 @@
-//! The record of one synced model: what stator applied, written before the first write.
+//! The record of one synced model: what stator applied.
 //!
 //! It lives in the cluster as a `Model` object (`stator.dev/v1alpha1`), so that any stator finds it again. Its `spec` is
 //! the intent, its annotations name every object that may exist, and its status says what was made of it. The first two
-//! are one write and go ahead of everything; the status is another, and ends a sync.
+//! are one write; the status is another, and ends a sync. Until both are there, a journal names the objects.
 
 pub mod applyset;
 mod crd;
@@ -14,6 +14,7 @@ mod tests;
 
 pub use crd::custom_resource_definition;
 pub use error::RecordError;
+pub(super) use object::{ANNOTATION_ORIGIN, ANNOTATION_OWNER};
 pub use state::{ObservedModelState, RecordCondition, RecordState, abbreviate_revision};
 
 use super::SourceIdentity;
@@ -72,6 +73,9 @@ pub struct Record {
     /// a sync left between two writes.
     #[serde(skip)]
     pub is_stale: bool,
+    /// True for one that is not stored: all that is known of the model is what a journal says of it.
+    #[serde(skip)]
+    pub is_journaled: bool,
 }
 
 /// One object that stator applied, or is about to.

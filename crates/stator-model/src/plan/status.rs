@@ -1,7 +1,7 @@
 //! The status of each model, from a plan and the live objects: what `status -o json` says.
 
 use super::context::PlanContext;
-use super::{Action, Change, HoldKind, Plan, PlanInput, masking};
+use super::{Action, Change, HoldKind, Plan, PlanInput, SyncState, masking};
 use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
@@ -55,33 +55,6 @@ pub struct LastSync {
     pub result: String,
     /// One sentence; empty when there is nothing to say.
     pub message: String,
-}
-
-/// Whether the cluster is as git says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, strum::IntoStaticStr)]
-pub enum SyncState {
-    /// It is.
-    Synced,
-    /// A sync would change something.
-    OutOfSync,
-    /// A sync cannot make it so: somebody else is in the way, or the model has errors.
-    Blocked,
-    /// It cannot be told.
-    #[default]
-    Unknown,
-}
-
-impl SyncState {
-    /// The word for it, in JSON and wherever people read it.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    /// The state of a word; `Unknown` for any other, so that what a later stator wrote can be read.
-    pub fn parse_or_unknown(word: &str) -> Self {
-        let all = [Self::Synced, Self::OutOfSync, Self::Blocked];
-        all.into_iter().find(|one| one.as_str() == word).unwrap_or_default()
-    }
 }
 
 /// One drifted field.

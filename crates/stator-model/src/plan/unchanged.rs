@@ -35,7 +35,7 @@ pub fn unchanged_models<'a>(input: &'a PlanInput, plan: &'a Plan) -> Vec<Unchang
     for change in &plan.changes {
         lines.entry(&change.model).or_default().push(change);
     }
-    let own = super::own_records(input).into_iter();
+    let own = super::context::own_records(input).into_iter();
     let records: HashMap<&str, &Record> = own.map(|record| (record.model.as_str(), record)).collect();
     let live: HashMap<ObjectIdentity, &Object> =
         input.live.iter().map(|object| (object.reference().identity(), object)).collect();

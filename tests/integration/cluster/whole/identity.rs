@@ -255,7 +255,7 @@ async fn a_record_that_somebody_makes_meanwhile_is_not_written_over(place: &impl
     let report = fork.shop.carry_out(place.cluster(), planned).await;
     assert!(!report.is_success(), "{report:#?}");
     insta::allow_duplicates! {
-        insta::assert_snapshot!(place.said(&report.models[0].message), @"the record could not be written: Model prod/llama: repository git.example.com/team/fleet wrote it after it was planned: sync again to see whose the model is");
+        insta::assert_snapshot!(place.said(&report.models[0].message), @"DynamoGraphDeployment prod/llama was created by another client after it was planned: sync again; the record could not be written: Model prod/llama: repository git.example.com/team/fleet wrote it after it was planned: sync again to see whose the model is");
     }
     assert_eq!(fleet.shop.versions().await, before, "nothing is written");
     fleet.settled().await;

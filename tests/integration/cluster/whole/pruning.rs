@@ -43,9 +43,11 @@ async fn a_removed_model_goes_in_order_and_its_weights_stay(place: &impl Place) 
     insta::allow_duplicates! {
         insta::assert_debug_snapshot!(made, @r#"
         [
-            "created Model base",
+            "created SyncJournal sync-63cbe1e459320dd7-0",
             "created PersistentVolumeClaim weights",
             "created DynamoGraphDeployment base",
+            "created Model base",
+            "created SyncJournal sync-63cbe1e459320dd7-0",
             "created DynamoModel base-sql",
         ]
         "#);

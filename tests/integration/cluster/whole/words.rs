@@ -109,7 +109,7 @@ impl<'a, P: Place> Shop<'a, P> {
         };
         let (_keep, cancel) = tokio::sync::watch::channel(None);
         let options = options(false, PATIENCE);
-        let work = run_sync(self.cluster(), plan, gathered.records, options, &progress, cancel);
+        let work = run_sync(self.cluster(), plan, gathered.bookkeeping(), options, &progress, cancel);
         let meanwhile = async {
             tokio::time::timeout(PATIENCE, waits.notified()).await.expect("the sync waits for something");
             meanwhile.await;
@@ -220,7 +220,7 @@ async fn carry_out<C: Cluster>(
     timeout: Duration,
 ) -> SyncReport {
     let (_keep, cancel) = tokio::sync::watch::channel(None);
-    run_sync(cluster, plan, gathered.records, options(wait, timeout), &|_| {}, cancel).await
+    run_sync(cluster, plan, gathered.bookkeeping(), options(wait, timeout), &|_| {}, cancel).await
 }
 
 fn options(wait: bool, timeout: Duration) -> SyncOptions {

@@ -102,15 +102,21 @@ fn a_sync_waits(stage: &mut Stage) {
     stage.synced();
 }
 
-/// A policy refuses to have a record written. What is there is in doubt then, and read again once the policy is gone.
+/// A policy refuses to have a record written, and journals. What is there is in doubt then, and read again once the policy is
+/// gone.
 fn a_record_is_refused(stage: &mut Stage) {
     stage.freeze_records();
+    let another = stage.bench.read("models/small/model.yaml").replace("name: small", "name: another");
+    stage.bench.write("models/another/model.yaml", another);
     stage.bench.replace("models/small/model.yaml", "replicas: 1", "replicas: 2");
     stage.commit("change one");
     for (account, namespace) in SYNCED_BY {
         stage.until("a record is refused", || {
             let requests = stage.requests();
-            by(&requests, account, namespace, ("patch", "models")).iter().any(|request| request.code == 422)
+            let refused = |resource: &str| {
+                by(&requests, account, namespace, ("patch", resource)).iter().any(|request| request.code == 422)
+            };
+            refused("models") && refused("syncjournals")
         });
     }
     stage.thaw_records();
@@ -150,7 +156,8 @@ fn sources_are_suspended_twice(stage: &Stage) {
 fn models_go(stage: &mut Stage) {
     stage.bench.remove("models/loaded");
     stage.bench.remove("models/wanted");
-    stage.commit("remove two");
+    stage.bench.remove("models/another");
+    stage.commit("remove three");
     stage.synced();
 }
 

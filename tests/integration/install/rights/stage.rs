@@ -233,15 +233,18 @@ impl Stage {
 
     /// From now on nobody may write a record of `small`.
     pub fn freeze_records(&self) {
-        let rule = json!({
+        let record = json!({
             "apiGroups": ["stator.dev"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": ["models"],
             "resourceNames": ["small"],
+        });
+        let journals = json!({
+            "apiGroups": ["stator.dev"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["syncjournals"],
         });
         let (group, name) = ("admissionregistration.k8s.io/v1", "frozen");
         self.apply(json!({
             "apiVersion": group, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
             "spec": {
-                "matchConstraints": {"resourceRules": [rule]},
+                "matchConstraints": {"resourceRules": [record, journals]},
                 "validations": [{"expression": "false", "message": "records are frozen"}],
             },
         }));

@@ -9,7 +9,7 @@ use super::connection::KubeConnection;
 use super::kube_cluster::KubeCluster;
 use crate::cluster::ClusterError;
 use serde_json::Value;
-use stator_core::dynamo::kinds::{GRAPH, ObjectKind, RECORD};
+use stator_core::dynamo::kinds::{GRAPH, JOURNAL, ObjectKind, RECORD};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -78,6 +78,8 @@ struct PreflightFacts {
     graph_versions: BTreeSet<String>,
     /// Whether stator's own records are served.
     serves_records: bool,
+    /// Whether stator's journals are served.
+    serves_journals: bool,
     /// The definition itself; `None` when it may not be read.
     graph_definition: Option<Value>,
     /// The definition of records; `None` when it may not be read.
@@ -96,6 +98,7 @@ impl KubeCluster {
         let mut facts = PreflightFacts {
             graph_versions: self.served_versions(&GRAPH).await?,
             serves_records: self.served_versions(&RECORD).await?.contains(RECORD.version),
+            serves_journals: self.served_versions(&JOURNAL).await?.contains(JOURNAL.version),
             ..PreflightFacts::default()
         };
         let name = format!("{}.{}", GRAPH.plural, GRAPH.group);
@@ -183,6 +186,13 @@ fn evaluate_facts(facts: &PreflightFacts) -> PreflightReport {
             "the definition of stator's records is not installed: the cluster does not serve models.stator.dev"
                 .to_owned(),
             "install it: `kubectl apply --server-side -f crds/stator.dev_models.yaml`",
+        );
+    }
+    if !facts.serves_journals {
+        block(
+            "the definition of stator's journals is not installed: the cluster does not serve syncjournals.stator.dev"
+                .to_owned(),
+            "install it: `kubectl apply --server-side -f crds/stator.dev_syncjournals.yaml`",
         );
     }
     let missing = facts
@@ -289,6 +299,7 @@ mod tests {
         PreflightFacts {
             graph_versions: versions.iter().map(|version| (*version).to_owned()).collect(),
             serves_records: true,
+            serves_journals: true,
             graph_definition: Some(definition),
             record_definition: None,
             webhook_ready: None,
@@ -357,6 +368,8 @@ mod tests {
           install the Helm chart `dynamo-platform`, 1.2 or later, which includes the definitions and the operator
         error: the definition of stator's records is not installed: the cluster does not serve models.stator.dev
           install it: `kubectl apply --server-side -f crds/stator.dev_models.yaml`
+        error: the definition of stator's journals is not installed: the cluster does not serve syncjournals.stator.dev
+          install it: `kubectl apply --server-side -f crds/stator.dev_syncjournals.yaml`
         ");
         insta::assert_snapshot!(said(&facts(&["v1alpha1"], "v1alpha1", Value::Null, json!({}))), @"
         older than 1.2

@@ -2,7 +2,7 @@
 
 use crate::sync::machine::{MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncMachine};
 use stator_core::object::Object;
-use stator_model::plan::{Plan, PlanOwnership, Summary, UnchangedModel};
+use stator_model::plan::{Plan, PlanOwnership, Summary, SyncBookkeeping, UnchangedModel};
 use std::time::Duration;
 
 /// Whether a sync that waits for health would make no call for a model, and call it well.
@@ -38,7 +38,11 @@ pub(super) fn is_idle(plan: &Plan, settled: &UnchangedModel<'_>) -> bool {
         seed: 0,
     };
     let live: Vec<Object> = settled.live.iter().map(|object| (*object).clone()).collect();
-    let mut machine = SyncMachine::new(alone, vec![settled.record.clone()], settings);
+    let mut machine = SyncMachine::new(
+        alone,
+        SyncBookkeeping { records: vec![settled.record.clone()], journals: Vec::new() },
+        settings,
+    );
     for event in [MachineEvent::Start, MachineEvent::Listed(live)] {
         let (next, effects) = machine.step(MachineInput { now: Duration::ZERO, event });
         machine = next;

@@ -26,7 +26,8 @@ use std::hash::{BuildHasher, Hasher as _, RandomState};
 const SETTINGS_FILE: &str = "stator.yaml";
 
 /// The kinds that a look at an environment is made of.
-pub const PLANNED_KINDS: &[ObjectKind] = &[kinds::RECORD, kinds::CLAIM, kinds::GRAPH, kinds::REQUEST, kinds::ADAPTER];
+pub const PLANNED_KINDS: &[ObjectKind] =
+    &[kinds::RECORD, kinds::JOURNAL, kinds::CLAIM, kinds::GRAPH, kinds::REQUEST, kinds::ADAPTER];
 
 /// One object of the environment's namespace, without what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,6 +180,10 @@ impl IncrementalPlanner {
         read: &(dyn Fn(&ObjectKind, &str) -> Option<Object> + Sync),
     ) -> PlanDelta {
         let (Some(survey), Some(target)) = (survey, self.target.clone()) else { return full_delta(cut) };
+        // It may stand in for the record of any model.
+        if survey.iter().any(|line| line.kind == kinds::JOURNAL) {
+            return full_delta(cut);
+        }
         let versions: HashMap<(&str, &str), u64> =
             survey.iter().map(|line| ((line.kind.kind, &*line.name), line.version)).collect();
         let is_same = |(folder, known): &(&String, &UnchangedFolder)| {

@@ -55,7 +55,7 @@ impl ModelSync {
             // Between two writes: what was done is recorded, and nothing else is begun.
             self.state = ModelSyncState::Ready;
             self.tasks.clear();
-            if !matches!(flight, CallPurpose::RecordAfter(_)) {
+            if !matches!(&flight, CallPurpose::Record(write) if write.status) {
                 self.tasks.push_back(SyncTask::WriteRecord);
             }
         }
@@ -64,12 +64,11 @@ impl ModelSync {
     fn settle_record(&mut self, result: Result<RecordWriteResult, ClusterError>, flight: &CallPurpose) {
         self.attempt = 0;
         match (result, flight) {
-            (Ok(recorded), CallPurpose::RecordAhead(write)) => {
-                self.record_writer.mark_stored(write.as_ref().clone(), recorded)
-            }
-            (Ok(recorded), CallPurpose::RecordAfter(write)) => {
+            (Ok(recorded), CallPurpose::Record(write)) => {
                 self.record_writer.mark_stored(write.as_ref().clone(), recorded);
-                self.tasks.pop_front();
+                if matches!(self.tasks.front(), Some(SyncTask::WriteRecord)) {
+                    self.tasks.pop_front();
+                }
             }
             (Ok(_), CallPurpose::FrontTask) => {
                 self.record_writer.mark_retired();
@@ -78,20 +77,26 @@ impl ModelSync {
             (Err(error), flight) => {
                 let what = if *flight == CallPurpose::FrontTask { "deleted" } else { "written" };
                 self.report.add_fault(format!("the record could not be {what}: {}", error_with_help(&error)));
-                // Nothing is written without a record that names it, and one that cannot be written now will not be
-                // a moment later either.
+                // One that cannot be written now will not be a moment later either.
                 self.tasks.clear();
-                if matches!(flight, CallPurpose::RecordAhead(_)) {
-                    self.fail_apply(ApplyStage::Cache);
-                }
             }
         }
     }
 
     fn settle_apply(&mut self, result: Result<ApplyResponse, ClusterError>, effects: &mut Vec<MachineEffect>) {
-        let Some(SyncTask::Apply(task)) = self.tasks.pop_front() else { return };
+        let Some(SyncTask::Apply(mut task)) = self.tasks.pop_front() else { return };
         self.attempt = 0;
-        let ApplyTask { object, manager: _, force: _, transfer: _, stage, entry, history_line: line, follows } = task;
+        if matches!(result, Err(ClusterError::Precondition { .. }))
+            && task.creates
+            && task.rechecks < MAX_RECHECKS
+            && self.stopping.is_none()
+        {
+            task.recheck = true;
+            task.rechecks += 1;
+            self.tasks.push_front(SyncTask::Apply(task));
+            return;
+        }
+        let ApplyTask { object, stage, entry, history_line: line, follows, .. } = task;
         let reference = object.reference();
         match result {
             Ok(ApplyResponse { object: live, outcome }) => {
@@ -245,6 +250,10 @@ impl ModelSync {
                 self.attempt = 0;
                 self.settle_graph_check(around, &graph, result);
             }
+            SyncTask::Apply(task) if task.recheck => {
+                self.attempt = 0;
+                self.settle_create_check(task, result);
+            }
             SyncTask::Apply(_)
             | SyncTask::Barrier
             | SyncTask::WriteRecord
@@ -254,6 +263,32 @@ impl ModelSync {
                 self.tasks.push_front(task); // Not what was asked for.
             }
         }
+    }
+
+    /// Something is in the place of an object that was to be created. What carries the model's labels was created by a try
+    /// whose answer was lost, or by another sync of this source, and is applied over; anything else is left as it is.
+    fn settle_create_check(&mut self, mut task: ApplyTask, result: Result<Option<Object>, ClusterError>) {
+        task.recheck = false;
+        let reference = task.object.reference();
+        let message = match result {
+            Ok(None) => {
+                self.tasks.push_front(SyncTask::Apply(task));
+                return;
+            }
+            Ok(Some(live)) if self.is_ours(&live) && !live.is_deleting() => {
+                task.object = task.object.with_uid(live.uid());
+                task.creates = false;
+                self.tasks.push_front(SyncTask::Apply(task));
+                return;
+            }
+            Ok(Some(_)) => {
+                self.record_writer.mark_not_created(&reference.identity());
+                format!("{reference} was created by another client after it was planned: sync again")
+            }
+            Err(error) => error_with_object(&error, &reference),
+        };
+        self.fail_apply(task.stage);
+        self.fail_object(&reference, &message);
     }
 
     /// What the pods of the graphs that are waited for say. It is no progress: a crash says something new for ever.

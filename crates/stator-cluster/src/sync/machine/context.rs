@@ -14,11 +14,26 @@ pub(super) enum PruneBarrier {
     Blocked(String),
 }
 
+/// Whether a model may create what no record names yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum JournalGate {
+    /// A journal names it.
+    Open,
+    /// The journal is being written.
+    Closed,
+    /// The journal could not be written, and why.
+    Failed(String),
+}
+
 /// What a model may look at of the sync around it.
 pub(super) struct SyncContext<'a> {
     pub(super) settings: &'a MachineSettings,
     pub(super) now: Duration,
     pub(super) barrier: &'a PruneBarrier,
+    /// Whether the model may create what no record names yet.
+    pub(super) journal: &'a JournalGate,
+    /// Whether it is the turn of records: those follow when no model has anything else to do.
+    pub(super) is_record_turn: bool,
 }
 
 /// A duration as people say it: `90s`, `5m`, `30m`.

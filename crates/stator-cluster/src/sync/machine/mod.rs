@@ -7,6 +7,7 @@
 mod call_results;
 mod context;
 mod health_wait;
+mod journal_keeper;
 mod model_outcome;
 mod model_report;
 mod model_sync;
@@ -19,7 +20,7 @@ mod tasks;
 mod tests;
 
 pub use protocol::{
-    CallResult, ClusterCall, ExpectedRecord, MachineEffect, MachineEvent, MachineInput, MachineSettings,
-    RecordWriteResult,
+    CallResult, ClusterCall, ExpectedRecord, JournalWriteResult, MachineEffect, MachineEvent, MachineInput,
+    MachineSettings, RecordWriteResult,
 };
 pub use sync_machine::SyncMachine;

@@ -11,8 +11,23 @@ use stator_core::outcome::{OutcomeClass, SyncOutcome};
 use stator_model::plan::{ObservedModelState, SyncState};
 
 impl ModelSync {
+    /// What is to be written of the record now. A new one that is waited for is stored without a status, which follows
+    /// when the wait is over, or when it takes long.
     pub(super) fn pending_record_write(&self, around: &SyncContext<'_>) -> Option<RecordWrite> {
-        let is_waiting = self.tasks.iter().any(|task| matches!(task, SyncTask::AwaitHealth | SyncTask::AwaitGraph));
+        let write = self.pending_status_write(around)?;
+        if self.is_waiting() && self.stopping.is_none() && !self.record_writer.has_status() {
+            return write.object.then_some(RecordWrite { status: false, ..write });
+        }
+        Some(write)
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.tasks.iter().any(|task| matches!(task, SyncTask::AwaitHealth | SyncTask::AwaitGraph))
+    }
+
+    /// What is to be written of the record now, its status included.
+    pub(super) fn pending_status_write(&self, around: &SyncContext<'_>) -> Option<RecordWrite> {
+        let is_waiting = self.is_waiting();
         let result = self.result();
         let elapsed = jiff::SignedDuration::try_from(around.now).unwrap_or_default();
         let time = around.settings.started.checked_add(elapsed).unwrap_or(around.settings.started);

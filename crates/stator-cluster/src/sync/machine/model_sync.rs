@@ -1,12 +1,12 @@
 //! One model: a queue of tasks, at most one call in flight.
 
-use super::context::{PruneBarrier, SyncContext, format_duration};
+use super::context::{JournalGate, PruneBarrier, SyncContext, format_duration};
 use super::health_wait::{HealthWait, WatchedObject};
 use super::model_report::ModelReport;
 use super::protocol::{ClusterCall, MachineEffect, MachineSettings};
 use super::record_writer::{RecordWrite, RecordWriter};
 use super::tasks::{ApplyTask, DeleteTask, SyncTask, is_about, stage_of};
-use crate::cluster::{ApplyRequest, Preconditions};
+use crate::cluster::{ApplyRequest, NO_OBJECTS_VERSION, Preconditions};
 use crate::sync::{ModelOutcome, SyncProgress, WaitingReason};
 use stator_core::object::{ObjectIdentity, ObjectRef};
 use stator_core::outcome::SyncOutcome;
@@ -22,6 +22,9 @@ const MAX_GONE_POLL: Duration = Duration::from_millis(500);
 /// replaced, and until then their status is that of the workers before, which may be as many.
 const ADAPTER_SETTLE_TIME: Duration = Duration::from_secs(2);
 
+/// After how long a wait a new record is given a status that says so. Most waits are shorter, and cost no write.
+const FIRST_STATUS_DELAY: Duration = Duration::from_secs(10);
+
 /// One model's state.
 #[derive(Debug)]
 pub(super) struct ModelSync {
@@ -35,6 +38,8 @@ pub(super) struct ModelSync {
     /// Looks at an object that is going.
     pub(super) polls: u32,
     pub(super) wait: HealthWait,
+    /// When a new record is given a status although the wait is not over.
+    first_status: FirstStatus,
     /// Since when everything that was waited for is Healthy.
     healthy_since: Option<Duration>,
     /// What it waits to be gone, in a sentence.
@@ -48,6 +53,17 @@ pub(super) struct ModelSync {
     /// Models that take its place: they are applied before it is pruned.
     pub(super) successors: Vec<String>,
     pub(super) outcome: Option<ModelOutcome>,
+}
+
+/// When a new record is given a status before a wait is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstStatus {
+    /// Nothing is waited for, or the record has one.
+    NotDue,
+    /// At that time, if the wait is not over.
+    At(Duration),
+    /// It was given one.
+    Given,
 }
 
 /// What a model is doing.
@@ -68,10 +84,8 @@ pub(super) enum ModelSyncState {
 pub(super) enum CallPurpose {
     /// The task at the front of the queue.
     FrontTask,
-    /// The record that goes ahead of the task at the front.
-    RecordAhead(Box<RecordWrite>),
-    /// The record that is the task at the front.
-    RecordAfter(Box<RecordWrite>),
+    /// The record.
+    Record(Box<RecordWrite>),
 }
 
 /// What came of a turn.
@@ -80,6 +94,10 @@ pub(super) enum ModelTurn {
     Call(Box<ClusterCall>),
     /// It stands at the barrier.
     Barrier,
+    /// It waits for the journal to be written.
+    AwaitJournal,
+    /// It has come to its record, whose turn it is not.
+    AwaitRecordTurn,
     /// It waits for time to pass.
     Paused,
     /// It waits for health.
@@ -106,6 +124,7 @@ impl ModelSync {
             attempt: 0,
             polls: 0,
             wait: HealthWait::default(),
+            first_status: FirstStatus::NotDue,
             healthy_since: None,
             deletion_message: None,
             report: ModelReport::new(blocked),
@@ -149,7 +168,11 @@ impl ModelSync {
             ModelSyncState::Pausing(until) => Some(until),
             ModelSyncState::Watching => {
                 let explains = self.watched.values().any(WatchedObject::wants_pods);
-                self.wait.wake_at(settings.progress_deadline, explains)
+                let status_at = match self.first_status {
+                    FirstStatus::At(at) => Some(at),
+                    FirstStatus::NotDue | FirstStatus::Given => None,
+                };
+                self.wait.wake_at(settings.progress_deadline, explains).into_iter().chain(status_at).min()
             }
             ModelSyncState::Ready | ModelSyncState::Calling(_) => None,
         }
@@ -194,10 +217,22 @@ impl ModelSync {
                 self.skip_object(&task.object.reference().identity());
                 continue;
             }
-            if writes && let Some(write) = self.record_writer.write_ahead() {
-                return self.start_call(write.to_call(), CallPurpose::RecordAhead(Box::new(write)));
+            if writes && self.record_writer.needs_journal() {
+                match around.journal {
+                    JournalGate::Open => {}
+                    JournalGate::Closed => return ModelTurn::AwaitJournal,
+                    JournalGate::Failed(why) => {
+                        self.report.add_fault(format!("the journal could not be written: {why}"));
+                        self.fail_apply(ApplyStage::Cache);
+                        self.tasks.clear();
+                        continue;
+                    }
+                }
             }
             match front {
+                SyncTask::Apply(task) if task.recheck => {
+                    return self.start_call(ClusterCall::Read(task.object.reference()), CallPurpose::FrontTask);
+                }
                 SyncTask::Apply(task) => {
                     let request = self.apply_request(task);
                     return self.start_call(ClusterCall::Apply(request), CallPurpose::FrontTask);
@@ -249,18 +284,22 @@ impl ModelSync {
                     self.tasks.pop_front();
                 }
                 SyncTask::WriteRecord => match self.pending_record_write(around) {
-                    Some(write) => return self.start_call(write.to_call(), CallPurpose::RecordAfter(Box::new(write))),
+                    Some(_) if !around.is_record_turn => return ModelTurn::AwaitRecordTurn,
+                    Some(write) => return self.start_call(write.to_call(), CallPurpose::Record(Box::new(write))),
                     None => {
                         self.tasks.pop_front();
                     }
                 },
                 SyncTask::DeleteRecord => match self.record_writer.record_to_delete() {
+                    Some(_) if !around.is_record_turn => return ModelTurn::AwaitRecordTurn,
                     Some(record) => {
                         return self.start_call(ClusterCall::DeleteRecord(Box::new(record)), CallPurpose::FrontTask);
                     }
                     None => {
                         self.tasks.pop_front();
-                        self.tasks.push_front(SyncTask::WriteRecord);
+                        if self.record_writer.has_entries() {
+                            self.tasks.push_front(SyncTask::WriteRecord);
+                        }
                     }
                 },
                 SyncTask::AwaitGraph | SyncTask::AwaitHealth => {
@@ -274,6 +313,11 @@ impl ModelSync {
         }
         self.finish();
         ModelTurn::Done
+    }
+
+    /// Whether the stored record names every object of the model that may exist.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.record_writer.is_recorded(|identity| self.tasks.iter().any(|task| is_about(task, identity)))
     }
 
     /// Adapters are judged by what is seen now of their workers, and not by which event came first.
@@ -295,9 +339,10 @@ impl ModelSync {
     }
 
     fn apply_request(&mut self, task: ApplyTask) -> ApplyRequest {
-        let ApplyTask { object, manager, force, transfer, stage: _, entry, history_line: _, follows } = task;
+        let ApplyTask { object, manager, force, transfer, entry, follows, creates, .. } = task;
         self.record_writer.mark_sent(&entry);
         let object = object.with_uid(self.record_writer.uid(&entry.object.identity()).filter(|_| follows));
+        let object = if creates { object.with_resource_version(NO_OBJECTS_VERSION) } else { object };
         ApplyRequest { force, transfer, ..ApplyRequest::new(object, manager) }
     }
 
@@ -357,6 +402,18 @@ impl ModelSync {
             self.report.add_health_fault(message);
             self.drop_adapters("its graph is not ready");
             return None;
+        }
+        match self.first_status {
+            FirstStatus::NotDue if !self.record_writer.has_status() => {
+                self.first_status = FirstStatus::At(around.now + FIRST_STATUS_DELAY);
+            }
+            FirstStatus::At(at) if at <= around.now => {
+                self.first_status = FirstStatus::Given;
+                if let Some(write) = self.pending_status_write(around) {
+                    return Some(self.start_call(write.to_call(), CallPurpose::Record(Box::new(write))));
+                }
+            }
+            FirstStatus::NotDue | FirstStatus::At(_) | FirstStatus::Given => {}
         }
         self.state = ModelSyncState::Watching;
         Some(ModelTurn::AwaitHealth)

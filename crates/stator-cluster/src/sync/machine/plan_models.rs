@@ -203,7 +203,8 @@ fn build_model(
                     DeleteTask { step: delete, prune: false, history_line: String::new(), recheck: false, rechecks: 0 };
                 let mut tasks = vec![SyncTask::Delete(delete), gone];
                 // What is created in its place must not ask for the uid of what is gone.
-                let apply = ApplyStep { object: without_uid(apply.object), ..apply };
+                let successor = without_uid(apply.object);
+                let apply = ApplyStep { object: successor, planned_resource_version: None, ..apply };
                 tasks.extend(apply_tasks(apply, inventory, line, &mut book));
                 if stage_of(&object) == ApplyStage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
             }
@@ -247,7 +248,8 @@ fn apply_tasks(
 ) -> Vec<SyncTask> {
     // Who owns what is settled by server-side apply itself, and status alone moves the resource version: the uid in
     // the object is what must still be true.
-    let ApplyStep { object, stage, force, planned_resource_version: _, seed_replicas, transfer } = step;
+    let ApplyStep { object, stage, force, planned_resource_version, seed_replicas, transfer } = step;
+    let creates = planned_resource_version.is_none();
     let entry = inventory.unwrap_or_else(|| InventoryEntry {
         object: object.reference(),
         uid: None,
@@ -266,6 +268,9 @@ fn apply_tasks(
             entry: entry.clone(),
             history_line: line,
             follows,
+            creates: creates && !follows,
+            recheck: false,
+            rechecks: 0,
         })
     };
     if seed_replicas.is_empty() {

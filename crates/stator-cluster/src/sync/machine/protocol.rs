@@ -3,7 +3,7 @@
 use crate::cluster::{ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, Preconditions};
 use crate::sync::{CancelReason, SyncProgress};
 use stator_core::object::{Object, ObjectRef};
-use stator_model::plan::{Record, SourceIdentity};
+use stator_model::plan::{Journal, Record, SourceIdentity};
 use std::time::Duration;
 
 /// What a sync is to do besides the plan.
@@ -50,6 +50,13 @@ pub enum MachineEvent {
         /// With what.
         answer: CallResult,
     },
+    /// The call about a journal came back.
+    JournalFinished {
+        /// Which, as the effect counted them.
+        part: usize,
+        /// With what.
+        result: Result<JournalWriteResult, ClusterError>,
+    },
     /// A watch shows an object.
     Observed(Object),
     /// A watch shows that an object is gone.
@@ -88,6 +95,15 @@ pub struct RecordWriteResult {
     pub uid: Option<String>,
 }
 
+/// What came of writing or deleting a journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JournalWriteResult {
+    /// How many writes the cluster carried out.
+    pub writes: usize,
+    /// The uid of the object that is there now.
+    pub uid: Option<String>,
+}
+
 /// What must be in the place of a record when it is written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExpectedRecord {
@@ -115,6 +131,24 @@ pub enum MachineEffect {
         model: String,
         /// What.
         call: ClusterCall,
+    },
+    /// Create a journal, and answer with [`MachineEvent::JournalFinished`].
+    WriteJournal {
+        /// Which.
+        part: usize,
+        /// What it says.
+        journal: Box<Journal>,
+    },
+    /// Delete a journal, and answer with [`MachineEvent::JournalFinished`].
+    DeleteJournal {
+        /// Which.
+        part: usize,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Only if it is this one.
+        uid: Option<String>,
     },
     /// Open a watch on everything that has health, then list it ([`MachineEvent::Listed`]).
     Watch,

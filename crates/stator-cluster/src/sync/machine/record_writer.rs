@@ -1,9 +1,11 @@
-//! One model's record while it is synced: what it said, what it must say before the first write, and after the last.
+//! One model's record while it is synced: what it said, what a journal must say before the first write, and what it must
+//! say itself after the last.
 
 use super::protocol::{ClusterCall, ExpectedRecord, RecordWriteResult};
 use stator_core::object::{Object, ObjectIdentity};
 use stator_model::plan::{
-    Action, Change, InventoryEntry, ObservedModelState, PlanStep, Record, RecordState, SourceIdentity, SyncHistoryEntry,
+    Action, Change, InventoryEntry, JournalModel, JournalObject, ObservedModelState, PlanStep, Record, RecordState,
+    SourceIdentity, SyncHistoryEntry,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,13 +105,13 @@ impl RecordWriter {
     /// What a write of the record must find.
     fn expected(&self) -> ExpectedRecord {
         match &self.stored {
-            Some(stored) => ExpectedRecord::Present {
+            Some(stored) if !stored.is_journaled => ExpectedRecord::Present {
                 uid: stored.uid.clone(),
                 resource_version: stored.resource_version.clone(),
                 owner: stored.owner.clone(),
             },
-            None if self.replaces_unreadable => ExpectedRecord::Unreadable,
-            None => ExpectedRecord::Absent,
+            Some(_) | None if self.replaces_unreadable => ExpectedRecord::Unreadable,
+            Some(_) | None => ExpectedRecord::Absent,
         }
     }
 
@@ -168,29 +170,52 @@ impl RecordWriter {
         self.intended.insert(entry.object.identity(), entry.clone());
     }
 
-    /// The record to be written before the next write, `None` when the stored one already names every object that may
-    /// be written.
-    pub(super) fn write_ahead(&self) -> Option<RecordWrite> {
-        let mut inventory: BTreeMap<ObjectIdentity, InventoryEntry> = self
-            .stored
-            .iter()
-            .flat_map(|record| &record.inventory)
-            .map(|entry| (entry.object.identity(), entry.clone()))
-            .collect();
-        let known = inventory.len();
-        for (identity, entry) in self.entries.iter().chain(&self.intended) {
-            inventory.entry(identity.clone()).or_insert_with(|| entry.clone());
-        }
-        if self.stored.is_some() && inventory.len() == known {
-            return None;
-        }
-        let record = Record { inventory: sort_inventory(inventory.into_values()), ..self.template.clone() };
-        Some(RecordWrite { record, expected: self.expected(), object: true, status: false })
+    /// What is to be applied that neither the record nor a journal of an earlier sync names.
+    fn unrecorded(&self) -> impl Iterator<Item = &InventoryEntry> {
+        let named: BTreeSet<ObjectIdentity> =
+            self.stored.iter().flat_map(|record| &record.inventory).map(|entry| entry.object.identity()).collect();
+        self.intended.iter().filter(move |(identity, _)| !named.contains(*identity)).map(|(_, entry)| entry)
+    }
+
+    /// Whether something is to be applied that a journal has to name first.
+    pub(super) fn needs_journal(&self) -> bool {
+        self.unrecorded().next().is_some()
+    }
+
+    /// What a journal has to name of the model, and in which namespace; `None` when there is nothing.
+    pub(super) fn to_journal_entry(&self) -> Option<(String, JournalModel)> {
+        let named = self.unrecorded().map(|entry| JournalObject { object: entry.object.clone(), prune: entry.prune });
+        let objects: Vec<JournalObject> = named.collect();
+        let Record { model, namespace, source, .. } = &self.template;
+        let entry = JournalModel { model: model.clone(), source: source.clone(), objects };
+        (!entry.objects.is_empty()).then(|| (namespace.clone(), entry))
+    }
+
+    /// Whether the stored record names every object that may exist, those that are to be applied yet among them.
+    pub(super) fn is_recorded(&self, is_pending: impl Fn(&ObjectIdentity) -> bool) -> bool {
+        let stored = self.stored.iter().filter(|record| !record.is_journaled && !record.is_stale);
+        let named: BTreeSet<ObjectIdentity> =
+            stored.flat_map(|record| &record.inventory).map(|entry| entry.object.identity()).collect();
+        let pending = self.intended.keys().filter(|identity| is_pending(identity));
+        self.entries.keys().chain(pending).all(|identity| named.contains(identity))
+    }
+
+    /// Whether a record is stored that has been given a status.
+    pub(super) fn has_status(&self) -> bool {
+        self.stored.as_ref().is_some_and(|record| record.state.is_some())
     }
 
     /// An apply is sent: from now on the object may exist.
     pub(super) fn mark_sent(&mut self, entry: &InventoryEntry) {
         self.entries.entry(entry.object.identity()).or_insert_with(|| InventoryEntry { uid: None, ..entry.clone() });
+    }
+
+    /// What is in the place of an object that was to be created is somebody else's: nothing of it is this model's.
+    pub(super) fn mark_not_created(&mut self, identity: &ObjectIdentity) {
+        let mut stored = self.stored.iter().flat_map(|record| &record.inventory);
+        if stored.all(|entry| entry.object.identity() != *identity) {
+            self.entries.remove(identity);
+        }
     }
 
     /// An apply came back.
@@ -267,11 +292,11 @@ impl RecordWriter {
         let fault = self.file_fault.as_ref().or(self.kept_fault.as_ref());
         record.state = state.map(|state| state.with_file_fault(fault.map(String::as_str), time, before));
         let (object, status) = match &self.stored {
-            Some(stored) => {
+            Some(stored) if !stored.is_journaled => {
                 (!stored.has_same_object(&record), stored.has_stale_status() || !stored.has_same_status(&record))
             }
-            None if record.inventory.is_empty() && record.history.is_empty() => (false, false),
-            None => (true, true),
+            Some(_) | None if record.inventory.is_empty() && record.history.is_empty() => (false, false),
+            Some(_) | None => (true, true),
         };
         // A status is about a generation: a new object gets a new status.
         (object || status).then(|| RecordWrite { record, expected: self.expected(), object, status: true })
@@ -279,7 +304,12 @@ impl RecordWriter {
 
     /// The record as stored, when there is one and nothing is left in it: it may go.
     pub(super) fn record_to_delete(&self) -> Option<Record> {
-        self.stored.clone().filter(|_| self.entries.is_empty())
+        self.stored.clone().filter(|stored| self.entries.is_empty() && !stored.is_journaled)
+    }
+
+    /// Whether anything is left that a record has to name.
+    pub(super) fn has_entries(&self) -> bool {
+        !self.entries.is_empty()
     }
 
     /// The record was written.

@@ -1,6 +1,7 @@
 //! Which model has a turn, how many calls are in flight, and the barrier before pruning.
 
-use super::context::{PruneBarrier, SyncContext, format_duration};
+use super::context::{JournalGate, PruneBarrier, SyncContext, format_duration};
+use super::journal_keeper::JournalKeeper;
 use super::model_sync::{ModelSync, ModelTurn};
 use super::plan_models;
 use super::protocol::{CallResult, MachineEffect, MachineEvent, MachineInput, MachineSettings};
@@ -9,7 +10,7 @@ use crate::sync::{CancelReason, SyncProgress, SyncReport};
 use stator_core::object::Object;
 use stator_core::outcome::SyncOutcome;
 use stator_core::retry::JitterSource;
-use stator_model::plan::{Plan, Record};
+use stator_model::plan::{Journal, Plan, SyncBookkeeping};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -18,8 +19,14 @@ use std::time::Duration;
 pub struct SyncMachine {
     settings: MachineSettings,
     models: BTreeMap<String, ModelSync>,
+    /// The journal of what they create, and those of earlier syncs.
+    journals: JournalKeeper,
     /// Models whose turn it is, in order.
     ready: VecDeque<String>,
+    /// Models that have come to their records, which follow when no model has anything else to do.
+    at_record: VecDeque<String>,
+    /// Models that create nothing before the journal is written.
+    awaiting_journal: BTreeSet<String>,
     /// Models that have not come to the barrier.
     applying: BTreeSet<String>,
     /// Models that stand at the barrier.
@@ -43,10 +50,23 @@ pub struct SyncMachine {
 }
 
 impl SyncMachine {
-    /// The state before the first event. Plan and records must be of one moment.
-    pub fn new(plan: Plan, records: Vec<Record>, settings: MachineSettings) -> Self {
-        let models = plan_models::build_models(plan, records, &settings);
+    /// The state before the first event. Plan and bookkeeping must be of one moment.
+    pub fn new(plan: Plan, bookkeeping: SyncBookkeeping, settings: MachineSettings) -> Self {
+        let head = Journal {
+            repository: plan.repository.clone(),
+            environment: plan.environment.clone(),
+            folder: plan.folder.clone(),
+            owner: plan.ownership.owner.clone(),
+            ..Journal::default()
+        };
+        let models = plan_models::build_models(plan, bookkeeping.records, &settings);
+        let mut jitter = JitterSource::new(settings.seed);
+        let entries = models.values().filter_map(|model| model.record_writer.to_journal_entry());
+        let journals = JournalKeeper::new(&head, entries, bookkeeping.journals, &mut jitter);
         Self {
+            journals,
+            at_record: VecDeque::new(),
+            awaiting_journal: BTreeSet::new(),
             ready: models.keys().cloned().collect(),
             applying: models.keys().cloned().collect(),
             unfinished: models.len(),
@@ -61,20 +81,21 @@ impl SyncMachine {
             cancel: None,
             timed_out: false,
             writes: 0,
-            jitter: JitterSource::new(settings.seed),
+            jitter,
             settings,
         }
     }
 
     /// True when nothing is left to do and nothing is in flight.
     pub fn is_done(&self) -> bool {
-        self.in_flight == 0 && self.unfinished == 0
+        self.in_flight == 0 && self.unfinished == 0 && self.journals.is_done()
     }
 
     /// The next time at which a [`MachineEvent::Tick`] changes something.
     pub fn wake_at(&self) -> Option<Duration> {
         let timeout = self.settings.timeout.filter(|_| !self.timed_out);
-        self.timers.first().map(|(at, _)| *at).into_iter().chain(timeout).min()
+        let due = self.timers.first().map(|(at, _)| *at).into_iter().chain(self.journals.wake_at());
+        due.chain(timeout).min()
     }
 
     /// The report, complete once [`SyncMachine::is_done`].
@@ -95,6 +116,14 @@ impl SyncMachine {
         match event {
             MachineEvent::Start | MachineEvent::Tick => {}
             MachineEvent::CallFinished { model, answer } => self.handle_result(now, &model, answer, &mut effects),
+            MachineEvent::JournalFinished { part, result } => {
+                let handled = self.journals.handle_result(&self.settings, now, part, result, &mut self.jitter);
+                if let Some(writes) = handled {
+                    self.in_flight -= 1;
+                    self.writes += writes;
+                    self.ready.extend(std::mem::take(&mut self.awaiting_journal));
+                }
+            }
             MachineEvent::Observed(object) => self.observe(&object),
             MachineEvent::Listed(objects) => self.observe_all(&objects),
             MachineEvent::Gone(object) => {
@@ -128,11 +157,12 @@ impl SyncMachine {
 
     /// Ends every model at its next chance, keeping its record true.
     fn stop_all(&mut self, result: SyncOutcome, why: &str) {
-        let queued: BTreeSet<String> = self.ready.iter().cloned().collect();
+        let queued: BTreeSet<String> = self.ready.iter().chain(&self.at_record).cloned().collect();
         for (name, model) in &mut self.models {
             if model.stop(result, why) {
                 self.parked.remove(name);
                 self.at_barrier.remove(name);
+                self.awaiting_journal.remove(name);
                 if !queued.contains(name) {
                     self.ready.push_back(name.clone());
                 }
@@ -146,8 +176,17 @@ impl SyncMachine {
         };
         self.in_flight -= 1;
         self.writes += count_writes(&answer);
-        let around = SyncContext { settings: &self.settings, now, barrier: &PruneBarrier::Closed };
+        let around = SyncContext {
+            settings: &self.settings,
+            now,
+            barrier: &PruneBarrier::Closed,
+            journal: &JournalGate::Closed,
+            is_record_turn: false,
+        };
         model.handle_result(&around, answer, &mut self.jitter, effects);
+        if self.journals.awaits_record_of(name) && model.is_recorded() {
+            self.journals.mark_recorded(name);
+        }
         self.ready.push_back(name.to_owned());
     }
 
@@ -211,13 +250,22 @@ impl SyncMachine {
             if self.in_flight >= self.settings.concurrency.max(1) {
                 return;
             }
-            let Some(name) = self.ready.pop_front() else { return };
+            if let Some(call) = self.journals.next_call(now) {
+                self.in_flight += 1;
+                effects.push(call);
+                continue;
+            }
+            let ready = self.ready.pop_front();
+            let is_record_turn = ready.is_none();
+            let Some(name) = ready.or_else(|| self.at_record.pop_front()) else { return };
             let barrier = self.barrier_of(&name);
+            let journal = self.journals.gate_of(&name);
             let Some(model) = self.models.get_mut(&name) else { continue };
             if model.outcome().is_some() {
                 continue;
             }
-            let around = SyncContext { settings: &self.settings, now, barrier: &barrier };
+            let around =
+                SyncContext { settings: &self.settings, now, barrier: &barrier, journal: &journal, is_record_turn };
             let turn = model.take_turn(&around, effects);
             if model.has_applied() {
                 self.applying.remove(&name);
@@ -236,6 +284,11 @@ impl SyncMachine {
                     self.applying.remove(&name);
                     self.at_barrier.insert(name);
                 }
+                ModelTurn::AwaitJournal => {
+                    self.journals.request(&name, now);
+                    self.awaiting_journal.insert(name);
+                }
+                ModelTurn::AwaitRecordTurn => self.at_record.push_back(name),
                 ModelTurn::Paused => self.park_model(name),
                 ModelTurn::AwaitHealth => {
                     self.park_model(name);
@@ -248,6 +301,12 @@ impl SyncMachine {
                     self.applying.remove(&name);
                     self.awaiting_deletion.remove(&name);
                     self.unfinished -= 1;
+                    if self.journals.awaits_record_of(&name) && model.is_recorded() {
+                        self.journals.mark_recorded(&name);
+                    }
+                    if self.unfinished == 0 {
+                        self.journals.close();
+                    }
                     if let Some(outcome) = model.outcome() {
                         effects.push(MachineEffect::Report(SyncProgress::Finished(outcome.clone())));
                     }

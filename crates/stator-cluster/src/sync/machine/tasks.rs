@@ -49,6 +49,12 @@ pub(super) struct ApplyTask {
     pub history_line: Option<String>,
     /// Takes the uid that an earlier apply of this sync gave, so that it cannot create.
     pub follows: bool,
+    /// Nothing was there when it was planned: it must not change what somebody else has created since.
+    pub creates: bool,
+    /// Something is there all the same: look whether an earlier try of this sync, or one like it, created it.
+    pub recheck: bool,
+    /// How often it was looked.
+    pub rechecks: u32,
 }
 
 /// One delete.

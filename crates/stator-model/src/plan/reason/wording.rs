@@ -187,6 +187,9 @@ impl fmt::Display for KeptBy {
             Self::UnreadPlace(place) => {
                 write!(f, "git no longer has its model, and {}: kept until that is settled", describe_unread(place))
             }
+            Self::UnreadJournal { journal } => {
+                write!(f, "git no longer has it; it is kept until {journal} can be read, or is deleted")
+            }
             Self::EmptyRender => {
                 f.write_str("nothing was rendered, so nothing is pruned: delete it by hand if that is intended")
             }

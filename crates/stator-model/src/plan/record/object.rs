@@ -19,8 +19,8 @@ const ANNOTATION_SOURCE: &str = "stator.dev/source";
 /// The folder that it was last synced from, for a repository without a name.
 const ANNOTATION_FOLDER: &str = "stator.dev/folder";
 /// What the record belongs to, and where that has its content from: [`SourceIdentity::from_texts`] reads both.
-const ANNOTATION_OWNER: &str = "stator.dev/owner";
-const ANNOTATION_ORIGIN: &str = "stator.dev/origin";
+pub(in crate::plan) const ANNOTATION_OWNER: &str = "stator.dev/owner";
+pub(in crate::plan) const ANNOTATION_ORIGIN: &str = "stator.dev/origin";
 /// Every object that may exist: the inventory before there is a status. Part of the write that goes ahead.
 const ANNOTATION_OBJECTS: &str = "stator.dev/objects";
 
@@ -170,6 +170,7 @@ impl Record {
             resource_version: object.resource_version().map(str::to_owned),
             observed_generation: status.observed_generation,
             is_stale: false,
+            is_journaled: false,
         };
         let named = parse_annotated_inventory(object, &annotations)?;
         let known: BTreeSet<ObjectRef> = record.inventory.iter().map(|entry| entry.object.clone()).collect();

@@ -2,9 +2,11 @@
 
 use super::world::*;
 use crate::intent::{BrokenIntent, UnreadCause, UnreadPlace};
-use crate::plan::{Change, Plan, PlannedWrite};
+use crate::plan::{Change, Plan, PlannedWrite, UnreadableObject};
 use crate::render::RenderedModel;
 use proptest::prelude::*;
+use stator_core::dynamo::kinds::JOURNAL;
+use stator_core::object::ObjectRef;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn broken(folder: &str, name: Option<&str>) -> BrokenIntent {
@@ -60,6 +62,30 @@ fn a_claimed_name_that_another_folder_declares_is_no_name() {
         broken("a", Some("a")),
         BrokenIntent { source: "models/a/model.prod.yaml".into(), name: Some("a".into()) },
     ];
+    assert_eq!(deleted(&story.plan()), BTreeSet::from(["b"]));
+}
+
+/// A journal names what a sync may have created, so one that cannot be read may name anything: nothing is deleted until it
+/// is settled, and what git wants is applied all the same.
+#[test]
+fn nothing_is_pruned_beside_a_journal_that_cannot_be_read() {
+    let mut story = PlanScenario::synced([small("a"), small("b")]);
+    story.rendered = vec![small("a"), small("c")];
+    story.damaged = vec![UnreadableObject {
+        object: ObjectRef { api_version: JOURNAL.api_version(), ..reference(JOURNAL.kind, "sync-1-0") },
+        message: "SyncJournal prod/sync-1-0: `spec` cannot be read".to_owned(),
+        is_foreign: false,
+    }];
+    assert_eq!(deleted(&story.plan()), BTreeSet::new());
+    insta::assert_snapshot!(story.show(), @r"
+    Keep a DynamoGraphDeployment prod/a none 1->1 peak 1
+    Blocked b DynamoGraphDeployment prod/b none 1->1 peak 1
+      - git no longer has it; it is kept until SyncJournal prod/sync-1-0 can be read, or is deleted
+    Create c DynamoGraphDeployment prod/c none 0->1 peak 1 [apply]
+      - is not in the cluster yet
+    warning[plan/damaged] : nothing is pruned, as what a sync left is not known: SyncJournal prod/sync-1-0: `spec` cannot be read
+    ");
+    story.damaged.clear();
     assert_eq!(deleted(&story.plan()), BTreeSet::from(["b"]));
 }
 

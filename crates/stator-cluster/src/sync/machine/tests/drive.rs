@@ -4,7 +4,7 @@ use super::world::{Git, World};
 use crate::sync::machine::{ClusterCall, MachineEffect, MachineEvent, MachineInput, MachineSettings, SyncMachine};
 use crate::sync::{CancelReason, SyncProgress, SyncReport};
 use stator_core::retry::JitterSource;
-use stator_model::plan::{Change, Plan, Record};
+use stator_model::plan::{Change, Journal, Plan, SyncBookkeeping};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -49,16 +49,23 @@ pub struct Ran {
 
 /// Plans and syncs once.
 pub fn sync(world: &mut World, git: &Git, drive: &Drive) -> Ran {
-    let (plan, records) = world.plan(git);
-    sync_plan(world, plan, records, drive)
+    let (plan, bookkeeping) = world.plan(git);
+    sync_plan(world, plan, bookkeeping, drive)
 }
 
-pub fn sync_plan(world: &mut World, plan: Plan, records: Vec<Record>, drive: &Drive) -> Ran {
+/// A call in flight.
+enum CallInFlight {
+    Model(String, ClusterCall),
+    WriteJournal(usize, Box<Journal>),
+    DeleteJournal(usize, String, Option<String>),
+}
+
+pub fn sync_plan(world: &mut World, plan: Plan, bookkeeping: SyncBookkeeping, drive: &Drive) -> Ran {
     let Drive { settings, order, crash_at, cancel_at } = drive;
-    let mut machine = SyncMachine::new(plan, records, settings.clone());
+    let mut machine = SyncMachine::new(plan, bookkeeping, settings.clone());
     let mut chance = JitterSource::new(*order);
     let mut now = Duration::ZERO;
-    let mut calls: Vec<(String, ClusterCall)> = Vec::new();
+    let mut calls: Vec<CallInFlight> = Vec::new();
     let mut events = VecDeque::from([MachineEvent::Start]);
     let mut progress = Vec::new();
     let before = world.writes.len();
@@ -71,7 +78,11 @@ pub fn sync_plan(world: &mut World, plan: Plan, records: Vec<Record>, drive: &Dr
         machine = next;
         for effect in effects {
             match effect {
-                MachineEffect::Call { model, call } => calls.push((model, call)),
+                MachineEffect::Call { model, call } => calls.push(CallInFlight::Model(model, call)),
+                MachineEffect::WriteJournal { part, journal } => calls.push(CallInFlight::WriteJournal(part, journal)),
+                MachineEffect::DeleteJournal { part, namespace: _, name, uid } => {
+                    calls.push(CallInFlight::DeleteJournal(part, name, uid));
+                }
                 MachineEffect::Watch => events.push_back(MachineEvent::Listed(world.live.values().cloned().collect())),
                 MachineEffect::Report(report) => progress.push(report),
             }
@@ -87,12 +98,23 @@ pub fn sync_plan(world: &mut World, plan: Plan, records: Vec<Record>, drive: &Dr
         if !calls.is_empty() && chance.duration_up_to(Duration::from_millis(9)) > Duration::from_millis(1) {
             let pick =
                 usize::try_from(chance.duration_up_to(Duration::from_millis(1000)).as_millis()).unwrap() % calls.len();
-            let (model, call) = calls.swap_remove(pick);
-            if *crash_at == Some(world.writes.len() - before) && !matches!(call, ClusterCall::Read(_)) {
+            let call = calls.swap_remove(pick);
+            let is_read = matches!(call, CallInFlight::Model(_, ClusterCall::Read(_)));
+            if *crash_at == Some(world.writes.len() - before) && !is_read {
                 return Ran { report: None, progress, elapsed: now };
             }
-            let answer = world.call(&call);
-            events.push_back(MachineEvent::CallFinished { model, answer });
+            events.push_back(match call {
+                CallInFlight::Model(model, call) => {
+                    let answer = world.call(&call);
+                    MachineEvent::CallFinished { model, answer }
+                }
+                CallInFlight::WriteJournal(part, journal) => {
+                    MachineEvent::JournalFinished { part, result: world.write_journal(&journal) }
+                }
+                CallInFlight::DeleteJournal(part, name, uid) => {
+                    MachineEvent::JournalFinished { part, result: world.delete_journal(&name, uid.as_ref()) }
+                }
+            });
         } else {
             events.extend(world.operate());
             if calls.is_empty() && events.is_empty() {
@@ -107,11 +129,12 @@ pub fn sync_plan(world: &mut World, plan: Plan, records: Vec<Record>, drive: &Dr
 /// What every story ends with: nothing is left to do, and doing it writes nothing.
 pub fn settled(world: &mut World, git: &Git) {
     while !world.operate().is_empty() {}
-    let (plan, records) = world.plan(git);
+    assert!(world.journals.is_empty(), "journals are left: {:#?}", world.journals);
+    let (plan, bookkeeping) = world.plan(git);
     let pending: Vec<&Change> = plan.changes.iter().filter(|change| change.step.write().is_some()).collect();
     assert!(pending.is_empty(), "still to do: {pending:#?}");
     let before = world.writes.len();
-    let ran = sync_plan(world, plan, records, &Drive::default());
+    let ran = sync_plan(world, plan, bookkeeping, &Drive::default());
     assert_eq!(world.writes[before..], [] as [String; 0], "a second sync writes");
     let report = ran.report.unwrap();
     assert!(report.is_success() && report.writes == 0, "{report:#?}");

@@ -1,7 +1,7 @@
 //! Laws: whatever the plan, the order of answers, the faults, the moment of a cancel or a crash.
 
 use super::drive::{Drive, settings, settled, sync};
-use super::world::{Fault, Git, World, model_record, reference};
+use super::world::{Fault, Git, World, journals_identity, model_record, reference};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -29,17 +29,18 @@ fn any_fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// Faults by model, kind (3 is the record) and name.
+/// Faults by model, kind (3 is the record, 4 any journal) and name.
 type Faults = BTreeMap<(usize, usize, usize), Vec<Fault>>;
 
 fn any_faults() -> impl Strategy<Value = Faults> {
-    prop::collection::btree_map((0..4_usize, 0..4_usize, 0..2_usize), prop::collection::vec(any_fault(), 1..4), 0..5)
+    prop::collection::btree_map((0..4_usize, 0..5_usize, 0..2_usize), prop::collection::vec(any_fault(), 1..4), 0..5)
 }
 
 fn inject(world: &mut World, faults: &Faults) {
     for ((model, kind, index), list) in faults {
         let identity = match kind {
             3 => model_record(&format!("m{model}")),
+            4 => journals_identity(),
             _ => reference(*kind, &format!("m{model}-{index}")).identity(),
         };
         world.faults.insert(identity, VecDeque::from(list.clone()));
@@ -70,16 +71,21 @@ fn planned_deletes(world: &World, git: &Git) -> usize {
         .count()
 }
 
-/// Every write to an object comes after a record that names it.
+/// Every write to an object comes after a record or a journal: of a world that began with records, the first write of a
+/// model that has none is the journal's.
 fn assert_recorded_first(world: &World, from: usize, before: &World) {
     let mut recorded: BTreeSet<String> = before.records.keys().cloned().collect();
+    let mut is_journaled = !before.journals.is_empty();
     for write in &world.writes[from..] {
         if let Some(model) = write.strip_prefix("record ") {
             recorded.insert(model.to_owned());
+        } else if write == "journal" {
+            is_journaled = true;
         } else if write.starts_with("apply") {
             let name = write.split('/').nth(1).unwrap();
             let model = name.split('-').next().unwrap();
-            assert!(recorded.contains(model), "{write} before any record of {model}: {:?}", world.writes);
+            let is_known = recorded.contains(model) || is_journaled;
+            assert!(is_known, "{write} before any record of {model}: {:?}", world.writes);
         }
     }
 }

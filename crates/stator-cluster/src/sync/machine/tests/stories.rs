@@ -1,7 +1,7 @@
 //! What a sync does, told one case at a time.
 
 use super::drive::{Drive, settings, settled, sync, sync_plan};
-use super::world::{Fault, Git, World, git, model_record, reference};
+use super::world::{Fault, Git, World, git, journals_identity, model_record, reference};
 use crate::sync::machine::MachineSettings;
 use crate::sync::{SyncProgress, SyncReport};
 use serde_json::json;
@@ -53,16 +53,17 @@ fn volumes_then_graphs_then_adapters_and_the_record_around_them() {
     let git = git(&[("llama", LLAMA)]);
     let report = run(&mut world, &git);
     insta::assert_snapshot!(world.writes.join("\n"), @"
-    record llama
+    journal
     apply PersistentVolumeClaim prod/weights as stator
     apply DynamoGraphDeployment prod/llama as stator
     record llama
+    end of the journal
     apply DynamoModel prod/sql as stator
     record llama
     ");
     insta::assert_snapshot!(report, @"
     llama: Healthy (3 applied, 0 pruned)
-    6 writes
+    7 writes
     ");
     let history = &world.records["llama"].history;
     assert_eq!(history.len(), 1, "one sync is one line: {history:#?}");
@@ -82,14 +83,14 @@ fn without_wait_adapters_of_a_graph_that_is_not_ready_are_left_for_later() {
     let drive = Drive { settings: settings(false), ..Drive::default() };
     insta::assert_snapshot!(told(&sync(&mut world, &git, &drive).report.unwrap()), @"
     llama: Deferred (2 applied, 0 pruned) DynamoModel sql is waiting for its graph to be Ready (DynamoGraphDeployment prod/llama: the operator has not observed it yet); run `stator sync --wait`
-    4 writes
+    5 writes
     ");
     assert_eq!(told(&sync(&mut world, &git, &drive).report.unwrap()).lines().last(), Some("0 writes"));
     world.operator = true;
     world.operate();
     insta::assert_snapshot!(told(&sync(&mut world, &git, &drive).report.unwrap()), @"
     llama: Synced (1 applied, 0 pruned)
-    3 writes
+    4 writes
     ");
     // Nobody has waited so far: the first sync that does writes down what came of it.
     world.operate();
@@ -119,7 +120,7 @@ fn a_wait_in_vain_says_what_the_pods_say_and_a_good_one_asks_no_pod() {
     let ran = sync(&mut world, &git, &Drive::default());
     insta::assert_snapshot!(told(&ran.report.unwrap()), @r#"
     llama: Failed (2 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not observed it yet; worker: ImagePullBackOff in container main (pod llama-worker-x): Back-off pulling image "vllm:9"; DynamoModel prod/sql is skipped for now: its graph is not ready
-    5 writes
+    7 writes
     "#);
     let waits: Vec<String> =
         ran.progress
@@ -189,7 +190,7 @@ fn a_model_that_is_gone_is_pruned_in_reverse_its_volume_kept_and_its_record_last
     insta::assert_snapshot!(run(&mut world, &rest), @"
     llama: Synced (0 applied, 2 pruned)
     other: Healthy (1 applied, 0 pruned)
-    7 writes
+    8 writes
     ");
     let applied = world.writes.iter().position(|write| write.starts_with("apply")).unwrap();
     let of_llama: Vec<&str> =
@@ -197,6 +198,7 @@ fn a_model_that_is_gone_is_pruned_in_reverse_its_volume_kept_and_its_record_last
     insta::assert_snapshot!(of_llama.join("\n"), @"
     delete DynamoModel prod/sql
     delete DynamoGraphDeployment prod/llama
+    end of the journal
     retire llama
     ");
     settled(&mut world, &rest);
@@ -214,7 +216,7 @@ fn a_model_is_pruned_although_another_could_not_be_applied() {
     bad: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/bad is invalid: ; 1 deletion is held back, because not everything of the model could be applied
     good: Healthy (1 applied, 0 pruned)
     llama: Synced (0 applied, 2 pruned)
-    8 writes
+    9 writes
     ");
     assert!(world.live.contains_key(&reference(2, "extra").identity()), "an adapter of the model that failed stays");
     run(&mut world, &next);
@@ -295,22 +297,74 @@ fn calls_that_fail_for_a_moment_are_tried_again_and_not_for_ever() {
     fault(&mut world, 1, "llama", &[Fault::Before; 9]);
     insta::assert_snapshot!(run(&mut world, &wanted), @"
     llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama: the API server does not answer
-    2 writes
+    4 writes
     ");
 }
 
 #[test]
-fn a_record_that_cannot_be_written_stops_its_model_before_its_first_write() {
+fn a_journal_that_cannot_be_written_stops_its_models_before_their_first_write() {
+    let mut world = World::operated();
+    let wanted = git(&[("a", &[(GRAPH, "a", 1)]), ("b", &[(GRAPH, "b", 1)])]);
+    assert!(sync(&mut world, &git(&[("b", &[(GRAPH, "b", 2)])]), &Drive::default()).report.unwrap().is_success());
+    world.faults.insert(journals_identity(), VecDeque::from([Fault::Full]));
+    insta::assert_snapshot!(run(&mut world, &wanted), @"
+    a: Failed (0 applied, 0 pruned) the journal could not be written: no space left on device; check the permissions and the free space of that folder
+    b: Healthy (1 applied, 0 pruned)
+    3 writes
+    ");
+    assert!(!world.writes.iter().any(|write| write.contains("prod/a")));
+    run(&mut world, &wanted);
+    settled(&mut world, &wanted);
+}
+
+/// The object is there, and a journal says so until a record does.
+#[test]
+fn a_record_that_cannot_be_written_leaves_the_journal_to_the_next_sync() {
     let mut world = World::operated();
     let wanted = git(&[("a", &[(GRAPH, "a", 1)]), ("b", &[(GRAPH, "b", 1)])]);
     world.faults.insert(model_record("a"), VecDeque::from([Fault::Full]));
     insta::assert_snapshot!(run(&mut world, &wanted), @"
-    a: Failed (0 applied, 0 pruned) the record could not be written: no space left on device
+    a: Failed (1 applied, 0 pruned) the record could not be written: no space left on device
     b: Healthy (1 applied, 0 pruned)
+    5 writes
+    ");
+    assert_eq!(world.journals.len(), 1);
+    // git gives it up: it is deleted, since the journal names it, and the journal goes.
+    let rest = git(&[("b", &[(GRAPH, "b", 1)])]);
+    insta::assert_snapshot!(run(&mut world, &rest), @"
+    a: Synced (0 applied, 1 pruned)
+    b: Healthy (0 applied, 0 pruned)
+    2 writes
+    ");
+    assert!(!world.live.contains_key(&reference(1, "a").identity()));
+    settled(&mut world, &rest);
+}
+
+/// What somebody else creates between the plan and its apply is not taken over; what a lost answer created is.
+#[test]
+fn what_was_created_since_the_plan_is_applied_over_only_where_it_is_the_models_own() {
+    let mut world = World::operated();
+    let wanted = git(&[("llama", &[(GRAPH, "llama", 1)])]);
+    let (plan, bookkeeping) = world.plan(&wanted);
+    let theirs = json!({
+        "apiVersion": GRAPH.api_version(), "kind": GRAPH.kind,
+        "metadata": {"name": "llama", "namespace": "prod", "uid": "theirs", "generation": 1, "resourceVersion": "1"},
+        "spec": {"payload": 7},
+    });
+    world.live.insert(reference(1, "llama").identity(), Object::from_value(theirs).unwrap());
+    let report = sync_plan(&mut world, plan, bookkeeping, &Drive::default()).report.unwrap();
+    insta::assert_snapshot!(told(&report), @"
+    llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama was created by another client after it was planned: sync again
     4 writes
     ");
-    assert!(!world.writes.iter().any(|write| write.contains("prod/a")));
-    run(&mut world, &wanted);
+    assert_eq!(world.live[&reference(1, "llama").identity()].spec()["payload"], json!(7));
+
+    let mut world = World::operated();
+    fault(&mut world, 1, "llama", &[Fault::After]);
+    insta::assert_snapshot!(run(&mut world, &wanted), @"
+    llama: Healthy (0 applied, 0 pruned)
+    4 writes
+    ");
     settled(&mut world, &wanted);
 }
 
@@ -372,7 +426,7 @@ fn a_graph_that_shows_no_progress_runs_into_its_deadline_and_holds_nobody_up() {
     insta::assert_snapshot!(told(&ran.report.unwrap()), @"
     llama: Failed (2 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama: the operator has not observed it yet; DynamoModel prod/sql is skipped for now: its graph is not ready
     plain: Healthy (1 applied, 0 pruned)
-    9 writes
+    10 writes
     ");
     assert_eq!(ran.elapsed, Duration::from_secs(1800));
     assert_eq!(world.records["llama"].history[0].result, "Failed");
@@ -387,7 +441,7 @@ fn the_overall_timeout_says_what_was_waited_for() {
     let report = sync(&mut world, &wanted, &drive).report.unwrap();
     insta::assert_snapshot!(told(&report), @"
     llama: Failed (1 applied, 0 pruned) timed out after 5m; DynamoGraphDeployment prod/llama: the operator has not observed it yet
-    4 writes, timed out
+    6 writes, timed out
     ");
     // Another sync would write nothing, so its commit is unhealthy, and no error.
     assert_eq!(report.models[0].result, SyncOutcome::Unhealthy);
@@ -425,7 +479,7 @@ fn what_is_held_is_not_done() {
     insta::assert_snapshot!(told(&report), @"
     llama: Blocked (0 applied, 0 pruned) DynamoGraphDeployment prod/llama: held back until `--allow mass-delete`; DynamoModel prod/sql: held back until `--allow mass-delete`
     other: Healthy (1 applied, 0 pruned)
-    5 writes
+    6 writes
     ");
     assert!(world.records.contains_key("llama"), "its record stays with its objects");
 
@@ -463,11 +517,12 @@ fn seeded_replicas_pass_through_a_second_manager_and_are_given_up() {
     }
     sync_plan(&mut world, plan, records, &Drive::default());
     insta::assert_snapshot!(world.writes.join("\n"), @"
-    record llama
+    journal
     apply DynamoGraphDeployment prod/llama as stator
     apply DynamoGraphDeployment prod/llama as stator-initial-replicas
     apply DynamoGraphDeployment prod/llama as stator
     record llama
+    end of the journal
     record llama
     ");
 }

@@ -1,16 +1,18 @@
 //! A cluster in a map, and a plan in thirty lines.
 
 use crate::cluster::{
-    ApplyOutcome, ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, FieldConflict, Preconditions,
+    ApplyOutcome, ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, FieldConflict, NO_OBJECTS_VERSION,
+    Preconditions,
 };
 use crate::sync::machine::tasks::stage_of;
-use crate::sync::machine::{CallResult, ClusterCall, MachineEvent, RecordWriteResult};
+use crate::sync::machine::{CallResult, ClusterCall, JournalWriteResult, MachineEvent, RecordWriteResult};
 use serde_json::{Value, json};
 use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds::{self, ObjectKind};
 use stator_core::object::{FieldPath, Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::{
-    Action, ApplyStep, Change, DeleteStep, InventoryEntry, Plan, PlanOwnership, PlanStep, PlannedWrite, Record, Summary,
+    Action, ApplyStep, Change, DeleteStep, InventoryEntry, Journal, Plan, PlanOwnership, PlanStep, PlannedWrite,
+    Record, Summary, SyncBookkeeping, merge_journals,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -75,6 +77,8 @@ pub enum Fault {
 pub struct World {
     pub live: BTreeMap<ObjectIdentity, Object>,
     pub records: BTreeMap<String, Record>,
+    /// What syncs left, by name.
+    pub journals: BTreeMap<String, Journal>,
     /// Every write that was carried out, in order.
     pub writes: Vec<String>,
     /// Kinds whose objects wait for a finalizer.
@@ -165,8 +169,11 @@ impl World {
         events
     }
 
-    /// The plan for a desired state, with the records it was made from.
-    pub fn plan(&self, git: &Git) -> (Plan, Vec<Record>) {
+    /// The plan for a desired state, with the bookkeeping it was made from.
+    pub fn plan(&self, git: &Git) -> (Plan, SyncBookkeeping) {
+        let journals: Vec<Journal> = self.journals.values().cloned().collect();
+        let (records, journals) = merge_journals(self.records.values().cloned().collect(), &journals, &BTreeSet::new());
+        let known: BTreeMap<&str, &Record> = records.iter().map(|record| (record.model.as_str(), record)).collect();
         let mut changes = Vec::new();
         let mut wanted = BTreeSet::new();
         for (model, objects) in git {
@@ -178,9 +185,8 @@ impl World {
         }
         for (identity, object) in &self.live {
             let model = object.labels()[kinds::LABEL_MODEL].to_owned();
-            let recorded = self
-                .records
-                .get(&model)
+            let recorded = known
+                .get(model.as_str())
                 .and_then(|record| record.inventory.iter().find(|entry| entry.object.identity() == *identity));
             let ours = recorded.is_some_and(|entry| entry.uid.is_none() || entry.uid.as_deref() == object.uid());
             if wanted.contains(identity) || !ours {
@@ -204,7 +210,8 @@ impl World {
             let own = format!("{}/model.yaml", change.model);
             change.source = self.sources.get(&change.model).cloned().unwrap_or(own);
         }
-        let retired = self.records.keys().filter(|model| !git.contains_key(*model)).cloned().collect();
+        let gone = known.keys().filter(|model| !git.contains_key(**model));
+        let retired = gone.map(|model| (*model).to_owned()).collect();
         let plan = Plan {
             api_version: "stator.dev/v1alpha1",
             kind: "Plan",
@@ -223,7 +230,7 @@ impl World {
             intents: git.keys().map(|model| (model.clone(), Value::Null)).collect(),
             findings: Vec::new(),
         };
-        (plan, self.records.values().cloned().collect())
+        (plan, SyncBookkeeping { records, journals })
     }
 
     fn change(&self, model: &str, object: &ObjectRef, payload: u64) -> Change {
@@ -330,6 +337,49 @@ impl World {
         }
     }
 
+    /// Creates a journal.
+    pub fn write_journal(&mut self, journal: &Journal) -> Result<JournalWriteResult, ClusterError> {
+        match self.fault(&journals_identity()) {
+            Some(Fault::Before | Fault::Conflict) => return Err(hiccup()),
+            Some(Fault::Invalid | Fault::Full) => return Err(full()),
+            Some(Fault::After) => {
+                self.write_journal(journal)?;
+                return Err(hiccup());
+            }
+            None => {}
+        }
+        if let Some(there) = self.journals.get(&journal.name) {
+            if there.models == journal.models {
+                return Ok(JournalWriteResult { writes: 0, uid: there.uid.clone() });
+            }
+            let message = "it is there already".to_owned();
+            return Err(ClusterError::Precondition { object: journal.to_object().unwrap().reference(), message });
+        }
+        let uid = Some(format!("uid-{}", self.count()));
+        self.writes.push("journal".to_owned());
+        self.journals.insert(journal.name.clone(), Journal { uid: uid.clone(), ..journal.clone() });
+        Ok(JournalWriteResult { writes: 1, uid })
+    }
+
+    /// Deletes a journal.
+    pub fn delete_journal(&mut self, name: &str, uid: Option<&String>) -> Result<JournalWriteResult, ClusterError> {
+        match self.fault(&journals_identity()) {
+            Some(Fault::Before | Fault::Conflict) => return Err(hiccup()),
+            Some(Fault::Invalid | Fault::Full) => return Err(full()),
+            Some(Fault::After) => {
+                self.delete_journal(name, uid)?;
+                return Err(hiccup());
+            }
+            None => {}
+        }
+        let is_same = self.journals.get(name).is_some_and(|there| there.uid.as_ref() == uid);
+        if is_same {
+            self.writes.push("end of the journal".to_owned());
+            self.journals.remove(name);
+        }
+        Ok(JournalWriteResult { writes: usize::from(is_same), uid: None })
+    }
+
     fn fault(&mut self, identity: &ObjectIdentity) -> Option<Fault> {
         self.faults.get_mut(identity)?.pop_front()
     }
@@ -344,6 +394,9 @@ impl World {
             None if object.uid().is_some() => Err(precondition("uid mismatch: there is no such object")),
             Some(live) if object.uid().is_some() && object.uid() != live.uid() => Err(precondition("uid mismatch")),
             Some(live) if live.is_deleting() => Err(precondition("is being deleted")),
+            Some(_) if object.resource_version() == Some(NO_OBJECTS_VERSION) => {
+                Err(precondition("it is there already"))
+            }
             Some(live) if live.spec() == object.spec() => {
                 Ok(ApplyResponse { object: live.clone(), outcome: ApplyOutcome::Unchanged })
             }
@@ -428,6 +481,16 @@ pub fn model_record(model: &str) -> ObjectIdentity {
         group: kinds::RECORD.group.to_owned(),
         kind: kinds::RECORD.kind.to_owned(),
         name: model.to_owned(),
+    }
+}
+
+/// Where faults of journals are put.
+pub fn journals_identity() -> ObjectIdentity {
+    ObjectIdentity {
+        namespace: "prod".to_owned(),
+        group: kinds::JOURNAL.group.to_owned(),
+        kind: kinds::JOURNAL.kind.to_owned(),
+        name: "any".to_owned(),
     }
 }
 

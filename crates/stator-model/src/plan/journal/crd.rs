@@ -1,0 +1,91 @@
+//! The custom resource definition of the journal, generated from its Rust types.
+
+use crate::intent::structural::{printer_column, structural_schema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
+use stator_core::dynamo::kinds::JOURNAL;
+
+/// What a sync may create that no record names yet.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct JournalSpec {
+    /// The folder that it is synced from, where the repository has no name of its own.
+    pub(super) folder: Option<String>,
+    /// The models.
+    pub(super) models: Vec<JournalModelEntry>,
+}
+
+/// One model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct JournalModelEntry {
+    /// The model's name.
+    pub(super) model: String,
+    /// Path of the model's `model.yaml` from the repository's root.
+    pub(super) source: String,
+    /// The objects that may exist.
+    pub(super) objects: Vec<JournalObjectEntry>,
+}
+
+/// One object.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct JournalObjectEntry {
+    /// `group/version`, or `v1` for the core group.
+    pub(super) api_version: String,
+    /// The kind.
+    pub(super) kind: String,
+    /// The namespace, where it is not the journal's own.
+    pub(super) namespace: Option<String>,
+    /// The name.
+    pub(super) name: String,
+    /// False for objects that are kept when the model goes.
+    pub(super) prune: bool,
+}
+
+/// The definition of `syncjournals.stator.dev`, as `crds/stator.dev_syncjournals.yaml` holds it.
+pub fn journal_definition() -> Value {
+    let mut spec = structural_schema::<JournalSpec>();
+    // Written once, as a whole and by one manager.
+    spec["x-kubernetes-map-type"] = json!("atomic");
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{}.{}", JOURNAL.plural, JOURNAL.group)},
+        "spec": {
+            "group": JOURNAL.group,
+            "names": {
+                "kind": JOURNAL.kind,
+                "listKind": format!("{}List", JOURNAL.kind),
+                "plural": JOURNAL.plural,
+                "singular": JOURNAL.short,
+                "categories": ["stator"],
+            },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": JOURNAL.version,
+                "served": true,
+                "storage": true,
+                "additionalPrinterColumns": [
+                    printer_column("Repository", "string", r".metadata.labels.stator\.dev/repository", false),
+                    printer_column("Environment", "string", r".metadata.labels.stator\.dev/environment", false),
+                    printer_column("Age", "date", ".metadata.creationTimestamp", false),
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "description": "The objects that a sync may create and no record names yet. stator stores it before the first write of a sync and deletes it once the records of the models are written. One that stays is of a sync that was interrupted: the next one reads it and deletes it.",
+                    "properties": {
+                        "apiVersion": {"type": "string"},
+                        "kind": {"type": "string"},
+                        "metadata": {"type": "object"},
+                        "spec": spec,
+                    },
+                }},
+            }],
+        },
+    })
+}
