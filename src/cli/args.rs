@@ -166,7 +166,7 @@ impl ChangeArgs {
 /// What can be let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AllowArg {
-    /// Delete an object and create it again, where Dynamo forbids the change in place
+    /// Delete an object and create it again, or replace a graph at another address, where Dynamo forbids the change in place
     Replace,
     /// Delete objects
     Delete,

@@ -16,7 +16,7 @@ use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster as _};
 use stator_cluster::sync::{self, CancelReason, SyncOptions, SyncReport};
 use stator_core::outcome::{OutcomeClass, SyncOutcome};
 use stator_model::intent::{ResolvedEnvironment, SourceTree};
-use stator_model::plan::{Plan, PlannedWrite};
+use stator_model::plan::{DeleteStep, Plan, PlannedWrite};
 use stator_model::present::plan as present;
 use stator_model::present::table::{TableCell, TextTable};
 use stator_model::present::{TerminalOptions, Tone, pluralize};
@@ -304,6 +304,7 @@ async fn server_dry_run(cluster: &AnyCluster, plan: &Plan, output: &Output) -> R
     for change in &plan.changes {
         let apply = match change.step.write() {
             Some(PlannedWrite::Apply(apply)) => apply,
+            Some(PlannedWrite::Replace { delete: DeleteStep { after: Some(_), .. }, apply }) => apply,
             // The object that is in the way would refuse what comes after it.
             Some(PlannedWrite::Replace { .. } | PlannedWrite::Delete(_)) | None => continue,
         };

@@ -29,7 +29,7 @@ use stator_cluster::sync::{self, CancelReason, DesiredState, PlanParameters, Syn
 use stator_core::finding::Finding;
 use stator_core::object::ObjectIdentity;
 use stator_core::outcome::OutcomeClass;
-use stator_model::plan::{Action, Plan, PlanScope, PlannedWrite};
+use stator_model::plan::{Action, Change, Plan, PlanScope, PlannedWrite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -288,7 +288,7 @@ impl ReconcileContext {
         let planned = planned_writes(&plan);
         let (labels, namespace) = (memory.labels.clone(), memory.namespace.clone());
         let mut cluster = FilteredCluster::new(&self.cluster, &namespace, delta.listed_objects.as_ref());
-        cluster.include(plan.changes.iter().map(|change| &change.object));
+        cluster.include(plan.changes.iter().flat_map(Change::objects));
         let mut options = SyncOptions::new(jiff::Timestamp::now(), super::jitter_seed());
         options.wait = true;
         options.prune = self.source.spec.prune.unwrap_or(true);
@@ -365,7 +365,13 @@ pub(super) fn planned_writes(plan: &Plan) -> PlannedWrites {
     let mut planned = PlannedWrites::default();
     for change in &plan.changes {
         match change.step.write() {
-            Some(PlannedWrite::Delete(_) | PlannedWrite::Replace { .. }) => {
+            Some(PlannedWrite::Replace { delete, apply }) => {
+                planned.deleted.insert(change.object.identity());
+                if delete.after.is_some() {
+                    planned.applied.insert(apply.object.reference().identity());
+                }
+            }
+            Some(PlannedWrite::Delete(_)) => {
                 planned.deleted.insert(change.object.identity());
             }
             Some(PlannedWrite::Apply(_)) => {

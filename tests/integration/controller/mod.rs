@@ -9,6 +9,7 @@ mod notified;
 mod objects;
 pub mod process;
 mod protected;
+mod replaced;
 mod scene;
 mod served;
 mod told;

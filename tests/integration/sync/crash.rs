@@ -7,9 +7,10 @@ use crate::testbed;
 use serde_json::{Value, json};
 use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
 use stator_cluster::cluster::{ApplyRequest, Cluster};
+use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
-use stator_model::plan::Action;
+use stator_model::plan::{Action, HoldKind};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -180,6 +181,69 @@ async fn what_git_removed_after_the_crash_is_deleted_once<C: Cluster>(place: imp
         if !dying.died() {
             assert!(last > 2, "a first sync writes the record and the graph");
             return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replacement_that_git_changes_after_the_crash_ends_as_one_graph_on_the_embedded_cluster() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = stator_cluster::cluster::embedded::EmbeddedOptions::default();
+    let cluster = stator_cluster::cluster::embedded::EmbeddedCluster::open(folder.path(), options).unwrap();
+    a_replacement_that_git_changes_after_the_crash_ends_as_one_graph(async |_| cluster.clone()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replacement_that_git_changes_after_the_crash_ends_as_one_graph_on_a_real_api_server() {
+    let Some(plane) = testbed::shared() else { return };
+    let kubeconfig = Some(plane.kubeconfig());
+    let kube = KubeCluster::connect(ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
+    a_replacement_that_git_changes_after_the_crash_ends_as_one_graph(async |namespace: &str| {
+        plane.namespace(namespace).await;
+        kube.clone()
+    })
+    .await;
+}
+
+/// A process dies after some write of a replacement that brings the new graph up first, and git takes that back, or wants a
+/// third graph, when the next one starts: something serves all the time, one graph is left, and none is deleted twice.
+async fn a_replacement_that_git_changes_after_the_crash_ends_as_one_graph<C: Cluster>(place: impl AsyncFn(&str) -> C) {
+    let replacing = Workload { name: "changed-after-a-crash", allow: &[HoldKind::Replace], ..workloads::NOTHING };
+    for (index, next) in [workloads::TOGETHER, workloads::SOLO].into_iter().enumerate() {
+        for last in 1.. {
+            let namespace = format!("crash-changed-{index}-{last}");
+            let cluster = place(&namespace).await;
+            let site = Site::of(&namespace);
+            workloads::write_new_first(&site, workloads::TOGETHER);
+            converge(&site, &Dying::new(&cluster, usize::MAX, true), &cluster, &replacing).await;
+
+            workloads::write_new_first(&site, workloads::APART);
+            let dying = Dying::new(&cluster, last, true);
+            converge(&site, &dying, &cluster, &replacing).await;
+            let died = dying.died();
+            workloads::write_new_first(&site, next);
+            let again = Dying::new(&cluster, usize::MAX, true);
+            for _ in 0..ROUNDS {
+                let report = site.sync_at(&again, false, replacing.allow, 1).await;
+                let graphs = cluster.list(&kinds::GRAPH, Some(&namespace), &BTreeMap::new()).await.unwrap();
+                let is_good = |graph: &Object| assess_health(graph, None).health.is_good();
+                assert!(graphs.iter().any(is_good), "dead after write {last}: nothing serves");
+                assert!(graphs.len() <= 2, "dead after write {last}: {graphs:#?}");
+                if report.writes + make_ready(&cluster, &namespace).await == 0 {
+                    break;
+                }
+            }
+            let (plan, _) = site.plan(&cluster, replacing.allow).await;
+            let left: Vec<_> = plan.changes.iter().filter(|change| change.action != Action::Keep).collect();
+            assert!(left.is_empty(), "dead after write {last}: {left:#?}");
+            let graphs = cluster.list(&kinds::GRAPH, Some(&namespace), &BTreeMap::new()).await.unwrap();
+            assert_eq!(graphs.len(), 1, "dead after write {last}");
+            let twice = |deleted: BTreeMap<String, usize>| deleted.values().any(|times| *times > 1);
+            assert!(!twice(dying.deleted()) && !twice(again.deleted()), "dead after write {last}");
+            if !died {
+                assert!(last > 4, "record, graph, record, and the deletion");
+                break;
+            }
         }
     }
 }

@@ -40,7 +40,11 @@ pub const NOTHING: Workload = Workload {
 
 const WORKER: &str = "{worker: {replicas: 1}}";
 const TWO_WORKERS: &str = "{worker: {replicas: 2}}";
-const APART: &str = "{prefill: {replicas: 1}, decode: {replicas: 1}}";
+const NEW_FIRST: &str = "  rollout: {replace: new-first}\n";
+/// What a model of [`write_new_first`] has: one worker, two of different kinds, or one of another name.
+pub const TOGETHER: &str = WORKER;
+pub const SOLO: &str = "{worker: {name: solo, replicas: 1}}";
+pub const APART: &str = "{prefill: {replicas: 1}, decode: {replicas: 1}}";
 
 fn write(site: &Site, name: &str, serving: &str, more: &str) {
     let text = format!(
@@ -48,6 +52,11 @@ fn write(site: &Site, name: &str, serving: &str, more: &str) {
          engine: vllm\n  runtime: 1.2.0\n  hardware: {{gpu: l40s, gpusPerNode: 4}}\n  serving: {serving}\n{more}"
     );
     site.write(&format!("models/{name}/model.yaml"), &text);
+}
+
+/// A model whose graph is replaced new-first.
+pub fn write_new_first(site: &Site, serving: &str) {
+    write(site, "a", serving, NEW_FIRST);
 }
 
 fn weights(name: &str) -> String {
@@ -86,6 +95,13 @@ pub const WORKLOADS: &[Workload] = &[
         name: "replace",
         before: |site| write(site, "a", WORKER, &adapters(&["sql"])),
         then: |site| write(site, "a", APART, &adapters(&["sql"])),
+        allow: &[HoldKind::Replace],
+        ..NOTHING
+    },
+    Workload {
+        name: "new-first",
+        before: |site| write(site, "a", WORKER, &(weights("weights") + NEW_FIRST)),
+        then: |site| write(site, "a", APART, &(weights("weights") + NEW_FIRST)),
         allow: &[HoldKind::Replace],
         ..NOTHING
     },

@@ -7,8 +7,9 @@ use stator_core::dynamo::{gpus, kinds};
 use stator_core::finding::{self, Finding};
 use stator_core::object::ObjectRef;
 use stator_model::intent::ResolvedEnvironment;
+use stator_model::intent::model::ReplacementOrder;
 use stator_model::intent::policy::CompiledPolicy;
-use stator_model::plan::{HoldKind, PlanInput, PlanScope, Record, SourceClaim, UnchangedSummary};
+use stator_model::plan::{HoldKind, PlanInput, PlanScope, Record, SourceClaim, UnchangedSummary, alternate_graph_name};
 use stator_model::render::{self, RenderTarget, RenderedModel};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,9 +111,21 @@ impl DesiredState {
         })
     }
 
+    /// What it is made of, and the second name of graphs that are replaced new-first: something else may have it.
     fn object_refs(&self) -> Vec<ObjectRef> {
-        let models = self.rendered.iter();
-        models.flat_map(|model| model.objects.iter().map(|object| object.object.reference())).collect()
+        let refs = |model: &RenderedModel| -> Vec<ObjectRef> {
+            let own: Vec<ObjectRef> = model.objects.iter().map(|object| object.object.reference()).collect();
+            let is_doubled = |object: &&ObjectRef| {
+                object.kind == kinds::GRAPH.kind && model.replacement == ReplacementOrder::NewFirst
+            };
+            let second: Vec<ObjectRef> = own
+                .iter()
+                .filter(is_doubled)
+                .map(|object| ObjectRef { name: alternate_graph_name(&object.name), ..object.clone() })
+                .collect();
+            own.into_iter().chain(second).collect()
+        };
+        self.rendered.iter().flat_map(refs).collect()
     }
 
     /// What a plan of these is made of.

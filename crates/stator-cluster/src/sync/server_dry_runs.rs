@@ -20,22 +20,27 @@ pub async fn answer_open_questions<C: Cluster>(cluster: &C, plan: &Plan, input: 
     let questions: Vec<_> = plan.unexplained_applies().map(|apply| dry_run(cluster, apply)).collect();
     let answers: Vec<Option<Object>> = stream::iter(questions).buffered(MAX_CONCURRENT_DRY_RUNS).collect().await;
     input.dry_runs = answers.into_iter().flatten().map(|object| (object.reference().identity(), object)).collect();
-    let replacements: Vec<_> = plan.replacements().map(|apply| try_replacement(cluster, apply)).collect();
+    let replacements: Vec<_> =
+        plan.replacements().map(|(apply, is_beside)| try_replacement(cluster, apply, is_beside)).collect();
     let refusals = stream::iter(replacements).buffered(MAX_CONCURRENT_DRY_RUNS).collect::<Vec<_>>().await;
     input.refused_replacements = refusals.into_iter().flatten().collect();
     !input.dry_runs.is_empty() || !input.refused_replacements.is_empty()
 }
 
-/// Creates an object under a name that nothing has, dry: under its own the one that it replaces is still there. Gives the
-/// refusal, where there is one.
-async fn try_replacement<C: Cluster>(cluster: &C, apply: &ApplyStep) -> Option<(ObjectIdentity, String)> {
+/// Creates an object under a name that nothing has, dry: under its own the one that it replaces is still there, unless it is
+/// to be created beside that. Gives the refusal, where there is one.
+async fn try_replacement<C: Cluster>(
+    cluster: &C,
+    apply: &ApplyStep,
+    is_beside: bool,
+) -> Option<(ObjectIdentity, String)> {
     let identity = apply.object.reference().identity();
-    let object = under_free_name(&apply.object)?;
+    let object = if is_beside { apply.object.clone() } else { under_free_name(&apply.object)? };
     let request = ApplyRequest { dry_run: true, ..ApplyRequest::new(object, FIELD_MANAGER) };
     let error = cluster.apply(&request).await.err()?;
     let message = error.to_string().replace(request.object.name(), apply.object.name());
     // A quota counts what is there now, and what is replaced goes first. Only the words of the refusal say that it is one.
-    let is_quota = message.contains("exceeded quota");
+    let is_quota = message.contains("exceeded quota") && !is_beside;
     match error {
         ClusterError::Invalid { .. } | ClusterError::Denied { .. } | ClusterError::Forbidden { .. } if !is_quota => {
             Some((identity, message))

@@ -2,6 +2,7 @@
 //!
 //! Pure. Facts carry their source; most come from release 1.2 and the recordings under `tests/data/dynamo/`.
 
+pub mod addresses;
 pub mod admission;
 pub mod conversion;
 pub mod deprecations;

@@ -4,9 +4,9 @@
 
 use super::lock::{LockMetadata, LockSpec, ModelLock};
 use super::model::{
-    Adapter, Cache, Component, EnvFromConfigMap, EnvFromSecret, Frontend, Hardware, Metadata, Model, ModelSpec,
-    Override, OverrideTarget, Probes, Resources, Rollout, ScalingBounds, Secrets, Serving, Sla, SlaWorker, Worker,
-    Workload,
+    Adapter, Cache, Component, EnvFromConfigMap, EnvFromSecret, Frontend, Hardware, Metadata, Model, ModelRollout,
+    ModelSpec, Override, OverrideTarget, Probes, Resources, Rollout, ScalingBounds, Secrets, Serving, Sla, SlaWorker,
+    Worker, Workload,
 };
 use super::repository::{
     Defaults, Environment, Guards, PolicyRule, Prices, Repository, RepositoryMetadata, RepositorySpec,
@@ -102,6 +102,7 @@ static FIELD_ORDER: LazyLock<BTreeMap<&'static str, &'static [&'static str]>> = 
         ("RepositorySpec", struct_field_names::<RepositorySpec>()),
         ("Resources", struct_field_names::<Resources>()),
         ("Rollout", struct_field_names::<Rollout>()),
+        ("ModelRollout", struct_field_names::<ModelRollout>()),
         ("ScalingBounds", struct_field_names::<ScalingBounds>()),
         ("Secrets", struct_field_names::<Secrets>()),
         ("Serving", struct_field_names::<Serving>()),

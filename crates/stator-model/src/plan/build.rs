@@ -2,10 +2,11 @@
 
 use super::context::PlanContext;
 use super::decide::{self, PlannedChange, block_change};
+use super::replacement::{self, PlacedModels};
 use super::takeover::takeover_findings;
 use super::{
-    Action, Change, ChangeReason, Plan, PlanInput, PlanOwnership, PlanStep, PlannedWrite, Record, applyset, gpu_usage,
-    guard, masking, prune, rules, totals,
+    Action, Change, ChangeReason, DeleteStep, HoldKind, KeptBy, Plan, PlanInput, PlanOwnership, PlanStep, PlannedWrite,
+    Record, applyset, gpu_usage, guard, masking, prune, rules, totals,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use rayon::prelude::*;
@@ -18,8 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Plans one environment: what a sync would do, and why. Pure; models are decided on in parallel.
 pub fn build_plan(input: &PlanInput) -> Plan {
     let context = PlanContext::new(input);
-    let rendered: Vec<&RenderedModel> = input.rendered.iter().filter(|one| input.scope.covers(&one.model)).collect();
-    let claims = SharedObjects::of(&input.rendered);
+    let PlacedModels { models, replaced } = replacement::place_graphs(&context, &input.rendered);
+    let context = context.with_placed_graphs(models, replaced);
+    let rendered: Vec<&RenderedModel> = context.models().filter(|one| input.scope.covers(&one.model)).collect();
+    let claims = SharedObjects::of(context.models());
     let mut decided: Vec<PlannedChange> = rendered
         .par_iter()
         .flat_map_iter(|rendered| {
@@ -40,9 +43,8 @@ pub fn build_plan(input: &PlanInput) -> Plan {
         findings.append(&mut one.findings);
     }
 
-    let desired: BTreeSet<ObjectIdentity> = input
-        .rendered
-        .iter()
+    let desired: BTreeSet<ObjectIdentity> = context
+        .models()
         .flat_map(|one| one.objects.iter().map(|desired| desired.object.reference().identity()))
         .collect();
     let mut leftovers = prune::plan_pruning(&context, &desired);
@@ -51,6 +53,7 @@ pub fn build_plan(input: &PlanInput) -> Plan {
     let lines = decided.into_iter().map(|one| (one.stage, one.change)).chain(leftovers.changes);
     let mut changes = sort_changes(lines.collect());
     let holds = guard::apply_guards(&context, &mut changes);
+    keep_unreplaced(&context, &mut changes);
     // What stays of a model is known by its record.
     let staying: BTreeSet<&str> = changes
         .iter()
@@ -85,6 +88,31 @@ pub fn build_plan(input: &PlanInput) -> Plan {
         },
         intents: rendered.iter().map(|one| (one.model.clone(), recorded_intent(one))).collect(),
         findings,
+    }
+}
+
+/// A graph that another takes the place of stays as long as that one is not made what git wants.
+fn keep_unreplaced(context: &PlanContext<'_>, changes: &mut [Change]) {
+    let waiting: BTreeMap<ObjectIdentity, (Action, Option<HoldKind>)> = changes
+        .iter()
+        .filter(|one| one.action == Action::Blocked || one.step.held_by().is_some())
+        .map(|one| (one.object.identity(), (one.action, one.step.held_by())))
+        .collect();
+    for change in changes.iter_mut() {
+        let Some(PlannedWrite::Delete(DeleteStep { after: Some(successor), .. })) = change.step.write() else {
+            continue;
+        };
+        let Some((action, guard)) = waiting.get(&successor.identity()) else { continue };
+        let unfinished = KeptBy::UnfinishedGraph { graph: successor.clone(), is_held: guard.is_some() };
+        if let Some(guard) = guard {
+            change.step.hold_back(*guard);
+        } else if *action == Action::Blocked {
+            *change = Change::new(&change.model, &change.source, change.object.clone());
+            if let Some(live) = context.live(&change.object) {
+                gpu_usage::set_unchanged_gpus(change, live);
+            }
+        }
+        change.reasons.push(ChangeReason::Kept(unfinished));
     }
 }
 
@@ -225,7 +253,7 @@ enum SharedObjectRole {
 }
 
 impl<'a> SharedObjects<'a> {
-    fn of(rendered: &'a [RenderedModel]) -> Self {
+    fn of(rendered: impl Iterator<Item = &'a RenderedModel>) -> Self {
         let mut all: BTreeMap<ObjectIdentity, Vec<(&RenderedModel, &RenderedObject)>> = BTreeMap::new();
         for one in rendered {
             for desired in &one.objects {

@@ -4,14 +4,15 @@ use super::build::sort_changes;
 use super::dry_run::{SeedReplicas, field_change};
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
-    Action, Change, ChangeReason, GpuTotals, Hold, ImmutableAdvice, KeptBy, Plan, PlanOwnership, dry_run, gpu_usage,
-    masking, prune, totals,
+    Action, AddressMove, Change, ChangeReason, Disruption, GpuTotals, Hold, ImmutableAdvice, KeptBy, Plan,
+    PlanOwnership, dry_run, gpu_usage, masking, prune, totals,
 };
+use crate::intent::model::ReplacementOrder;
 use crate::intent::repository::{Guards, Prices};
 use crate::render::{RenderedModel, RenderedObject};
 use stator_core::dynamo::disruption;
 use stator_core::dynamo::graph_components::with_replicas;
-use stator_core::dynamo::kinds::FIELD_MANAGER;
+use stator_core::dynamo::kinds::{FIELD_MANAGER, GRAPH};
 use stator_core::fields;
 use stator_core::finding::{self, Finding};
 use stator_core::object::{Object, ObjectIdentity};
@@ -199,6 +200,16 @@ fn compare_object(old: Option<&ComparedObject<'_>>, new: &ComparedObject<'_>) ->
             .into_iter()
             .map(|one| ChangeReason::Immutable { message: one.message, advice: ImmutableAdvice::InMessage }),
     );
+    if change.action == Action::Replace && after.kind() == GRAPH.kind {
+        match new.rendered.replacement {
+            ReplacementOrder::OldFirst => {}
+            ReplacementOrder::NewFirst => {
+                change.disruption = Disruption::ManagedRoll;
+                gpu_usage::set_side_by_side_gpus(&mut change, &before, &after);
+                change.reasons.push(ChangeReason::NewGraphFirst { graph: None, moves: AddressMove::default() });
+            }
+        }
+    }
     change.before = Some(old.desired.object.value().clone());
     change.after = Some(new.desired.object.value().clone());
     change

@@ -5,12 +5,14 @@ use super::{
     ForeignOwner, HoldKind, InventoryEntry, KeptBy, LeftoverJournal, PlanInput, Record, SourceClaim, SourceIdentity,
     SyncBookkeeping, applyset,
 };
+use crate::render::RenderedModel;
 use serde_json::Value;
 use stator_core::deployment_tools::{self, ToolTracking};
 use stator_core::dynamo::kinds::{
     FIELD_MANAGER, GRAPH, JOURNAL, LABEL_ENVIRONMENT, LABEL_MODEL, LABEL_OWNER_ID, LABEL_REPOSITORY, RECORD, REQUEST,
 };
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The cluster's side of a plan, indexed. The maps are only ever asked, never walked, so their order cannot show.
@@ -26,6 +28,10 @@ pub(super) struct PlanContext<'a> {
     /// What those name, by uid.
     foreign_objects: HashMap<&'a str, &'a Record>,
     rendered: HashSet<&'a str>,
+    /// What git wants, each graph under the name that it has.
+    models: Vec<Cow<'a, RenderedModel>>,
+    /// Graphs that are replaced while both run: what takes the place of each.
+    replaced: HashMap<ObjectIdentity, ObjectRef>,
     /// The label of what the source applies.
     owner_id: Option<String>,
 }
@@ -98,8 +104,36 @@ impl<'a> PlanContext<'a> {
             foreign_records,
             foreign_objects,
             rendered: input.rendered.iter().map(|one| one.model.as_str()).collect(),
+            models: input.rendered.iter().map(Cow::Borrowed).collect(),
+            replaced: HashMap::new(),
             owner_id: input.owner.as_ref().map(|claim| claim.identity.owner_id()),
         }
+    }
+
+    /// The same with every graph that git wants under the name that it has, and with what takes the place of what.
+    pub(super) fn with_placed_graphs(
+        self,
+        models: Vec<Cow<'a, RenderedModel>>,
+        replaced: Vec<(ObjectRef, ObjectRef)>,
+    ) -> Self {
+        let replaced = replaced.into_iter().map(|(old, new)| (old.identity(), new)).collect();
+        Self { models, replaced, ..self }
+    }
+
+    /// What git wants, each graph under the name that it has.
+    pub(super) fn models(&self) -> impl Iterator<Item = &RenderedModel> {
+        self.models.iter().map(Cow::as_ref)
+    }
+
+    /// The graph that takes the place of a graph, while both run.
+    pub(super) fn successor_of(&self, graph: &ObjectRef) -> Option<&ObjectRef> {
+        self.replaced.get(&graph.identity())
+    }
+
+    /// The graph whose place a graph takes, while both run.
+    pub(super) fn graph_beside(&self, graph: &ObjectRef) -> Option<&'a Object> {
+        let (old, _) = self.replaced.iter().find(|(_, new)| *new == graph)?;
+        self.live.get(old).copied()
     }
 
     pub(super) fn live(&self, object: &ObjectRef) -> Option<&'a Object> {

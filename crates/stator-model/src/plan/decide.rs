@@ -2,10 +2,11 @@
 
 use super::context::{LiveOwnership, PlanContext, model_of};
 use super::dry_run::{self, MergeTarget, MergedObject};
+use super::replacement::{self, GraphReplacement, NewGraph};
 use super::server_merge::settle_by_dry_run;
 use super::{
-    Action, ApplyStep, Change, ChangeReason, DeleteStep, DeletionSequel, HoldKind, ImmutableAdvice, InventoryEntry,
-    PlanStep, PlannedWrite, applyset, gpu_usage, rules,
+    Action, AddressMove, ApplyStep, Change, ChangeReason, DeleteStep, DeletionSequel, HoldKind, ImmutableAdvice,
+    InventoryEntry, PlanStep, PlannedWrite, applyset, gpu_usage, rules,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::Value;
@@ -219,7 +220,7 @@ fn decide_write(
                 .into_iter()
                 .map(|one| ChangeReason::Immutable { message: one.message, advice: ImmutableAdvice::InMessage }),
         );
-        return decide_replace(context, desired, live, change);
+        return decide_replace(context, rendered, desired, live, change);
     }
     if let Some(transfer) = &merged.transfer
         && !transfer.from.is_empty()
@@ -339,11 +340,26 @@ fn applyset_label() -> FieldPath {
     FieldPath::from_fields(["metadata", "labels", applyset::PART_OF])
 }
 
-fn decide_replace(context: &PlanContext<'_>, desired: &RenderedObject, live: &Object, change: &mut Change) {
+fn decide_replace(
+    context: &PlanContext<'_>,
+    rendered: &RenderedModel,
+    desired: &RenderedObject,
+    live: &Object,
+    change: &mut Change,
+) {
+    match replacement::plan_replacement(context, rendered, desired, live) {
+        GraphReplacement::OldFirst => {}
+        GraphReplacement::NewFirst(new) => return decide_new_first(context, new, live, change),
+        GraphReplacement::Obstructed(obstacle) => {
+            return block_replacement(live, change, ChangeReason::NoNewGraph(obstacle));
+        }
+    }
     if let Some(message) = context.input.refused_replacements.get(&change.object.identity()) {
-        change.disruption = Disruption::None;
-        gpu_usage::set_unchanged_gpus(change, live);
-        return block_change(change, ChangeReason::ReplacementRefused { message: message.clone() });
+        return block_replacement(live, change, ChangeReason::ReplacementRefused { message: message.clone() });
+    }
+    if let Some(beside) = context.graph_beside(&change.object) {
+        let moves = AddressMove::between(beside, &desired.object);
+        change.reasons.push(ChangeReason::ServedMeanwhile { graph: beside.reference(), moves });
     }
     change.action = Action::Replace;
     let (object, seeds) = dry_run::without_delegated(desired);
@@ -360,6 +376,45 @@ fn decide_replace(context: &PlanContext<'_>, desired: &RenderedObject, live: &Ob
     };
     change.step = PlanStep::Write(write);
     hold_unless_allowed(context, change, HoldKind::Replace);
+}
+
+/// What cannot be replaced stays as it is.
+fn block_replacement(live: &Object, change: &mut Change, reason: ChangeReason) {
+    change.disruption = Disruption::None;
+    gpu_usage::set_unchanged_gpus(change, live);
+    block_change(change, reason);
+}
+
+/// A graph of another name comes up, and the live one goes once that is Healthy. The record names both from the first write
+/// on.
+fn decide_new_first(context: &PlanContext<'_>, new: NewGraph, live: &Object, change: &mut Change) {
+    let NewGraph { desired, moves } = new;
+    let graph = desired.object.reference();
+    if let Some(message) = context.input.refused_replacements.get(&graph.identity()) {
+        return block_replacement(live, change, ChangeReason::ReplacementRefused { message: message.clone() });
+    }
+    let (object, seeds) = dry_run::without_delegated(&desired);
+    change.action = Action::Replace;
+    // Every pod is replaced, beside those that run.
+    change.disruption = Disruption::ManagedRoll;
+    gpu_usage::set_side_by_side_gpus(change, live, &with_replicas(&object, &seeds));
+    change.inventory = Some(inventory_entry(&desired, None, context));
+    change.reasons.push(ChangeReason::NewGraphFirst { graph: Some(graph.clone()), moves });
+    change.step = PlanStep::Write(PlannedWrite::Replace {
+        delete: DeleteStep { after: Some(graph), ..delete_step(live, desired.stage) },
+        apply: ApplyStep {
+            object,
+            stage: desired.stage,
+            force: false,
+            planned_resource_version: None,
+            seed_replicas: seeds,
+            transfer: None,
+        },
+    });
+    if !context.input.allow.contains(&HoldKind::Replace) {
+        change.step.hold_back(HoldKind::Replace);
+        change.reasons.push(ChangeReason::AddressHeld);
+    }
 }
 
 /// An object on its way out: stator's own is made again once it is gone, which is how an interrupted replacement ends.
@@ -391,6 +446,7 @@ pub(super) fn delete_step(live: &Object, stage: ApplyStage) -> DeleteStep {
         stage,
         uid: live.uid().unwrap_or_default().to_owned(),
         resource_version: live.resource_version().unwrap_or_default().to_owned(),
+        after: None,
     }
 }
 

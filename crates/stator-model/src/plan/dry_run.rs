@@ -215,6 +215,13 @@ fn run_apply(
     fields::apply(&input).map(|result| result.object)
 }
 
+/// What the live object would be if git had its way with every field, whoever owns it.
+pub(super) fn forced_result(schema: &StructuralSchema, desired: &RenderedObject, live: &Object) -> Option<Object> {
+    let (applied, _) = without_delegated(desired);
+    let applied = in_live_order(schema, applied, live);
+    Object::from_value(run_apply(schema, live, &applied, FIELD_MANAGER, true).ok()?).ok()
+}
+
 /// What changes, and who owns it now.
 pub(super) fn field_changes(
     schema: &StructuralSchema,

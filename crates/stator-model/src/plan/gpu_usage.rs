@@ -3,6 +3,7 @@
 use super::context::PlanContext;
 use super::{Change, ChangeReason, GpuRange};
 use crate::render::RenderedObject;
+use stator_core::dynamo::disruption::Disruption;
 use stator_core::dynamo::gpu_change::{self, GpuChange};
 use stator_core::dynamo::gpus;
 use stator_core::object::Object;
@@ -44,6 +45,15 @@ pub(super) fn scaling_gpu_range(desired: &RenderedObject, object: &Object) -> Op
 /// What a request does with GPUs.
 pub(super) fn search_reason(object: &Object) -> Option<ChangeReason> {
     gpus::request_gpu_budget(object).map(ChangeReason::GpuSearch)
+}
+
+/// The GPUs of a graph that goes once another has come up beside it: at the most, those of both.
+pub(super) fn set_side_by_side_gpus(change: &mut Change, old: &Object, new: &Object) {
+    let mut gpus = gpu_change::gpu_change(Some(old), Some(new), Disruption::None);
+    for totals in gpus.by_sku.values_mut().chain([&mut gpus.totals]) {
+        totals.peak = totals.before.saturating_add(totals.after);
+    }
+    set_gpus(change, gpus);
 }
 
 /// The GPUs of a line that changes something, by the class of the change.

@@ -1,7 +1,7 @@
 //! What holds a sync back: too many deletions, too many GPUs, replacements and adoptions that nobody asked for.
 
 use super::context::PlanContext;
-use super::{Action, Change, ChangeReason, ForeignOwner, Hold, HoldKind};
+use super::{Action, AddressMove, Change, ChangeReason, ForeignOwner, Hold, HoldKind, PlanStep, PlannedWrite};
 use stator_core::dynamo::gpus;
 use std::collections::BTreeSet;
 
@@ -36,11 +36,26 @@ impl GuardLimits<'_> {
     }
 
     fn replace_hold(&self, changes: &[Change]) -> Option<Hold> {
-        let names = objects_with(changes, Action::Replace)?;
+        let replaced = changes.iter().filter(|one| one.action == Action::Replace);
+        let (moved, again): (Vec<&Change>, Vec<&Change>) = replaced.partition(|one| one.address_move().is_some());
+        let join = |some: &[&Change]| some.iter().map(|one| one.object.to_string()).collect::<Vec<_>>().join(", ");
+        let again_message = format!("to be deleted and created again: {}", join(&again));
+        let moved_names: Vec<String> = moved.iter().map(|one| one.moved_name()).collect();
+        let moved_message = format!("to be replaced by a graph with another address: {}", moved_names.join(", "));
+        let down = "the models are down until they have restarted";
+        let (what, help) = match (again.is_empty(), moved.is_empty()) {
+            (true, true) => return None,
+            (false, true) => (again_message, down.to_owned()),
+            (true, false) => (moved_message, "clients must then use the new address".to_owned()),
+            (false, false) => (
+                format!("{again_message}; {moved_message}"),
+                format!("{down}, and clients of those that move must then use the new address"),
+            ),
+        };
         Some(Hold {
             kind: HoldKind::Replace,
-            message: format!("Dynamo forbids these changes in place; to be deleted and created again: {names}"),
-            help: "allow it with --allow replace: the models are down until they have restarted".to_owned(),
+            message: format!("Dynamo forbids these changes in place; {what}"),
+            help: format!("allow it with --allow replace: {help}"),
             allowed: self.allow.contains(&HoldKind::Replace),
         })
     }
@@ -70,7 +85,7 @@ impl GuardLimits<'_> {
 
     /// More deletions than max(5 objects, 20 %) in one plan look like a mistake in git more than like a wish.
     fn mass_delete_hold(&self, changes: &[Change]) -> Option<Hold> {
-        let deletions = changes.iter().filter(|one| one.action == Action::Delete).count();
+        let deletions = changes.iter().filter(|one| one.action == Action::Delete && !one.is_succeeded()).count();
         let limit = match self.max_deletions {
             Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
             None => MIN_DELETION_LIMIT.max(self.present / 5),
@@ -145,7 +160,7 @@ pub(super) fn apply_guards(context: &PlanContext<'_>, changes: &mut [Change]) ->
 /// Whether a guard holds a write of this kind back once it has found too much of it.
 fn is_held_by(change: &Change, guard: HoldKind) -> bool {
     match guard {
-        HoldKind::MassDelete => change.action == Action::Delete,
+        HoldKind::MassDelete => change.action == Action::Delete && !change.is_succeeded(),
         HoldKind::MaxGpus => needs_more_gpus(change),
         // These are opt-ins, which the decision on each object has heeded already.
         HoldKind::Replace | HoldKind::Delete | HoldKind::Adopt | HoldKind::Move => false,
@@ -157,6 +172,25 @@ fn needs_more_gpus(change: &Change) -> bool {
 }
 
 impl Change {
+    /// True for a graph that goes only once another has taken its place.
+    fn is_succeeded(&self) -> bool {
+        matches!(&self.step, PlanStep::Write(PlannedWrite::Delete(delete)) if delete.after.is_some())
+    }
+
+    /// Where clients have to go, of a graph whose replacement comes up before it goes.
+    fn address_move(&self) -> Option<&AddressMove> {
+        self.reasons.iter().find_map(|reason| {
+            if let ChangeReason::NewGraphFirst { graph: _, moves } = reason { Some(moves) } else { None }
+        })
+    }
+
+    /// The object with its new addresses.
+    fn moved_name(&self) -> String {
+        let to = self.address_move().map(|moves| moves.to.as_slice()).unwrap_or_default();
+        let to: Vec<String> = to.iter().map(ToString::to_string).collect();
+        if to.is_empty() { self.object.to_string() } else { format!("{} (then {})", self.object, to.join(", ")) }
+    }
+
     /// True for objects that stator holds in the cluster: the ones that a share of deletions is a share of.
     fn counts_as_present(&self) -> bool {
         self.action == Action::Delete || self.inventory.is_some()

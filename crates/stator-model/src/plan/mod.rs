@@ -8,6 +8,7 @@ mod decide;
 mod drift;
 mod dry_run;
 mod gpu_usage;
+mod graph_names;
 mod guard;
 mod input;
 mod journal;
@@ -17,6 +18,7 @@ mod ownership;
 mod prune;
 mod reason;
 mod record;
+mod replacement;
 mod repository_address;
 pub mod rules;
 mod schema;
@@ -35,6 +37,7 @@ pub use compare::{RevisionComparison, UnchangedTotals, compare_revisions};
 pub use context::{graph_made_by, own_bookkeeping};
 pub use drift::{drifted_models, drifted_objects};
 pub use dry_run::replicas_only;
+pub use graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
 pub use input::{PlanInput, PlanScope, UnchangedSummary, UnreadableObject};
 pub use journal::{
     Journal, JournalError, JournalModel, JournalObject, LeftoverJournal, MAX_JOURNAL_BYTES, SyncBookkeeping,
@@ -120,7 +123,7 @@ pub struct Summary {
     pub create: usize,
     /// Objects to update in place.
     pub update: usize,
-    /// Objects to delete and create again.
+    /// Objects to replace, as they cannot be changed in place.
     pub replace: usize,
     /// Objects to delete.
     pub delete: usize,
@@ -229,6 +232,12 @@ pub struct Change {
 }
 
 impl Change {
+    /// The objects that carrying it out is about: the line's own, and one that comes up beside it.
+    pub fn objects(&self) -> impl Iterator<Item = &ObjectRef> {
+        let beside = self.inventory.as_ref().map(|entry| &entry.object).filter(|object| **object != self.object);
+        std::iter::once(&self.object).chain(beside)
+    }
+
     /// A line that keeps an object as it is, with nothing said of it yet.
     pub fn new(model: &str, source: &str, object: ObjectRef) -> Self {
         Self {
@@ -273,7 +282,7 @@ pub enum Action {
     Create,
     /// It is changed in place.
     Update,
-    /// It is deleted and made again: Dynamo forbids the change in place.
+    /// It is replaced, as Dynamo forbids the change in place: deleted and made again, or deleted once a new graph is up.
     Replace,
     /// It is deleted: its model is gone, or no longer has it.
     Delete,
@@ -328,7 +337,7 @@ pub struct Hold {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum HoldKind {
-    /// Something would be deleted and made again.
+    /// Something would be deleted and made again, or replaced at another address.
     Replace,
     /// Something would be deleted. Holds nothing back by itself; `--prune=false` leaves deletions out.
     Delete,

@@ -6,8 +6,8 @@ use super::context::{LiveOwnership, PlanContext, is_applied_by_stator, model_of}
 use super::decide::delete_step;
 use super::gpu_usage::{add_graph_gpus, set_unchanged_gpus};
 use super::{
-    Action, Change, ChangeReason, DeletionSequel, ForeignOwner, KeptBy, OwnershipDoubt, PlanStep, PlannedWrite,
-    dry_run, rules,
+    Action, AddressMove, Change, ChangeReason, DeleteStep, DeletionSequel, ForeignOwner, KeptBy, OwnershipDoubt,
+    PlanStep, PlannedWrite, dry_run, rules,
 };
 use crate::render::ApplyStage;
 use protection::PruneProtection;
@@ -54,7 +54,7 @@ pub(super) fn plan_pruning(context: &PlanContext<'_>, desired: &BTreeSet<ObjectI
         }
         let source = recorded
             .map(|(record, _)| record.source.as_str())
-            .or_else(|| input.rendered.iter().find(|one| one.model == model).map(|one| one.source.as_str()))
+            .or_else(|| context.models().find(|one| one.model == model).map(|one| one.source.as_str()))
             .unwrap_or_default();
         let mut change = Change::new(model, source, object.reference());
         set_unchanged_gpus(&mut change, object);
@@ -112,6 +112,7 @@ fn needs_somebody(cause: &KeptBy) -> bool {
         | KeptBy::Successor { .. }
         | KeptBy::SuccessorGraph { .. }
         | KeptBy::UnlockedResult { .. }
+        | KeptBy::UnfinishedGraph { .. }
         | KeptBy::PruningOff => false,
     }
 }
@@ -172,12 +173,14 @@ fn keeping_cause(
     if let Some(doubt) = ownership_doubt(context, model, object) {
         return Some(KeptBy::Doubt(doubt));
     }
+    // The end of a replacement, and no pruning.
+    let is_replaced = context.successor_of(&object.reference()).is_some();
     let cause = match object.kind() {
         kind if kind == REQUEST.kind => awaiting_successor(context, model),
         kind if kind == GRAPH.kind => still_serving(context, model),
         _ => None,
     };
-    cause.or((!input.prune).then_some(KeptBy::PruningOff))
+    cause.or((!input.prune && !is_replaced).then_some(KeptBy::PruningOff))
 }
 
 /// What says that an object is not stator's to delete.
@@ -207,7 +210,7 @@ fn ownership_doubt(context: &PlanContext<'_>, model: &str, object: &Object) -> O
 
 /// An old request goes only when the one that follows it has succeeded.
 fn awaiting_successor(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
-    let rendered = context.input.rendered.iter().find(|one| one.model == model)?;
+    let rendered = context.models().find(|one| one.model == model)?;
     let request = rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object.reference();
     let done = context.live(&request).is_some_and(|live| health::assess_health(live, None).health == Health::Healthy);
     (!done).then_some(KeptBy::Successor { request: request.name })
@@ -216,7 +219,7 @@ fn awaiting_successor(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> 
 /// A graph goes on serving while the request that is to follow it has made none: a request with `autoApply` makes one,
 /// any other only recommends one, and the graph is changed in place when that is locked.
 fn still_serving(context: &PlanContext<'_>, model: &str) -> Option<KeptBy> {
-    let rendered = context.input.rendered.iter().find(|one| one.model == model)?;
+    let rendered = context.models().find(|one| one.model == model)?;
     let request = &rendered.objects.iter().find(|one| one.object.kind() == REQUEST.kind)?.object;
     let name = request.name().to_owned();
     if request.spec().get("autoApply").and_then(Value::as_bool).unwrap_or(true) {
@@ -242,15 +245,20 @@ fn plan_deletion(context: &PlanContext<'_>, object: &Object, change: &mut Change
             totals.after = 0;
         }
     }
-    change.reasons.push(if rendered {
-        ChangeReason::NoLongerInModel
-    } else {
-        ChangeReason::ModelGone { model: change.model.clone() }
+    let successor = context.successor_of(&change.object);
+    change.reasons.push(match successor {
+        Some(graph) => {
+            let moves = context.live(graph).map(|new| AddressMove::between(object, new)).unwrap_or_default();
+            ChangeReason::ReplacedBy { graph: graph.clone(), moves }
+        }
+        None if rendered => ChangeReason::NoLongerInModel,
+        None => ChangeReason::ModelGone { model: change.model.clone() },
     });
     if let Some(graph) = made {
         // Dynamo gives it no owner, so it outlives its request.
         change.reasons.push(ChangeReason::GraphStays { graph: graph.reference() });
     }
     change.before = dry_run::owned_fields(object);
-    change.step = PlanStep::Write(PlannedWrite::Delete(delete_step(object, ApplyStage::of_kind(object.kind()))));
+    let delete = delete_step(object, ApplyStage::of_kind(object.kind()));
+    change.step = PlanStep::Write(PlannedWrite::Delete(DeleteStep { after: successor.cloned(), ..delete }));
 }

@@ -4,6 +4,7 @@ mod wording;
 
 pub(super) use wording::describe_unread;
 
+use super::graph_names::{AddressMove, NewGraphObstacle};
 use super::{HoldKind, RequestGpuBudget};
 use crate::intent::UnreadPlace;
 use serde::{Serialize, Serializer};
@@ -154,6 +155,31 @@ pub enum ChangeReason {
         /// What to do about it.
         advice: ImmutableAdvice,
     },
+    /// A new graph comes up first, under another name.
+    NewGraphFirst {
+        /// That graph; `None` where no cluster says which of its names is free.
+        graph: Option<ObjectRef>,
+        /// Where clients have to go.
+        moves: AddressMove,
+    },
+    /// A guard holds back what moves a model's address.
+    AddressHeld,
+    /// A new graph should come up first, and cannot.
+    NoNewGraph(NewGraphObstacle),
+    /// It is made again while another graph of the model goes on serving.
+    ServedMeanwhile {
+        /// That graph.
+        graph: ObjectRef,
+        /// Where clients have to go afterwards.
+        moves: AddressMove,
+    },
+    /// Another graph takes its place, and both are there.
+    ReplacedBy {
+        /// That graph.
+        graph: ObjectRef,
+        /// Where clients have to go.
+        moves: AddressMove,
+    },
     /// The cluster refuses to create what is to take its place.
     ReplacementRefused {
         /// In the cluster's words.
@@ -238,6 +264,13 @@ pub enum KeptBy {
     UnlockedResult {
         /// That request's name.
         request: String,
+    },
+    /// The graph that takes its place is not made what git wants.
+    UnfinishedGraph {
+        /// That graph.
+        graph: ObjectRef,
+        /// A guard holds that back; else it cannot be done.
+        is_held: bool,
     },
     /// Pruning is off.
     PruningOff,

@@ -34,13 +34,15 @@ impl Plan {
 }
 
 impl Plan {
-    /// What is to take the place of objects that are deleted first. Whether the cluster takes it is asked before: afterwards
-    /// the model would be down.
-    pub fn replacements(&self) -> impl Iterator<Item = &ApplyStep> {
+    /// What is to take the place of objects, and whether that is created beside them. Whether the cluster takes it is asked
+    /// before: where the object is deleted first, the model would be down afterwards.
+    pub fn replacements(&self) -> impl Iterator<Item = (&ApplyStep, bool)> {
         let replaced = self.changes.iter().filter(|change| change.action == Action::Replace);
         replaced.filter_map(|change| match &change.step {
-            PlanStep::Write(PlannedWrite::Replace { delete: _, apply })
-            | PlanStep::Held { by: _, would: PlannedWrite::Replace { delete: _, apply } } => Some(apply),
+            PlanStep::Write(PlannedWrite::Replace { delete, apply })
+            | PlanStep::Held { by: _, would: PlannedWrite::Replace { delete, apply } } => {
+                Some((apply, delete.after.is_some()))
+            }
             PlanStep::Write(PlannedWrite::Apply(_) | PlannedWrite::Delete(_))
             | PlanStep::Held { by: _, would: PlannedWrite::Apply(_) | PlannedWrite::Delete(_) }
             | PlanStep::NoWrite => None,

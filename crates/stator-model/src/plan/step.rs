@@ -28,11 +28,11 @@ pub enum PlanStep {
 pub enum PlannedWrite {
     /// Server-side apply.
     Apply(ApplyStep),
-    /// Delete, wait until it is gone, apply.
+    /// Delete, wait until it is gone, apply; the other way round where the delete says after what ([`DeleteStep::after`]).
     Replace {
         /// Which object must be there to be deleted.
         delete: DeleteStep,
-        /// What is applied then.
+        /// What is applied in its place.
         apply: ApplyStep,
     },
     /// Delete.
@@ -104,4 +104,6 @@ pub struct DeleteStep {
     pub uid: String,
     /// Its resource version.
     pub resource_version: String,
+    /// The graph that takes its place: it is deleted only once that one is Healthy, and the model's adapters with it.
+    pub after: Option<ObjectRef>,
 }

@@ -139,6 +139,9 @@ fn step_digest_input(step: &PlanStep) -> Value {
         PlanStep::Write(PlannedWrite::Replace { delete, apply: one }) => {
             json!({"delete": delete.uid, "apply": apply(one)})
         }
-        PlanStep::Write(PlannedWrite::Delete(delete)) => json!({"delete": delete.uid}),
+        PlanStep::Write(PlannedWrite::Delete(delete)) => match &delete.after {
+            None => json!({"delete": delete.uid}),
+            Some(after) => json!({"delete": delete.uid, "after": after}),
+        },
     }
 }

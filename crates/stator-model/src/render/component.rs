@@ -6,7 +6,7 @@ use super::graph::{GraphContext, empty_component};
 use super::hardware;
 use super::pod::{self, EnvVars, PodContainer, PodTemplate};
 use super::{RenderContext, planner, rules};
-use crate::intent::model::{self, ComponentType, ReplicaSize, RouterMode, Scaling, Secrets, Worker};
+use crate::intent::model::{self, ComponentType, ModelRollout, ReplicaSize, RouterMode, Scaling, Secrets, Worker};
 use crate::intent::scalar::ComponentName;
 use serde_json::{Map, Value};
 use stator_core::dynamo::registry::{self, EPP_IMAGE, PLANNER_IMAGE, SIDECAR_FRONTEND, env as names};
@@ -122,7 +122,7 @@ pub(super) fn render_worker(
     pod.set_image_pull_secrets(secrets);
     pod.set_probes(worker.probes.as_ref());
     pod.set_node_placement(spec.hardware.as_ref(), shape.gpus > 0);
-    pod.set_rollout(worker.rollout.as_ref().or(spec.rollout.as_ref()));
+    pod.set_rollout(worker.rollout.clone().or_else(|| spec.rollout.as_ref().map(ModelRollout::pods)).as_ref());
 
     ComponentSpec {
         replicas: Some(starting_replicas(worker.replicas, worker.scaling)),

@@ -23,7 +23,7 @@ pub mod strategic_merge;
 pub(crate) mod tests;
 
 use crate::intent::Intent;
-use crate::intent::model::Scaling;
+use crate::intent::model::{ReplacementOrder, Scaling};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -96,6 +96,8 @@ pub struct RenderedModel {
     pub findings: Vec<Finding>,
     /// Managers that may be overruled (`spec.takeOver`).
     pub take_over: Vec<String>,
+    /// What comes first where its graph is replaced as a whole (`spec.rollout.replace`).
+    pub replacement: ReplacementOrder,
     /// The `spec` that it was rendered from, with defaults and overlay merged: what the model's record keeps.
     pub intent: Value,
 }
@@ -152,6 +154,7 @@ pub fn render_unchecked(intent: &Intent, target: &RenderTarget) -> RenderedModel
         objects,
         findings,
         take_over: intent.model.spec.take_over.clone(),
+        replacement: intent.model.spec.rollout.as_ref().and_then(|rollout| rollout.replace).unwrap_or_default(),
         // A spec was read from YAML, so its keys are texts, and writing it cannot fail.
         intent: serde_json::to_value(&intent.model.spec).unwrap_or_default(),
     }

@@ -2,7 +2,7 @@
 //! name ends in a hash of its spec, and another spec is another request.
 
 use super::{ApplyStage, ObjectDraft, RenderContext, dgd_overrides, object_metadata, rules};
-use crate::intent::model::{Engine, ModelSpec, Optimize, OverrideKind, Search, Secrets, Sla};
+use crate::intent::model::{Engine, ModelSpec, Optimize, OverrideKind, Rollout, Search, Secrets, Sla};
 use crate::intent::scalar::Millis;
 use serde_json::{Value, json};
 use stator_core::dynamo::kinds;
@@ -64,7 +64,8 @@ pub(super) fn warn_graph_fields_with_sla(context: &mut RenderContext<'_>, model:
     let written = [
         ("components", !model.components.is_empty()),
         ("restart", model.restart.is_some() && !locked),
-        ("rollout", model.rollout.is_some()),
+        // What comes first when the graph is replaced is said of locked graphs too.
+        ("rollout", model.rollout.as_ref().is_some_and(|rollout| rollout.pods() != Rollout::default())),
     ];
     for (field, present) in written {
         // Defaults of a folder are for all its models, and need not fit each of them.

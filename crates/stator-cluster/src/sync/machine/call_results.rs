@@ -1,9 +1,10 @@
 //! What an answer or an observation does to a model.
 
 use super::context::SyncContext;
+use super::health_wait::HealthWait;
 use super::model_sync::{CallPurpose, MAX_RECHECKS, ModelSync, ModelSyncState};
 use super::protocol::{CallResult, MachineEffect, RecordWriteResult};
-use super::tasks::{ApplyTask, DeleteTask, SyncTask, stage_of};
+use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, stage_of};
 use crate::cluster::{ApplyOutcome, ApplyResponse, ClusterError, DeleteOutcome};
 use crate::sync::{SyncProgress, WaitingReason};
 use stator_core::dynamo::{gpus, health, kinds};
@@ -170,7 +171,8 @@ impl ModelSync {
                 // An object that waits for its finalizers is going and cannot come back: there is nothing left to
                 // remember it for.
                 self.record_writer.mark_deleted(&object.identity(), was_there);
-                if task.prune && was_there {
+                self.forget_outgoing(&task);
+                if task.purpose != DeletePurpose::Replace && was_there {
                     self.report.count_pruned();
                     self.record_writer.add_history_line(task.history_line);
                 }
@@ -196,13 +198,16 @@ impl ModelSync {
             SyncTask::Delete(mut task) => {
                 self.attempt = 0;
                 match result {
-                    Ok(None) => self.record_writer.mark_deleted(&task.step.object.identity(), false),
+                    Ok(None) => {
+                        self.record_writer.mark_deleted(&task.step.object.identity(), false);
+                        self.forget_outgoing(&task);
+                    }
                     Ok(Some(live)) if live.uid() != Some(task.step.uid.as_str()) => {
                         let object = &task.step.object;
                         self.record_writer.mark_deleted(&object.identity(), false);
                         self.report
                             .add_note(format!("{object} is now another object of that name, and is not changed"));
-                        if !task.prune {
+                        if task.purpose == DeletePurpose::Replace {
                             self.fail_delete(
                                 &task,
                                 &format!("{object} was created again by another client: sync again"),
@@ -346,6 +351,9 @@ impl ModelSync {
                 matches!(task, SyncTask::Apply(ApplyTask { stage: ApplyStage::Adapter, .. })) || replaces_adapter(task)
             });
         self.tasks = others.into();
+        if adapters.is_empty() {
+            return;
+        }
         if around.settings.wait {
             // After the record of what was applied so far, and before the wait for everything.
             let at =
@@ -374,10 +382,17 @@ impl ModelSync {
     }
 
     fn fail_delete(&mut self, task: &DeleteTask, message: &str) {
-        if !task.prune {
+        if task.purpose == DeletePurpose::Replace {
             self.fail_apply(task.step.stage);
         }
         self.fail_object(&task.step.object, message);
+    }
+
+    /// A graph is gone whose place another has taken: what is waited for from now on is waited for anew.
+    fn forget_outgoing(&mut self, task: &DeleteTask) {
+        if self.outgoing.remove(&task.step.object.identity()).is_some() {
+            self.wait = HealthWait::default();
+        }
     }
 
     fn is_ours(&self, live: &Object) -> bool {
@@ -389,14 +404,15 @@ impl ModelSync {
 
     /// A watch shows an object.
     pub(super) fn observe(&mut self, object: &Object) {
-        if let Some(watched) = self.watched.get_mut(&object.reference().identity()) {
+        let identity = object.reference().identity();
+        if let Some(watched) = self.watched.get_mut(&identity).or_else(|| self.outgoing.get_mut(&identity)) {
             watched.observe(object);
         }
     }
 
     /// A list shows everything there is.
     pub(super) fn observe_all(&mut self, objects: &BTreeMap<ObjectIdentity, &Object>) {
-        for (identity, watched) in &mut self.watched {
+        for (identity, watched) in self.watched.iter_mut().chain(&mut self.outgoing) {
             match objects.get(identity) {
                 Some(object) => watched.observe(object),
                 None => watched.mark_gone(),
@@ -406,7 +422,8 @@ impl ModelSync {
 
     /// A watch shows that an object is gone.
     pub(super) fn observe_gone(&mut self, object: &ObjectRef) {
-        if let Some(watched) = self.watched.get_mut(&object.identity()) {
+        let identity = object.identity();
+        if let Some(watched) = self.watched.get_mut(&identity).or_else(|| self.outgoing.get_mut(&identity)) {
             watched.mark_gone();
         }
     }
@@ -414,7 +431,7 @@ impl ModelSync {
 
 fn replaces_adapter(task: &SyncTask) -> bool {
     match task {
-        SyncTask::Delete(DeleteTask { step, prune: false, .. }) => step.stage == ApplyStage::Adapter,
+        SyncTask::Delete(DeleteTask { step, purpose: DeletePurpose::Replace, .. }) => step.stage == ApplyStage::Adapter,
         SyncTask::AwaitGone { object, .. } => stage_of(object) == ApplyStage::Adapter,
         SyncTask::Delete(_)
         | SyncTask::Apply(_)

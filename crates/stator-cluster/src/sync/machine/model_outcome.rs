@@ -67,7 +67,11 @@ impl ModelSync {
                 OutcomeClass::Failure | OutcomeClass::Error => true,
                 OutcomeClass::Success | OutcomeClass::Cancelled => false,
             },
-            gpus: self.watched.values().fold(0, |sum, watched| sum.saturating_add(watched.gpus)),
+            gpus: self
+                .watched
+                .values()
+                .chain(self.outgoing.values())
+                .fold(0, |sum, watched| sum.saturating_add(watched.gpus)),
             gpu_sku: self.watched.values().find_map(|watched| watched.gpu_sku.clone()),
         }
     }

@@ -5,7 +5,7 @@ use super::health_wait::{HealthWait, WatchedObject};
 use super::model_report::ModelReport;
 use super::protocol::{ClusterCall, MachineEffect, MachineSettings};
 use super::record_writer::{RecordWrite, RecordWriter};
-use super::tasks::{ApplyTask, DeleteTask, SyncTask, is_about, stage_of};
+use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, is_about, stage_of};
 use crate::cluster::{ApplyRequest, NO_OBJECTS_VERSION, Preconditions};
 use crate::sync::{ModelOutcome, SyncProgress, WaitingReason};
 use stator_core::object::{ObjectIdentity, ObjectRef};
@@ -32,6 +32,8 @@ pub(super) struct ModelSync {
     pub(super) tasks: VecDeque<SyncTask>,
     pub(super) record_writer: RecordWriter,
     pub(super) watched: BTreeMap<ObjectIdentity, WatchedObject>,
+    /// Graphs that go once others have taken their place. They are not waited for, and adapters run on their workers too.
+    pub(super) outgoing: BTreeMap<ObjectIdentity, WatchedObject>,
     pub(super) state: ModelSyncState,
     /// Tries of the call at the front.
     pub(super) attempt: u32,
@@ -111,7 +113,7 @@ impl ModelSync {
         name: String,
         tasks: VecDeque<SyncTask>,
         record_writer: RecordWriter,
-        watched: BTreeMap<ObjectIdentity, WatchedObject>,
+        (watched, outgoing): (BTreeMap<ObjectIdentity, WatchedObject>, BTreeMap<ObjectIdentity, WatchedObject>),
         blocked: Vec<String>,
         successors: Vec<String>,
     ) -> Self {
@@ -120,6 +122,7 @@ impl ModelSync {
             tasks,
             record_writer,
             watched,
+            outgoing,
             state: ModelSyncState::Ready,
             attempt: 0,
             polls: 0,
@@ -240,14 +243,23 @@ impl ModelSync {
                 SyncTask::Delete(DeleteTask { step, recheck: true, .. }) => {
                     return self.start_call(ClusterCall::Read(step.object), CallPurpose::FrontTask);
                 }
-                SyncTask::Delete(DeleteTask { step, prune, .. }) => {
-                    if prune && let PruneBarrier::Blocked(why) = around.barrier {
-                        self.cancel_deletes(why);
-                        continue;
-                    }
-                    if prune && self.report.failed_stage().is_some() {
-                        self.cancel_deletes("not everything of the model could be applied");
-                        continue;
+                SyncTask::Delete(DeleteTask { step, purpose, .. }) => {
+                    match (&purpose, around.barrier) {
+                        (DeletePurpose::Prune, PruneBarrier::Blocked(why)) => {
+                            self.cancel_deletes(why);
+                            continue;
+                        }
+                        (DeletePurpose::Prune, PruneBarrier::Open | PruneBarrier::Closed)
+                            if self.report.failed_stage().is_some() =>
+                        {
+                            self.cancel_deletes("not everything of the model could be applied");
+                            continue;
+                        }
+                        (DeletePurpose::Succeeded(successor), _) if !self.has_taken_over(successor) => {
+                            self.keep_outgoing(around, &step.object, successor);
+                            continue;
+                        }
+                        (DeletePurpose::Prune | DeletePurpose::Replace | DeletePurpose::Succeeded(_), _) => {}
                     }
                     let preconditions =
                         Preconditions { uid: Some(step.uid), resource_version: Some(step.resource_version) };
@@ -277,7 +289,11 @@ impl ModelSync {
                 }
                 SyncTask::Barrier => {
                     self.applied_all = true;
-                    let prunes = self.tasks.iter().any(|task| matches!(task, SyncTask::Delete(_)));
+                    if self.report.differs_from_git() {
+                        // Nothing is waited for any more, so what the record says now is the end.
+                        self.keep_all_outgoing(around);
+                    }
+                    let prunes = self.tasks.iter().any(is_prune);
                     if prunes && *around.barrier == PruneBarrier::Closed {
                         return ModelTurn::Barrier;
                     }
@@ -326,11 +342,56 @@ impl ModelSync {
             return;
         }
         let mut workers: BTreeMap<String, u64> = BTreeMap::new();
-        for (base, ready) in self.watched.values().flat_map(WatchedObject::workers) {
+        for (base, ready) in self.watched.values().chain(self.outgoing.values()).flat_map(WatchedObject::workers) {
             let sum = workers.entry(base.clone()).or_default();
             *sum = sum.saturating_add(*ready);
         }
         self.watched.values_mut().for_each(|watched| watched.limit_by_workers(&workers));
+    }
+
+    /// Whether a graph is seen to serve, with all adapters of the model.
+    fn has_taken_over(&self, graph: &ObjectRef) -> bool {
+        let is_seen_healthy = |one: &WatchedObject| !one.skipped && one.is_healthy();
+        let mut adapters = self.watched.values().filter(|one| stage_of(&one.object) == ApplyStage::Adapter);
+        self.watched.get(&graph.identity()).is_some_and(is_seen_healthy) && adapters.all(is_seen_healthy)
+    }
+
+    /// Graphs stay whose place is not taken.
+    fn keep_all_outgoing(&mut self, around: &SyncContext<'_>) {
+        let tasks = self.tasks.iter().filter_map(|task| match task {
+            SyncTask::Delete(DeleteTask { step, purpose: DeletePurpose::Succeeded(successor), .. }) => {
+                Some((step.object.clone(), successor.clone()))
+            }
+            SyncTask::Delete(_)
+            | SyncTask::Apply(_)
+            | SyncTask::AwaitGone { .. }
+            | SyncTask::CheckGraph(_)
+            | SyncTask::Barrier
+            | SyncTask::WriteRecord
+            | SyncTask::DeleteRecord
+            | SyncTask::AwaitGraph
+            | SyncTask::AwaitHealth => None,
+        });
+        for (outgoing, successor) in tasks.collect::<Vec<_>>() {
+            if !self.has_taken_over(&successor) {
+                self.keep_outgoing(around, &outgoing, &successor);
+            }
+        }
+    }
+
+    /// A graph stays, since what is to take its place is not ready for that.
+    fn keep_outgoing(&mut self, around: &SyncContext<'_>, outgoing: &ObjectRef, successor: &ObjectRef) {
+        let is_healthy = self.watched.get(&successor.identity()).is_some_and(WatchedObject::is_healthy);
+        let what = if is_healthy { "the adapters are" } else { &format!("{successor} is") };
+        let message = format!("{outgoing} goes on serving, as {what} not Healthy");
+        if self.report.differs_from_git() {
+            self.report.add_note(message);
+        } else if around.settings.wait {
+            self.report.add_health_fault(message);
+        } else {
+            self.report.add_deferred(format!("{message} yet; run `stator sync --wait`"));
+        }
+        self.skip_object(&outgoing.identity());
     }
 
     fn start_call(&mut self, call: ClusterCall, flight: CallPurpose) -> ModelTurn {
@@ -463,9 +524,20 @@ impl ModelSync {
     }
 
     fn cancel_deletes(&mut self, why: &str) {
-        let count =
-            self.tasks.iter().filter(|task| matches!(task, SyncTask::Delete(DeleteTask { prune: true, .. }))).count();
-        self.tasks.retain(|task| !matches!(task, SyncTask::Delete(_) | SyncTask::AwaitGone { .. }));
+        let count = self.tasks.iter().filter(|task| is_prune(task)).count();
+        let outgoing = &self.outgoing;
+        let is_outgoing = |object: &ObjectRef| outgoing.contains_key(&object.identity());
+        self.tasks.retain(|task| match task {
+            SyncTask::Delete(task) => is_outgoing(&task.step.object),
+            SyncTask::AwaitGone { object, .. } => is_outgoing(object),
+            SyncTask::Apply(_)
+            | SyncTask::CheckGraph(_)
+            | SyncTask::Barrier
+            | SyncTask::WriteRecord
+            | SyncTask::DeleteRecord
+            | SyncTask::AwaitGraph
+            | SyncTask::AwaitHealth => true,
+        });
         let deletions = if count == 1 { "1 deletion is" } else { &format!("{count} deletions are") };
         self.report.add_blocked(format!("{deletions} held back, because {why}"));
     }
@@ -474,4 +546,8 @@ impl ModelSync {
     pub(super) fn gone_poll_delay(&self) -> Duration {
         MAX_GONE_POLL.min(Duration::from_millis(20) * 2u32.saturating_pow(self.polls.min(10)))
     }
+}
+
+fn is_prune(task: &SyncTask) -> bool {
+    matches!(task, SyncTask::Delete(DeleteTask { purpose: DeletePurpose::Prune, .. }))
 }

@@ -4,13 +4,13 @@ use super::health_wait::WatchedObject;
 use super::model_sync::ModelSync;
 use super::protocol::MachineSettings;
 use super::record_writer::RecordWriter;
-use super::tasks::{ApplyTask, DeleteTask, SyncTask, stage_of, task_stage};
+use super::tasks::{ApplyTask, DeletePurpose, DeleteTask, SyncTask, stage_of, task_stage};
 use serde_json::Value;
 use stator_core::dynamo::kinds;
 use stator_core::finding::Finding;
-use stator_core::object::Object;
+use stator_core::object::{Object, ObjectRef};
 use stator_model::plan::{
-    Action, ApplyStep, Change, ChangeReason, InventoryEntry, KeptBy, Plan, PlanStep, PlannedWrite, Record,
+    Action, ApplyStep, Change, ChangeReason, DeleteStep, InventoryEntry, KeptBy, Plan, PlanStep, PlannedWrite, Record,
     SEED_MANAGER, join_reasons, replicas_only, with_replicas,
 };
 use stator_model::render::ApplyStage;
@@ -146,10 +146,16 @@ fn build_model(
     let mut blocked = Vec::new();
     let mut watched = BTreeMap::new();
     let (mut now, mut adapters, mut prune) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut succeeded, mut outgoing) = (Vec::new(), BTreeMap::new());
     let graph = changes
         .iter()
-        .find(|change| stage_of(&change.object) == ApplyStage::Graph && change.inventory.is_some())
-        .map(|change| change.object.clone());
+        .filter(|change| stage_of(&change.object) == ApplyStage::Graph)
+        .find_map(|change| {
+            // Of a graph that comes up beside the one that it replaces, the entry is the new one's.
+            let entry = change.inventory.as_ref()?;
+            Some(if change.step.write().is_some() { &entry.object } else { &change.object })
+        })
+        .cloned();
     book.repair_inventory(&changes, retired);
     for change in changes {
         let line = format!("{} {} ({})", change.action.as_str(), change.object, disruption_name(&change));
@@ -184,11 +190,12 @@ fn build_model(
             });
         }
         if let Some(entry) = &inventory {
-            let mut one = WatchedObject::new(object.clone(), entry.generation);
-            one.gpus = gpus.before;
+            let is_new = entry.object != object;
+            let mut one = WatchedObject::new(entry.object.clone(), entry.generation);
+            one.gpus = if is_new { 0 } else { gpus.before };
             one.gpu_sku = gpu_sku;
             one.planned = health.filter(|_| step == PlanStep::NoWrite);
-            watched.insert(object.identity(), one);
+            watched.insert(entry.object.identity(), one);
         }
         match step {
             // What is held back was left above: it is not waited for either.
@@ -197,10 +204,16 @@ fn build_model(
                 let tasks = apply_tasks(apply, inventory, line, &mut book);
                 if stage_of(&object) == ApplyStage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
             }
+            PlanStep::Write(PlannedWrite::Replace { delete, apply }) if delete.after.is_some() => {
+                book.mark_outgoing(&delete);
+                now.extend(apply_tasks(apply, inventory, line.clone(), &mut book));
+                let line = format!("delete {object} (delete)");
+                outgoing.insert(object.identity(), outgoing_object(object, gpus.before));
+                succeeded.push((delete, line));
+            }
             PlanStep::Write(PlannedWrite::Replace { delete, apply }) => {
                 let gone = SyncTask::AwaitGone { object: object.clone(), uid: delete.uid.clone(), since: None };
-                let delete =
-                    DeleteTask { step: delete, prune: false, history_line: String::new(), recheck: false, rechecks: 0 };
+                let delete = delete_task(delete, DeletePurpose::Replace, String::new());
                 let mut tasks = vec![SyncTask::Delete(delete), gone];
                 // What is created in its place must not ask for the uid of what is gone.
                 let successor = without_uid(apply.object);
@@ -208,8 +221,12 @@ fn build_model(
                 tasks.extend(apply_tasks(apply, inventory, line, &mut book));
                 if stage_of(&object) == ApplyStage::Adapter { adapters.extend(tasks) } else { now.extend(tasks) }
             }
+            PlanStep::Write(PlannedWrite::Delete(step)) if step.after.is_some() => {
+                outgoing.insert(object.identity(), outgoing_object(object, gpus.before));
+                succeeded.push((step, line));
+            }
             PlanStep::Write(PlannedWrite::Delete(step)) if settings.prune => {
-                prune.push(DeleteTask { step, prune: true, history_line: line, recheck: false, rechecks: 0 });
+                prune.push(delete_task(step, DeletePurpose::Prune, line));
             }
             PlanStep::Write(PlannedWrite::Delete(_)) => {}
         }
@@ -219,7 +236,7 @@ fn build_model(
     now.sort_by_key(task_stage);
     prune.sort_by_key(|task| std::cmp::Reverse(task.step.stage));
     let mut tasks: VecDeque<SyncTask> = now.into();
-    if let (Some(graph), false) = (graph, adapters.is_empty()) {
+    if let (Some(graph), false) = (graph, adapters.is_empty() && succeeded.is_empty()) {
         tasks.push_back(SyncTask::CheckGraph(graph));
     }
     tasks.extend(adapters);
@@ -231,12 +248,41 @@ fn build_model(
             tasks.push_back(gone);
         }
     }
-    tasks.push_back(if retired { SyncTask::DeleteRecord } else { SyncTask::WriteRecord });
+    let succeeded = succeeded_tasks(succeeded, settings);
     if settings.wait && !retired {
-        tasks.push_back(SyncTask::AwaitHealth);
+        tasks.extend([SyncTask::WriteRecord, SyncTask::AwaitHealth]);
+        tasks.extend(succeeded);
         tasks.push_back(SyncTask::WriteRecord);
+    } else {
+        tasks.extend(succeeded);
+        tasks.push_back(if retired { SyncTask::DeleteRecord } else { SyncTask::WriteRecord });
     }
-    ModelSync::new(name, tasks, book, watched, blocked, successors)
+    ModelSync::new(name, tasks, book, (watched, outgoing), blocked, successors)
+}
+
+/// A graph that serves until another has taken its place.
+fn outgoing_object(object: ObjectRef, gpus: u64) -> WatchedObject {
+    let mut one = WatchedObject::new(object, None);
+    one.gpus = gpus;
+    one
+}
+
+fn delete_task(step: DeleteStep, purpose: DeletePurpose, history_line: String) -> DeleteTask {
+    DeleteTask { step, purpose, history_line, recheck: false, rechecks: 0 }
+}
+
+/// The graphs go whose place others have taken; then everything is waited for again.
+fn succeeded_tasks(succeeded: Vec<(DeleteStep, String)>, settings: &MachineSettings) -> Vec<SyncTask> {
+    let mut tasks = Vec::new();
+    for (step, line) in succeeded {
+        let Some(successor) = step.after.clone() else { continue };
+        let gone = SyncTask::AwaitGone { object: step.object.clone(), uid: step.uid.clone(), since: None };
+        tasks.push(SyncTask::Delete(delete_task(step, DeletePurpose::Succeeded(successor), line)));
+        if settings.wait {
+            tasks.extend([gone, SyncTask::AwaitHealth]);
+        }
+    }
+    tasks
 }
 
 /// The applies of one change: one, or three where replicas are seeded and then left to whoever scales.

@@ -4,7 +4,7 @@
 use super::protocol::{ClusterCall, ExpectedRecord, RecordWriteResult};
 use stator_core::object::{Object, ObjectIdentity};
 use stator_model::plan::{
-    Action, Change, InventoryEntry, JournalModel, JournalObject, ObservedModelState, PlanStep, Record, RecordState,
+    Action, Change, DeleteStep, InventoryEntry, JournalModel, JournalObject, ObservedModelState, PlanStep, Record, RecordState,
     SourceIdentity, SyncHistoryEntry,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,8 @@ pub(super) struct RecordWriter {
     entries: BTreeMap<ObjectIdentity, InventoryEntry>,
     /// What is about to be applied.
     intended: BTreeMap<ObjectIdentity, InventoryEntry>,
+    /// What goes once another has taken its place.
+    outgoing: BTreeSet<ObjectIdentity>,
     /// The record without inventory and history.
     template: Record,
     /// Something was written, or may have been.
@@ -84,6 +86,7 @@ impl RecordWriter {
         Self {
             entries: entries.map(|entry| (entry.object.identity(), entry.clone())).collect(),
             intended: BTreeMap::new(),
+            outgoing: BTreeSet::new(),
             template,
             stored,
             has_written: false,
@@ -170,11 +173,14 @@ impl RecordWriter {
         self.intended.insert(entry.object.identity(), entry.clone());
     }
 
-    /// What is to be applied that neither the record nor a journal of an earlier sync names.
+    /// What is to be applied, or goes once another has its place, that neither the record nor a journal of an earlier sync
+    /// names.
     fn unrecorded(&self) -> impl Iterator<Item = &InventoryEntry> {
         let named: BTreeSet<ObjectIdentity> =
             self.stored.iter().flat_map(|record| &record.inventory).map(|entry| entry.object.identity()).collect();
-        self.intended.iter().filter(move |(identity, _)| !named.contains(*identity)).map(|(_, entry)| entry)
+        let outgoing = self.entries.iter().filter(|(identity, _)| self.outgoing.contains(*identity));
+        let ahead = self.intended.iter().chain(outgoing);
+        ahead.filter(move |(identity, _)| !named.contains(*identity)).map(|(_, entry)| entry)
     }
 
     /// Whether something is to be applied that a journal has to name first.
@@ -203,6 +209,15 @@ impl RecordWriter {
     /// Whether a record is stored that has been given a status.
     pub(super) fn has_status(&self) -> bool {
         self.stored.as_ref().is_some_and(|record| record.state.is_some())
+    }
+
+    /// A graph goes once another has taken its place: until then the record names both, or nobody could tell any more
+    /// that it was stator's.
+    pub(super) fn mark_outgoing(&mut self, delete: &DeleteStep) {
+        let entry =
+            InventoryEntry { uid: Some(delete.uid.clone()), ..InventoryEntry::pending(delete.object.clone(), true) };
+        self.outgoing.insert(delete.object.identity());
+        self.entries.entry(delete.object.identity()).or_insert(entry);
     }
 
     /// An apply is sent: from now on the object may exist.

@@ -61,13 +61,23 @@ pub(super) struct ApplyTask {
 #[derive(Clone, Debug)]
 pub(super) struct DeleteTask {
     pub step: DeleteStep,
-    /// True for a prune, false for the first half of a replace.
-    pub prune: bool,
+    pub purpose: DeletePurpose,
     pub history_line: String,
     /// A precondition failed: look what is there now before anything else.
     pub recheck: bool,
     /// How often it was looked.
     pub rechecks: u32,
+}
+
+/// Why something is deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum DeletePurpose {
+    /// git no longer has it.
+    Prune,
+    /// It is made again afterwards.
+    Replace,
+    /// This graph has taken its place: it goes only while that is seen to be Healthy, and the adapters with it.
+    Succeeded(ObjectRef),
 }
 
 /// When an object is applied, by its kind.

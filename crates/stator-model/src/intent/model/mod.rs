@@ -17,7 +17,9 @@ pub use env::{EnvFromConfigMap, EnvFromSecret, EnvValue, Secrets};
 pub use hardware::{GpuSku, Hardware};
 pub use overrides::{Override, OverrideKind, OverrideTarget, STATOR_LABELS, is_identity_path};
 pub use replica::ReplicaSize;
-pub use scaling::{ExternalScaling, Resources, Rollout, RolloutStrategy, Scaling, ScalingBounds};
+pub use scaling::{
+    ExternalScaling, ModelRollout, ReplacementOrder, Resources, Rollout, RolloutStrategy, Scaling, ScalingBounds,
+};
 pub use serving::{Component, ComponentType, Frontend, Probes, RouterMode, Serving, Worker, template_has_image};
 pub use sla::{Optimize, Search, Sla, SlaWorker, Workload};
 pub use storage::{AccessMode, Adapter, Cache};
@@ -109,8 +111,9 @@ pub struct ModelSpec {
     /// Environment variables of every worker and further component.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<EnvName, EnvValue>,
-    /// How workers are replaced when they change, unless a component says otherwise.
-    pub rollout: Option<Rollout>,
+    /// How workers are replaced when they change, unless a component says otherwise; and the graph, where it cannot be
+    /// changed.
+    pub rollout: Option<ModelRollout>,
     /// A new value here restarts the graph once, component after component.
     #[schemars(length(min = 1))]
     pub restart: Option<String>,

@@ -70,3 +70,40 @@ pub enum RolloutStrategy {
     /// All stop, then all start: downtime, and no spare GPUs needed.
     Recreate,
 }
+
+/// How the pods of a model are replaced when they change, and its graph where Dynamo forbids the change in place.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModelRollout {
+    /// What comes first where Dynamo forbids a change in place, and the graph is replaced as a whole: `old-first` deletes
+    /// the graph and creates it again; `new-first` brings a second one up under another name, waits until that is Healthy,
+    /// and deletes the old one then. That needs GPUs for both, and moves the address of the frontend. Defaults to
+    /// `old-first`.
+    pub replace: Option<ReplacementOrder>,
+    /// `rolling` replaces pods bit by bit; `recreate` stops all first. Defaults to `rolling`.
+    pub strategy: Option<RolloutStrategy>,
+    /// How many pods may run above the number wanted, as a count or a share (`25%`). Needs spare GPUs.
+    pub max_surge: Option<CountOrPercent>,
+    /// How many pods may be missing meanwhile, as a count or a share (`25%`).
+    pub max_unavailable: Option<CountOrPercent>,
+}
+
+impl ModelRollout {
+    /// What it says of pods: what holds for every component that says nothing itself.
+    pub fn pods(&self) -> Rollout {
+        let Self { replace: _, strategy, max_surge, max_unavailable } = self;
+        Rollout { strategy: *strategy, max_surge: *max_surge, max_unavailable: *max_unavailable }
+    }
+}
+
+/// What comes first when a graph is replaced as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplacementOrder {
+    /// The old graph goes, then the new one comes up under its name: downtime, and no spare GPUs needed.
+    #[default]
+    OldFirst,
+    /// The new graph comes up under another name, then the old one goes.
+    NewFirst,
+}

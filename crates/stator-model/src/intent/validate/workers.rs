@@ -2,7 +2,8 @@
 
 use super::{ModelValidator, further_components, serving_workers};
 use crate::intent::model::{
-    ComponentType, CountOrPercent, Engine, ReplicaSize, Rollout, RolloutStrategy, Scaling, ScalingBounds, Worker,
+    ComponentType, CountOrPercent, Engine, ModelRollout, ReplicaSize, Rollout, RolloutStrategy, Scaling, ScalingBounds,
+    Worker,
 };
 use crate::intent::rules;
 use serde_json::Value;
@@ -31,7 +32,7 @@ pub(super) fn validate_workers(judge: &mut ModelValidator<'_>) {
         check_rollout(judge, &format!("{path}.rollout"), component.rollout.as_ref());
         check_args(judge, &path, &component.args);
     }
-    check_rollout(judge, "spec.rollout", model.spec.rollout.as_ref());
+    check_rollout(judge, "spec.rollout", model.spec.rollout.as_ref().map(ModelRollout::pods).as_ref());
     check_planner_floor(judge);
 }
 

@@ -2,9 +2,11 @@
 
 use super::{ChangeReason, DeletionSequel, ForeignOwner, ImmutableAdvice, KeptBy, OwnershipDoubt};
 use crate::intent::{UnreadCause, UnreadPlace};
-use crate::plan::{HoldKind, RequestGpuBudget};
+use crate::plan::{AddressMove, HoldKind, NewGraphObstacle, RequestGpuBudget};
+use stator_core::dynamo::addresses::GraphAddress;
 use stator_core::dynamo::disruption::DisruptionNote;
 use stator_core::dynamo::kinds::GRAPH;
+use stator_core::object::ObjectRef;
 use std::fmt;
 
 impl fmt::Display for ChangeReason {
@@ -70,6 +72,19 @@ impl fmt::Display for ChangeReason {
                 HoldKind::MassDelete => "held back: too many deletions at once",
                 HoldKind::MaxGpus => "held back: the environment would exceed its GPU limit",
             }),
+            Self::NewGraphFirst { graph, moves } => write_new_graph(f, graph.as_ref(), moves),
+            Self::AddressHeld => f.write_str(
+                "held back: `--allow replace` creates the new graph and deletes this one once that is Healthy",
+            ),
+            Self::NoNewGraph(obstacle) => write_obstacle(f, obstacle),
+            Self::ServedMeanwhile { graph, moves } => {
+                write!(f, "{graph} serves meanwhile")?;
+                write_address_move(f, moves)
+            }
+            Self::ReplacedBy { graph, moves } => {
+                write!(f, "{graph} takes its place: serves until that one is Healthy")?;
+                write_address_move(f, moves)
+            }
             Self::ReplacementRefused { message } => write!(
                 f,
                 "is not deleted, as the cluster would refuse to create it again: {message}; correct that, then sync \
@@ -216,6 +231,10 @@ impl fmt::Display for KeptBy {
                 f,
                 "keeps serving, and is changed in place once the result of request {request} is locked (`stator lock`)"
             ),
+            Self::UnfinishedGraph { graph, is_held } => {
+                let state = if *is_held { "held back" } else { "blocked" };
+                write!(f, "goes on serving, as {graph}, which takes its place, is {state}")
+            }
             Self::PruningOff => f.write_str("git no longer has it; it is kept because pruning is off"),
         }
     }
@@ -257,6 +276,44 @@ pub(in crate::plan) fn describe_unread(place: &UnreadPlace) -> String {
         UnreadCause::Submodule => format!("{path} is a submodule, which is not read"),
         UnreadCause::SymbolicLink => format!("{path} is a symbolic link, which is not followed"),
         UnreadCause::Misnamed { meant, model: _ } => format!("{path} is not read, as it is not called `{meant}`"),
+    }
+}
+
+fn write_new_graph(f: &mut fmt::Formatter<'_>, graph: Option<&ObjectRef>, moves: &AddressMove) -> fmt::Result {
+    match graph {
+        Some(graph) => write!(f, "{graph} comes up beside it, and this one is deleted once that is Healthy")?,
+        None => f.write_str("a new graph comes up beside it, and this one is deleted once that is Healthy")?,
+    }
+    write_address_move(f, moves)
+}
+
+fn write_address_move(f: &mut fmt::Formatter<'_>, moves: &AddressMove) -> fmt::Result {
+    let list = |some: &[GraphAddress]| some.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let AddressMove { from, to } = moves;
+    match (from.as_slice(), to.as_slice()) {
+        (_, []) => Ok(()),
+        ([], to) => write!(f, "; clients find it at {}", list(to)),
+        (from, to) => write!(f, "; the address moves from {} to {}", list(from), list(to)),
+    }
+}
+
+fn write_obstacle(f: &mut fmt::Formatter<'_>, obstacle: &NewGraphObstacle) -> fmt::Result {
+    match obstacle {
+        NewGraphObstacle::NameTaken { graph } => write!(
+            f,
+            "cannot be replaced new-first, as {graph} is something else: rename or delete that, or set \
+             `rollout.replace: old-first`"
+        ),
+        NewGraphObstacle::NotGone { graph } => write!(
+            f,
+            "cannot be replaced new-first yet, as {graph}, which it replaced, is still being deleted: sync again once it \
+             is gone"
+        ),
+        NewGraphObstacle::SharedNamespace { component } => write!(
+            f,
+            "cannot be replaced new-first, as component `{component}` has `globalDynamoNamespace: true`, and both graphs \
+             would find each other's workers: set `rollout.replace: old-first`"
+        ),
     }
 }
 

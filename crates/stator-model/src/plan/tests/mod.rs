@@ -2,6 +2,7 @@ mod laws;
 mod protection;
 mod pruning;
 mod records;
+mod replacing;
 mod requests;
 mod sets;
 mod stories;

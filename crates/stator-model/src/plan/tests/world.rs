@@ -1,12 +1,14 @@
 //! A cluster in memory, small enough to read: it takes a plan's steps through the same server-side apply as a real one.
 
+use crate::intent::model::ReplacementOrder;
 use crate::intent::repository::Guards;
 use crate::plan::{
-    Action, ApplyStep, HoldKind, Plan, PlanInput, PlanScope, PlannedWrite, Record, SEED_MANAGER, build_plan,
-    replicas_only, with_replicas,
+    Action, ApplyStep, Change, DeleteStep, HoldKind, InventoryEntry, Plan, PlanInput, PlanScope, PlannedWrite, Record,
+    SEED_MANAGER, build_plan, replicas_only, with_replicas,
 };
 use crate::render::{ApplyStage, RenderedModel, RenderedObject};
 use serde_json::{Value, json};
+use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds::FIELD_MANAGER;
 use stator_core::fields::{self, ApplyInput};
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
@@ -89,38 +91,75 @@ impl PlanScenario {
                 None => {}
                 Some(PlannedWrite::Apply(step)) => self.apply(step),
                 Some(PlannedWrite::Replace { delete, apply }) => {
-                    self.live.remove(&delete.object.identity());
+                    if delete.after.is_none() {
+                        self.live.remove(&delete.object.identity());
+                    }
                     self.apply(apply);
                 }
-                Some(PlannedWrite::Delete(step)) => {
-                    self.live.remove(&step.object.identity());
-                    self.writes += 1;
-                }
+                Some(PlannedWrite::Delete(step)) => self.delete(&change.model, step),
+            }
+            let outgoing = match change.step.write() {
+                Some(PlannedWrite::Replace { delete, .. }) if delete.after.is_some() => Some(&delete.object),
+                Some(_) | None => None,
+            };
+            if let Some(object) = outgoing {
+                self.record(change, &InventoryEntry::pending(object.clone(), true));
             }
             if let Some(entry) = &change.inventory {
-                let live = self.live.get(&change.object.identity());
-                let mut entry = entry.clone();
-                entry.uid = live.and_then(Object::uid).map(str::to_owned);
-                if change.step.write().is_some() {
-                    entry.generation = live.and_then(Object::generation);
-                }
-                let record = self.records.entry(change.model.clone()).or_insert_with(|| Record {
-                    model: change.model.clone(),
-                    namespace: "prod".into(),
-                    repository: "models".into(),
-                    environment: "prod".into(),
-                    source: change.source.clone(),
-                    revision: "abc1234".into(),
-                    ..Record::default()
-                });
-                record.inventory.retain(|other| other.object != entry.object);
-                record.inventory.push(entry);
-                record.inventory.sort_by(|a, b| a.object.cmp(&b.object));
+                self.record(change, entry);
             }
         }
         for model in &plan.retired {
             self.records.remove(model);
         }
+    }
+
+    /// Has the record say of an object what is true of it now.
+    fn record(&mut self, change: &Change, entry: &InventoryEntry) {
+        let live = self.live.get(&entry.object.identity());
+        let mut entry = entry.clone();
+        entry.uid = live.and_then(Object::uid).map(str::to_owned);
+        if change.step.write().is_some() {
+            entry.generation = live.and_then(Object::generation);
+        }
+        let record = self.records.entry(change.model.clone()).or_insert_with(|| Record {
+            model: change.model.clone(),
+            namespace: "prod".into(),
+            repository: "models".into(),
+            environment: "prod".into(),
+            source: change.source.clone(),
+            revision: "abc1234".into(),
+            ..Record::default()
+        });
+        record.inventory.retain(|other| other.object != entry.object);
+        record.inventory.push(entry);
+        record.inventory.sort_by(|a, b| a.object.cmp(&b.object));
+    }
+
+    /// Deletes an object, unless what takes its place is not Healthy yet.
+    fn delete(&mut self, model: &str, step: &DeleteStep) {
+        let is_good = |graph: &ObjectRef| {
+            self.live.get(&graph.identity()).is_some_and(|live| assess_health(live, None).health.is_good())
+        };
+        if !step.after.as_ref().is_none_or(is_good) {
+            return;
+        }
+        self.live.remove(&step.object.identity());
+        self.writes += 1;
+        if let Some(record) = self.records.get_mut(model).filter(|_| step.after.is_some()) {
+            record.inventory.retain(|entry| entry.object != step.object);
+        }
+    }
+
+    /// The operator has brought a graph up.
+    pub(super) fn ready(&mut self, name: &str) {
+        self.tamper("DynamoGraphDeployment", name, |value| {
+            let ready = json!({"type": "Ready", "status": "True", "reason": "all_resources_are_ready", "message": ""});
+            let generation = value["metadata"]["generation"].clone();
+            value["status"] = json!({
+                "observedGeneration": generation, "state": "successful", "conditions": [ready],
+            });
+        });
     }
 
     fn apply(&mut self, step: &ApplyStep) {
@@ -267,12 +306,18 @@ pub(super) fn graph(name: &str, workers: impl IntoIterator<Item = Value>) -> Ren
         objects: vec![desired(graph, ApplyStage::Graph, true)],
         findings: Vec::new(),
         take_over: Vec::new(),
+        replacement: ReplacementOrder::OldFirst,
         intent: json!({"model": "m", "engine": "vllm"}),
     }
 }
 
 pub(super) fn small(name: &str) -> RenderedModel {
     graph(name, [worker("decode", 1, 1, "vllm:1.2.0")])
+}
+
+/// The same, replaced new-first.
+pub(super) fn new_first(rendered: RenderedModel) -> RenderedModel {
+    RenderedModel { replacement: ReplacementOrder::NewFirst, ..rendered }
 }
 
 pub(super) fn with_adapter(mut rendered: RenderedModel, name: &str) -> RenderedModel {

@@ -62,6 +62,7 @@ enum CallInFlight {
 
 pub fn sync_plan(world: &mut World, plan: Plan, bookkeeping: SyncBookkeeping, drive: &Drive) -> Ran {
     let Drive { settings, order, crash_at, cancel_at } = drive;
+    world.succeeded = super::world::succeeded(&plan);
     let mut machine = SyncMachine::new(plan, bookkeeping, settings.clone());
     let mut chance = JitterSource::new(*order);
     let mut now = Duration::ZERO;

@@ -7,15 +7,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Up to four models, each with up to a claim, two graphs and two adapters.
 fn any_git() -> impl Strategy<Value = Git> {
-    let object = ((0..3_usize), (0..2_usize), (1..4_u64), prop::bool::weighted(0.15));
+    // A graph of another hundred is another graph: some come up beside what they replace.
+    let far = prop_oneof![8 => Just(0_u64), 1 => Just(100), 2 => Just(500), 1 => Just(600)];
+    let object = ((0..3_usize), (0..2_usize), (1..4_u64), far);
     let model = prop::collection::vec(object, 1..4);
     prop::collection::btree_map(0..4_usize, model, 0..4).prop_map(|models| {
         models
             .into_iter()
             .map(|(model, objects)| {
-                let objects = objects.into_iter().map(|(kind, index, payload, far)| {
-                    ((kind, format!("m{model}-{index}")), payload + if far { 100 } else { 0 })
-                });
+                let objects = objects
+                    .into_iter()
+                    .map(|(kind, index, payload, far)| ((kind, format!("m{model}-{index}")), payload + far));
                 (format!("m{model}"), objects.collect())
             })
             .collect()

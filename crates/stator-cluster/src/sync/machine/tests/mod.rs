@@ -2,5 +2,6 @@
 
 mod drive;
 mod laws;
+mod replacing;
 mod stories;
 mod world;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// A report as the lines that a user would read.
-fn told(report: &SyncReport) -> String {
+pub(super) fn told(report: &SyncReport) -> String {
     let models = report.models.iter().map(|model| {
         let counts = format!("{} applied, {} pruned", model.applied, model.pruned);
         format!("{}: {} ({counts}) {}", model.name, model.result, model.message).trim_end().to_owned() + "\n"
@@ -28,7 +28,7 @@ fn told(report: &SyncReport) -> String {
     models.chain([end]).collect()
 }
 
-fn run(world: &mut World, git: &Git) -> String {
+pub(super) fn run(world: &mut World, git: &Git) -> String {
     told(&sync(world, git, &Drive::default()).report.unwrap())
 }
 

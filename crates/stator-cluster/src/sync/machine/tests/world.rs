@@ -19,6 +19,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// What git wants: models, each with objects by kind and name, each with a payload.
 pub type Git = BTreeMap<String, BTreeMap<(usize, String), u64>>;
 
+/// Payloads from here on are of graphs that come up beside what they replace.
+const NEW_FIRST: u64 = 500;
+
 const KINDS: [ObjectKind; 3] = [kinds::CLAIM, kinds::GRAPH, kinds::ADAPTER];
 
 /// A model by name, with its objects by kind and name and their payloads.
@@ -92,6 +95,8 @@ pub struct World {
     pub pods: Vec<Object>,
     /// The graphs whose pods somebody asked for, in order.
     pub looks: Vec<String>,
+    /// Graphs that another takes the place of, with that one: they must go only while it is Healthy.
+    pub succeeded: BTreeMap<ObjectIdentity, ObjectIdentity>,
     counter: u64,
 }
 
@@ -178,9 +183,19 @@ impl World {
         let mut wanted = BTreeSet::new();
         for (model, objects) in git {
             for ((kind, name), payload) in objects {
-                let object = reference(*kind, name);
+                let (object, other) = self.place(&reference(*kind, name), *payload);
                 wanted.insert(object.identity());
-                changes.push(self.change(model, &object, *payload));
+                let mut change = self.change(model, &object, *payload);
+                let is_live = |other: &&ObjectRef| self.live.contains_key(&other.identity());
+                match other.as_ref().filter(is_live) {
+                    Some(other) => {
+                        wanted.insert(other.identity());
+                        changes.push(self.succeeded_line(model, other, &object));
+                    }
+                    None if *payload >= NEW_FIRST => new_first(&mut change, other),
+                    None => {}
+                }
+                changes.push(change);
             }
         }
         for (identity, object) in &self.live {
@@ -202,6 +217,7 @@ impl World {
                     stage: stage_of(&object.reference()),
                     uid: object.uid().unwrap().to_owned(),
                     resource_version: object.resource_version().unwrap().to_owned(),
+                    after: None,
                 }));
             }
             changes.push(change);
@@ -231,6 +247,40 @@ impl World {
             findings: Vec::new(),
         };
         (plan, SyncBookkeeping { records, journals })
+    }
+
+    /// Which of its two names a graph has, and the other one; other objects have one name.
+    fn place(&self, object: &ObjectRef, payload: u64) -> (ObjectRef, Option<ObjectRef>) {
+        if object.kind != kinds::GRAPH.kind {
+            return (object.clone(), None);
+        }
+        let second = ObjectRef { name: format!("{}-second", object.name), ..object.clone() };
+        let there = |one: &ObjectRef| self.live.get(&one.identity()).filter(|live| !live.is_deleting());
+        let fits = |live: &Object| live.spec()["payload"].as_u64().unwrap() / 100 == payload / 100;
+        let is_second = match (there(object), there(&second)) {
+            (Some(_), Some(live)) => fits(live),
+            (None, Some(_)) => true,
+            (Some(_) | None, None) => false,
+        };
+        if is_second { (second, Some(object.clone())) } else { (object.clone(), Some(second)) }
+    }
+
+    /// A graph that goes once another is Healthy.
+    fn succeeded_line(&self, model: &str, object: &ObjectRef, successor: &ObjectRef) -> Change {
+        let live = &self.live[&object.identity()];
+        let mut change = line(model, object, Action::Delete);
+        if live.is_deleting() {
+            change.action = Action::Keep;
+        } else {
+            change.step = PlanStep::Write(PlannedWrite::Delete(DeleteStep {
+                object: object.clone(),
+                stage: stage_of(object),
+                uid: live.uid().unwrap().to_owned(),
+                resource_version: live.resource_version().unwrap().to_owned(),
+                after: Some(successor.clone()),
+            }));
+        }
+        change
     }
 
     fn change(&self, model: &str, object: &ObjectRef, payload: u64) -> Change {
@@ -274,6 +324,7 @@ impl World {
                     stage,
                     uid: live.unwrap().uid().unwrap().to_owned(),
                     resource_version: live.unwrap().resource_version().unwrap().to_owned(),
+                    after: None,
                 },
                 apply,
             }),
@@ -429,6 +480,11 @@ impl World {
         if live.is_deleting() {
             return Ok(DeleteOutcome::Pending(live.clone()));
         }
+        if let Some(successor) = self.succeeded.get(&identity) {
+            let successor = self.live.get(successor).expect("what takes its place is there");
+            assert!(assess_health(successor, None).health.is_good(), "{object} goes before {}", successor.reference());
+        }
+        let live = self.live.get_mut(&identity).unwrap();
         self.writes.push(format!("delete {object}"));
         if self.finalizers.contains(&object.kind) {
             set(live, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
@@ -460,6 +516,27 @@ impl World {
         });
         live.chain(records).collect()
     }
+}
+
+/// Turns a replacement around: the new graph comes up under the other name first.
+fn new_first(change: &mut Change, other: Option<ObjectRef>) {
+    let (PlanStep::Write(PlannedWrite::Replace { delete, apply }), Some(other)) = (&mut change.step, other) else {
+        return;
+    };
+    set(&mut apply.object, "/metadata/name", json!(other.name));
+    apply.planned_resource_version = None;
+    let entry = change.inventory.take().unwrap();
+    change.inventory = Some(InventoryEntry { object: other.clone(), uid: None, generation: None, ..entry });
+    delete.after = Some(other);
+}
+
+/// The graphs of a plan that others take the place of.
+pub fn succeeded(plan: &Plan) -> BTreeMap<ObjectIdentity, ObjectIdentity> {
+    let deletes = plan.changes.iter().filter_map(|change| match change.step.write()? {
+        PlannedWrite::Delete(delete) | PlannedWrite::Replace { delete, apply: _ } => Some(delete),
+        PlannedWrite::Apply(_) => None,
+    });
+    deletes.filter_map(|delete| Some((delete.object.identity(), delete.after.as_ref()?.identity()))).collect()
 }
 
 /// A JSON pointer whose last step may be new.

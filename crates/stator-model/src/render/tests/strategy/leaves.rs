@@ -104,6 +104,15 @@ pub(super) fn rollout() -> impl Strategy<Value = Rollout> {
         .prop_map(|(strategy, max_surge, max_unavailable)| Rollout { strategy, max_surge, max_unavailable })
 }
 
+/// How pods are replaced, and the graph.
+pub(super) fn model_rollout() -> impl Strategy<Value = ModelRollout> {
+    let replace = prop_oneof![Just(ReplacementOrder::OldFirst), Just(ReplacementOrder::NewFirst)];
+    (option::of(replace), rollout()).prop_map(|(replace, pods)| {
+        let Rollout { strategy, max_surge, max_unavailable } = pods;
+        ModelRollout { replace, strategy, max_surge, max_unavailable }
+    })
+}
+
 /// CPU, memory and what a device plugin offers.
 pub(super) fn resources() -> BoxedStrategy<Resources> {
     let quantities = || {

@@ -8,7 +8,7 @@ mod settle;
 mod sla;
 
 use crate::intent::model::*;
-use leaves::{env, image, rollout, scalar, size};
+use leaves::{env, image, model_rollout, scalar, size};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -155,7 +155,7 @@ prop_compose! {
         (hardware, cache, secrets) in (option::of(hardware()), option::of(cache()), option::of(secrets())),
         (adapters, env) in (vec(adapter(), 0..3), env()),
         backend_framework in option::of(prop_oneof![Just(BackendFramework::Declared), Just(BackendFramework::Detected)]),
-        (rollout, restart) in (option::of(rollout()), option::of("[a-z0-9]{1,6}")),
+        (rollout, restart) in (option::of(model_rollout()), option::of("[a-z0-9]{1,6}")),
         components in btree_map(scalar("[a-z]{1,6}"), serving::component(), 0..3),
         (take_over, overrides) in (vec("[a-z-]{1,9}", 0..2), vec(override_of(), 0..2)),
     ) -> Model {

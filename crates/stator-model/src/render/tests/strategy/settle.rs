@@ -34,7 +34,7 @@ pub(super) fn settle(mut model: Model) -> Model {
     components(spec);
     adapters(spec);
     if let Some(rollout) = &mut spec.rollout {
-        settle_rollout(rollout);
+        settle_surge(&mut rollout.max_surge);
     }
     // Without adapters there is nothing to override.
     let adapters = !spec.adapters.is_empty();
@@ -84,7 +84,7 @@ fn by_components(spec: &mut ModelSpec) {
     for worker in [&mut serving.worker, &mut serving.prefill, &mut serving.decode].into_iter().flatten() {
         worker.args.retain(|argument| !argument.starts_with("--"));
         if let Some(rollout) = &mut worker.rollout {
-            settle_rollout(rollout);
+            settle_surge(&mut rollout.max_surge);
         }
         if spec.engine == Engine::Custom {
             worker.command.get_or_insert_with(|| vec!["serve".to_owned()]);
@@ -133,7 +133,7 @@ fn components(spec: &mut ModelSpec) {
         }
         component.args.retain(|argument| !argument.starts_with("--"));
         if let Some(rollout) = &mut component.rollout {
-            settle_rollout(rollout);
+            settle_surge(&mut rollout.max_surge);
         }
         if !fits(ReplicaSize::for_component(component, hardware.as_ref()), hardware.as_ref()) {
             component.nodes = None;
@@ -159,10 +159,10 @@ fn fits(replica: ReplicaSize, hardware: Option<&Hardware>) -> bool {
     replica.is_even() && room.is_none_or(|room| replica.gpus_per_pod() <= room)
 }
 
-fn settle_rollout(rollout: &mut Rollout) {
+fn settle_surge(max_surge: &mut Option<CountOrPercent>) {
     let none = |value: &CountOrPercent| matches!(value, CountOrPercent::Count(0) | CountOrPercent::Percent(0));
-    if rollout.max_surge.as_ref().is_some_and(none) {
-        rollout.max_surge = None;
+    if max_surge.as_ref().is_some_and(none) {
+        *max_surge = None;
     }
 }
 

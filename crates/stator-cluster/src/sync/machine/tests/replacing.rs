@@ -1,0 +1,128 @@
+//! Replacing a graph new-first: the new one comes up under another name, and the old one goes once it is Healthy.
+
+use super::drive::{Drive, settings, settled, sync};
+use super::stories::{run, told};
+use super::world::{Fault, World, git, reference};
+use stator_core::dynamo::kinds::{ADAPTER, GRAPH, ObjectKind};
+use std::collections::VecDeque;
+
+const TOGETHER: &[(ObjectKind, &str, u64)] = &[(GRAPH, "llama", 1), (ADAPTER, "sql", 1)];
+const APART: &[(ObjectKind, &str, u64)] = &[(GRAPH, "llama", 501), (ADAPTER, "sql", 1)];
+
+fn writes_since(world: &World, from: usize) -> String {
+    world.writes[from..].join("\n")
+}
+
+#[test]
+fn a_graph_that_is_replaced_new_first_goes_once_the_new_one_and_the_adapters_are_healthy() {
+    let mut world = World::operated();
+    run(&mut world, &git(&[("llama", TOGETHER)]));
+    let (from, git) = (world.writes.len(), git(&[("llama", APART)]));
+    insta::assert_snapshot!(run(&mut world, &git), @"
+    llama: Healthy (1 applied, 1 pruned)
+    5 writes
+    ");
+    insta::assert_snapshot!(writes_since(&world, from), @"
+    record llama
+    apply DynamoGraphDeployment prod/llama-second as stator
+    record llama
+    delete DynamoGraphDeployment prod/llama
+    record llama
+    ");
+    insta::assert_snapshot!(world.records["llama"].history[0].changes.join("\n"), @"
+    replace DynamoGraphDeployment prod/llama (none)
+    delete DynamoGraphDeployment prod/llama (delete)
+    ");
+    settled(&mut world, &git);
+}
+
+#[test]
+fn a_new_graph_that_never_comes_up_leaves_the_old_one_serving() {
+    let mut world = World::operated();
+    run(&mut world, &git(&[("llama", TOGETHER)]));
+    world.operator = false;
+    let (from, git) = (world.writes.len(), git(&[("llama", APART)]));
+    insta::assert_snapshot!(run(&mut world, &git), @"
+    llama: Failed (1 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama-second: the operator has not observed it yet; DynamoGraphDeployment prod/llama goes on serving, as DynamoGraphDeployment prod/llama-second is not Healthy
+    4 writes
+    ");
+    insta::assert_snapshot!(writes_since(&world, from), @"
+    record llama
+    apply DynamoGraphDeployment prod/llama-second as stator
+    record llama
+    record llama
+    ");
+    // What is in vain again is written down once.
+    let from = world.writes.len();
+    run(&mut world, &git);
+    assert_eq!(writes_since(&world, from), "");
+    // The next sync waits for it again, and ends what this one began.
+    world.operator = true;
+    insta::assert_snapshot!(run(&mut world, &git), @"
+    llama: Healthy (0 applied, 1 pruned)
+    2 writes
+    ");
+    settled(&mut world, &git);
+}
+
+#[test]
+fn a_new_graph_that_the_cluster_refuses_leaves_the_old_one_serving() {
+    let mut world = World::operated();
+    run(&mut world, &git(&[("llama", TOGETHER)]));
+    world.faults.insert(reference(1, "llama-second").identity(), VecDeque::from([Fault::Invalid; 2]));
+    let (from, git) = (world.writes.len(), git(&[("llama", APART)]));
+    insta::assert_snapshot!(run(&mut world, &git), @"
+    llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama-second is invalid: ; DynamoGraphDeployment prod/llama goes on serving, as DynamoGraphDeployment prod/llama-second is not Healthy
+    2 writes
+    ");
+    insta::assert_snapshot!(writes_since(&world, from), @"
+    record llama
+    record llama
+    ");
+    // What fails alike again is written down once.
+    let from = world.writes.len();
+    insta::assert_snapshot!(run(&mut world, &git), @"
+    llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama-second is invalid: ; DynamoGraphDeployment prod/llama goes on serving, as DynamoGraphDeployment prod/llama-second is not Healthy
+    0 writes
+    ");
+    assert_eq!(writes_since(&world, from), "");
+    run(&mut world, &git);
+    settled(&mut world, &git);
+}
+
+#[test]
+fn without_wait_the_old_graph_stays_until_the_new_one_is_seen_to_be_healthy() {
+    let mut world = World::operated();
+    let graph_only = |payload| git(&[("llama", &[(GRAPH, "llama", payload)])]);
+    run(&mut world, &graph_only(1));
+    let drive = Drive { settings: settings(false), ..Drive::default() };
+    world.operator = false;
+    insta::assert_snapshot!(told(&sync(&mut world, &graph_only(501), &drive).report.unwrap()), @"
+    llama: Deferred (1 applied, 0 pruned) DynamoGraphDeployment prod/llama goes on serving, as DynamoGraphDeployment prod/llama-second is not Healthy yet; run `stator sync --wait`
+    3 writes
+    ");
+    world.operator = true;
+    world.operate();
+    insta::assert_snapshot!(told(&sync(&mut world, &graph_only(501), &drive).report.unwrap()), @"
+    llama: Synced (0 applied, 1 pruned)
+    2 writes
+    ");
+    assert_eq!(world.live.len(), 1);
+    // Whether the adapters are loaded on the new workers only a wait tells.
+    run(&mut world, &git(&[("llama", APART)]));
+    let back = &[(GRAPH, "llama", 601), (ADAPTER, "sql", 1)];
+    insta::assert_snapshot!(told(&sync(&mut world, &git(&[("llama", back)]), &drive).report.unwrap()), @"
+    llama: Deferred (1 applied, 0 pruned) DynamoGraphDeployment prod/llama-second goes on serving, as DynamoGraphDeployment prod/llama is not Healthy yet; run `stator sync --wait`
+    3 writes
+    ");
+    world.operate();
+    insta::assert_snapshot!(told(&sync(&mut world, &git(&[("llama", back)]), &drive).report.unwrap()), @"
+    llama: Deferred (0 applied, 0 pruned) DynamoGraphDeployment prod/llama-second goes on serving, as the adapters are not Healthy yet; run `stator sync --wait`
+    0 writes
+    ");
+    insta::assert_snapshot!(run(&mut world, &git(&[("llama", back)])), @"
+    llama: Healthy (0 applied, 1 pruned)
+    2 writes
+    ");
+    settled(&mut world, &git(&[("llama", back)]));
+}

@@ -1,0 +1,210 @@
+//! Replacing a graph new-first: which of its two names a model's graph has, and what is in the way of a second one.
+//!
+//! A graph is called after its model. One that is brought up beside it, since Dynamo forbids the change in place, has the
+//! model's alternate name; the replacement after that has the first name again. So there are never more than two. Which of
+//! them a plan is about follows from what is live, and from the record where nothing is; a sync that was interrupted needs
+//! to remember nothing.
+
+use super::context::{LiveOwnership, PlanContext, model_of};
+use super::dry_run;
+use super::graph_names::{AddressMove, NewGraphObstacle, alternate_graph_name};
+use crate::intent::model::ReplacementOrder;
+use crate::render::{ApplyStage, RenderedModel, RenderedObject};
+use stator_core::dynamo::addresses;
+use stator_core::dynamo::disruption::{self, ChangeRemedy};
+use stator_core::dynamo::health;
+use stator_core::dynamo::kinds::GRAPH;
+use stator_core::fields;
+use stator_core::object::{Object, ObjectRef};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// Where the graph of a model is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct GraphPlacement {
+    /// The name of the one that the plan is about.
+    name: String,
+    /// The other one, where both run: it goes once the first is Healthy.
+    replaced: Option<ObjectRef>,
+}
+
+/// What is wanted, each graph under the name that it has; and the graphs that others take the place of.
+pub(super) struct PlacedModels<'a> {
+    pub(super) models: Vec<Cow<'a, RenderedModel>>,
+    /// A graph that is replaced, and the one that takes its place.
+    pub(super) replaced: Vec<(ObjectRef, ObjectRef)>,
+}
+
+/// Gives every graph that is wanted the name that it has.
+pub(super) fn place_graphs<'a>(context: &PlanContext<'a>, rendered: &'a [RenderedModel]) -> PlacedModels<'a> {
+    let moved = models_with_other_names(context);
+    let mut replaced = Vec::new();
+    let place = |rendered: &'a RenderedModel| {
+        let graph = rendered.objects.iter().find(|one| is_graph(one));
+        let Some(graph) = graph.filter(|_| moved.contains(rendered.model.as_str())) else {
+            return Cow::Borrowed(rendered);
+        };
+        let placement = place_graph(context, graph);
+        let at = ObjectRef { name: placement.name, ..graph.object.reference() };
+        replaced.extend(placement.replaced.map(|old| (old, at.clone())));
+        if at.name == graph.object.name() {
+            return Cow::Borrowed(rendered);
+        }
+        let mut placed = rendered.clone();
+        for one in placed.objects.iter_mut().filter(|one| is_graph(one)) {
+            *one = under_name(one, &at.name);
+        }
+        Cow::Owned(placed)
+    };
+    let models = rendered.iter().map(place).collect();
+    PlacedModels { models, replaced }
+}
+
+fn is_graph(desired: &RenderedObject) -> bool {
+    desired.stage == ApplyStage::Graph && desired.object.kind() == GRAPH.kind
+}
+
+/// The models that have, or had, a graph that is not called after them. Nearly always there is none.
+fn models_with_other_names<'a>(context: &PlanContext<'a>) -> BTreeSet<&'a str> {
+    let live = context.input.live.iter().filter(|object| object.kind() == GRAPH.kind);
+    let live = live.filter_map(|graph| model_of(graph).filter(|model| *model != graph.name()));
+    let recorded = context.records().values().filter_map(|record| {
+        let mut graphs = record.inventory.iter().filter(|entry| entry.object.kind == GRAPH.kind);
+        graphs.any(|entry| entry.object.name != record.model).then_some(record.model.as_str())
+    });
+    live.chain(recorded).collect()
+}
+
+fn place_graph(context: &PlanContext<'_>, desired: &RenderedObject) -> GraphPlacement {
+    let first = desired.object.reference();
+    let second = ObjectRef { name: alternate_graph_name(&first.name), ..first.clone() };
+    let ours = |graph: &ObjectRef| context.live(graph).filter(|live| context.ownership_of(live) == LiveOwnership::Ours);
+    let is_there = |live: &&Object| !live.is_deleting();
+    let at = |graph: &ObjectRef, replaced: Option<&ObjectRef>| GraphPlacement {
+        name: graph.name.clone(),
+        replaced: replaced.cloned(),
+    };
+    let (live_first, live_second) = (ours(&first), ours(&second));
+    match (live_first.filter(is_there), live_second.filter(is_there)) {
+        (Some(one), Some(other)) => {
+            if keeps_first(desired, one, other) {
+                at(&first, Some(&second))
+            } else {
+                at(&second, Some(&first))
+            }
+        }
+        (Some(_), None) => at(&first, None),
+        (None, Some(_)) => at(&second, None),
+        (None, None) => {
+            // Where it was, or is on its way out: clients know that address.
+            let is_recorded = |graph: &ObjectRef| context.inventory_entry(graph).is_some();
+            let was_second = live_second.is_some() || (is_recorded(&second) && !is_recorded(&first));
+            at(if live_first.is_none() && was_second { &second } else { &first }, None)
+        }
+    }
+}
+
+/// Of two graphs of a model, whether the first is what git can be reached from. Where it is neither, the one that serves is
+/// left alone, and the other is made again.
+fn keeps_first(desired: &RenderedObject, first: &Object, second: &Object) -> bool {
+    match (can_become(desired, first), can_become(desired, second)) {
+        (true, false) => true,
+        (false, true) => false,
+        (true, true) => serves_rather(first, second),
+        (false, false) => !serves_rather(first, second),
+    }
+}
+
+/// Whether Dynamo lets a live graph be changed to what git wants in place.
+fn can_become(desired: &RenderedObject, live: &Object) -> bool {
+    let Some(schema) = fields::bundled_schema(live.api_version(), live.kind()) else { return false };
+    let Some(result) = dry_run::forced_result(schema, &under_name(desired, live.name()), live) else { return false };
+    disruption::classify_change(live, &result).forbidden.iter().all(|one| one.remedy != ChangeRemedy::Replace)
+}
+
+/// Whether the first of two graphs is the one that clients go to: a Healthy one; of two Healthy ones the newer, as the
+/// older was to go; of two that are not the older, as the newer was never ready.
+fn serves_rather(first: &Object, second: &Object) -> bool {
+    let is_good = |graph: &Object| health::assess_health(graph, None).health.is_good();
+    let created = |graph: &Object| graph.str_at("/metadata/creationTimestamp").unwrap_or_default().to_owned();
+    match (is_good(first), is_good(second)) {
+        (true, false) => true,
+        (false, true) => false,
+        (true, true) => created(first) > created(second),
+        (false, false) => created(first) <= created(second),
+    }
+}
+
+/// An object under another name.
+pub(super) fn under_name(desired: &RenderedObject, name: &str) -> RenderedObject {
+    let renamed = desired.object.clone().map(|mut value| {
+        value["metadata"]["name"] = name.into();
+        value
+    });
+    match renamed {
+        Ok(object) => RenderedObject { object, ..desired.clone() },
+        Err(_) => desired.clone(),
+    }
+}
+
+/// How a graph is replaced that cannot be changed in place.
+pub(super) enum GraphReplacement {
+    /// It goes, and is made again under its name.
+    OldFirst,
+    /// A second one comes up first.
+    NewFirst(NewGraph),
+    /// A second one should come up, and cannot.
+    Obstructed(NewGraphObstacle),
+}
+
+/// The graph that comes up beside the one that it replaces.
+pub(super) struct NewGraph {
+    pub(super) desired: RenderedObject,
+    pub(super) moves: AddressMove,
+}
+
+/// What a model's graph is called where it was never replaced new-first.
+fn rendered_graph_name<'a>(context: &PlanContext<'a>, model: &str) -> Option<&'a str> {
+    let rendered = context.input.rendered.iter().find(|one| one.model == model)?;
+    rendered.objects.iter().find(|one| is_graph(one)).map(|graph| graph.object.name())
+}
+
+/// How a live graph of stator's is replaced by what git wants.
+pub(super) fn plan_replacement(
+    context: &PlanContext<'_>,
+    rendered: &RenderedModel,
+    desired: &RenderedObject,
+    live: &Object,
+) -> GraphReplacement {
+    let current = live.reference();
+    // Beside a graph that serves, this one is not missed while it is made again.
+    if !is_graph(desired) || context.graph_beside(&current).is_some() {
+        return GraphReplacement::OldFirst;
+    }
+    match rendered.replacement {
+        ReplacementOrder::OldFirst => return GraphReplacement::OldFirst,
+        ReplacementOrder::NewFirst => {}
+    }
+    let first = rendered_graph_name(context, &rendered.model).unwrap_or(&rendered.model);
+    let name = if current.name == first { alternate_graph_name(first) } else { first.to_owned() };
+    let graph = ObjectRef { name, ..current.clone() };
+    let is_wanted_elsewhere = graph.name != rendered.model && context.renders(&graph.name);
+    match context.live(&graph) {
+        Some(other) if other.is_deleting() && context.ownership_of(other) == LiveOwnership::Ours => {
+            return GraphReplacement::Obstructed(NewGraphObstacle::NotGone { graph });
+        }
+        Some(_) => return GraphReplacement::Obstructed(NewGraphObstacle::NameTaken { graph }),
+        None if is_wanted_elsewhere || context.unreadable_reason(&graph).is_some() => {
+            return GraphReplacement::Obstructed(NewGraphObstacle::NameTaken { graph });
+        }
+        None => {}
+    }
+    let desired = under_name(desired, &graph.name);
+    let global = [live, &desired.object].into_iter().find_map(addresses::globally_discovered_component);
+    if let Some(component) = global {
+        let component = component.to_owned();
+        return GraphReplacement::Obstructed(NewGraphObstacle::SharedNamespace { component });
+    }
+    let moves = AddressMove::between(live, &desired.object);
+    GraphReplacement::NewFirst(NewGraph { desired, moves })
+}
