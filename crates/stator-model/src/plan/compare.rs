@@ -4,8 +4,8 @@ use super::build::sort_changes;
 use super::dry_run::{SeedReplicas, field_change};
 use super::guard::{GuardLimits, MIN_DELETION_LIMIT};
 use super::{
-    Action, AddressMove, Change, ChangeReason, Disruption, GpuTotals, Hold, ImmutableAdvice, KeptBy, Plan,
-    PlanOwnership, dry_run, gpu_usage, masking, prune, totals,
+    Action, AddressMove, Change, ChangeReason, Disruption, Hold, ImmutableAdvice, KeptBy, Plan, PlanOwnership,
+    UnchangedTotals, dry_run, gpu_usage, masking, prune, totals,
 };
 use crate::intent::model::ReplacementOrder;
 use crate::intent::repository::{Guards, Prices};
@@ -47,26 +47,6 @@ pub struct RevisionComparison<'a> {
     pub guards: Guards,
     /// Models that are the same in both and are left out of both.
     pub unchanged: UnchangedTotals,
-}
-
-/// What is the same in both revisions and not compared: its share of sums and guards.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UnchangedTotals {
-    /// How many objects.
-    pub objects: usize,
-    /// Their GPUs.
-    pub gpus: GpuTotals,
-    /// The same by SKU.
-    pub gpus_by_sku: BTreeMap<String, GpuTotals>,
-}
-
-impl UnchangedTotals {
-    /// Both together.
-    pub fn add(&mut self, other: &Self) {
-        self.objects = self.objects.saturating_add(other.objects);
-        self.gpus.add(other.gpus);
-        GpuTotals::add_by_sku(&mut self.gpus_by_sku, &other.gpus_by_sku);
-    }
 }
 
 struct ComparedObject<'a> {

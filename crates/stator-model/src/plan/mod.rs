@@ -30,10 +30,11 @@ mod sync_state;
 mod takeover;
 mod totals;
 mod unchanged;
+mod unchanged_totals;
 
 pub use adoption::SEED_MANAGER;
 pub use build::build_plan;
-pub use compare::{RevisionComparison, UnchangedTotals, compare_revisions};
+pub use compare::{RevisionComparison, compare_revisions};
 pub use context::{graph_made_by, own_bookkeeping};
 pub use drift::{drifted_models, drifted_objects};
 pub use dry_run::replicas_only;
@@ -57,6 +58,7 @@ pub use status::{FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectSt
 pub use step::{ApplyStep, DeleteStep, PlanStep, PlannedWrite};
 pub use sync_state::SyncState;
 pub use unchanged::{UnchangedModel, unchanged_models};
+pub use unchanged_totals::UnchangedTotals;
 
 use serde::Serialize;
 use serde_json::Value;
