@@ -3,21 +3,22 @@
 //!
 //! Sources: Argo CD "Resource Tracking" (annotation `argocd.argoproj.io/tracking-id`, or the label
 //! `app.kubernetes.io/instance`), Flux kustomize-controller and helm-controller (owner labels), Helm 3 (release
-//! annotations), Carvel kapp, kluctl, Config Sync, Rancher Fleet: the prefixes are those of their documentation.
+//! annotations), Carvel kapp "Apply/delete annotations", kluctl (labels and annotations of `DeploymentItem`), Config Sync
+//! "Managing objects" and the `cli-utils` that it and kpt apply with (annotation `config.k8s.io/owning-inventory`), Rancher
+//! Fleet, whose agent installs Helm releases and adds marks of its own.
 
 use crate::object::Object;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// A tool that deploys objects and may put them back, or delete them.
+/// A tool that deploys objects and may put them back, or delete them. One that others deploy through comes after them: where
+/// an object carries the marks of both, the other one decides about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeploymentTool {
     /// Argo CD.
     ArgoCd,
     /// Flux, by a Kustomization or a HelmRelease.
     Flux,
-    /// Helm, by a release.
-    Helm,
     /// Carvel kapp.
     Kapp,
     /// kluctl.
@@ -26,6 +27,10 @@ pub enum DeploymentTool {
     ConfigSync,
     /// Rancher's Fleet.
     Fleet,
+    /// Helm, by a release.
+    Helm,
+    /// kpt, by `kpt live apply`.
+    Kpt,
 }
 
 /// Prefixes of labels and annotations that only the tool writes.
@@ -39,6 +44,7 @@ const MARKS: &[(&str, DeploymentTool)] = &[
     ("configsync.gke.io/", DeploymentTool::ConfigSync),
     ("configmanagement.gke.io/", DeploymentTool::ConfigSync),
     ("objectset.rio.cattle.io/", DeploymentTool::Fleet),
+    ("config.k8s.io/owning-inventory", DeploymentTool::Kpt),
 ];
 
 /// The label by which Argo CD tracks where it is not set to annotations. Charts write it, too: it is a mark only where Argo CD
@@ -69,6 +75,7 @@ impl DeploymentTool {
             Self::Kluctl => "kluctl",
             Self::ConfigSync => "Config Sync",
             Self::Fleet => "Fleet",
+            Self::Kpt => "kpt",
         }
     }
 
@@ -91,10 +98,15 @@ impl DeploymentTool {
                  (`owner=helm,name=RELEASE`) in place of uninstalling"
             }
             Self::Kapp => {
-                "the next `kapp deploy` puts its own fields back, and `kapp delete` deletes the object: remove it from \
-                 the app with the annotation `kapp.k14s.io/noop` first"
+                "the next `kapp deploy` puts its own fields back, and deletes the object once it is not in the app: \
+                 annotate it `kapp.k14s.io/delete-strategy: orphan` in the app, deploy once, and remove it from the app \
+                 then"
             }
-            Self::Kluctl => "the next `kluctl deploy` puts its own fields back: remove it from the deployment first",
+            Self::Kluctl => {
+                "the next `kluctl deploy` puts its own fields back, and `kluctl prune` deletes the object as long as it \
+                 has the label `kluctl.io/discriminator`: remove it from the deployment, and do not prune before the \
+                 adoption"
+            }
             Self::ConfigSync => {
                 "Config Sync puts its own fields back within a minute: set `configmanagement.gke.io/managed: disabled` \
                  in its repository first"
@@ -102,6 +114,11 @@ impl DeploymentTool {
             Self::Fleet => {
                 "Fleet deletes the object with its bundle: set `spec.keepResources: true` on the GitRepo before it is \
                  removed"
+            }
+            Self::Kpt => {
+                "the next `kpt live apply` puts its own fields back, and deletes the object once it is not in the \
+                 package: annotate it `client.lifecycle.config.k8s.io/deletion: detach` in the package, apply once, and \
+                 remove it from the package then"
             }
         }
     }
@@ -168,6 +185,23 @@ mod tests {
         assert_eq!((found.tool, found.mark.as_str()), (DeploymentTool::Flux, "kustomize.toolkit.fluxcd.io/name"));
         assert_eq!(found.labels.len(), 2);
         assert_eq!(tracking_of(&graph(json!({"labels": {"team": "search"}}))), None);
+    }
+
+    /// Flux and Fleet install Helm releases: it is they who put an object back, and not whoever runs `helm`.
+    #[test]
+    fn who_deploys_through_another_tool_is_named_and_not_that_one() {
+        let release = |labels: Value, more: (&str, &str)| {
+            let annotations = json!({"meta.helm.sh/release-name": "ml", (more.0): more.1});
+            tracking_of(&graph(json!({"labels": labels, "annotations": annotations}))).unwrap()
+        };
+        let fleet =
+            release(json!({"objectset.rio.cattle.io/hash": "e852"}), ("objectset.rio.cattle.io/id", "default-ml"));
+        assert_eq!((fleet.tool, fleet.mark.as_str()), (DeploymentTool::Fleet, "objectset.rio.cattle.io/hash"));
+        assert_eq!((fleet.labels.len(), fleet.annotations.len()), (1, 2), "the marks of both go");
+        let flux = release(json!({"helm.toolkit.fluxcd.io/name": "ml"}), ("note", "x"));
+        assert_eq!(flux.tool, DeploymentTool::Flux);
+        let kpt = graph(json!({"annotations": {"config.k8s.io/owning-inventory": "ns_main"}}));
+        assert_eq!(tracking_of(&kpt).unwrap().tool, DeploymentTool::Kpt);
     }
 
     /// Charts write `app.kubernetes.io/instance` as well, so that it says something only where Argo CD wrote it.

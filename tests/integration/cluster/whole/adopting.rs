@@ -196,7 +196,7 @@ struct Tool {
     annotations: &'static [(&'static str, &'static str)],
 }
 
-const TOOLS: [(&str, Tool); 5] = [
+const TOOLS: [(&str, Tool); 9] = [
     (
         "argo",
         Tool {
@@ -237,6 +237,69 @@ const TOOLS: [(&str, Tool); 5] = [
         },
     ),
     ("ssa", Tool { manager: "kubectl", applies: true, labels: &[], annotations: &[] }),
+    (
+        "kapp",
+        Tool {
+            manager: "kapp",
+            applies: false,
+            labels: &[
+                ("kapp.k14s.io/app", "1580317584170216000"),
+                ("kapp.k14s.io/association", "v1.9f8d036156bc7b497df91a6a7d2b48cd"),
+            ],
+            annotations: &[
+                ("kapp.k14s.io/identity", "v1;prod/nvidia.com/DynamoGraphDeployment/kapp;nvidia.com/v1beta1"),
+                ("kapp.k14s.io/original", "{}"),
+                ("kapp.k14s.io/original-diff-md5", "c6e94dc94aed3401b5d0f26ed6c0bff3"),
+            ],
+        },
+    ),
+    (
+        "kluctl",
+        Tool {
+            manager: "kluctl",
+            applies: true,
+            labels: &[("kluctl.io/discriminator", "ml-prod"), ("kluctl.io/tag-0", "models")],
+            annotations: &[("kluctl.io/deployment-item-dir", "models")],
+        },
+    ),
+    (
+        "configsync",
+        Tool {
+            manager: "configsync",
+            applies: true,
+            labels: &[
+                ("app.kubernetes.io/managed-by", "configmanagement.gke.io"),
+                ("configsync.gke.io/declared-version", "v1beta1"),
+            ],
+            annotations: &[
+                ("config.k8s.io/owning-inventory", "config-management-system_root-sync"),
+                ("configmanagement.gke.io/cluster-name", "prod"),
+                ("configmanagement.gke.io/managed", "enabled"),
+                ("configmanagement.gke.io/source-path", "models/configsync.yaml"),
+                ("configmanagement.gke.io/token", "747b843a7ddbd945c0616034a935cf648b58e7b5"),
+                ("configsync.gke.io/git-context", "{\"repo\":\"https://git.example.com/ml\",\"rev\":\"HEAD\"}"),
+                ("configsync.gke.io/manager", ":root"),
+                ("configsync.gke.io/resource-id", "nvidia.com_dynamographdeployment_prod_configsync"),
+            ],
+        },
+    ),
+    // Its agent installs Helm releases.
+    (
+        "fleet",
+        Tool {
+            manager: "fleetagent",
+            applies: false,
+            labels: &[
+                ("app.kubernetes.io/managed-by", "Helm"),
+                ("objectset.rio.cattle.io/hash", "e852fa897f5eae59a44b4bfe186aad80b10b94b3"),
+            ],
+            annotations: &[
+                ("meta.helm.sh/release-name", "ml"),
+                ("meta.helm.sh/release-namespace", "prod"),
+                ("objectset.rio.cattle.io/id", "default-ml"),
+            ],
+        },
+    ),
 ];
 
 async fn what_each_tool_applied_is_taken_over_with_its_marks(place: &impl Place) {
@@ -267,16 +330,20 @@ async fn what_each_tool_applied_is_taken_over_with_its_marks(place: &impl Place)
         insta::assert_snapshot!(seen, @"
         adopt DynamoGraphDeployment prod/argo: already exists and is managed by Argo CD (`argocd.argoproj.io/tracking-id`): allow its adoption once Argo CD has let go of it, or give the model another name; field ownership moves to stator from argocd-controller; held back: `--allow adopt` takes it over
         adopt DynamoGraphDeployment prod/argolabel: already exists and is managed by Argo CD (`app.kubernetes.io/instance`): allow its adoption once Argo CD has let go of it, or give the model another name; field ownership moves to stator from argocd-controller; held back: `--allow adopt` takes it over
+        adopt DynamoGraphDeployment prod/configsync: already exists and is managed by Config Sync (`configmanagement.gke.io/cluster-name`): allow its adoption once Config Sync has let go of it, or give the model another name; field ownership moves to stator from configsync; held back: `--allow adopt` takes it over
+        adopt DynamoGraphDeployment prod/fleet: already exists and is managed by Fleet (`objectset.rio.cattle.io/hash`): allow its adoption once Fleet has let go of it, or give the model another name; field ownership moves to stator from fleetagent; held back: `--allow adopt` takes it over
         adopt DynamoGraphDeployment prod/flux: already exists and is managed by Flux (`kustomize.toolkit.fluxcd.io/name`): allow its adoption once Flux has let go of it, or give the model another name; field ownership moves to stator from kustomize-controller; held back: `--allow adopt` takes it over
         adopt DynamoGraphDeployment prod/helm: already exists and is managed by Helm (`meta.helm.sh/release-name`): allow its adoption once Helm has let go of it, or give the model another name; field ownership moves to stator from helm; held back: `--allow adopt` takes it over
+        adopt DynamoGraphDeployment prod/kapp: already exists and is managed by kapp (`kapp.k14s.io/app`): allow its adoption once kapp has let go of it, or give the model another name; field ownership moves to stator from kapp; held back: `--allow adopt` takes it over
+        adopt DynamoGraphDeployment prod/kluctl: already exists and is managed by kluctl (`kluctl.io/deployment-item-dir`): allow its adoption once kluctl has let go of it, or give the model another name; field ownership moves to stator from kluctl; held back: `--allow adopt` takes it over
         adopt DynamoGraphDeployment prod/ssa: already exists and is not managed by stator or another tool: allow its adoption, or give the model another name; field ownership moves to stator from kubectl; held back: `--allow adopt` takes it over
-        already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/argo, DynamoGraphDeployment prod/argolabel, DynamoGraphDeployment prod/flux, DynamoGraphDeployment prod/helm, DynamoGraphDeployment prod/ssa
+        already there, not managed by stator; would be taken over: DynamoGraphDeployment prod/argo, DynamoGraphDeployment prod/argolabel, DynamoGraphDeployment prod/configsync, DynamoGraphDeployment prod/fleet, DynamoGraphDeployment prod/flux, DynamoGraphDeployment prod/helm, DynamoGraphDeployment prod/kapp, DynamoGraphDeployment prod/kluctl, DynamoGraphDeployment prod/ssa
         ");
     }
     let (plan, _) = shop.plan(&[]).await;
     let warned: Vec<&str> =
         plan.findings.iter().filter(|one| one.rule.id == "plan/still-managed").map(|one| one.help.as_str()).collect();
-    assert_eq!(warned.len(), 4, "{warned:#?}");
+    assert_eq!(warned.len(), 8, "{warned:#?}");
 
     let mut before = Vec::new();
     for (name, _) in &TOOLS {
