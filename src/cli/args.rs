@@ -1,11 +1,12 @@
 //! Options that several verbs share. A verb takes a group only where every option of it does something.
 
 use super::error::CliError;
-use clap::builder::FalseyValueParser;
+use clap::builder::{BoolishValueParser, FalseyValueParser};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use stator_cluster::cluster::AnyCluster;
 use stator_cluster::cluster::embedded::EmbeddedCluster;
 use stator_cluster::cluster::embedded::operator::{OperatorHandle, SimulatedOperator};
+use stator_cluster::cluster::kube::KubeCluster;
 use stator_model::plan::HoldKind;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -97,6 +98,24 @@ impl ClusterArgs {
     /// Whether the options say which cluster, so that nothing else has to decide it.
     pub fn names_cluster(&self) -> bool {
         self.cluster.is_some() || self.context.is_some() || self.kubeconfig.is_some()
+    }
+}
+
+/// Whether frontends are asked.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Cluster options")]
+pub struct FrontendArgs {
+    /// Whether an adapter is healthy only when the graph's frontend lists it, asked through the API server, which needs the
+    /// right `get` on `services/proxy`; by default only in a pod of the cluster
+    #[arg(long, env = "STATOR_ASK_FRONTENDS", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    ask_frontends: Option<bool>,
+}
+
+impl FrontendArgs {
+    /// The cluster, with its frontends asked or not.
+    pub fn apply(self, cluster: &AnyCluster) -> AnyCluster {
+        let is_pods_own = || cluster.as_kubernetes().is_some_and(KubeCluster::is_service_account);
+        cluster.with_frontends_asked(self.ask_frontends.unwrap_or_else(is_pods_own))
     }
 }
 

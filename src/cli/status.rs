@@ -1,6 +1,6 @@
 //! `stator status`, and `stator get models`.
 
-use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, SimulateArgs};
+use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, FrontendArgs, SimulateArgs};
 use super::error::{CliError, ExitStatus};
 use super::list_output::{ListFormat, ListOutputArgs, ListPrinter, to_yaml};
 use super::live_plan;
@@ -30,6 +30,8 @@ pub struct StatusArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
+    frontends: FrontendArgs,
+    #[command(flatten)]
     simulate: SimulateArgs,
     #[command(flatten)]
     list: ListOutputArgs,
@@ -50,6 +52,7 @@ async fn show(arguments: &StatusArgs, output: &Output) -> Result<ExitStatus, Cli
     let mut selection = repository::select_environment(&opened.workspace, &arguments.environment)?;
     let namespace = selection.environment.namespace.to_string();
     let cluster = open_cluster(&opened, &selection, &arguments.cluster, output).await?;
+    let cluster = arguments.frontends.apply(&cluster);
     // One look needs nobody to move what it looks at.
     let _operator = match arguments.simulate.embedded_cluster(&cluster)? {
         Some(_) if arguments.list.watch => arguments.simulate.start_operator(&cluster)?,
@@ -100,7 +103,7 @@ pub async fn read_statuses(
     let found = live_plan::gather_live_state(cluster, opened, &mut desired).await?;
     let mut input = live_plan::plan_input(opened, desired, found, &ChangeArgs::for_status());
     let plan = live_plan::build_explained_plan(cluster, &mut input).await;
-    let mut sight = ModelStatusContext { now: Some(jiff::Timestamp::now()), pods: Vec::new() };
+    let mut sight = ModelStatusContext { now: Some(jiff::Timestamp::now()), ..ModelStatusContext::default() };
     let mut models = plan::model_statuses(&input, &plan, &sight);
     // Pods are read only where something is to be explained by them.
     let waiting: Vec<ObjectRef> = models
@@ -110,7 +113,10 @@ pub async fn read_statuses(
         .map(|one| one.object.clone())
         .collect();
     sight.pods = sync::list_graph_pods(cluster, &waiting).await;
-    if !sight.pods.is_empty() {
+    // Frontends are asked only what the status of an adapter leaves open.
+    let frontends = plan::frontends_of_adapters(&input, &plan, &models);
+    sight.frontends = sync::ask_frontends(cluster, frontends).await;
+    if !sight.pods.is_empty() || !sight.frontends.is_empty() {
         models = plan::model_statuses(&input, &plan, &sight);
     }
     models.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,6 +1,6 @@
 //! `stator sync`.
 
-use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, PathArg, ReportFormat, SimulateArgs};
+use super::args::{ChangeArgs, ClusterArgs, EnvironmentArgs, FrontendArgs, PathArg, ReportFormat, SimulateArgs};
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::live_plan::{self, PlanWithBookkeeping};
 use super::output::Output;
@@ -39,6 +39,8 @@ pub struct SyncArgs {
     environment: EnvironmentArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    frontends: FrontendArgs,
     #[command(flatten)]
     simulate: SimulateArgs,
     #[command(flatten)]
@@ -98,6 +100,7 @@ pub async fn run(arguments: &SyncArgs, output: &Output) -> Result<ExitStatus, Cl
     let (opened, selection) = read_repository(arguments, output)?;
     let context = selection.environment.context.clone();
     let cluster = connect::open(&arguments.cluster, &opened.checkout.root, context.as_deref(), output).await?;
+    let cluster = arguments.frontends.apply(&cluster);
     let _operator = arguments.simulate.start_operator(&cluster)?;
     connect::with_timeout(&arguments.cluster, connect::preflight(&cluster, output)).await?;
     if arguments.watch {

@@ -3,7 +3,7 @@
 mod file;
 pub(super) mod objects;
 
-use super::args::{ClusterArgs, SimulateArgs};
+use super::args::{ClusterArgs, FrontendArgs, SimulateArgs};
 use super::connect;
 use super::error::{CliError, CliErrorKind, ExitStatus};
 use super::output::Output;
@@ -51,6 +51,8 @@ pub struct ControllerArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
+    frontends: FrontendArgs,
+    #[command(flatten)]
     simulate: SimulateArgs,
 }
 
@@ -91,7 +93,7 @@ pub async fn run(arguments: &ControllerArgs, output: &Output) -> Result<ExitStat
 fn controller_options(arguments: &ControllerArgs, cluster: AnyCluster, folder: &Path) -> ControllerOptions {
     ControllerOptions {
         implied_cluster: connect::implied_cluster(&arguments.cluster, &cluster),
-        cluster,
+        cluster: arguments.frontends.apply(&cluster),
         data_dir: arguments.data.clone().unwrap_or_else(|| folder.join(".stator").join("controller")),
         once: arguments.once,
     }

@@ -26,6 +26,7 @@ use stator_cluster::cluster::{
 use stator_cluster::sync::incremental::{ObjectVersion, PLANNED_KINDS};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -353,6 +354,10 @@ impl Cluster for CachedCluster {
             Ok(DeleteOutcome::Gone | DeleteOutcome::Absent) | Err(_) => cache.mark_stale(at, &object.name),
         }
         result
+    }
+
+    async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
+        self.cluster.served_models(frontend).await
     }
 
     async fn watch(

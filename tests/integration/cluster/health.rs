@@ -11,6 +11,7 @@ use stator_cluster::sync::SyncReport;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::health::{self, Health};
 use stator_core::dynamo::kinds::{self, GRAPH, ObjectKind};
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use stator_core::outcome::SyncOutcome;
 use std::collections::BTreeMap;
@@ -110,6 +111,10 @@ impl Cluster for ObservedCluster<'_> {
 
     async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
         self.cluster.delete(object, preconditions).await
+    }
+
+    async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
+        self.cluster.served_models(frontend).await
     }
 
     async fn watch(

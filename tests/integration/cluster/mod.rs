@@ -5,6 +5,7 @@ mod conformance;
 mod converting;
 mod differential;
 mod embedded;
+mod frontend;
 mod health;
 mod live;
 mod operator;

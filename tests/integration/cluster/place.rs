@@ -1,5 +1,6 @@
 //! One make of cluster with room for one scenario: the embedded cluster in a folder, or namespaces of a real one.
 
+use super::frontend::{self, ListedModels};
 use super::scenario::{Folder, graph};
 use crate::testbed::{self, ControlPlane};
 use ::kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
@@ -11,7 +12,9 @@ use stator_cluster::cluster::kube::{ConnectOptions, KubeCluster};
 use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster};
 use stator_core::dynamo::kinds;
 use stator_core::object::{Object, ObjectRef};
+use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::sync::Mutex;
 
 /// A cluster to tell a scenario on. What the trait `Cluster` leaves out, since stator does not do it, others do here.
 pub trait Place {
@@ -35,6 +38,9 @@ pub trait Place {
 
     /// From now on, until what is returned is dropped, admission fills in what Dynamo's webhook fills in.
     async fn admitting(&self) -> Box<dyn std::any::Any + Send>;
+
+    /// From now on the frontend of a graph lists these models. False where it cannot be made to: skip the rest.
+    async fn serve(&self, graph: &ObjectRef, models: &[&str]) -> bool;
 
     /// A small graph in the namespace of the scenario.
     fn graph(&self, name: &str, replicas: i64) -> Object {
@@ -72,6 +78,14 @@ impl Place for Folder {
         self.cluster.create(object, manager).await.unwrap();
     }
 
+    /// What is served follows from the status: all that is loaded, or nothing where the frontend is not there.
+    async fn serve(&self, graph: &ObjectRef, models: &[&str]) -> bool {
+        let ready = usize::from(!models.is_empty());
+        let change = move |value: &mut Value| value["status"]["components"]["frontend"]["readyReplicas"] = json!(ready);
+        self.cluster.update(graph, ObjectPart::Status, "manager", change).await.unwrap().unwrap();
+        true
+    }
+
     /// The webhook belongs to the operator.
     async fn admitting(&self) -> Box<dyn std::any::Any + Send> {
         Box::new(SimulatedOperator::start(self.cluster.clone(), 10_000.0))
@@ -83,6 +97,7 @@ pub struct Namespaces {
     pub plane: &'static ControlPlane,
     pub cluster: KubeCluster,
     home: String,
+    frontends: Mutex<BTreeMap<String, ListedModels>>,
 }
 
 impl Namespaces {
@@ -97,7 +112,7 @@ impl Namespaces {
         // A namespace has at most 63 characters.
         name.truncate(59);
         let home = plane.namespace(name.trim_end_matches('-')).await;
-        let place = Self { plane, cluster: admin(plane).await, home };
+        let place = Self { plane, cluster: admin(plane).await, home, frontends: Mutex::default() };
         plane.namespace(&place.away()).await;
         place
     }
@@ -113,7 +128,7 @@ pub async fn user(kubeconfig: std::path::PathBuf, context: &str) -> KubeCluster 
     testbed::provider();
     let options =
         ConnectOptions { kubeconfig: Some(kubeconfig), context: Some(context.to_owned()), ..ConnectOptions::default() };
-    KubeCluster::connect(options).await.unwrap()
+    KubeCluster::connect(options).await.unwrap().with_frontends_asked(true)
 }
 
 impl Place for Namespaces {
@@ -146,6 +161,21 @@ impl Place for Namespaces {
         let objects: Api<DynamicObject> = Api::namespaced_with(self.plane.admin().await, object.namespace(), &resource);
         let post = PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() };
         objects.create(&post, &serde_json::from_value(object.into_value()).unwrap()).await.unwrap();
+    }
+
+    async fn serve(&self, graph: &ObjectRef, models: &[&str]) -> bool {
+        let service = format!("{}-frontend", graph.name);
+        let known = self.frontends.lock().unwrap().get(&service).cloned();
+        let listed = match known {
+            Some(listed) => listed,
+            None => match frontend::start(self.plane.admin().await, &self.home, &service).await {
+                Some(listed) => listed,
+                None => return false,
+            },
+        };
+        listed.set(models);
+        self.frontends.lock().unwrap().insert(service, listed);
+        true
     }
 
     /// A mutating admission policy of this namespace. It stays, as a webhook does.
@@ -309,6 +339,10 @@ impl Place for Remembered {
         let made = object.reference();
         self.place.create(object, manager).await;
         self.heard(&made).await;
+    }
+
+    async fn serve(&self, graph: &ObjectRef, models: &[&str]) -> bool {
+        self.place.serve(graph, models).await
     }
 
     async fn admitting(&self) -> Box<dyn std::any::Any + Send> {

@@ -9,6 +9,7 @@ use serde_json::json;
 use stator::controller::cache::CachedCluster;
 use stator_cluster::cluster::{AnyCluster, ApplyRequest, Cluster, ClusterError};
 use stator_core::dynamo::kinds::{ADAPTER, GRAPH};
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_model::plan::HoldKind;
 use std::time::Duration;
 
@@ -138,6 +139,27 @@ async fn a_missing_right_is_named_and_nothing_is_lost() {
     shop.synced(&[]).await;
     assert_eq!(shop.live(&GRAPH, "goes").await, None);
     shop.settled().await;
+}
+
+/// What a frontend serves is asked of it with a right of its own, without which stator does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frontend_that_may_not_be_asked_is_not_known() {
+    let Some(place) = Namespaces::of("rights-frontends").await else { return };
+    let frontend = FrontendService { namespace: place.home().to_owned(), name: "base-frontend".to_owned() };
+    let mut told = Vec::new();
+    for (name, rules) in [("none", without("services/proxy", "get")), ("all", documented())] {
+        let kubeconfig = place.plane.account(place.home(), name, rules).await;
+        let cluster = user(kubeconfig, name).await;
+        told.push(place.said(format!("{:?}", cluster.served_models(&frontend).await)));
+    }
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    Unknown { why: "give stator the right `get` on `services/proxy` in namespace prod", may_pass: false }
+    Unknown { why: "there is no Service prod/base-frontend", may_pass: false }
+    "#);
+    assert!(place.serve(&place.graph("base", 1).reference(), &["sql"]).await);
+    let asked = place.cluster.served_models(&frontend).await;
+    assert_eq!(asked, FrontendAnswer::Serves(["sql".to_owned()].into()));
+    assert_eq!(place.cluster.with_frontends_asked(false).served_models(&frontend).await, FrontendAnswer::NotAsked);
 }
 
 /// Row D1 of the review, of a write: nobody tells that a right was granted.

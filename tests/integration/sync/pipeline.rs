@@ -10,10 +10,11 @@ use stator_cluster::sync::{
 };
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use stator_git::source;
 use stator_model::intent::Workspace;
-use stator_model::plan::{HoldKind, Plan, RepositoryOrigin, SourceClaim, SourceIdentity, build_plan};
+use stator_model::plan::{HoldKind, Plan, PlanInput, RepositoryOrigin, SourceClaim, SourceIdentity, build_plan};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -108,6 +109,23 @@ impl Site {
         owner: SourceClaim,
         allow: &[HoldKind],
     ) -> Result<(Plan, GatheredState), GatherError> {
+        let (mut input, gathered) = self.gather(cluster, owner, allow).await?;
+        let plan = build_plan(&input);
+        let plan = if answer_open_questions(cluster, &plan, &mut input).await { build_plan(&input) } else { plan };
+        Ok((plan, gathered))
+    }
+
+    /// What a plan is made of, without what a server's dry run says of it.
+    pub async fn plan_input<C: Cluster>(&self, cluster: &C) -> PlanInput {
+        self.gather(cluster, claim_at("/shop"), &[]).await.unwrap().0
+    }
+
+    async fn gather<C: Cluster>(
+        &self,
+        cluster: &C,
+        owner: SourceClaim,
+        allow: &[HoldKind],
+    ) -> Result<(PlanInput, GatheredState), GatherError> {
         let checkout = source::open(&self.path("")).unwrap();
         let selection = Workspace::parse(&checkout.tree).resolve_environment(None).unwrap();
         let desired = DesiredState::render(selection).owned_by(owner);
@@ -118,10 +136,7 @@ impl Site {
             prune: true,
             ..PlanParameters::default()
         };
-        let mut input = desired.into_plan_input(gathered.clone(), parameters);
-        let plan = build_plan(&input);
-        let plan = if answer_open_questions(cluster, &plan, &mut input).await { build_plan(&input) } else { plan };
-        Ok((plan, gathered))
+        Ok((desired.into_plan_input(gathered.clone(), parameters), gathered))
     }
 
     /// Plans and syncs against a cluster, waiting or not.
@@ -241,6 +256,7 @@ impl<'a, C> Dying<'a, C> {
     }
 }
 
+/// Whose the models are, unless a test says otherwise.
 fn dead() -> ClusterError {
     ClusterError::Storage { message: "the process died".to_owned() }
 }
@@ -291,6 +307,10 @@ impl<C: Cluster> Cluster for Dying<'_, C> {
             *self.deleted.lock().unwrap().entry(name).or_default() += 1;
         }
         if answered { answer } else { Err(dead()) }
+    }
+
+    async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
+        self.cluster.served_models(frontend).await
     }
 
     async fn watch(

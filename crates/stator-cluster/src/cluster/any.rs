@@ -5,6 +5,7 @@ use super::kube::KubeCluster;
 use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Fence, Preconditions, WatchEvent};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
@@ -31,6 +32,14 @@ impl AnyCluster {
     pub fn in_namespace(&self, namespace: &str) -> Self {
         match self {
             Self::Kubernetes(cluster) => Self::Kubernetes(cluster.in_namespace(namespace)),
+            Self::Embedded(cluster) => Self::Embedded(cluster.clone()),
+        }
+    }
+
+    /// The same cluster, whose frontends are asked what they serve, or are not. The embedded one knows without asking.
+    pub fn with_frontends_asked(&self, asked: bool) -> Self {
+        match self {
+            Self::Kubernetes(cluster) => Self::Kubernetes(cluster.with_frontends_asked(asked)),
             Self::Embedded(cluster) => Self::Embedded(cluster.clone()),
         }
     }
@@ -101,6 +110,13 @@ impl Cluster for AnyCluster {
         match self {
             Self::Embedded(cluster) => cluster.delete(object, preconditions).await,
             Self::Kubernetes(cluster) => cluster.delete(object, preconditions).await,
+        }
+    }
+
+    async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
+        match self {
+            Self::Embedded(cluster) => cluster.served_models(frontend).await,
+            Self::Kubernetes(cluster) => cluster.served_models(frontend).await,
         }
     }
 

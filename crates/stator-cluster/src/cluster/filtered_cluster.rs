@@ -5,6 +5,7 @@ use super::{
 };
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::mpsc;
@@ -85,6 +86,10 @@ impl<C: Cluster> Cluster for FilteredCluster<'_, C> {
 
     async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
         self.cluster.delete(object, preconditions).await
+    }
+
+    async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
+        self.cluster.served_models(frontend).await
     }
 
     async fn watch(

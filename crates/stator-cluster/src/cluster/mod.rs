@@ -18,6 +18,7 @@ pub use filtered_cluster::FilteredCluster;
 
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::fields::OwnershipTransfer;
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
@@ -51,6 +52,9 @@ pub trait Cluster: Send + Sync {
         object: &ObjectRef,
         preconditions: &Preconditions,
     ) -> impl Future<Output = Result<DeleteOutcome, ClusterError>> + Send;
+
+    /// What the frontend of a graph serves, as far as it is asked here and answers.
+    fn served_models(&self, frontend: &FrontendService) -> impl Future<Output = FrontendAnswer> + Send;
 
     /// Changes of the kinds from now on, until the receiver is dropped. The queue is bounded; on overflow the stream
     /// ends with [`WatchEvent::Resync`] first, and the caller lists again.

@@ -4,6 +4,7 @@
 //! the events. [`run_sync`] drives it against a cluster. [`gather()`] reads what a plan needs to know of a cluster.
 
 pub mod desired;
+mod frontends;
 pub mod gather;
 pub mod incremental;
 mod journal_write;
@@ -17,6 +18,7 @@ mod server_dry_runs;
 mod tests;
 
 pub use desired::{DesiredState, PlanParameters};
+pub use frontends::ask_frontends;
 pub use gather::{GatherError, GatheredState, environment_labels, find_orphaned_records, gather};
 pub use lost_settings::refuse_lost_settings;
 pub use pods::list_graph_pods;

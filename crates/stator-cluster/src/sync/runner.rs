@@ -187,6 +187,10 @@ async fn execute_call<C: Cluster>(cluster: &C, call: ClusterCall) -> CallResult 
             CallResult::Deleted(cluster.delete(&object, &preconditions).await)
         }
         ClusterCall::Read(object) => CallResult::Read(cluster.get(&object).await),
+        ClusterCall::AskFrontend(frontend) => {
+            let answer = cluster.served_models(&frontend).await;
+            CallResult::Served(frontend, answer)
+        }
         ClusterCall::ReadPods(graphs) => CallResult::Pods(super::list_graph_pods(cluster, &graphs).await),
     }
 }

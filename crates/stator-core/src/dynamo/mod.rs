@@ -17,5 +17,6 @@ pub mod legacy;
 pub mod list_order;
 pub mod names;
 pub mod registry;
+pub mod served_models;
 pub mod v1alpha1;
 pub mod v1beta1;

@@ -54,7 +54,9 @@ pub use record::{
 pub use repository_address::RepositoryAddress;
 pub use schema::schema;
 pub use source_identity::{OwnerRelation, OwnerTextError, RepositoryOrigin, SourceClaim, SourceIdentity};
-pub use status::{FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, model_statuses};
+pub use status::{
+    FieldDrift, LastSync, ModelStatus, ModelStatusContext, ObjectStatus, frontends_of_adapters, model_statuses,
+};
 pub use step::{ApplyStep, DeleteStep, PlanStep, PlannedWrite};
 pub use sync_state::SyncState;
 pub use unchanged::{UnchangedModel, unchanged_models};

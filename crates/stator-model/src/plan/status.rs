@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 use stator_core::dynamo::health::{self, Health, HealthContext, HealthVerdict};
-use stator_core::dynamo::kinds::{CLAIM, GRAPH, REQUEST};
+use stator_core::dynamo::kinds::{ADAPTER, CLAIM, GRAPH, REQUEST};
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,6 +96,8 @@ pub struct ModelStatusContext {
     pub now: Option<jiff::Timestamp>,
     /// Pods of graphs that are not healthy, as far as anybody could read them: their reasons go into the messages.
     pub pods: Vec<Object>,
+    /// What frontends of graphs with adapters serve, as far as anybody asked them.
+    pub frontends: BTreeMap<FrontendService, FrontendAnswer>,
 }
 
 /// The status of every model that the plan is about, sorted by name. `plan` must have been made from `input`.
@@ -141,14 +144,14 @@ fn model_status(
     let record = context.records().get(name).copied();
     let rendered = input.rendered.iter().find(|one| one.model == name);
     let broken = input.broken.iter().find(|one| one.name.as_deref() == Some(name));
-    let workers = ready_workers_by_base(context, changes);
+    let bases = ServedBases::of_changes(context, changes);
     let judged: Vec<(&Change, HealthVerdict)> = changes
         .iter()
         .map(|change| {
             let verdict = evaluate_object_health(context, sight, change);
             let endpoints = context.live(&change.object).and_then(health::AdapterEndpoints::from_adapter);
             let verdict = match endpoints {
-                Some(one) => one.check_against_workers(verdict, workers.get(&one.base_model).copied().unwrap_or(0)),
+                Some(one) => bases.limit_adapter(&one, verdict, sight),
                 None => verdict,
             };
             (*change, verdict)
@@ -196,16 +199,60 @@ fn model_status(
     }
 }
 
-/// The workers that are ready for adapters, by base model.
-fn ready_workers_by_base(context: &PlanContext<'_>, changes: &[&Change]) -> BTreeMap<String, u64> {
-    let mut workers: BTreeMap<String, u64> = BTreeMap::new();
-    for graph in changes.iter().filter_map(|change| context.live(&change.object)) {
-        for (base, ready) in health::ready_workers(graph) {
-            let sum = workers.entry(base).or_default();
-            *sum = sum.saturating_add(ready);
+/// What the graphs of a model have for adapters, by base model.
+#[derive(Default)]
+struct ServedBases {
+    ready_workers: BTreeMap<String, u64>,
+    frontends: BTreeMap<String, FrontendService>,
+}
+
+impl ServedBases {
+    fn of_changes(context: &PlanContext<'_>, changes: &[&Change]) -> Self {
+        let mut bases = Self::default();
+        for graph in changes.iter().filter_map(|change| context.live(&change.object)) {
+            let frontend = FrontendService::of_graph(graph);
+            for (base, ready) in health::ready_workers(graph) {
+                if let Some(frontend) = &frontend {
+                    bases.frontends.entry(base.clone()).or_insert_with(|| frontend.clone());
+                }
+                let sum = bases.ready_workers.entry(base).or_default();
+                *sum = sum.saturating_add(ready);
+            }
+        }
+        bases
+    }
+
+    fn limit_adapter(
+        &self,
+        adapter: &health::AdapterEndpoints,
+        verdict: HealthVerdict,
+        sight: &ModelStatusContext,
+    ) -> HealthVerdict {
+        let ready = self.ready_workers.get(&adapter.base_model).copied().unwrap_or(0);
+        let verdict = adapter.check_against_workers(verdict, ready);
+        match self.frontends.get(&adapter.base_model).and_then(|frontend| sight.frontends.get(frontend)) {
+            Some(answer) => adapter.check_against_frontend(verdict, answer),
+            None => verdict,
         }
     }
-    workers
+}
+
+/// The frontends that tell more of models whose adapters are loaded.
+pub fn frontends_of_adapters(input: &PlanInput, plan: &Plan, models: &[ModelStatus]) -> BTreeSet<FrontendService> {
+    let context = PlanContext::new(input);
+    let mut found = BTreeSet::new();
+    for model in models {
+        let changes: Vec<&Change> = plan.changes.iter().filter(|change| change.model == model.name).collect();
+        let is_loaded = |object: &&ObjectStatus| object.object.kind == ADAPTER.kind && object.health == Health::Healthy;
+        let mut loaded = model.objects.iter().filter(is_loaded).filter_map(|one| context.live(&one.object)).peekable();
+        if loaded.peek().is_none() {
+            continue;
+        }
+        let mut bases = ServedBases::of_changes(&context, &changes);
+        let adapters = loaded.filter_map(health::AdapterEndpoints::from_adapter);
+        found.extend(adapters.filter_map(|adapter| bases.frontends.remove(&adapter.base_model)));
+    }
+    found
 }
 
 /// An object, and the graph that it made.

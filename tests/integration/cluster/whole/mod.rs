@@ -7,5 +7,6 @@ mod drift;
 mod identity;
 mod pruning;
 mod replacing;
+mod serving;
 mod taking_over;
 pub mod words;

@@ -1,7 +1,7 @@
 //! The words that whole syncs are told in.
 
 use crate::cluster::place::Place;
-use crate::cluster::scenario::object;
+use crate::cluster::scenario;
 use crate::sync::pipeline::Site;
 use serde_json::{Value, json};
 use stator_cluster::cluster::{
@@ -10,6 +10,7 @@ use stator_cluster::cluster::{
 use stator_cluster::sync::{GatheredState, SyncOptions, SyncProgress, SyncReport, run_sync};
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use stator_model::plan::{HoldKind, Plan, PlanStep, PlannedWrite, join_reasons};
 use std::collections::BTreeMap;
@@ -169,10 +170,14 @@ impl<'a, P: Place> Shop<'a, P> {
             "message": "All resources are ready", "lastTransitionTime": "2026-01-01T00:00:00Z",
         });
         let status = json!({"state": "successful", "observedGeneration": generation, "conditions": [ready]});
-        let graph = self.named(&kinds::GRAPH, name);
-        let only = object(json!({
-            "apiVersion": graph.api_version, "kind": graph.kind,
-            "metadata": {"name": graph.name, "namespace": graph.namespace}, "status": status,
+        self.report(&self.named(&kinds::GRAPH, name), status).await;
+    }
+
+    /// Gives an object a status, as the operator does.
+    pub async fn report(&self, object: &ObjectRef, status: Value) {
+        let only = scenario::object(json!({
+            "apiVersion": object.api_version, "kind": object.kind,
+            "metadata": {"name": object.name, "namespace": object.namespace}, "status": status,
         }));
         let request = ApplyRequest { status: true, ..ApplyRequest::new(only, "manager") };
         self.cluster().apply(&request).await.unwrap();
@@ -305,6 +310,10 @@ impl<C: Cluster> Cluster for Watched<'_, C> {
         let deleted = self.cluster.delete(object, preconditions).await?;
         self.note(format!("deleted {} {} {sure}", object.kind, object.name));
         Ok(deleted)
+    }
+
+    async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
+        self.cluster.served_models(frontend).await
     }
 
     async fn watch(

@@ -100,6 +100,10 @@ fn a_sync_waits(stage: &mut Stage) {
     }
     stage.operate();
     stage.synced();
+    // The adapter is loaded by then: whether it is served only its frontend tells.
+    for (account, namespace) in SYNCED_BY {
+        asked(stage, account, namespace, ("get", "services/proxy"));
+    }
 }
 
 /// A policy refuses to have a record written, and journals. What is there is in doubt then, and read again once the policy is

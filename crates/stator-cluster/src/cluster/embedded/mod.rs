@@ -19,6 +19,7 @@ mod object_file;
 mod object_part;
 pub mod operator;
 mod options;
+mod served_models;
 mod store;
 mod structured_merge;
 mod watch_broadcaster;
@@ -32,7 +33,8 @@ pub use options::EmbeddedOptions;
 use super::{ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Preconditions, WatchEvent};
 use leadership::OperatorLeadership;
 use stator_core::dynamo::admission::Platform;
-use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::dynamo::kinds::{ADAPTER, GRAPH, ObjectKind};
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -152,6 +154,15 @@ impl Cluster for EmbeddedCluster {
     async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
         let (object, preconditions) = (object.clone(), preconditions.clone());
         self.run_blocking(move |store| write_path::delete(store, &object, &preconditions)).await
+    }
+
+    /// Nobody listens here, so nobody is asked: what would be served follows from what the operator wrote.
+    async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
+        let list = async |kind| self.list(&kind, Some(&frontend.namespace), &BTreeMap::new()).await;
+        match (list(GRAPH).await, list(ADAPTER).await) {
+            (Ok(graphs), Ok(adapters)) => served_models::list_models(frontend, &graphs, &adapters),
+            (Err(error), _) | (_, Err(error)) => FrontendAnswer::unknown(error.to_string()),
+        }
     }
 
     async fn watch(

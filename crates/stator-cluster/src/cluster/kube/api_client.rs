@@ -11,7 +11,7 @@ use serde_json::Value;
 use stator_core::dynamo::kinds::ObjectKind;
 use std::time::Duration;
 
-/// The most that one answer may hold. An object is at most 3 MiB; a page is a few hundred of them.
+/// The most that one answer of the API server may hold. An object is at most 3 MiB; a page is a few hundred of them.
 const MAX_BODY_SIZE: usize = 512 << 20;
 /// The longest that a server is taken at its word to be left alone.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
@@ -143,10 +143,21 @@ pub(super) async fn send_request(
     request: Request<Body>,
     deadline: Duration,
 ) -> Result<ApiResponse, ClusterError> {
+    send_limited_request(client, server, request, deadline, MAX_BODY_SIZE).await
+}
+
+/// The same for an answer of at most this many bytes.
+pub(super) async fn send_limited_request(
+    client: &Client,
+    server: &str,
+    request: Request<Body>,
+    deadline: Duration,
+    max_body_size: usize,
+) -> Result<ApiResponse, ClusterError> {
     let what = format!("{} {}", request.method(), request.uri().path());
     let work = async {
         let response = client.send(request).await.map_err(|error| connection_error(server, &error))?;
-        read_response(server, &what, response).await
+        read_limited_response(server, &what, response, max_body_size).await
     };
     match tokio::time::timeout(deadline, work).await {
         Ok(answer) => answer,
@@ -162,19 +173,33 @@ pub(super) async fn read_response(
     what: &str,
     response: http::Response<Body>,
 ) -> Result<ApiResponse, ClusterError> {
+    read_limited_response(server, what, response, MAX_BODY_SIZE).await
+}
+
+async fn read_limited_response(
+    server: &str,
+    what: &str,
+    response: http::Response<Body>,
+    max_body_size: usize,
+) -> Result<ApiResponse, ClusterError> {
     let (parts, body) = response.into_parts();
-    let body = match Limited::new(body, MAX_BODY_SIZE).collect().await {
+    let body = match Limited::new(body, max_body_size).collect().await {
         Ok(body) => body.to_bytes().to_vec(),
-        Err(error) => return Err(body_error(server, what, error.as_ref())),
+        Err(error) => return Err(body_error(server, what, error.as_ref(), max_body_size)),
     };
     let Parts { status, headers, .. } = parts;
     Ok(ApiResponse { status, body, retry_after: retry_after(&headers), date: server_date(&headers) })
 }
 
-fn body_error(server: &str, what: &str, error: &(dyn std::error::Error + 'static)) -> ClusterError {
+fn body_error(
+    server: &str,
+    what: &str,
+    error: &(dyn std::error::Error + 'static),
+    max_body_size: usize,
+) -> ClusterError {
     if error.is::<http_body_util::LengthLimitError>() {
         return ClusterError::Refused {
-            message: format!("{server} answered {what} with more than {} MiB", MAX_BODY_SIZE >> 20),
+            message: format!("{server} answered {what} with more than {} MiB", max_body_size >> 20),
             fix: "report it, with what the cluster holds of that kind".to_owned(),
         };
     }

@@ -8,13 +8,14 @@ use super::discovery_cache::DiscoveryCache;
 use super::namespace_restriction::NamespaceRestriction;
 use super::request_observer::{ObserverSlot, RequestObserver};
 use super::resource_versions::ResourceVersionCache;
-use super::{paged_list, watch_stream};
+use super::{model_list, paged_list, watch_stream};
 use crate::cluster::{
     ApplyRequest, ApplyResponse, Cluster, ClusterError, DeleteOutcome, Fence, Preconditions, WatchEvent,
 };
 use ::kube::Client;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::ObjectKind;
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,6 +29,7 @@ pub struct KubeCluster {
     /// What every write asks.
     pub(super) fence: Option<Fence>,
     restriction: NamespaceRestriction,
+    asks_frontends: bool,
 }
 
 impl fmt::Debug for KubeCluster {
@@ -85,7 +87,8 @@ impl KubeCluster {
     /// # Errors
     /// As [`KubeCluster::connect`]: what this one was made of is read again.
     pub async fn connect_as(&self, user: ImpersonatedUser) -> Result<Self, ConnectError> {
-        Self::connect(ConnectOptions { impersonate: Some(user), ..self.inner.options.clone() }).await
+        let options = ConnectOptions { impersonate: Some(user), ..self.inner.options.clone() };
+        Ok(Self { asks_frontends: self.asks_frontends, ..Self::connect(options).await? })
     }
 
     /// Whether this connects as the service account of a pod, and not by a kubeconfig.
@@ -103,6 +106,7 @@ impl KubeCluster {
         Self {
             fence: None,
             restriction: NamespaceRestriction::default(),
+            asks_frontends: false,
             inner: Arc::new(KubeConnection {
                 client,
                 server,
@@ -119,6 +123,12 @@ impl KubeCluster {
     /// The same cluster and connection, whose writes ask a fence first.
     pub fn with_fence(&self, fence: Fence) -> Self {
         Self { fence: Some(fence), ..self.clone() }
+    }
+
+    /// The same cluster and connection, whose frontends are asked what they serve, or are not: that is a connection from the
+    /// API server into the cluster's network, for which not everybody has the right.
+    pub fn with_frontends_asked(&self, asked: bool) -> Self {
+        Self { asks_frontends: asked, ..self.clone() }
     }
 
     /// The same cluster and connection, which reaches one namespace only.
@@ -187,6 +197,14 @@ impl Cluster for KubeCluster {
     async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
         self.restriction.check_namespace(&object.namespace)?;
         self.inner.delete(object, preconditions, self.fence.as_ref()).await
+    }
+
+    async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
+        match self.restriction.check_namespace(&frontend.namespace) {
+            _ if !self.asks_frontends => FrontendAnswer::NotAsked,
+            Ok(()) => model_list::ask_frontend(&self.inner, frontend).await,
+            Err(error) => FrontendAnswer::unknown(error.to_string()),
+        }
     }
 
     async fn watch(

@@ -18,6 +18,7 @@ mod field_paths;
 mod kube_cluster;
 mod list_watch;
 mod merge_patch;
+mod model_list;
 mod namespace_restriction;
 mod ownership_transfer;
 mod paged_list;

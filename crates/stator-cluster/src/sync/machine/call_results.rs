@@ -51,6 +51,7 @@ impl ModelSync {
             CallResult::Deleted(result) => self.settle_delete(result, effects),
             CallResult::Read(result) => self.settle_read(around, result, effects),
             CallResult::Pods(pods) => self.settle_pods(&pods, effects),
+            CallResult::Served(frontend, answer) => self.settle_frontend(around.now, &frontend, answer),
         }
         if self.stopping.is_some() {
             // Between two writes: what was done is recorded, and nothing else is begun.
@@ -451,7 +452,7 @@ fn transient_error(answer: &CallResult) -> Option<(&ClusterError, Duration)> {
         CallResult::Applied(result) => result.as_ref().err(),
         CallResult::Deleted(result) => result.as_ref().err(),
         CallResult::Read(result) => result.as_ref().err(),
-        CallResult::Pods(_) => None,
+        CallResult::Pods(_) | CallResult::Served(..) => None,
     };
     error.and_then(|error| Some((error, error.retry_delay()?)))
 }

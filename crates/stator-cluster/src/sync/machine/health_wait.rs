@@ -3,6 +3,7 @@
 use crate::sync::WaitingReason;
 use stator_core::dynamo::health::{AdapterEndpoints, Health, HealthVerdict, assess_health, ready_workers};
 use stator_core::dynamo::kinds::GRAPH;
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,6 +25,10 @@ pub(super) struct WatchedObject {
     endpoints: Option<AdapterEndpoints>,
     /// A graph's ready workers by base model, as last seen.
     workers: BTreeMap<String, u64>,
+    /// A graph's frontend, as last seen.
+    frontend: Option<FrontendService>,
+    /// What that of an adapter's graph said since the adapter is loaded.
+    answer: Option<FrontendAnswer>,
     /// The health at the time of the plan, for an object that nothing is done about. Too old to end a wait with.
     pub planned: Option<Health>,
     /// GPUs that it asks for.
@@ -43,6 +48,8 @@ impl WatchedObject {
             own_verdict: None,
             endpoints: None,
             workers: BTreeMap::new(),
+            frontend: None,
+            answer: None,
             planned: None,
             gpus: 0,
             gpu_sku: None,
@@ -61,14 +68,52 @@ impl WatchedObject {
         self.own_verdict = Some(judged);
         self.endpoints = AdapterEndpoints::from_adapter(live);
         self.workers = ready_workers(live);
+        self.frontend = FrontendService::of_graph(live);
     }
 
-    /// Holds an adapter's verdict against the workers that are ready for its base model in the same model's graph.
-    pub(super) fn limit_by_workers(&mut self, workers: &BTreeMap<String, u64>) {
+    /// Holds an adapter's verdict against the workers that are ready for its base model in the same model's graph, and
+    /// against what that graph's frontend said.
+    pub(super) fn limit_adapter(&mut self, workers: &BTreeMap<String, u64>) {
         if let (Some(endpoints), Some(judged)) = (&self.endpoints, &self.own_verdict) {
             let ready = workers.get(&endpoints.base_model).copied().unwrap_or(0);
-            self.verdict = Some(endpoints.check_against_workers(judged.clone(), ready));
+            let loaded = endpoints.check_against_workers(judged.clone(), ready);
+            // What was said before it was loaded again says nothing.
+            self.answer = self.answer.take().filter(|_| loaded.health == Health::Healthy);
+            self.verdict = Some(match &self.answer {
+                Some(FrontendAnswer::Unknown { why, may_pass: true }) => HealthVerdict {
+                    health: Health::Progressing,
+                    message: format!("{}; {why}", loaded.message),
+                    terminal: false,
+                },
+                // A record says the same whether the frontend was asked in this sync or in an earlier one.
+                Some(answer) => Some(endpoints.check_against_frontend(loaded.clone(), answer))
+                    .filter(|checked| !is_good_verdict(checked))
+                    .unwrap_or(loaded),
+                None => loaded,
+            });
         }
+    }
+
+    /// The frontend of a graph that adapters of this base model are loaded into.
+    pub(super) fn frontend_of(&self, base_model: &str) -> Option<&FrontendService> {
+        self.frontend.as_ref().filter(|_| self.workers.contains_key(base_model))
+    }
+
+    /// The base model of an adapter that is loaded, and may be served or not; with whether its frontend was asked.
+    pub(super) fn unserved_adapter(&self) -> Option<(&str, bool)> {
+        let endpoints = self.endpoints.as_ref().filter(|_| !self.skipped)?;
+        let is_open = match &self.answer {
+            None => self.is_healthy(),
+            Some(FrontendAnswer::Serves(names)) => !names.contains(&endpoints.served_name),
+            Some(FrontendAnswer::Unknown { why: _, may_pass }) => *may_pass,
+            Some(FrontendAnswer::NotAsked) => false,
+        };
+        is_open.then_some((endpoints.base_model.as_str(), self.answer.is_some()))
+    }
+
+    /// Takes in what the frontend of an adapter's graph said.
+    pub(super) fn set_answer(&mut self, answer: FrontendAnswer) {
+        self.answer = Some(answer);
     }
 
     pub(super) fn workers(&self) -> &BTreeMap<String, u64> {
@@ -81,7 +126,7 @@ impl WatchedObject {
 
     /// The object is not there.
     pub(super) fn mark_gone(&mut self) {
-        (self.own_verdict, self.endpoints) = (None, None);
+        (self.own_verdict, self.endpoints, self.frontend, self.answer) = (None, None, None, None);
         self.workers.clear();
         self.verdict =
             Some(HealthVerdict { health: Health::Unknown, message: "no longer exists".to_owned(), terminal: false });

@@ -4,8 +4,10 @@
 //! ends or shortens one queue and leaves the others alone. What they share is the number of calls at a time, and the
 //! barrier before pruning: nothing is deleted before everything that can be applied has been.
 
+mod adapter_wait;
 mod call_results;
 mod context;
+mod frontend_questions;
 mod health_wait;
 mod journal_keeper;
 mod model_outcome;

@@ -1,6 +1,7 @@
 //! One model: a queue of tasks, at most one call in flight.
 
 use super::context::{JournalGate, PruneBarrier, SyncContext, format_duration};
+use super::frontend_questions::FrontendQuestions;
 use super::health_wait::{HealthWait, WatchedObject};
 use super::model_report::ModelReport;
 use super::protocol::{ClusterCall, MachineEffect, MachineSettings};
@@ -42,6 +43,9 @@ pub(super) struct ModelSync {
     pub(super) wait: HealthWait,
     /// When a new record is given a status although the wait is not over.
     first_status: FirstStatus,
+    pub(super) questions: FrontendQuestions,
+    /// All was well when the last sync ended, and is as far as seen since: no frontend is asked then.
+    pub(super) stays_healthy: bool,
     /// Since when everything that was waited for is Healthy.
     healthy_since: Option<Duration>,
     /// What it waits to be gone, in a sentence.
@@ -120,6 +124,8 @@ impl ModelSync {
         Self {
             name,
             tasks,
+            stays_healthy: record_writer.says_healthy(),
+            questions: FrontendQuestions::default(),
             record_writer,
             watched,
             outgoing,
@@ -175,7 +181,9 @@ impl ModelSync {
                     FirstStatus::At(at) => Some(at),
                     FirstStatus::NotDue | FirstStatus::Given => None,
                 };
-                self.wait.wake_at(settings.progress_deadline, explains).into_iter().chain(status_at).min()
+                let question = self.next_question().map(|(at, _)| at);
+                let due = self.wait.wake_at(settings.progress_deadline, explains).into_iter();
+                due.chain(status_at).chain(question).min()
             }
             ModelSyncState::Ready | ModelSyncState::Calling(_) => None,
         }
@@ -336,19 +344,6 @@ impl ModelSync {
         self.record_writer.is_recorded(|identity| self.tasks.iter().any(|task| is_about(task, identity)))
     }
 
-    /// Adapters are judged by what is seen now of their workers, and not by which event came first.
-    fn limit_adapters(&mut self) {
-        if !self.watched.values().any(WatchedObject::is_adapter) {
-            return;
-        }
-        let mut workers: BTreeMap<String, u64> = BTreeMap::new();
-        for (base, ready) in self.watched.values().chain(self.outgoing.values()).flat_map(WatchedObject::workers) {
-            let sum = workers.entry(base.clone()).or_default();
-            *sum = sum.saturating_add(*ready);
-        }
-        self.watched.values_mut().for_each(|watched| watched.limit_by_workers(&workers));
-    }
-
     /// Whether a graph is seen to serve, with all adapters of the model.
     fn has_taken_over(&self, graph: &ObjectRef) -> bool {
         let is_seen_healthy = |one: &WatchedObject| !one.skipped && one.is_healthy();
@@ -429,6 +424,12 @@ impl ModelSync {
             self.report.add_health_fault(message);
             self.drop_adapters("its graph failed");
             return None;
+        }
+        if !graph_only
+            && let Some((at, frontend)) = self.next_question()
+            && at <= around.now
+        {
+            return Some(self.start_call(ClusterCall::AskFrontend(frontend), CallPurpose::FrontTask));
         }
         let mut waiting = waited.iter().filter_map(|watched| Some((&watched.object, watched.waiting_message()?)));
         let reason = waiting.next().map(|(object, mut details)| {

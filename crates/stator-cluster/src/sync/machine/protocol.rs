@@ -2,6 +2,7 @@
 
 use crate::cluster::{ApplyRequest, ApplyResponse, ClusterError, DeleteOutcome, Preconditions};
 use crate::sync::{CancelReason, SyncProgress};
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectRef};
 use stator_model::plan::{Journal, Record, SourceIdentity};
 use std::time::Duration;
@@ -82,6 +83,8 @@ pub enum CallResult {
     Read(Result<Option<Object>, ClusterError>),
     /// Pods were read, as far as the cluster lets us.
     Pods(Vec<Object>),
+    /// A frontend was asked.
+    Served(FrontendService, FrontendAnswer),
 }
 
 /// What came of writing or deleting a record.
@@ -185,4 +188,6 @@ pub enum ClusterCall {
     Read(ObjectRef),
     /// Read the pods of graphs that keep a wait from ending.
     ReadPods(Vec<ObjectRef>),
+    /// Ask a frontend what it serves, for an adapter that is loaded.
+    AskFrontend(FrontendService),
 }

@@ -2,10 +2,11 @@
 //! say itself after the last.
 
 use super::protocol::{ClusterCall, ExpectedRecord, RecordWriteResult};
+use stator_core::dynamo::health::Health;
 use stator_core::object::{Object, ObjectIdentity};
 use stator_model::plan::{
-    Action, Change, DeleteStep, InventoryEntry, JournalModel, JournalObject, ObservedModelState, PlanStep, Record, RecordState,
-    SourceIdentity, SyncHistoryEntry,
+    Action, Change, DeleteStep, InventoryEntry, JournalModel, JournalObject, ObservedModelState, PlanStep, Record,
+    RecordState, SourceIdentity, SyncHistoryEntry, SyncState,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,6 +99,12 @@ impl RecordWriter {
             file_fault: None,
             kept_fault: None,
         }
+    }
+
+    /// Whether the record says that all is as git says, and well.
+    pub(super) fn says_healthy(&self) -> bool {
+        let state = self.stored.as_ref().and_then(|stored| stored.state.as_ref());
+        state.is_some_and(|state| state.sync == SyncState::Synced && state.health == Health::Healthy)
     }
 
     /// Whether the label of an owner is one that this model's objects may have. What is from before there was one has none.

@@ -364,6 +364,7 @@ fn count_writes(answer: &CallResult) -> usize {
         | CallResult::Applied(Err(_))
         | CallResult::Deleted(Err(_))
         | CallResult::Read(_)
-        | CallResult::Pods(_) => 0,
+        | CallResult::Pods(_)
+        | CallResult::Served(..) => 0,
     }
 }

@@ -10,6 +10,7 @@ use crate::cluster::{
 use serde_json::json;
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::Record;
 use std::collections::{BTreeMap, VecDeque};
@@ -97,6 +98,10 @@ impl Cluster for FaultyCluster {
         self.call(format!("delete {} {}", object.kind, object.name))?;
         let removed = self.objects.lock().unwrap().remove(&object.identity());
         Ok(removed.map_or(DeleteOutcome::Absent, |_| DeleteOutcome::Gone))
+    }
+
+    async fn served_models(&self, _: &FrontendService) -> FrontendAnswer {
+        FrontendAnswer::NotAsked
     }
 
     async fn watch(&self, _: &[ObjectKind], _: Option<&str>) -> Result<mpsc::Receiver<WatchEvent>, ClusterError> {

@@ -3,6 +3,7 @@
 use super::{Health, HealthVerdict, find_condition, stale_generation_verdict, unobserved_verdict};
 use crate::dynamo::graph_components::named_components;
 use crate::dynamo::kinds::{ADAPTER, GRAPH};
+use crate::dynamo::served_models::{FrontendAnswer, MODELS_PATH};
 use crate::object::Object;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -146,6 +147,8 @@ pub(super) fn adapter_health(object: &Object) -> HealthVerdict {
 /// How many endpoints the operator knows for an adapter, and of which base model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterEndpoints {
+    /// What clients ask for.
+    pub served_name: String,
     /// The base model.
     pub base_model: String,
     /// How many there are by the adapter's own status.
@@ -158,6 +161,7 @@ impl AdapterEndpoints {
         let kind = adapter.spec().get("modelType").and_then(Value::as_str).unwrap_or("base");
         let base = adapter.str_at("/spec/baseModelName")?;
         (adapter.kind() == ADAPTER.kind && kind != "base").then(|| Self {
+            served_name: adapter.str_at("/spec/modelName").unwrap_or_default().to_owned(),
             base_model: base.to_owned(),
             total: adapter.status().get("totalEndpoints").and_then(Value::as_u64).unwrap_or(0),
         })
@@ -166,11 +170,32 @@ impl AdapterEndpoints {
     /// The verdict on the adapter, held against the workers that are ready in its graph. The operator looks at an
     /// adapter some time after its workers were replaced; until then its status counts those that were there before.
     pub fn check_against_workers(&self, verdict: HealthVerdict, workers: u64) -> HealthVerdict {
-        let Self { base_model: _, total } = self;
+        let Self { served_name: _, base_model: _, total } = self;
         if verdict.health != Health::Healthy || *total >= workers {
             return verdict;
         }
         HealthVerdict::progressing(format!("loaded on {total} endpoints, and {workers} workers are ready"))
+    }
+
+    /// The verdict on the adapter, held against what the frontend of its graph serves: workers that have loaded an adapter
+    /// serve nobody before the frontend knows of it. Where that cannot be found out, the operator's word stands.
+    pub fn check_against_frontend(&self, verdict: HealthVerdict, answer: &FrontendAnswer) -> HealthVerdict {
+        if verdict.health != Health::Healthy {
+            return verdict;
+        }
+        let (name, loaded) = (&self.served_name, &verdict.message);
+        match answer {
+            FrontendAnswer::NotAsked => verdict,
+            FrontendAnswer::Serves(names) if names.contains(name) => {
+                HealthVerdict::new(Health::Healthy, format!("{loaded}, served"))
+            }
+            FrontendAnswer::Serves(_) => HealthVerdict::progressing(format!(
+                "{loaded}, not served yet: {MODELS_PATH} of the frontend does not list `{name}`"
+            )),
+            FrontendAnswer::Unknown { why, may_pass: _ } => {
+                HealthVerdict::new(Health::Healthy, format!("{loaded}; not known whether it is served: {why}"))
+            }
+        }
     }
 }
 

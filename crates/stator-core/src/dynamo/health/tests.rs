@@ -1,4 +1,5 @@
 use super::*;
+use crate::dynamo::served_models::FrontendAnswer;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -391,7 +392,8 @@ fn an_adapter_is_held_against_the_workers_that_are_ready() {
     let said: Vec<String> = [1, 2, 3, 4]
         .iter()
         .map(|total| {
-            let endpoints = AdapterEndpoints { base_model: "m".to_owned(), total: *total };
+            let endpoints =
+                AdapterEndpoints { served_name: "sql".to_owned(), base_model: "m".to_owned(), total: *total };
             let alone = HealthVerdict::new(Health::Healthy, format!("loaded on {total} of {total} endpoints"));
             let HealthVerdict { health, message, .. } = endpoints.check_against_workers(alone, workers["m"]);
             format!("{health}, {message}")
@@ -403,6 +405,35 @@ fn an_adapter_is_held_against_the_workers_that_are_ready() {
     Healthy, loaded on 3 of 3 endpoints
     Healthy, loaded on 4 of 4 endpoints
     ");
+}
+
+/// Workers that have loaded an adapter serve nobody before the frontend lists it.
+#[test]
+fn an_adapter_is_healthy_when_the_frontend_serves_it() {
+    let adapter = AdapterEndpoints { served_name: "sql".to_owned(), base_model: "m".to_owned(), total: 2 };
+    let serves = |names: &[&str]| FrontendAnswer::Serves(names.iter().map(|name| (*name).to_owned()).collect());
+    let answers = [
+        serves(&["m", "sql"]),
+        serves(&["m", "sql-2"]),
+        serves(&[]),
+        FrontendAnswer::NotAsked,
+        FrontendAnswer::unknown("give stator the right `get` on `services/proxy`"),
+    ];
+    let loaded = || HealthVerdict::new(Health::Healthy, "loaded on 2 of 2 endpoints");
+    let loading = || HealthVerdict::progressing("loaded on 1 of 2 endpoints");
+    let said = |alone: fn() -> HealthVerdict| -> Vec<String> {
+        let judged = answers.iter().map(|answer| adapter.check_against_frontend(alone(), answer));
+        judged.map(|one| format!("{}{}: {}", one.health, if one.terminal { "!" } else { "" }, one.message)).collect()
+    };
+    insta::assert_snapshot!(said(loaded).join("\n"), @r"
+    Healthy!: loaded on 2 of 2 endpoints, served
+    Progressing: loaded on 2 of 2 endpoints, not served yet: /v1/models of the frontend does not list `sql`
+    Progressing: loaded on 2 of 2 endpoints, not served yet: /v1/models of the frontend does not list `sql`
+    Healthy!: loaded on 2 of 2 endpoints
+    Healthy!: loaded on 2 of 2 endpoints; not known whether it is served: give stator the right `get` on `services/proxy`
+    ");
+    // What is not loaded is not better for being served.
+    assert_eq!(said(loading), ["Progressing: loaded on 1 of 2 endpoints"; 5]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What a real server cannot be made to say on demand: recorded answers, served in the process.
 
+mod frontends;
 mod paths;
 mod refusals;
 mod served;

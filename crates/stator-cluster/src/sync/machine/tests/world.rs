@@ -9,6 +9,7 @@ use crate::sync::machine::{CallResult, ClusterCall, JournalWriteResult, MachineE
 use serde_json::{Value, json};
 use stator_core::dynamo::health::assess_health;
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::served_models::FrontendAnswer;
 use stator_core::object::{FieldPath, Object, ObjectIdentity, ObjectRef};
 use stator_model::plan::{
     Action, ApplyStep, Change, DeleteStep, InventoryEntry, Journal, Plan, PlanOwnership, PlanStep, PlannedWrite,
@@ -49,13 +50,20 @@ pub fn reference(kind: usize, name: &str) -> ObjectRef {
     }
 }
 
-fn desired(model: &str, object: &ObjectRef, payload: u64) -> Object {
+fn desired(model: &str, object: &ObjectRef, payload: u64, has_frontend: bool) -> Object {
+    let mut spec = json!({"payload": payload, "components": [{"name": "decode"}]});
+    if has_frontend {
+        spec = json!({
+            "payload": payload, "modelType": "lora", "modelName": object.name, "baseModelName": "m",
+            "components": [{"name": "decode", "modelRef": {"name": "m"}}, {"name": "frontend", "type": "frontend"}],
+        });
+    }
     Object::from_value(json!({
         "apiVersion": object.api_version, "kind": object.kind,
         "metadata": {"name": object.name, "namespace": object.namespace, "labels": {
             kinds::LABEL_MANAGED_BY: kinds::FIELD_MANAGER, kinds::LABEL_MODEL: model,
         }},
-        "spec": {"payload": payload, "components": [{"name": "decode"}]},
+        "spec": spec,
     }))
     .unwrap()
 }
@@ -97,6 +105,10 @@ pub struct World {
     pub looks: Vec<String>,
     /// Graphs that another takes the place of, with that one: they must go only while it is Healthy.
     pub succeeded: BTreeMap<ObjectIdentity, ObjectIdentity>,
+    /// What frontends answer, one after the other, the last one for ever. Graphs have none where this is empty.
+    pub answers: VecDeque<FrontendAnswer>,
+    /// How often frontends were asked.
+    pub questions: usize,
     counter: u64,
 }
 
@@ -160,6 +172,7 @@ impl World {
             }
             let mut value = object.value().clone();
             value["status"] = json!({
+                "components": {"decode": {"readyReplicas": 1}},
                 "observedGeneration": generation, "state": "successful",
                 "totalEndpoints": 1, "readyEndpoints": 1, "endpoints": [{"ready": true}],
                 "conditions": [
@@ -285,7 +298,7 @@ impl World {
 
     fn change(&self, model: &str, object: &ObjectRef, payload: u64) -> Change {
         let live = self.live.get(&object.identity());
-        let mut target = desired(model, object, payload);
+        let mut target = desired(model, object, payload, !self.answers.is_empty());
         let entry = InventoryEntry {
             object: object.clone(),
             uid: live.and_then(Object::uid).map(str::to_owned),
@@ -381,6 +394,14 @@ impl World {
                 })
             }
             ClusterCall::Read(object) => CallResult::Read(Ok(self.live.get(&object.identity()).cloned())),
+            ClusterCall::AskFrontend(frontend) => {
+                self.questions += 1;
+                let answer = self.answers.front().cloned().unwrap();
+                if self.answers.len() > 1 {
+                    self.answers.pop_front();
+                }
+                CallResult::Served(frontend.clone(), answer)
+            }
             ClusterCall::ReadPods(graphs) => {
                 self.looks.extend(graphs.iter().map(|graph| graph.name.clone()));
                 CallResult::Pods(self.pods.clone())
