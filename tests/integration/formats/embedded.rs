@@ -123,8 +123,8 @@ fn records_tell_what_was_done() {
 
     OBJECT  ACTION  HEALTH  MESSAGE
     DynamoGraphDeployment models/assistant  update  Healthy  all components are ready
-    DynamoModel models/assistant-sql  update  Healthy  loaded on 3 of 3 endpoints
-    DynamoModel models/assistant-summarise  update  Healthy  loaded on 3 of 3 endpoints
+    DynamoModel models/assistant-sql  update  Healthy  loaded on 3 of 3 endpoints, served
+    DynamoModel models/assistant-summarise  update  Healthy  loaded on 3 of 3 endpoints, served
 
     CONDITION  STATUS  REASON  SINCE  MESSAGE
     Ready  True  Healthy  2026-11-22T11:16:51Z  loaded on 3 of 3 endpoints

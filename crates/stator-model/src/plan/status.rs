@@ -242,12 +242,12 @@ pub fn frontends_of_adapters(input: &PlanInput, plan: &Plan, models: &[ModelStat
     let context = PlanContext::new(input);
     let mut found = BTreeSet::new();
     for model in models {
-        let changes: Vec<&Change> = plan.changes.iter().filter(|change| change.model == model.name).collect();
         let is_loaded = |object: &&ObjectStatus| object.object.kind == ADAPTER.kind && object.health == Health::Healthy;
         let mut loaded = model.objects.iter().filter(is_loaded).filter_map(|one| context.live(&one.object)).peekable();
         if loaded.peek().is_none() {
             continue;
         }
+        let changes: Vec<&Change> = plan.changes.iter().filter(|change| change.model == model.name).collect();
         let mut bases = ServedBases::of_changes(&context, &changes);
         let adapters = loaded.filter_map(health::AdapterEndpoints::from_adapter);
         found.extend(adapters.filter_map(|adapter| bases.frontends.remove(&adapter.base_model)));
