@@ -1,6 +1,7 @@
 //! One history at a time; the laws over random ones are in `laws`.
 
 mod laws;
+mod schedules;
 mod world;
 
 use super::*;

@@ -27,7 +27,7 @@ fn any_git() -> impl Strategy<Value = Git> {
 fn any_fault() -> impl Strategy<Value = Fault> {
     prop_oneof![
         3 => Just(Fault::Before), 3 => Just(Fault::After), 1 => Just(Fault::Invalid), 1 => Just(Fault::Conflict),
-        1 => Just(Fault::Full)
+        1 => Just(Fault::Full), 1 => Just(Fault::Precondition), 1 => Just(Fault::Forbidden)
     ]
 }
 

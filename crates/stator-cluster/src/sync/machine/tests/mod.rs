@@ -4,5 +4,6 @@ mod adapters;
 mod drive;
 mod laws;
 mod replacing;
+mod schedules;
 mod stories;
 mod world;

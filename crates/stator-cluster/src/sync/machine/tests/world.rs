@@ -77,8 +77,12 @@ pub enum Fault {
     After,
     /// The cluster refuses it.
     Invalid,
-    /// Another manager owns a field.
+    /// Another manager owns a field (409).
     Conflict,
+    /// The object was written since (409).
+    Precondition,
+    /// Whoever asks may not (403).
+    Forbidden,
     /// The disk is full.
     Full,
 }
@@ -352,7 +356,9 @@ impl World {
                 CallResult::Recorded(match self.fault(&record_identity(record)) {
                     Some(Fault::Before) => Err(hiccup()),
                     Some(Fault::Full) => Err(full()),
-                    fault => {
+                    Some(Fault::Forbidden) => Err(forbidden()),
+                    Some(Fault::Precondition) => Err(moved(record_reference(record))),
+                    fault @ (None | Some(Fault::After | Fault::Invalid | Fault::Conflict)) => {
                         assert!(*object || self.records.contains_key(&record.model), "a status makes no object");
                         self.writes.push(format!("record {}", record.model));
                         let stored = self.records.get(&record.model);
@@ -373,6 +379,8 @@ impl World {
                 CallResult::Applied(match self.fault(&object.identity()) {
                     Some(Fault::Before) => Err(hiccup()),
                     Some(Fault::Full) => Err(full()),
+                    Some(Fault::Forbidden) => Err(forbidden()),
+                    Some(Fault::Precondition) => Err(moved(object)),
                     Some(Fault::Invalid) => Err(ClusterError::Invalid { object, causes: Vec::new() }),
                     Some(Fault::Conflict) => Err(ClusterError::Conflict {
                         object,
@@ -390,6 +398,8 @@ impl World {
                     Some(Fault::After) => self.delete(object, preconditions).and(Err(hiccup())),
                     Some(Fault::Before | Fault::Conflict) => Err(hiccup()),
                     Some(Fault::Invalid | Fault::Full) => Err(full()),
+                    Some(Fault::Forbidden) => Err(forbidden()),
+                    Some(Fault::Precondition) => Err(moved(object.clone())),
                     None => self.delete(object, preconditions),
                 })
             }
@@ -496,7 +506,7 @@ impl World {
         let Some(live) = self.live.get_mut(&identity) else { return Ok(DeleteOutcome::Absent) };
         let Preconditions { uid, resource_version } = preconditions;
         if uid.as_deref() != live.uid() || resource_version.as_deref() != live.resource_version() {
-            return Err(ClusterError::Precondition { object: object.clone(), message: "it moved".to_owned() });
+            return Err(moved(object.clone()));
         }
         if live.is_deleting() {
             return Ok(DeleteOutcome::Pending(live.clone()));
@@ -572,6 +582,11 @@ pub fn record_identity(record: &Record) -> ObjectIdentity {
     model_record(&record.model)
 }
 
+fn record_reference(record: &Record) -> ObjectRef {
+    let ObjectIdentity { namespace, group: _, kind, name } = record_identity(record);
+    ObjectRef { api_version: kinds::RECORD.api_version(), kind, namespace, name }
+}
+
 /// Where faults of a model's record are put.
 pub fn model_record(model: &str) -> ObjectIdentity {
     ObjectIdentity {
@@ -594,6 +609,14 @@ pub fn journals_identity() -> ObjectIdentity {
 
 fn hiccup() -> ClusterError {
     ClusterError::transient("the API server does not answer")
+}
+
+fn forbidden() -> ClusterError {
+    ClusterError::Forbidden { message: "stator may not".to_owned(), fix: "grant it".to_owned() }
+}
+
+fn moved(object: ObjectRef) -> ClusterError {
+    ClusterError::Precondition { object, message: "it moved".to_owned() }
 }
 
 fn full() -> ClusterError {
