@@ -250,7 +250,7 @@ async fn a_replacement_that_git_changes_after_the_crash_ends_as_one_graph<C: Clu
 
 /// What Dynamo's operator says of a graph whose pods run.
 /// How many were not so before.
-async fn make_ready(cluster: &impl Cluster, namespace: &str) -> usize {
+pub async fn make_ready(cluster: &impl Cluster, namespace: &str) -> usize {
     let mut changed = 0;
     for graph in cluster.list(&kinds::GRAPH, Some(namespace), &BTreeMap::new()).await.unwrap() {
         if graph.generation().is_some_and(|generation| graph.status()["observedGeneration"] == generation) {
@@ -286,14 +286,14 @@ fn named(object: &Object) -> String {
     format!("{} {}", object.kind(), object.name())
 }
 
-async fn uids(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String, String> {
+pub async fn uids(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String, String> {
     let all = all(cluster, namespace).await;
     all.iter().filter_map(|one| Some((named(one), one.uid()?.to_owned()))).collect()
 }
 
 /// Every object without uids, times, resource versions and the namespace. In a record, an entry has the uid of what is
 /// there.
-async fn objects(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String, Value> {
+pub async fn objects(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String, Value> {
     let uids = uids(cluster, namespace).await;
     // The name of an ApplySet is a digest of where it is.
     let apply_set = regex::Regex::new("applyset-[A-Za-z0-9_-]{43}-v1").unwrap();
@@ -344,7 +344,7 @@ async fn objects(cluster: &impl Cluster, namespace: &str) -> BTreeMap<String, Va
 }
 
 /// The answers of all, in order; they go on side by side.
-async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+pub async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut pending: Vec<_> = futures.map(Box::pin).collect();
     let mut answers: Vec<Option<T>> = pending.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {

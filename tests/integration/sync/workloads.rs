@@ -38,15 +38,15 @@ pub const NOTHING: Workload = Workload {
     blocked: 0,
 };
 
-const WORKER: &str = "{worker: {replicas: 1}}";
-const TWO_WORKERS: &str = "{worker: {replicas: 2}}";
+pub const WORKER: &str = "{worker: {replicas: 1}}";
+pub const TWO_WORKERS: &str = "{worker: {replicas: 2}}";
 const NEW_FIRST: &str = "  rollout: {replace: new-first}\n";
 /// What a model of [`write_new_first`] has: one worker, two of different kinds, or one of another name.
 pub const TOGETHER: &str = WORKER;
 pub const SOLO: &str = "{worker: {name: solo, replicas: 1}}";
 pub const APART: &str = "{prefill: {replicas: 1}, decode: {replicas: 1}}";
 
-fn write(site: &Site, name: &str, serving: &str, more: &str) {
+pub fn write(site: &Site, name: &str, serving: &str, more: &str) {
     let text = format!(
         "apiVersion: stator.dev/v1alpha1\nkind: Model\nmetadata: {{name: {name}}}\nspec:\n  model: Qwen/Qwen3-0.6B\n  \
          engine: vllm\n  runtime: 1.2.0\n  hardware: {{gpu: l40s, gpusPerNode: 4}}\n  serving: {serving}\n{more}"
@@ -59,11 +59,11 @@ pub fn write_new_first(site: &Site, serving: &str) {
     write(site, "a", serving, NEW_FIRST);
 }
 
-fn weights(name: &str) -> String {
+pub fn weights(name: &str) -> String {
     format!("  cache: {{claim: {name}, size: 1Gi}}\n")
 }
 
-fn adapters(names: &[&str]) -> String {
+pub fn adapters(names: &[&str]) -> String {
     let list: Vec<String> =
         names.iter().map(|name| format!("{{name: {name}, source: s3://adapters/{name}}}")).collect();
     format!("  adapters: [{}]\n", list.join(", "))

@@ -12,7 +12,10 @@ use stator_core::retry::JitterSource;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[path = "../../../../../tests/support/schedules.rs"]
-mod choice;
+mod schedule_seeds;
+
+/// How many are tried.
+const COUNT: &str = "STATOR_SCHEDULES";
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
@@ -46,6 +49,7 @@ struct Attempt {
 }
 
 struct Site {
+    seed: u64,
     random: JitterSource,
     world: World,
     live: Objects,
@@ -70,6 +74,7 @@ impl Drop for Site {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{}\n{:?}", self.story.join("\n"), self.world.machine.phase);
+            eprintln!("{}", schedule_seeds::how_to_repeat(COUNT, self.seed));
         }
     }
 }
@@ -78,6 +83,7 @@ impl Site {
     fn new(seed: u64) -> Self {
         let start = ReconcilerStart { self_heal: true, seed, ..ReconcilerStart::default() };
         Self {
+            seed,
             random: JitterSource::new(seed),
             world: World::new(start),
             live: Objects::new(),
@@ -468,5 +474,5 @@ fn end_is_the_one_without_faults(seed: u64) {
 
 #[test]
 fn whatever_goes_wrong_the_end_of_a_source_is_what_its_newest_commit_says() {
-    choice::try_schedules(2000, end_is_the_one_without_faults);
+    schedule_seeds::seeds(COUNT, 2000).for_each(end_is_the_one_without_faults);
 }

@@ -17,7 +17,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 #[path = "../../../../../../tests/support/schedules.rs"]
-mod choice;
+mod schedule_seeds;
+
+/// How many are tried.
+const COUNT: &str = "STATOR_SCHEDULES";
 
 /// Chance that is the same for the same seed.
 struct Chance(JitterSource);
@@ -89,13 +92,14 @@ impl Trouble {
 
 /// How the processes of a schedule came on, for whoever reads of a failure.
 struct Story {
+    seed: u64,
     lines: Vec<String>,
 }
 
 impl Drop for Story {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}", self.lines.join("\n"));
+            eprintln!("{}\n{}", self.lines.join("\n"), schedule_seeds::how_to_repeat(COUNT, self.seed));
         }
     }
 }
@@ -296,7 +300,8 @@ fn end_is_the_one_without_faults(seed: u64) {
     }
     come_to_rest(&mut start, &old);
     let lines = vec![format!("git has {old:?}, then {middle:?}, then {new:?}")];
-    let mut schedule = Schedule { chance, world: start, earlier: Vec::new(), late: Vec::new(), story: Story { lines } };
+    let mut schedule =
+        Schedule { chance, world: start, earlier: Vec::new(), late: Vec::new(), story: Story { seed, lines } };
     if let Some(middle) = &middle {
         let (from, most_writes) = (schedule.world.writes.len(), 2 * changed(&schedule.world, middle));
         let troubles = 1 + schedule.chance.below(3);
@@ -329,5 +334,5 @@ fn end_is_the_one_without_faults(seed: u64) {
 
 #[test]
 fn whatever_goes_wrong_the_end_of_a_sync_is_the_one_without_faults() {
-    choice::try_schedules(1000, end_is_the_one_without_faults);
+    schedule_seeds::seeds(COUNT, 1000).for_each(end_is_the_one_without_faults);
 }
