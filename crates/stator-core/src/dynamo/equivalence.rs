@@ -189,3 +189,6 @@ fn items(a: &[Value], b: &[Value], path: &FieldPath, found: &mut Vec<DocumentDif
         compare(a.get(index), b.get(index), &path.join(PathSegment::Index(index)), found);
     }
 }
+
+#[cfg(test)]
+mod tests;
