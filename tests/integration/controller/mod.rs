@@ -7,6 +7,7 @@ mod hanging;
 mod moved;
 mod notified;
 mod objects;
+mod panicking;
 pub mod process;
 mod protected;
 mod replaced;
