@@ -32,6 +32,9 @@ type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 const NAMESPACE: &str = "steady";
 /// Sources that fail, beside the one that is measured.
 const FAILING: usize = 20;
+/// Models that drift one after the other, and how often such ones are taken.
+const DRIFTING: usize = 10;
+const DRIFT_BATCHES: usize = 5;
 /// How long anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -206,8 +209,15 @@ async fn measure(plane: &ControlPlane, models: usize, rounds: u64, rest: Duratio
         healed.push(start.elapsed());
         controller.settled().await?;
     }
+    let mut burst = Vec::new();
+    for batch in 0..DRIFT_BATCHES {
+        let first = usize::try_from(rounds)? + batch * DRIFTING;
+        burst.extend(drift_of_many(&kube, &mut watched, first..(first + DRIFTING).min(models)).await?);
+        controller.settled().await?;
+    }
     row("push of one model, from the webhook until its graph is applied", &percentiles(&mut pushed), "p95 < 1 s");
     row("drift, from the foreign write until it is put back", &percentiles(&mut healed), "p95 < 1 s");
+    row(&format!("drift of {DRIFTING} models, one in each second"), &percentiles(&mut burst), "p95 < 1 s");
     if let Some(asked) = asked.last() {
         row("requests for a push of one model, the operator's included", &asked.to_string(), "no get, no list");
     }
@@ -240,6 +250,29 @@ async fn measure(plane: &ControlPlane, models: usize, rounds: u64, rest: Duratio
     row("most memory ever", &format!("{} MiB", controller.memory("VmHWM")?), "");
     operator.abort();
     controller.end().await
+}
+
+/// Somebody writes to these models, to one in each second, whatever is being put back then: how long each stays so.
+async fn drift_of_many(
+    kube: &KubeCluster,
+    watched: &mut WatchedReplicas,
+    numbers: std::ops::Range<usize>,
+) -> Fallible<Vec<Duration>> {
+    watched.drain();
+    let mut healed = Vec::new();
+    for number in numbers {
+        let one = BTreeSet::from([repository::name(number)]);
+        let graph = kube.get(&reference(number)).await?.ok_or("the graph is gone")?;
+        let wanted = replicas(&graph);
+        let start = Instant::now();
+        kube.apply(&ApplyRequest { force: true, ..ApplyRequest::new(scaled(&graph, 77)?, "somebody") }).await?;
+        let answered = Instant::now();
+        watched.until(&one, 77).await?;
+        watched.until(&one, wanted).await?;
+        healed.push(answered.elapsed());
+        tokio::time::sleep(Duration::from_secs(1).saturating_sub(start.elapsed())).await;
+    }
+    Ok(healed)
 }
 
 /// The one namespace, by its own name: the intents say it.

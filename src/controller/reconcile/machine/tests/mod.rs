@@ -282,3 +282,75 @@ fn an_object_that_drifts_again_and_again_waits_alone() {
     world.check_gate();
     assert!(world.pass.as_ref().is_some_and(|pass| pass.limits == RepairLimits::default()));
 }
+
+/// Ten models drift within ten seconds while attempts take their time: planning and writing, and then a wait for health
+/// that the next drift ends. How long each object waited until it was written, on the clock of the test.
+fn heal_times(moments: &[Duration]) -> Vec<Duration> {
+    const WRITES: Duration = Duration::from_millis(100);
+    const HEALTH: Duration = Duration::from_secs(5);
+    let mut world = World::new(ReconcilerStart { self_heal: true, ..ReconcilerStart::default() });
+    world.sync("a", healthy());
+    let mut drifted: BTreeMap<usize, Duration> = BTreeMap::new();
+    let mut coming = moments.iter().copied().enumerate().peekable();
+    let mut times = Vec::new();
+    while times.len() < moments.len() {
+        let next = coming.peek().map(|(_, at)| *at);
+        let wake = world.machine.wake_at();
+        match world.work.clone() {
+            Some(Work::Gate) => world.check_gate(),
+            Some(Work::Attempt) => {
+                // An object that drifts while the attempt goes on ends it, where it is one that did not drift lately.
+                let (begun, through) = (world.now, world.now + if drifted.is_empty() { WRITES } else { HEALTH });
+                let interrupted_at = next.filter(|at| *at < through);
+                world.now = interrupted_at.unwrap_or(through);
+                let is_written = world.now >= begun + WRITES;
+                let mut put_back = Vec::new();
+                if is_written {
+                    for (number, since) in std::mem::take(&mut drifted) {
+                        times.push(begun + WRITES - since);
+                        put_back.push(number);
+                    }
+                }
+                if interrupted_at.is_some()
+                    && let Some((number, at)) = coming.next()
+                {
+                    drifted.insert(number, at);
+                    let object = identity(&format!("mock-{number}"));
+                    world.finish_attempt(AttemptOutcome::ObjectChanged(object));
+                } else if put_back.is_empty() {
+                    world.finish_attempt(healthy());
+                } else {
+                    let names: Vec<String> = put_back.iter().map(|number| format!("mock-{number}")).collect();
+                    world.finish_attempt(repaired(&names.iter().map(String::as_str).collect::<Vec<_>>()));
+                }
+            }
+            Some(Work::Restore(_)) => panic!("nothing is uncovered"),
+            None if next.is_some_and(|at| wake.is_none_or(|wake| at <= wake)) => {
+                let (number, at) = coming.next().unwrap();
+                world.now = world.now.max(at);
+                drifted.insert(number, at);
+                if world.machine.drift_interest().is_some() {
+                    world.tell(drift(&format!("mock-{number}")));
+                }
+            }
+            None => world.pass_to_wake(),
+        }
+    }
+    times
+}
+
+#[test]
+fn ten_models_that_drift_within_ten_seconds_are_healed_within_one_second_each() {
+    let mut random = stator_core::retry::JitterSource::new(1);
+    let mut times: Vec<Duration> = Vec::new();
+    for _ in 0..100 {
+        // One in each second, at any moment of it.
+        let moments = (0..10).map(|second| Duration::from_secs(second) + random.duration_up_to(Duration::from_secs(1)));
+        times.extend(heal_times(&moments.collect::<Vec<_>>()));
+    }
+    times.sort();
+    assert!(times[times.len() * 95 / 100] < Duration::from_secs(1), "{:?}", &times[times.len() * 95 / 100..]);
+    // All at once is healed at once as well.
+    let times = heal_times(&[Duration::from_secs(1); 10]);
+    assert!(times.iter().all(|time| *time < Duration::from_secs(1)), "{times:?}");
+}
