@@ -3,6 +3,7 @@
 //!
 //! `STATOR_CHAOS_SECONDS` says for how long things break, and `STATOR_CHAOS_SEED` in which order.
 
+mod end;
 mod operator;
 mod site;
 
@@ -149,9 +150,13 @@ fn whatever_breaks_every_commit_has_one_verdict_and_the_last_ones_hold() {
         until(&format!("{} is as its last commit says", site.name), || site.is_done(&world.hands));
     }
     for site in &sites {
-        site.has_one_verdict_each();
+        site.await_verdicts();
         site.is_settled(&world.hands);
     }
+    let told: Vec<String> = sites.iter().flat_map(end::wrong_verdicts).collect();
+    assert!(told.is_empty(), "{}", told.join("\n"));
+    let held = end::wrong_objects(&world.hands, &sites);
+    assert!(held.is_empty(), "{}", held.join("\n"));
     // The models that nobody removed are the objects that they were: none was deleted and made again.
     let now: BTreeMap<String, String> = TENANTS.into_iter().flat_map(|tenant| world.hands.uids(tenant)).collect();
     for (model, uid) in &born {

@@ -2,7 +2,7 @@
 
 use super::{Dice, operator};
 use crate::controller::process::PATIENCE;
-use crate::gitea::{BOT, Gitea, Repository};
+use crate::gitea::{BOT, Gitea, GiteaStatus, Repository};
 use crate::testbed::ControlPlane;
 use crate::workbench::Workbench;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What statuses are posted under.
-const CONTEXT: &str = "stator/staging";
+pub const CONTEXT: &str = "stator/staging";
 /// How long a question to the API server may take.
 const ANSWER: Duration = Duration::from_secs(20);
 
@@ -42,6 +42,10 @@ impl Hands {
     /// An answer of the API server; `None` while it is away.
     fn ask<T>(&self, question: impl Future<Output = Result<T, kube::Error>>) -> Option<T> {
         self.runtime.block_on(async { tokio::time::timeout(ANSWER, question).await.ok()?.ok() })
+    }
+
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
     }
 
     /// The secrets of a tenant, and the account that its sources act as: it may do nothing outside the namespace.
@@ -127,15 +131,32 @@ fn own(kind: &str, plural: &str) -> ApiResource {
     }
 }
 
+/// A commit of a source.
+#[derive(Clone, Debug)]
+pub struct PushedCommit {
+    pub commit: String,
+    /// Whether it has files that are no intents, or that reach for what is another tenant's.
+    pub is_hostile: bool,
+    /// When the git host had it, and when it had the next one.
+    newest_since: Option<Instant>,
+    newest_until: Option<Instant>,
+}
+
+impl PushedCommit {
+    pub fn was_newest_for(&self, time: Duration) -> bool {
+        self.newest_since.is_some_and(|since| self.newest_until.unwrap_or_else(Instant::now) > since + time)
+    }
+}
+
 /// A source, and who pushes to it.
 pub struct Site {
     /// `alice-3`.
     pub name: String,
-    namespace: String,
+    pub namespace: String,
     bench: Workbench,
     repository: Repository<'static>,
-    /// Every commit that was pushed, the newest last.
-    pushed: Vec<String>,
+    /// Every commit that was made, the newest last; some are pushed together.
+    pub pushed: Vec<PushedCommit>,
     workers: usize,
     is_pushed: bool,
     is_hostile: bool,
@@ -160,7 +181,7 @@ impl Site {
             is_hostile,
         };
         site.write();
-        site.commit("first");
+        site.commit("first", false);
         site.bench.switch("main");
         site.push_what_is_left();
         let spec = json!({
@@ -201,9 +222,9 @@ impl Site {
         }
     }
 
-    fn commit(&mut self, message: &str) {
+    fn commit(&mut self, message: &str, is_hostile: bool) {
         let commit = self.bench.commit(message);
-        self.pushed.push(commit);
+        self.pushed.push(PushedCommit { commit, is_hostile, newest_since: None, newest_until: None });
         self.is_pushed = false;
     }
 
@@ -212,27 +233,36 @@ impl Site {
     pub fn push(&mut self, dice: &mut Dice) {
         self.workers = self.workers % 9 + 1;
         self.write();
-        if self.is_hostile {
-            match dice.roll(4) {
+        let trick = if self.is_hostile { dice.roll(4) } else { 3 };
+        if trick < 3 {
+            match trick {
                 0 => self.bench.write("models/stays/model.yaml", b"\xff\xfe: [\x00".as_slice()),
                 1 => self.bench.replace("stator.yaml", &self.namespace, "chaos-alice"),
-                2 => self.bench.write("stator.yaml", "kind: Repository\nspec: 7\n"),
-                _ => {}
+                _ => self.bench.write("stator.yaml", "kind: Repository\nspec: 7\n"),
             }
         }
-        self.commit(&format!("{} workers", self.workers));
+        self.commit(&format!("{} workers", self.workers), trick < 3);
         self.try_push();
     }
 
     fn try_push(&mut self) {
         self.is_pushed = self.repository.try_push(&self.bench.root(), &["HEAD:refs/heads/main"]).is_ok();
+        if self.is_pushed
+            && let Some((newest, older)) = self.pushed.split_last_mut()
+        {
+            let now = Instant::now();
+            newest.newest_since.get_or_insert(now);
+            for pushed in older {
+                pushed.newest_until.get_or_insert(now);
+            }
+        }
     }
 
     /// Pushes good files until the git host has them.
     pub fn push_what_is_left(&mut self) {
         if self.is_hostile && self.pushed.len() > 1 {
             self.write();
-            self.commit("be good");
+            self.commit("be good", false);
         }
         for _ in 0..60 {
             if !self.is_pushed {
@@ -252,7 +282,7 @@ impl Site {
 
     /// Whether the newest commit has its success, and the cluster is as it says.
     pub fn is_done(&self, hands: &Hands) -> bool {
-        let newest = self.pushed.last().unwrap();
+        let newest = &self.pushed.last().unwrap().commit;
         if self.repository.status(newest, CONTEXT).is_none_or(|status| status.state != "success") {
             return false;
         }
@@ -268,11 +298,23 @@ impl Site {
             && other == (self.workers % 2 == 1)
     }
 
+    /// Every status of a commit, the oldest first.
+    pub fn statuses(&self, commit: &str) -> Vec<GiteaStatus> {
+        self.repository.statuses(commit)
+    }
+
+    /// The models that the newest commit has.
+    pub fn models(&self) -> Vec<String> {
+        let suffixes: &[&str] = if self.workers % 2 == 1 { &["stays", "goes"] } else { &["stays"] };
+        suffixes.iter().map(|suffix| format!("{}-{suffix}", self.name)).collect()
+    }
+
     /// Every commit that a status was posted on comes to an end: a host that was away is told after a pause.
-    pub fn has_one_verdict_each(&self) {
+    pub fn await_verdicts(&self) {
         let start = Instant::now();
         loop {
-            let newest = |commit: &String| Some((commit.clone(), self.repository.status(commit, CONTEXT)?));
+            let newest =
+                |pushed: &PushedCommit| Some((pushed.clone(), self.repository.status(&pushed.commit, CONTEXT)?));
             let told = self.pushed.iter().filter_map(newest);
             let open: Vec<_> = told.filter(|(_, status)| status.state == "pending").collect();
             if open.is_empty() {
