@@ -112,3 +112,6 @@ impl OwnershipJudge<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
