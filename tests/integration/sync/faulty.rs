@@ -277,11 +277,8 @@ impl<C: Cluster> Cluster for Faulty<'_, C> {
     }
 
     async fn get(&self, object: &ObjectRef) -> Result<Option<Object>, ClusterError> {
-        match &*self.stale.lock().unwrap() {
-            Some(stale) => {
-                return Ok(stale.iter().find(|one| one.reference().identity() == object.identity()).cloned());
-            }
-            None => {}
+        if let Some(stale) = &*self.stale.lock().unwrap() {
+            return Ok(stale.iter().find(|one| one.reference().identity() == object.identity()).cloned());
         }
         self.cluster.get(object).await
     }

@@ -196,3 +196,6 @@ impl Change {
         self.action == Action::Delete || self.inventory.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests;
