@@ -7,6 +7,7 @@ use stator_cluster::cluster::{
 };
 use stator_core::dynamo::admission::Platform;
 use stator_core::dynamo::kinds::{self, ObjectKind};
+use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
 use stator_core::object::{FieldPath, Object, ObjectRef};
 use stator_core::retry::JitterSource;
 use std::collections::BTreeMap;
@@ -306,6 +307,10 @@ impl<C: Cluster> Cluster for Faulty<'_, C> {
         let trouble = self.trouble(&format!("delete {object}"));
         let late = LateWrite::Delete(object.clone(), preconditions.clone());
         self.make(object, trouble, self.history.delete(self.cluster, object, preconditions), late).await
+    }
+
+    async fn served_models(&self, frontend: &FrontendService) -> FrontendAnswer {
+        self.cluster.served_models(frontend).await
     }
 
     /// Every third event is lost, and the watch breaks after some: whoever watches has to look again.

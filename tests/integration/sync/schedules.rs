@@ -195,7 +195,7 @@ async fn live_and_die<C: Cluster>(
         history.tell("it is told to stop".to_owned());
         let _ = stop.send(Some(stator_cluster::sync::CancelReason::Interrupted));
     }
-    run_sync(&faulty, plan, gathered.records, options, &|_| {}, cancel).await;
+    run_sync(&faulty, plan, gathered.bookkeeping(), options, &|_| {}, cancel).await;
     if history.one_in(2) {
         make_ready(cluster, site.namespace()).await;
     }

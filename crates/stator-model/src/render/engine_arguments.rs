@@ -91,7 +91,9 @@ fn check_gpu_count(context: &mut RenderContext<'_>, path: &str, worker: &Worker,
 /// Every setting that the worker's own arguments give, wherever they are written.
 fn given_settings(table: &EngineTable, path: &str, worker: &Worker) -> Vec<GivenSetting> {
     let mut found = Vec::new();
-    for (field, list) in [("command", worker.command.as_deref().unwrap_or_default()), ("args", &worker.args)] {
+    let command = worker.command.as_deref().unwrap_or_default();
+    let (command, args) = without_script_parameters(command, &worker.args);
+    for (field, list) in [("command", command), ("args", args)] {
         collect_from_list(table, list, &|index| format!("{path}.{field}[{index}]"), &mut found);
     }
     let containers = worker.template.as_ref().and_then(|template| template.get("spec")?.get("containers")?.as_array());
@@ -99,21 +101,35 @@ fn given_settings(table: &EngineTable, path: &str, worker: &Worker) -> Vec<Given
         if container.get("name").and_then(Value::as_str) != Some(MAIN_CONTAINER) {
             continue;
         }
-        for field in ["command", "args"] {
-            let list: Vec<String> = container
-                .get(field)
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .filter_map(|item| item.as_str().map(str::to_owned))
-                .collect();
-            collect_from_list(table, &list, &|_| format!("{path}.template"), &mut found);
+        let words = |field: &str| -> Vec<String> {
+            let list = container.get(field).and_then(Value::as_array).into_iter().flatten();
+            list.filter_map(|item| item.as_str().map(str::to_owned)).collect()
+        };
+        let (command, args) = (words("command"), words("args"));
+        let (command, args) = without_script_parameters(&command, &args);
+        for list in [command, args] {
+            collect_from_list(table, list, &|_| format!("{path}.template"), &mut found);
         }
     }
     if let (Some(options), Some(_)) = (&worker.engine_options, table.options_flag) {
         collect_from_options(table, options, &format!("{path}.engineOptions"), &mut found);
     }
     found
+}
+
+/// Command and arguments without what follows the script of `sh -c`: these are the script's parameters, and no engine sees
+/// them unless the script passes them on.
+fn without_script_parameters<'a>(command: &'a [String], args: &'a [String]) -> (&'a [String], &'a [String]) {
+    let is_shell =
+        command.first().and_then(|program| program.rsplit('/').next()).is_some_and(|name| name.ends_with("sh"));
+    let is_script_flag = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
+    let Some(flag) = command.iter().skip(1).position(is_script_flag).filter(|_| is_shell) else {
+        return (command, args);
+    };
+    // The shell, its flags, and the script.
+    let end = flag + 3;
+    let in_args = end.saturating_sub(command.len()).min(args.len());
+    (command.get(..end).unwrap_or(command), args.get(..in_args).unwrap_or_default())
 }
 
 /// Settings in a list of arguments: `--flag value`, `--flag=value`, and the same inside a script for `sh -c`.
@@ -131,6 +147,7 @@ fn collect_from_list(
             items.push((index, item.clone()));
         }
     }
+    let before = found.len();
     let mut rest = items.iter().peekable();
     while let Some((index, item)) = rest.next() {
         if !item.starts_with('-') {
@@ -155,6 +172,10 @@ fn collect_from_list(
         }
         if let Some(setting) = table.setting_of_flag(&flag) {
             let text = if item.contains('=') { item.clone() } else { format!("{item} {value}") };
+            // The last of two flags is what the engine takes.
+            if let Some(at) = found.iter().skip(before).position(|one| one.setting == setting) {
+                found.remove(before + at);
+            }
             found.push(GivenSetting { setting, value: value.to_owned(), text, path: path(*index) });
         }
     }

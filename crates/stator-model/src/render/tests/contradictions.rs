@@ -54,6 +54,10 @@ fn arguments_that_contradict_a_field_are_said_with_both_places() {
             "{tensorParallel: 4, command: [sh, -c], args: [\"python3 -m dynamo.vllm -tp $TP -tp <tensorParallel>\"]}",
         ),
         ("sglang", "{tensorParallel: 4, args: [--tp-size]}"),
+        // Parameters of a script are not the engine's; and of two flags the last counts.
+        ("vllm", "{tensorParallel: 4, command: [/bin/bash, -c, exec python3 -m dynamo.vllm], args: [--tp, \"2\"]}"),
+        ("vllm", "{tensorParallel: 4, command: [bash, -c], args: [exec python3 -m dynamo.vllm, --tp, \"2\"]}"),
+        ("vllm", "{tensorParallel: 2, args: [--tensor-parallel-size=4, -tp, \"2\"]}"),
     ] {
         let said = worker(engine, written);
         assert!(!said.contains("args-contradict"), "{engine} {written}\n{said}");

@@ -54,10 +54,46 @@ pub fn sync(world: &mut World, git: &Git, drive: &Drive) -> Ran {
 }
 
 /// A call in flight.
-enum CallInFlight {
+#[derive(Clone, Debug)]
+pub enum CallInFlight {
     Model(String, ClusterCall),
     WriteJournal(usize, Box<Journal>),
     DeleteJournal(usize, String, Option<String>),
+}
+
+impl CallInFlight {
+    /// What an effect asks for; `None` for one that is no call.
+    pub fn of(effect: &MachineEffect) -> Option<Self> {
+        match effect.clone() {
+            MachineEffect::Call { model, call } => Some(Self::Model(model, call)),
+            MachineEffect::WriteJournal { part, journal } => Some(Self::WriteJournal(part, journal)),
+            MachineEffect::DeleteJournal { part, namespace: _, name, uid } => {
+                Some(Self::DeleteJournal(part, name, uid))
+            }
+            MachineEffect::Watch | MachineEffect::Report(_) => None,
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_read(&self) -> bool {
+        matches!(self, Self::Model(_, ClusterCall::Read(_)))
+    }
+
+    /// What comes of it.
+    pub fn carry_out(self, world: &mut World) -> MachineEvent {
+        match self {
+            Self::Model(model, call) => {
+                let answer = world.call(&call);
+                MachineEvent::CallFinished { model, answer }
+            }
+            Self::WriteJournal(part, journal) => {
+                MachineEvent::JournalFinished { part, result: world.write_journal(&journal) }
+            }
+            Self::DeleteJournal(part, name, uid) => {
+                MachineEvent::JournalFinished { part, result: world.delete_journal(&name, uid.as_ref()) }
+            }
+        }
+    }
 }
 
 pub fn sync_plan(world: &mut World, plan: Plan, bookkeeping: SyncBookkeeping, drive: &Drive) -> Ran {
@@ -78,12 +114,11 @@ pub fn sync_plan(world: &mut World, plan: Plan, bookkeeping: SyncBookkeeping, dr
         let (next, effects) = machine.step(MachineInput { now, event });
         machine = next;
         for effect in effects {
+            calls.extend(CallInFlight::of(&effect));
             match effect {
-                MachineEffect::Call { model, call } => calls.push(CallInFlight::Model(model, call)),
-                MachineEffect::WriteJournal { part, journal } => calls.push(CallInFlight::WriteJournal(part, journal)),
-                MachineEffect::DeleteJournal { part, namespace: _, name, uid } => {
-                    calls.push(CallInFlight::DeleteJournal(part, name, uid));
-                }
+                MachineEffect::Call { .. }
+                | MachineEffect::WriteJournal { .. }
+                | MachineEffect::DeleteJournal { .. } => {}
                 MachineEffect::Watch => events.push_back(MachineEvent::Listed(world.live.values().cloned().collect())),
                 MachineEffect::Report(report) => progress.push(report),
             }
@@ -100,22 +135,10 @@ pub fn sync_plan(world: &mut World, plan: Plan, bookkeeping: SyncBookkeeping, dr
             let pick =
                 usize::try_from(chance.duration_up_to(Duration::from_millis(1000)).as_millis()).unwrap() % calls.len();
             let call = calls.swap_remove(pick);
-            let is_read = matches!(call, CallInFlight::Model(_, ClusterCall::Read(_)));
-            if *crash_at == Some(world.writes.len() - before) && !is_read {
+            if *crash_at == Some(world.writes.len() - before) && !call.is_read() {
                 return Ran { report: None, progress, elapsed: now };
             }
-            events.push_back(match call {
-                CallInFlight::Model(model, call) => {
-                    let answer = world.call(&call);
-                    MachineEvent::CallFinished { model, answer }
-                }
-                CallInFlight::WriteJournal(part, journal) => {
-                    MachineEvent::JournalFinished { part, result: world.write_journal(&journal) }
-                }
-                CallInFlight::DeleteJournal(part, name, uid) => {
-                    MachineEvent::JournalFinished { part, result: world.delete_journal(&name, uid.as_ref()) }
-                }
-            });
+            events.push_back(call.carry_out(world));
         } else {
             events.extend(world.operate());
             if calls.is_empty() && events.is_empty() {

@@ -20,12 +20,13 @@ fn a_graph_that_is_replaced_new_first_goes_once_the_new_one_and_the_adapters_are
     let (from, git) = (world.writes.len(), git(&[("llama", APART)]));
     insta::assert_snapshot!(run(&mut world, &git), @"
     llama: Healthy (1 applied, 1 pruned)
-    5 writes
+    6 writes
     ");
     insta::assert_snapshot!(writes_since(&world, from), @"
-    record llama
+    journal
     apply DynamoGraphDeployment prod/llama-second as stator
     record llama
+    end of the journal
     delete DynamoGraphDeployment prod/llama
     record llama
     ");
@@ -44,12 +45,13 @@ fn a_new_graph_that_never_comes_up_leaves_the_old_one_serving() {
     let (from, git) = (world.writes.len(), git(&[("llama", APART)]));
     insta::assert_snapshot!(run(&mut world, &git), @"
     llama: Failed (1 applied, 0 pruned) no progress for 30m: DynamoGraphDeployment prod/llama-second: the operator has not observed it yet; DynamoGraphDeployment prod/llama goes on serving, as DynamoGraphDeployment prod/llama-second is not Healthy
-    4 writes
+    5 writes
     ");
     insta::assert_snapshot!(writes_since(&world, from), @"
-    record llama
+    journal
     apply DynamoGraphDeployment prod/llama-second as stator
     record llama
+    end of the journal
     record llama
     ");
     // What is in vain again is written down once.
@@ -73,11 +75,12 @@ fn a_new_graph_that_the_cluster_refuses_leaves_the_old_one_serving() {
     let (from, git) = (world.writes.len(), git(&[("llama", APART)]));
     insta::assert_snapshot!(run(&mut world, &git), @"
     llama: Failed (0 applied, 0 pruned) DynamoGraphDeployment prod/llama-second is invalid: ; DynamoGraphDeployment prod/llama goes on serving, as DynamoGraphDeployment prod/llama-second is not Healthy
-    2 writes
+    3 writes
     ");
     insta::assert_snapshot!(writes_since(&world, from), @"
+    journal
     record llama
-    record llama
+    end of the journal
     ");
     // What fails alike again is written down once.
     let from = world.writes.len();
@@ -99,7 +102,7 @@ fn without_wait_the_old_graph_stays_until_the_new_one_is_seen_to_be_healthy() {
     world.operator = false;
     insta::assert_snapshot!(told(&sync(&mut world, &graph_only(501), &drive).report.unwrap()), @"
     llama: Deferred (1 applied, 0 pruned) DynamoGraphDeployment prod/llama goes on serving, as DynamoGraphDeployment prod/llama-second is not Healthy yet; run `stator sync --wait`
-    3 writes
+    4 writes
     ");
     world.operator = true;
     world.operate();
@@ -113,7 +116,7 @@ fn without_wait_the_old_graph_stays_until_the_new_one_is_seen_to_be_healthy() {
     let back = &[(GRAPH, "llama", 601), (ADAPTER, "sql", 1)];
     insta::assert_snapshot!(told(&sync(&mut world, &git(&[("llama", back)]), &drive).report.unwrap()), @"
     llama: Deferred (1 applied, 0 pruned) DynamoGraphDeployment prod/llama-second goes on serving, as DynamoGraphDeployment prod/llama is not Healthy yet; run `stator sync --wait`
-    3 writes
+    4 writes
     ");
     world.operate();
     insta::assert_snapshot!(told(&sync(&mut world, &git(&[("llama", back)]), &drive).report.unwrap()), @"

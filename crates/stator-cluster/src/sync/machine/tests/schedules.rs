@@ -5,11 +5,12 @@
 //! (403, 409), plans from a stale view, misses events, sees its clock jump, or loses its leadership while calls of it are
 //! still on their way.
 
-use super::drive::{settings, settled, sync};
-use super::world::{Fault, Git, World, model_record, reference};
+use super::drive::{CallInFlight, settings, settled, sync};
+use super::world::{Fault, Git, World, journals_identity, model_record, reference};
 use crate::sync::CancelReason;
 use crate::sync::machine::tests::drive::Drive;
 use crate::sync::machine::{CallResult, ClusterCall, MachineEffect, MachineEvent, MachineInput, SyncMachine};
+use stator_core::dynamo::served_models::FrontendAnswer;
 use stator_core::object::ObjectIdentity;
 use stator_core::retry::JitterSource;
 use stator_model::plan::PlannedWrite;
@@ -111,16 +112,23 @@ struct Schedule {
     /// How the cluster looked at earlier moments.
     earlier: Vec<World>,
     /// Calls of processes that are gone, which still arrive.
-    late: Vec<ClusterCall>,
+    late: Vec<CallInFlight>,
     story: Story,
 }
 
-fn identity_of(call: &ClusterCall) -> Option<ObjectIdentity> {
+fn identity_of(call: &CallInFlight) -> Option<ObjectIdentity> {
+    let call = match call {
+        CallInFlight::Model(_, call) => call,
+        CallInFlight::WriteJournal(..) | CallInFlight::DeleteJournal(..) => return Some(journals_identity()),
+    };
     match call {
         ClusterCall::WriteRecord { record, .. } => Some(model_record(&record.model)),
         ClusterCall::Apply(request) => Some(request.object.reference().identity()),
         ClusterCall::Delete { object, .. } => Some(object.identity()),
-        ClusterCall::DeleteRecord(_) | ClusterCall::Read(_) | ClusterCall::ReadPods(_) => None,
+        ClusterCall::DeleteRecord(_)
+        | ClusterCall::Read(_)
+        | ClusterCall::ReadPods(_)
+        | ClusterCall::AskFrontend(_) => None,
     }
 }
 
@@ -137,7 +145,7 @@ impl Schedule {
             false => self.world.clone(),
         };
         self.earlier.push(self.world.clone());
-        let (plan, records) = view.plan(git);
+        let (plan, bookkeeping) = view.plan(git);
         self.tell(format!("a process plans {git:?}{}", if is_stale { " from a stale view" } else { "" }));
         let doomed: BTreeSet<String> = plan
             .changes
@@ -151,11 +159,11 @@ impl Schedule {
             .collect();
         let settings = settings(self.chance.one_in(2));
         let concurrency = settings.concurrency;
-        let mut machine = SyncMachine::new(plan, records, settings);
+        let mut machine = SyncMachine::new(plan, bookkeeping, settings);
         let mut troubles: BTreeMap<usize, Trouble> =
             (0..troubles).map(|_| (self.chance.below(60), Trouble::any(&mut self.chance))).collect();
         let (mut now, mut deaf, mut is_fenced, mut step) = (Duration::ZERO, 0, false, 0);
-        let mut calls: Vec<(String, ClusterCall)> = Vec::new();
+        let mut calls: Vec<CallInFlight> = Vec::new();
         let mut events = VecDeque::from([MachineEvent::Start]);
         let mut fault: Option<Fault> = None;
         loop {
@@ -175,8 +183,7 @@ impl Schedule {
                     Trouble::ClockJump(by) => now += by,
                     Trouble::LeaderChange => {
                         is_fenced = true;
-                        let sent = calls.iter().map(|(_, call)| call.clone()).collect::<Vec<_>>();
-                        self.late.extend(sent);
+                        self.late.extend(calls.iter().cloned());
                     }
                 }
             }
@@ -184,8 +191,11 @@ impl Schedule {
             let (next, effects) = machine.step(MachineInput { now, event });
             machine = next;
             for effect in effects {
+                calls.extend(CallInFlight::of(&effect));
                 match effect {
-                    MachineEffect::Call { model, call } => calls.push((model, call)),
+                    MachineEffect::Call { .. }
+                    | MachineEffect::WriteJournal { .. }
+                    | MachineEffect::DeleteJournal { .. } => {}
                     MachineEffect::Watch => {
                         events.push_back(MachineEvent::Listed(self.world.live.values().cloned().collect()));
                     }
@@ -202,12 +212,11 @@ impl Schedule {
             if !self.late.is_empty() && self.chance.one_in(3) {
                 let index = self.chance.below(self.late.len());
                 let call = self.late.swap_remove(index);
-                self.world.call(&call);
+                call.carry_out(&mut self.world);
             }
             if !calls.is_empty() && !self.chance.one_in(6) {
-                let (model, call) = calls.swap_remove(self.chance.below(calls.len()));
-                let answer = if is_fenced { fenced(&call) } else { self.call(&call, fault.take(), &doomed) };
-                events.push_back(MachineEvent::CallFinished { model, answer });
+                let call = calls.swap_remove(self.chance.below(calls.len()));
+                events.push_back(if is_fenced { fenced(call) } else { self.call(call, fault.take(), &doomed) });
                 continue;
             }
             let seen = self.world.operate();
@@ -227,12 +236,12 @@ impl Schedule {
     }
 
     /// A call that is carried out deletes nothing but what its process planned to.
-    fn call(&mut self, call: &ClusterCall, fault: Option<Fault>, doomed: &BTreeSet<String>) -> CallResult {
-        if let (Some(identity), Some(fault)) = (identity_of(call), fault) {
+    fn call(&mut self, call: CallInFlight, fault: Option<Fault>, doomed: &BTreeSet<String>) -> MachineEvent {
+        if let (Some(identity), Some(fault)) = (identity_of(&call), fault) {
             self.world.faults.insert(identity, VecDeque::from([fault]));
         }
         let before = self.world.writes.len();
-        let answer = self.world.call(call);
+        let answer = call.carry_out(&mut self.world);
         for write in self.world.writes[before..].iter().filter(|write| write.starts_with("delete")) {
             assert!(doomed.contains(write), "{write} is in no plan: {doomed:?}");
         }
@@ -241,8 +250,8 @@ impl Schedule {
     }
 
     /// Of the calls of a process that died, some were sent.
-    fn lose(&mut self, calls: Vec<(String, ClusterCall)>) {
-        for (_, call) in calls {
+    fn lose(&mut self, calls: Vec<CallInFlight>) {
+        for call in calls {
             if self.chance.one_in(2) {
                 self.late.push(call);
             }
@@ -251,21 +260,29 @@ impl Schedule {
 
     fn arrive(&mut self) {
         for call in std::mem::take(&mut self.late) {
-            self.world.call(&call);
+            call.carry_out(&mut self.world);
         }
     }
 }
 
 /// What a process hears that lost its lease, whatever it asks for.
-fn fenced(call: &ClusterCall) -> CallResult {
+fn fenced(call: CallInFlight) -> MachineEvent {
     use crate::cluster::ClusterError::Fenced;
-    match call {
+    let (model, call) = match call {
+        CallInFlight::Model(model, call) => (model, call),
+        CallInFlight::WriteJournal(part, _) | CallInFlight::DeleteJournal(part, ..) => {
+            return MachineEvent::JournalFinished { part, result: Err(Fenced) };
+        }
+    };
+    let answer = match call {
         ClusterCall::WriteRecord { .. } | ClusterCall::DeleteRecord(_) => CallResult::Recorded(Err(Fenced)),
         ClusterCall::Apply(_) => CallResult::Applied(Err(Fenced)),
         ClusterCall::Delete { .. } => CallResult::Deleted(Err(Fenced)),
         ClusterCall::Read(_) => CallResult::Read(Err(Fenced)),
         ClusterCall::ReadPods(_) => CallResult::Pods(Vec::new()),
-    }
+        ClusterCall::AskFrontend(frontend) => CallResult::Served(frontend, FrontendAnswer::NotAsked),
+    };
+    MachineEvent::CallFinished { model, answer }
 }
 
 /// Syncs without faults until nothing is left to do: finalizers take a second look.

@@ -422,8 +422,9 @@ impl World {
     /// Creates a journal.
     pub fn write_journal(&mut self, journal: &Journal) -> Result<JournalWriteResult, ClusterError> {
         match self.fault(&journals_identity()) {
-            Some(Fault::Before | Fault::Conflict) => return Err(hiccup()),
+            Some(Fault::Before | Fault::Conflict | Fault::Precondition) => return Err(hiccup()),
             Some(Fault::Invalid | Fault::Full) => return Err(full()),
+            Some(Fault::Forbidden) => return Err(forbidden()),
             Some(Fault::After) => {
                 self.write_journal(journal)?;
                 return Err(hiccup());
@@ -446,8 +447,9 @@ impl World {
     /// Deletes a journal.
     pub fn delete_journal(&mut self, name: &str, uid: Option<&String>) -> Result<JournalWriteResult, ClusterError> {
         match self.fault(&journals_identity()) {
-            Some(Fault::Before | Fault::Conflict) => return Err(hiccup()),
+            Some(Fault::Before | Fault::Conflict | Fault::Precondition) => return Err(hiccup()),
             Some(Fault::Invalid | Fault::Full) => return Err(full()),
+            Some(Fault::Forbidden) => return Err(forbidden()),
             Some(Fault::After) => {
                 self.delete_journal(name, uid)?;
                 return Err(hiccup());
