@@ -31,6 +31,7 @@ async fn it_serves_dynamo_and_models() {
     nvidia.com/v1beta1 dynamographdeploymentscalingadapters
     stator.dev/v1alpha1 models
     stator.dev/v1alpha1 modelsources
+    stator.dev/v1alpha1 syncjournals
     ");
 }
 

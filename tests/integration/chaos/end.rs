@@ -115,8 +115,9 @@ fn fault_of_record(site: &Site, graph: &Object, object: &Object) -> Option<Strin
         Some("its status is about an earlier generation".to_owned())
     } else if state != Some((SyncState::Synced, Health::Healthy)) {
         Some(format!("it says {state:?}"))
-    } else if !site.pushed.iter().any(|pushed| pushed.commit == record.revision && !pushed.is_hostile) {
-        Some("it names no honest commit".to_owned())
+    // What is sound of a hostile commit is synced, as of any other.
+    } else if !site.pushed.iter().any(|pushed| pushed.commit == record.revision) {
+        Some("it names no commit of its source".to_owned())
     } else {
         None
     }

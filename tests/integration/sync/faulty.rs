@@ -80,7 +80,7 @@ impl History {
     }
 
     fn note(&self, verb: &str, object: &ObjectRef) {
-        if object.kind != kinds::RECORD.kind {
+        if object.kind != kinds::RECORD.kind && object.kind != kinds::JOURNAL.kind {
             self.writes.lock().unwrap().push(format!("{verb} {} {}", object.kind, object.name));
         }
     }
