@@ -195,12 +195,12 @@ impl<'a, C: Cluster> Faulty<'a, C> {
         Some(trouble)
     }
 
-    /// Whether the process may still do something.
-    fn check(&self) -> Result<(), ClusterError> {
+    /// Why the process may do nothing any more, where that is so.
+    fn obstacle(&self) -> Option<ClusterError> {
         if *self.is_dead.lock().unwrap() {
-            return Err(ClusterError::Storage { message: "the process died".to_owned() });
+            return Some(ClusterError::Storage { message: "the process died".to_owned() });
         }
-        self.fence.lock().unwrap().check()
+        self.fence.lock().unwrap().check().err()
     }
 
     /// Makes the trouble, and says what the process hears of its call; nothing where the call goes on to the cluster.
@@ -249,7 +249,9 @@ impl<'a, C: Cluster> Faulty<'a, C> {
             OnItsWay::CarriedOut => drop(carried_out.await),
             OnItsWay::Late => self.history.late.lock().unwrap().push(late),
         }
-        self.check()?;
+        if let Some(error) = self.obstacle() {
+            return Err(error);
+        }
         Err(ClusterError::Fenced)
     }
 }
@@ -289,7 +291,9 @@ impl<C: Cluster> Cluster for Faulty<'_, C> {
         if request.dry_run {
             return self.cluster.apply(request).await;
         }
-        self.check()?;
+        if let Some(error) = self.obstacle() {
+            return Err(error);
+        }
         if self.history.one_in(3) {
             self.history.arrive(self.cluster, false).await;
         }
@@ -300,7 +304,9 @@ impl<C: Cluster> Cluster for Faulty<'_, C> {
     }
 
     async fn delete(&self, object: &ObjectRef, preconditions: &Preconditions) -> Result<DeleteOutcome, ClusterError> {
-        self.check()?;
+        if let Some(error) = self.obstacle() {
+            return Err(error);
+        }
         if self.history.one_in(3) {
             self.history.arrive(self.cluster, false).await;
         }

@@ -128,15 +128,13 @@ pub(super) async fn gather_namespace<C: Cluster>(
         }
     }
     let mut listed = records.map_err(|cause| GatherError { what: "stator's records".to_owned(), cause })?;
-    let read_journals = |answer: Result<Vec<Object>, ClusterError>| {
-        answer.map_err(|cause| GatherError { what: "stator's journals".to_owned(), cause })
-    };
-    let mut journals = read_journals(journals)?;
+    let unread_journals = |cause: ClusterError| GatherError { what: "stator's journals".to_owned(), cause };
+    let mut journals = journals.map_err(unread_journals)?;
     let unrecorded = record_refs_of_labels(namespace, &live, &listed);
     if !unrecorded.is_empty() {
         // Somebody may be at work: what is created is named by a journal until its record is there, so that one of the two
         // is seen by whoever looks for the journal first.
-        journals = read_journals(list_kind(cluster, &kinds::JOURNAL, namespace, &nothing).await)?;
+        journals = list_kind(cluster, &kinds::JOURNAL, namespace, &nothing).await.map_err(unread_journals)?;
         let missing: MissingObjects<'_> = unrecorded.iter().map(|record| (record.identity(), record)).collect();
         listed.extend(read_missing(cluster, namespace, missing).await?.into_values());
     }

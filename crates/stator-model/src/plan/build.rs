@@ -103,7 +103,7 @@ fn keep_unreplaced(context: &PlanContext<'_>, changes: &mut [Change]) {
             continue;
         };
         let Some((action, guard)) = waiting.get(&successor.identity()) else { continue };
-        let unfinished = KeptBy::UnfinishedGraph { graph: successor.clone(), is_held: guard.is_some() };
+        let unfinished = KeptBy::UnfinishedGraph { graph: successor.as_ref().clone(), is_held: guard.is_some() };
         if let Some(guard) = guard {
             change.step.hold_back(*guard);
         } else if *action == Action::Blocked {

@@ -343,8 +343,8 @@ pub(super) fn own_records(input: &PlanInput) -> Vec<&Record> {
     input.records.iter().filter(is_own).collect()
 }
 
-/// What the cluster remembers of the source: its records, as [`own_records`] has them, and what its syncs left of their
-/// journals.
+/// What the cluster remembers of the source: its records, those of other folders of its name that are shown beside them,
+/// and what its syncs left of their journals. Not what another owner has.
 pub fn own_bookkeeping(input: &PlanInput) -> SyncBookkeeping {
     let records: Vec<Record> = own_records(input).into_iter().cloned().collect();
     let is_own = |left: &&LeftoverJournal| {

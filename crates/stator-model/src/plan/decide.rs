@@ -401,7 +401,7 @@ fn decide_new_first(context: &PlanContext<'_>, new: NewGraph, live: &Object, cha
     change.inventory = Some(inventory_entry(&desired, None, context));
     change.reasons.push(ChangeReason::NewGraphFirst { graph: Some(graph.clone()), moves });
     change.step = PlanStep::Write(PlannedWrite::Replace {
-        delete: DeleteStep { after: Some(graph), ..delete_step(live, desired.stage) },
+        delete: DeleteStep { after: Some(Box::new(graph)), ..delete_step(live, desired.stage) },
         apply: ApplyStep {
             object,
             stage: desired.stage,

@@ -260,5 +260,6 @@ fn plan_deletion(context: &PlanContext<'_>, object: &Object, change: &mut Change
     }
     change.before = dry_run::owned_fields(object);
     let delete = delete_step(object, ApplyStage::of_kind(object.kind()));
-    change.step = PlanStep::Write(PlannedWrite::Delete(DeleteStep { after: successor.cloned(), ..delete }));
+    change.step =
+        PlanStep::Write(PlannedWrite::Delete(DeleteStep { after: successor.cloned().map(Box::new), ..delete }));
 }

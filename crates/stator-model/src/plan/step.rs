@@ -105,5 +105,5 @@ pub struct DeleteStep {
     /// Its resource version.
     pub resource_version: String,
     /// The graph that takes its place: it is deleted only once that one is Healthy, and the model's adapters with it.
-    pub after: Option<ObjectRef>,
+    pub after: Option<Box<ObjectRef>>,
 }

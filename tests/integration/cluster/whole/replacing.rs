@@ -156,7 +156,7 @@ async fn new_first_the_old_graph_serves_until_the_new_one_is_healthy(place: &imp
         graphs_written,
         [&format!("created {} {second}", GRAPH.kind), &format!("deleted {} llama by uid and version", GRAPH.kind),]
     );
-    assert_eq!(graphs(&shop).await, [second.clone()]);
+    assert_eq!(graphs(&shop).await, std::slice::from_ref(&second));
     shop.settled().await;
 
     // Changes go there now; and the next replacement takes the first name again.

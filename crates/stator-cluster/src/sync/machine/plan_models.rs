@@ -275,7 +275,7 @@ fn delete_task(step: DeleteStep, purpose: DeletePurpose, history_line: String) -
 fn succeeded_tasks(succeeded: Vec<(DeleteStep, String)>, settings: &MachineSettings) -> Vec<SyncTask> {
     let mut tasks = Vec::new();
     for (step, line) in succeeded {
-        let Some(successor) = step.after.clone() else { continue };
+        let Some(successor) = step.after.as_deref().cloned() else { continue };
         let gone = SyncTask::AwaitGone { object: step.object.clone(), uid: step.uid.clone(), since: None };
         tasks.push(SyncTask::Delete(delete_task(step, DeletePurpose::Succeeded(successor), line)));
         if settings.wait {

@@ -141,7 +141,7 @@ impl PlanScenario {
         let is_good = |graph: &ObjectRef| {
             self.live.get(&graph.identity()).is_some_and(|live| assess_health(live, None).health.is_good())
         };
-        if !step.after.as_ref().is_none_or(is_good) {
+        if !step.after.as_deref().is_none_or(is_good) {
             return;
         }
         self.live.remove(&step.object.identity());

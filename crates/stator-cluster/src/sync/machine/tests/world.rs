@@ -294,7 +294,7 @@ impl World {
                 stage: stage_of(object),
                 uid: live.uid().unwrap().to_owned(),
                 resource_version: live.resource_version().unwrap().to_owned(),
-                after: Some(successor.clone()),
+                after: Some(Box::new(successor.clone())),
             }));
         }
         change
@@ -560,7 +560,7 @@ fn new_first(change: &mut Change, other: Option<ObjectRef>) {
     apply.planned_resource_version = None;
     let entry = change.inventory.take().unwrap();
     change.inventory = Some(InventoryEntry { object: other.clone(), uid: None, generation: None, ..entry });
-    delete.after = Some(other);
+    delete.after = Some(Box::new(other));
 }
 
 /// The graphs of a plan that others take the place of.
