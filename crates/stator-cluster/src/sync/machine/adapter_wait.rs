@@ -2,8 +2,10 @@
 
 use super::health_wait::{WatchedObject, is_good_verdict};
 use super::model_sync::ModelSync;
+use super::tasks::SyncTask;
 use stator_core::dynamo::served_models::{FrontendAnswer, FrontendService};
-use stator_core::object::ObjectIdentity;
+use stator_core::object::{ObjectIdentity, ObjectRef};
+use stator_model::render::ApplyStage;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -54,6 +56,30 @@ impl ModelSync {
             if let Some(watched) = self.watched.get_mut(&identity) {
                 watched.set_answer(answer.clone());
             }
+        }
+    }
+
+    /// Adapters that were to follow the graph are left for a later sync.
+    pub(super) fn drop_adapters(&mut self, why: &str) {
+        let adapters: Vec<ObjectRef> = self
+            .tasks
+            .iter()
+            .filter_map(|task| match task {
+                SyncTask::Apply(task) if task.stage == ApplyStage::Adapter => Some(task.object.reference()),
+                SyncTask::Apply(_)
+                | SyncTask::Delete(_)
+                | SyncTask::AwaitGone { .. }
+                | SyncTask::CheckGraph(_)
+                | SyncTask::Barrier
+                | SyncTask::WriteRecord
+                | SyncTask::DeleteRecord
+                | SyncTask::AwaitGraph
+                | SyncTask::AwaitHealth => None,
+            })
+            .collect();
+        for adapter in adapters {
+            self.report.add_note(format!("{adapter} is skipped for now: {why}"));
+            self.skip_object(&adapter.identity());
         }
     }
 }

@@ -13,6 +13,7 @@ mod journal_keeper;
 mod model_outcome;
 mod model_report;
 mod model_sync;
+mod outgoing_graphs;
 mod plan_models;
 mod protocol;
 mod record_writer;

@@ -344,51 +344,6 @@ impl ModelSync {
         self.record_writer.is_recorded(|identity| self.tasks.iter().any(|task| is_about(task, identity)))
     }
 
-    /// Whether a graph is seen to serve, with all adapters of the model.
-    fn has_taken_over(&self, graph: &ObjectRef) -> bool {
-        let is_seen_healthy = |one: &WatchedObject| !one.skipped && one.is_healthy();
-        let mut adapters = self.watched.values().filter(|one| stage_of(&one.object) == ApplyStage::Adapter);
-        self.watched.get(&graph.identity()).is_some_and(is_seen_healthy) && adapters.all(is_seen_healthy)
-    }
-
-    /// Graphs stay whose place is not taken.
-    fn keep_all_outgoing(&mut self, around: &SyncContext<'_>) {
-        let tasks = self.tasks.iter().filter_map(|task| match task {
-            SyncTask::Delete(DeleteTask { step, purpose: DeletePurpose::Succeeded(successor), .. }) => {
-                Some((step.object.clone(), successor.clone()))
-            }
-            SyncTask::Delete(_)
-            | SyncTask::Apply(_)
-            | SyncTask::AwaitGone { .. }
-            | SyncTask::CheckGraph(_)
-            | SyncTask::Barrier
-            | SyncTask::WriteRecord
-            | SyncTask::DeleteRecord
-            | SyncTask::AwaitGraph
-            | SyncTask::AwaitHealth => None,
-        });
-        for (outgoing, successor) in tasks.collect::<Vec<_>>() {
-            if !self.has_taken_over(&successor) {
-                self.keep_outgoing(around, &outgoing, &successor);
-            }
-        }
-    }
-
-    /// A graph stays, since what is to take its place is not ready for that.
-    fn keep_outgoing(&mut self, around: &SyncContext<'_>, outgoing: &ObjectRef, successor: &ObjectRef) {
-        let is_healthy = self.watched.get(&successor.identity()).is_some_and(WatchedObject::is_healthy);
-        let what = if is_healthy { "the adapters are" } else { &format!("{successor} is") };
-        let message = format!("{outgoing} goes on serving, as {what} not Healthy");
-        if self.report.differs_from_git() {
-            self.report.add_note(message);
-        } else if around.settings.wait {
-            self.report.add_health_fault(message);
-        } else {
-            self.report.add_deferred(format!("{message} yet; run `stator sync --wait`"));
-        }
-        self.skip_object(&outgoing.identity());
-    }
-
     fn start_call(&mut self, call: ClusterCall, flight: CallPurpose) -> ModelTurn {
         self.state = ModelSyncState::Calling(flight);
         ModelTurn::Call(Box::new(call))
@@ -479,30 +434,6 @@ impl ModelSync {
         }
         self.state = ModelSyncState::Watching;
         Some(ModelTurn::AwaitHealth)
-    }
-
-    /// Adapters that were to follow the graph are left for a later sync.
-    fn drop_adapters(&mut self, why: &str) {
-        let adapters: Vec<ObjectRef> = self
-            .tasks
-            .iter()
-            .filter_map(|task| match task {
-                SyncTask::Apply(task) if task.stage == ApplyStage::Adapter => Some(task.object.reference()),
-                SyncTask::Apply(_)
-                | SyncTask::Delete(_)
-                | SyncTask::AwaitGone { .. }
-                | SyncTask::CheckGraph(_)
-                | SyncTask::Barrier
-                | SyncTask::WriteRecord
-                | SyncTask::DeleteRecord
-                | SyncTask::AwaitGraph
-                | SyncTask::AwaitHealth => None,
-            })
-            .collect();
-        for adapter in adapters {
-            self.report.add_note(format!("{adapter} is skipped for now: {why}"));
-            self.skip_object(&adapter.identity());
-        }
     }
 
     /// Nothing more is done about an object.

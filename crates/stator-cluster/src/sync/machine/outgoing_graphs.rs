@@ -1,0 +1,55 @@
+//! Graphs whose place another takes: each goes once that one is seen to serve, and stays where it is not.
+
+use super::context::SyncContext;
+use super::health_wait::WatchedObject;
+use super::model_sync::ModelSync;
+use super::tasks::{DeletePurpose, DeleteTask, SyncTask, stage_of};
+use stator_core::object::ObjectRef;
+use stator_model::render::ApplyStage;
+
+impl ModelSync {
+    /// Whether a graph is seen to serve, with all adapters of the model.
+    pub(super) fn has_taken_over(&self, graph: &ObjectRef) -> bool {
+        let is_seen_healthy = |one: &WatchedObject| !one.skipped && one.is_healthy();
+        let mut adapters = self.watched.values().filter(|one| stage_of(&one.object) == ApplyStage::Adapter);
+        self.watched.get(&graph.identity()).is_some_and(is_seen_healthy) && adapters.all(is_seen_healthy)
+    }
+
+    /// Graphs stay whose place is not taken.
+    pub(super) fn keep_all_outgoing(&mut self, around: &SyncContext<'_>) {
+        let tasks = self.tasks.iter().filter_map(|task| match task {
+            SyncTask::Delete(DeleteTask { step, purpose: DeletePurpose::Succeeded(successor), .. }) => {
+                Some((step.object.clone(), successor.clone()))
+            }
+            SyncTask::Delete(_)
+            | SyncTask::Apply(_)
+            | SyncTask::AwaitGone { .. }
+            | SyncTask::CheckGraph(_)
+            | SyncTask::Barrier
+            | SyncTask::WriteRecord
+            | SyncTask::DeleteRecord
+            | SyncTask::AwaitGraph
+            | SyncTask::AwaitHealth => None,
+        });
+        for (outgoing, successor) in tasks.collect::<Vec<_>>() {
+            if !self.has_taken_over(&successor) {
+                self.keep_outgoing(around, &outgoing, &successor);
+            }
+        }
+    }
+
+    /// A graph stays, since what is to take its place is not ready for that.
+    pub(super) fn keep_outgoing(&mut self, around: &SyncContext<'_>, outgoing: &ObjectRef, successor: &ObjectRef) {
+        let is_healthy = self.watched.get(&successor.identity()).is_some_and(WatchedObject::is_healthy);
+        let what = if is_healthy { "the adapters are" } else { &format!("{successor} is") };
+        let message = format!("{outgoing} goes on serving, as {what} not Healthy");
+        if self.report.differs_from_git() {
+            self.report.add_note(message);
+        } else if around.settings.wait {
+            self.report.add_health_fault(message);
+        } else {
+            self.report.add_deferred(format!("{message} yet; run `stator sync --wait`"));
+        }
+        self.skip_object(&outgoing.identity());
+    }
+}
